@@ -1,5 +1,6 @@
 """What is hardly meant is read with a warning, or refused."""
 
+import re
 import subprocess
 import sys
 import warnings
@@ -148,3 +149,25 @@ def test_the_command_line_prints_one_line_each(tmp_path):
     lines = done.stderr.splitlines()
     assert len(lines) == 3
     assert all(line.startswith("Warning: ") for line in lines)
+
+
+@pytest.mark.parametrize("separator", [",", "|", "/"])
+def test_label_sets_with_another_separator(read, separator):
+    joined = f"owl{separator} robin"
+    text = f'bag,x,label_set\na,1,"{joined}"\nb,2,owl\nc,3,"robin{separator}wren"\nd,4,wren\n'
+    told = f"2 labels contain '{re.escape(separator)}'.*separator='{re.escape(separator)}'"
+    with pytest.warns(DataWarning, match=told):
+        data = read(text)
+    assert len(data.classes) == 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read(text, separator=separator).classes.tolist() == ["owl", "robin", "wren"]
+        # A comma inside of a label is no mistake by itself.
+        read('bag,x,label_set\na,1,"gull, herring"\nb,2,owl\nc,3,"owl, tawny;wren"\n')
+
+
+def test_empty_parts_of_a_label_set_are_no_labels(read):
+    """Programs end lists with a separator; a spreadsheet cannot write an empty text in quotes."""
+    data = read("bag,x,label_set\na,1,owl;\nb,2,;\nc,3,owl;; robin\nd,4,\n")
+    assert data.classes.tolist() == ["owl", "robin"]
+    assert data.label_sets.tolist() == [[1, 0], [0, 0], [1, 1], [-1, -1]]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bagwise.exceptions import BagwiseError, FileFormatError, InputError
+from bagwise.exceptions import BagwiseError, DataWarning, FileFormatError, InputError
 from bagwise.io.selections import (
     Selection,
     file_names,
@@ -141,10 +141,14 @@ def test_a_selection_about_nothing_is_told(recording, start, message):
         match_selections([selection], RECORDINGS, START, START + 3)
 
 
-def test_two_labels_of_a_clip_are_told():
-    both = [Selection("a.flac", 2.5, 5.5, label, Path("a.txt")) for label in ("wren", "owl")]
-    with pytest.raises(InputError, match="'wren' and 'owl'"):
-        match_selections(both, RECORDINGS, START, START + 3)
+def test_a_clip_with_two_labels_is_left_out_with_a_warning():
+    """A person draws boxes around calls: two of them may be in one clip."""
+    both = [Selection("a.flac", 2.5, 5.5, label, Path("a.txt")) for label in ("wren", "owl", "owl")]
+    other = Selection("a.flac", 0.0, 3.0, "robin", Path("a.txt"))
+    message = "1 clips have several labels and are ignored.*'wren' and 'owl'"
+    with pytest.warns(DataWarning, match=message):
+        found = match_selections([*both, other], RECORDINGS, START, START + 3)
+    assert found == {4: "robin"}
 
 
 @pytest.mark.parametrize(

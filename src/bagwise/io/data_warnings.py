@@ -1,6 +1,7 @@
 """Warnings about probable mistakes in a file."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -16,6 +17,7 @@ from bagwise.exceptions import DataWarning
 from bagwise.io.contents import Contents
 from bagwise.io.labels import Grouping
 
+_SEPARATORS = (",", ";", "|", "/", "+")  # of labels in tables
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)")  # 00e1 may be a hexadecimal id
 
 
@@ -100,6 +102,34 @@ def warn_of_near_duplicates(contents: Contents) -> None:
         _warn_of_near(contents.classes, "classes", "classes", str.casefold)
     if contents.bags.ids is not None:
         _warn_of_near(contents.bags.ids, "bag ids", "bags", str)
+
+
+def warn_of_separators(contents: Contents) -> None:
+    """Warn about labels of sets that are probably several labels, such as "owl, robin".
+
+    Each of their parts is then a part of other labels too.
+    """
+    if contents.label_sets is None or contents.classes is None:
+        return
+    for separator in _SEPARATORS:
+        parts = {
+            label: [part.strip() for part in label.split(separator)]
+            for label in contents.classes.tolist()
+            if isinstance(label, str)
+        }
+        n_labels = Counter(part for own in parts.values() for part in set(own))
+        joined = [
+            label
+            for label, own in parts.items()
+            if len(own) > 1 and all(part and n_labels[part] > 1 for part in own)
+        ]
+        if joined:
+            warn_user(
+                f"{len(joined)} labels contain {separator!r}, such as {joined[0]!r}: each is read "
+                f"as one label. If they list several, set separator={separator!r}.",
+                DataWarning,
+            )
+            return
 
 
 def _warn_of_near(values: Array, what: str, read_as: str, fold: Callable[[str], str]) -> None:

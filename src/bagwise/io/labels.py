@@ -219,7 +219,8 @@ def _common_classes(
 
 def _labels_of(value: Any, separator: str) -> tuple[Any, ...]:
     if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(separator)) if value.strip() else ()
+        parts = (part.strip() for part in value.split(separator))
+        return tuple(part for part in parts if part)  # "owl;" has one label, ";" none
     return value if isinstance(value, tuple) else (value,)
 
 

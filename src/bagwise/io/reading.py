@@ -28,7 +28,7 @@ from bagwise.io.columns import (
     require_column,
 )
 from bagwise.io.contents import Contents, check_contents
-from bagwise.io.data_warnings import warn_of_near_duplicates
+from bagwise.io.data_warnings import warn_of_near_duplicates, warn_of_separators
 from bagwise.io.files import TABLES, Cluster, format_errors, format_of
 from bagwise.io.hdf5 import read_hdf5, write_hdf5
 from bagwise.io.labels import Column, group
@@ -249,6 +249,7 @@ def read_contents(source: Any, request: Request) -> Contents:
             raise InputError(f"merge= needs a table with the column {request.merge!r} in labels=.")
         contents = merge_contents(contents, contents.wholes, request.merge, _part_name(request))
     warn_of_near_duplicates(contents)
+    warn_of_separators(contents)
     workspace.keep()
     return contents
 

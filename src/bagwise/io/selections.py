@@ -20,7 +20,8 @@ import numpy as np
 
 from bagwise._files import replacing
 from bagwise._types import Array, Floats, Ints
-from bagwise.exceptions import FileFormatError, InputError
+from bagwise._warnings import warn_user
+from bagwise.exceptions import DataWarning, FileFormatError, InputError
 from bagwise.io.clips import clip_columns
 
 LOW, HIGH = 0, 10_000  # Hz; the clips are not cut in frequency
@@ -306,7 +307,12 @@ def match_selections(
     Raises
     ------
     InputError
-        When there is no such recording or clip, or a clip gets two labels.
+        When there is no such recording or clip.
+
+    Warns
+    -----
+    DataWarning
+        When a clip has several labels; it is left out.
     """
     names = file_names(recordings)
     rows: dict[str, list[int]] = {}
@@ -314,6 +320,7 @@ def match_selections(
         rows.setdefault(name, []).append(i)
     clips_of: dict[tuple[str, Path], Ints] = {}
     known: dict[int, str] = {}
+    several: dict[int, str] = {}  # clips of which nothing is known, and an example of why
     for selection in selections:
         place = selection.recording, selection.path
         if place not in clips_of:
@@ -327,11 +334,17 @@ def match_selections(
             )
         for i in own[chosen].tolist():
             if known.setdefault(i, selection.label) != selection.label:
-                raise InputError(
+                several[i] = (
                     f"{selection.path} labels the clip from {start[i]:g} to {end[i]:g} s as "
-                    f"{known[i]!r} and {selection.label!r}: a clip has one label."
+                    f"{known[i]!r} and {selection.label!r}"
                 )
-    return known
+    if several:
+        warn_user(
+            f"{len(several)} clips have several labels and are ignored, because the model gives a "
+            f"clip one label: {next(iter(several.values()))}.",
+            DataWarning,
+        )
+    return {i: label for i, label in known.items() if i not in several}
 
 
 def _recording_of(selection: Selection, names: Mapping[str, str]) -> str:
