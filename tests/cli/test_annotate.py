@@ -60,6 +60,19 @@ def test_parquet_background_and_no_review(run, syllables):
     assert run(*words, "--force").exit_code == 0
 
 
+def test_the_probability_of_each_label_is_written_and_not_printed(run, syllables):
+    out = syllables.parent / "annotated.csv"
+    words = ("annotate", syllables, *WORDS, "--background", "--probabilities", "-o", out)
+    result = run(*words)
+    assert result.exit_code == 0, result.stderr
+    names = [f"probability_{name}" for name in ("owl", "robin", "wren", "background")]
+    rows = read_rows(out)
+    assert all(sum(float(row[name]) for name in names) == pytest.approx(1) for row in rows)
+    assert "probability_" not in result.stdout
+    (first, *_) = json.loads(run(*words, "--force", "--json").stdout)["least_certain"]
+    assert set(names) <= set(first)
+
+
 def test_sure_background_is_not_least_certain(run, syllables):
     out = syllables.parent / "annotated.csv"
     words = ("annotate", syllables, *WORDS, "--set", "background=noise", "--review", 0, "-o", out)

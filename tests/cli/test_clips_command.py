@@ -155,7 +155,8 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
     review = ("review", table, "--model", model, *words[:2], "--no-browser")
     result = run(*review)
     assert result.exit_code == 0, result.stderr
-    assert "No recording such as 'day/r0.wav' is in" in result.stderr
+    missing = f"20 of 20 recordings are not in {tmp_path}, day/r0.wav among them"
+    assert missing in " ".join(result.stderr.split())
     assert servers[0].media is None
     assert servers[0].places[1] == "1.5 to 4.5 s"
     assert "there is no sound to play" in run(*review, "--autoplay").stderr
@@ -169,6 +170,7 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
     act.append(judge)
     result = run(*review, "--media-folder", tmp_path / "audio", "--autoplay")
     assert result.exit_code == 0, result.stderr
+    assert "19 of 20 recordings are not in" in result.stderr
     media = servers[1].media
     assert media.described(1)["seconds"] == 3.0
     assert media.values[-1] is None
@@ -201,6 +203,7 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
         np.testing.assert_allclose(found[-1].coef_, expected[-1].coef_, rtol=1e-9, atol=1e-12)
     unlabelled = run("review", table, "--model", model, "--no-browser", "-o", tmp_path / "u.sqlite")
     assert unlabelled.exit_code == 0, unlabelled.stderr
+    assert "--labels names a second table of labels" in unlabelled.stderr
     assert "every label is a choice" in unlabelled.stderr
 
 

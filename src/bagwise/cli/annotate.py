@@ -27,6 +27,7 @@ from bagwise.cli.recordings import check_folders, write_folders
 from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:
+    from bagwise.bags import Bags
     from bagwise.io.contents import Contents
 
 
@@ -95,6 +96,9 @@ def annotate(
     bagwise annotate words.csv --set reg=0.1 --review 3 --json -o annotated.csv
     ```
     """
+    from bagwise._validation import check_bags
+    from bagwise.base._pipelines import final_estimator
+    from bagwise.cli.reading import label_sets_of, note_labels, note_width, read_columns
     from bagwise.io.write_table import file_beside, write_columns
 
     beside = file_beside(output, "review")
@@ -103,50 +107,42 @@ def annotate(
     if tasks is not None:
         refuse_existing([tasks.path, tasks.interface], force=force, inputs=[file])
         columns = tasks.with_column(columns)
-
-    from bagwise._validation import check_bags
-    from bagwise.base._pipelines import final_estimator, fit_arguments
-    from bagwise.cli.reading import label_sets_of, note_labels, note_width, read_columns
-    from bagwise.inspection import doubted_bags
-    from bagwise.inspection._tables import annotation_table
-
+    columns = _with_old_spelling(columns)
     method = find_method("orlr")
     flags = options.annotator_parameters(method, background=background, noisy_sets=noisy_sets)
     values = flags | options.parse_parameters(parameters)
-    columns = _with_old_spelling(columns)
     if background_above is not None and values.get("background", False) is False:
         raise InputError("--background-above needs --background.")
     corrected = read_known(corrections, method.make(values), method.name)
+
     data = read_columns(file, columns, memory_limit)
     # Gaps are refused before they are scaled.
     check_bags(None, data.bags, reset=True, allow_nan=steps.impute is not None)
     note_labels(data, columns)
     bags, labels = data.bags, label_sets_of(data)
     note_width(bags, steps.components)
-    model = make_model(method, values, sparse=bags.is_sparse, **steps.arguments)
     folders = check_folders(raven, audacity, data, force=force)
     if corrected is not None:
         corrected.locate(data)
     written = dict(zip(labels.names, labels.classes.tolist(), strict=True))
     known = known_labels(corrected, bags, written, background=values.get("background"))
     sets = with_known(labels.tolist(), known, bags, written.values())
-    with computing(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
-        model.fit(bags, sets, **fit_arguments(model, instance_labels=known))
-        found = annotation_table(
-            model,
-            bags,
-            sets,
-            instance_labels=known,
-            background_above=background_above,
-            probabilities=probabilities,
-        )
-        doubts = doubted_bags(model, bags, sets) if noisy_sets else {}
-    if noisy_sets:
-        found |= _doubt_columns(doubts, found["bag"])
+
+    model = make_model(method, values, sparse=bags.is_sparse, **steps.arguments)
+    found, doubts = _annotated(
+        model,
+        bags,
+        sets,
+        known,
+        background_above=background_above,
+        probabilities=probabilities,
+        noisy_sets=noisy_sets,
+    )
     found = with_places(found, data)
     note_features(bags)
     order = found["probability"].argsort(kind="stable")
-    least_certain = {name: values[order] for name, values in found.items()}
+    least_certain = {name: column[order] for name, column in found.items()}
+
     write_columns(output, found, force=force)
     write_columns(beside, least_certain, force=force)
     nothing = getattr(final_estimator(model), "background_label_", None)
@@ -163,9 +159,50 @@ def annotate(
         facts |= {"least_certain": as_records(shown)}
         print_json(facts | ({"doubted_sets": as_records(doubted)} if noisy_sets else {}))
     elif review:
-        print_table(shown, title=f"The {min(review, len(order))} least certain")
-        if noisy_sets:
-            print_table(doubted, title=f"The {len(doubted['bag'])} label sets most in doubt")
+        _print_first(shown, doubted)
+
+
+def _annotated(
+    model: Any,
+    bags: Bags,
+    sets: list[set[Any] | None],
+    known: list[Any] | None,
+    *,
+    background_above: float | None,
+    probabilities: bool,
+    noisy_sets: bool,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fit the model and label each instance; also the label sets in doubt, where asked for."""
+    from bagwise.base._pipelines import fit_arguments
+    from bagwise.inspection import doubted_bags
+    from bagwise.inspection._tables import annotation_table
+
+    with computing(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
+        model.fit(bags, sets, **fit_arguments(model, instance_labels=known))
+        found: dict[str, Any] = annotation_table(
+            model,
+            bags,
+            sets,
+            instance_labels=known,
+            background_above=background_above,
+            probabilities=probabilities,
+        )
+        doubts: dict[str, Any] = doubted_bags(model, bags, sets) if noisy_sets else {}
+    if noisy_sets:
+        found |= _doubt_columns(doubts, found["bag"])
+    return found, doubts
+
+
+def _print_first(shown: Mapping[str, Any], doubted: Mapping[str, Any]) -> None:
+    """Print the least certain instances, without the probability of each label: it is in the file.
+
+    If there are label sets in doubt, print those too.
+    """
+    left_out = ("probability_", "background_probability")
+    brief = {name: column for name, column in shown.items() if not name.startswith(left_out)}
+    print_table(brief, title=f"The {len(shown['bag'])} least certain")
+    if doubted:
+        print_table(doubted, title=f"The {len(doubted['bag'])} label sets most in doubt")
 
 
 @dataclass(frozen=True)

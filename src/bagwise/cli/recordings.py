@@ -1,8 +1,9 @@
-"""Recordings on the command line: labels of their clips for Raven and Audacity."""
+"""Recordings on the command line: their files, and labels of their clips for Raven and Audacity."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,74 @@ from bagwise.exceptions import InputError
 if TYPE_CHECKING:
     from bagwise.io.contents import Contents
 
+ENDINGS = ("", ".wav", ".WAV", ".flac", ".mp3", ".ogg")
+
 
 def recordings(data: Contents) -> list[str]:
     """The recording of each instance: its file, or its bag."""
     if data.clips is not None and data.clips.file is not None:
         return [str(name) for name in data.clips.file]
     return [str(name) for name in data.bags.names[data.bags.bag_index].tolist()]
+
+
+def find_recording(folder: Path, name: str, *, inside: bool = False) -> str | None:
+    """Find the file of a recording: as named, by the end of its path, or with a usual ending.
+
+    A table is often written elsewhere: ``/x/june/a.wav`` is found as ``june/a.wav`` or ``a.wav``.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to look.
+    name : str
+        The recording, as a table names it.
+    inside : bool, default=False
+        Whether a file outside of the folder does not count, such as one named by its whole path.
+
+    Returns
+    -------
+    str or None
+        The file, named from the folder; None where there is none.
+    """
+    root = os.path.realpath(folder)
+    parts = name.replace("\\", "/").split("/")
+    tails = ("/".join(parts[i:]) for i in range(len(parts)))
+    for place in dict.fromkeys((name, *tails)):
+        for ending in ENDINGS:
+            path = os.path.join(folder, f"{place}{ending}")
+            if os.path.isfile(path) and not (inside and _is_outside(path, root)):
+                return f"{place}{ending}"
+    return None
+
+
+def _is_outside(path: str, root: str) -> bool:
+    return not Path(os.path.realpath(path)).is_relative_to(root)
+
+
+def find_recordings(folder: Path, names: Iterable[str]) -> dict[str, str | None]:
+    """Find the files of recordings inside a folder, and note how many are missing.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to look.
+    names : iterable of str
+        The recordings, as a table names them.
+
+    Returns
+    -------
+    dict of str to str or None
+        By recording, as `find_recording` returns it.
+    """
+    found = {name: find_recording(folder, name, inside=True) for name in dict.fromkeys(names)}
+    missing = [name for name, place in found.items() if place is None]
+    if missing:
+        where = folder.resolve()
+        note(
+            f"{len(missing)} of {len(found)} recordings are not in {where}, {missing[0]} among "
+            "them: name their folder with --media-folder to listen to the clips."
+        )
+    return found
 
 
 def check_folders(

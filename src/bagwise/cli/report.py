@@ -260,8 +260,7 @@ def _clips(folder: Path, data: Contents, column: str | None) -> dict[str, Any]:
     """The recordings of a table of clips, and the part of them that each instance is."""
     import numpy as np
 
-    from bagwise.cli.recordings import recordings
-    from bagwise.cli.review import find_recording
+    from bagwise.cli.recordings import find_recording, recordings
 
     if data.clips is None:
         return {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,7 @@ import typer
 
 from bagwise.cli import options
 from bagwise.cli.output import note, note_features, print_json, progress, refuse_existing
-from bagwise.cli.recordings import recordings
+from bagwise.cli.recordings import find_recordings, recordings
 from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from bagwise.io.contents import Contents
     from bagwise.review import ReviewQueue
     from bagwise.review.card import ServedMedia
+
+_ROLES = (
+    "bag", "label", "label_set", "labels", "missing", "id_column", "merge", "features", "exclude",
+    "keep", "separator",
+)  # fmt: skip
 
 
 def review(
@@ -105,45 +111,35 @@ def review(
             print_json(exported)
         return
     refuse_existing([sidecar], force=True, inputs=[file, model])  # it is continued
-    from bagwise.base._pipelines import instance_model
-    from bagwise.cli.reading import labels_for, open_model, read_for_model
-    from bagwise.inspection import doubted_bags
+    from bagwise.cli.reading import open_model, read_for_model
     from bagwise.io.clips import clip_texts
     from bagwise.review import Corrections
     from bagwise.review.server import ReviewServer
 
     fitted, facts = open_model(model, trust)
     shown = _shown_column(image, audio, text)
+    extra = [] if shown is None else [shown[1]]
     data = read_for_model(
-        file,
-        fitted,
-        facts,
-        columns,
-        memory_limit=memory_limit,
-        extra_columns=[] if shown is None else [shown[1]],
+        file, fitted, facts, columns, memory_limit=memory_limit, extra_columns=extra
     )
     media = _media(shown, data, media_folder or file.parent, autoplay=autoplay)
-    bags, known = data.bags, labels_for(fitted, data, facts)
-    if known is None:
-        note("No label of a bag is known: every label is a choice.")
-    estimator, seen = instance_model(fitted, bags)
-    if seen is None:
-        raise InputError(f"{model} says nothing about instances: review a model of -m orlr.")
-    sets = [None] * len(bags) if known is None else known.as_sets().tolist()
-    with progress(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
-        queue = _queue(estimator, seen, sets, sidecar, names=facts.get("classes"), limit=limit)
-    note_features(bags)
-    doubts_sets = getattr(estimator, "missing_", 0) or getattr(estimator, "spurious_", 0)
+    annotator = _annotator(model, fitted, data, facts)
+    if not annotator.has_labels:
+        hint = "" if columns.labels else " (--labels names a second table of labels)"
+        note(f"No label of a bag is known{hint}: every label is a choice.")
+    with progress(f"Annotating {data.bags.n_instances} instances of {len(data.bags)} bags"):
+        queue = _queue(annotator, sidecar, names=facts.get("classes"), limit=limit)
+    note_features(data.bags)
     with Corrections(sidecar) as corrections:
         with ReviewServer(
             queue,
             corrections,
-            bags,
+            data.bags,
             media=media,
             title=file.name,
             places=None if data.clips is None else clip_texts(data.clips),
             autoplay=autoplay,
-            find_doubts=partial(doubted_bags, estimator, seen, sets) if doubts_sets else None,
+            find_doubts=annotator.find_doubts,
             port=port,
         ) as server:
             _serve(server, show=note if json else typer.echo, no_browser=no_browser)
@@ -154,9 +150,7 @@ def review(
     )
     following = None
     if counts["confirmed"] + counts["corrected"] + counts["label_sets"]:
-        typed = {name: value for name, value in vars(columns).items() if value}
-        facts["columns"] = facts.get("columns", {}) | typed
-        following = _next_command(file, model, sidecar, facts, _steps(fitted))
+        following = _next_command(file, model, sidecar, columns, facts, _steps(fitted))
         note(f"next: {following}")
     if json:
         result = {"file": file, "model": model, "decisions": counts}
@@ -187,22 +181,46 @@ def _media(
     return media
 
 
+@dataclass(frozen=True)
+class _Annotator:
+    """The part of a model that labels instances, and what it labels."""
+
+    estimator: Any
+    bags: Bags  # as the estimator sees them
+    sets: list[Any]  # the label set of each bag, None where it is unknown
+    has_labels: bool
+
+    @property
+    def find_doubts(self) -> Callable[[], Mapping[str, Any]] | None:
+        """List the label sets in doubt; None for a model that doubts none."""
+        from bagwise.inspection import doubted_bags
+
+        rates = (getattr(self.estimator, name, 0) for name in ("missing_", "spurious_"))
+        return partial(doubted_bags, self.estimator, self.bags, self.sets) if any(rates) else None
+
+
+def _annotator(model: Path, fitted: Any, data: Contents, facts: Mapping[str, Any]) -> _Annotator:
+    from bagwise.base._pipelines import instance_model
+    from bagwise.cli.reading import labels_for
+
+    known = labels_for(fitted, data, facts)
+    estimator, seen = instance_model(fitted, data.bags)
+    if seen is None:
+        raise InputError(f"{model} does not label instances: review a model of -m orlr.")
+    sets = [None] * len(data.bags) if known is None else known.as_sets().tolist()
+    return _Annotator(estimator, seen, sets, known is not None)
+
+
 def _queue(
-    estimator: Any,
-    bags: Bags,
-    sets: list[Any],
-    sidecar: Path,
-    *,
-    names: list[Any] | None,
-    limit: int | None,
+    annotator: _Annotator, sidecar: Path, *, names: list[Any] | None, limit: int | None
 ) -> ReviewQueue:
     """The instances in the order of review, with the decisions that were made before."""
     from bagwise.review import ReviewQueue, read_corrections, read_set_corrections
 
     return ReviewQueue(
-        estimator,
-        bags,
-        sets,
+        annotator.estimator,
+        annotator.bags,
+        annotator.sets,
         names=names,
         corrections=read_corrections(sidecar) if sidecar.exists() else [],
         set_corrections=read_set_corrections(sidecar) if sidecar.exists() else [],
@@ -255,27 +273,14 @@ def _with_clips(media: ServedMedia | None, data: Contents, folder: Path) -> Serv
     assert data.clips is not None
     start, end, files = data.clips.start, data.clips.end, recordings(data)
     if media is None:
-        found = {name: find_recording(folder, name) for name in dict.fromkeys(files)}
+        found = find_recordings(folder, files)
         if not any(found.values()):
-            note(
-                f"No recording such as {files[0]!r} is in {folder}: name the folder with "
-                "--media-folder to listen to the clips."
-            )
             return None
         return ServedMedia("audio", [found[name] for name in files], folder, start, end)
     # A column of its own may hold clips that are cut already.
     if media.kind == "audio" and list(media.values) == files:
         return ServedMedia("audio", files, folder, start, end)
     return media
-
-
-def find_recording(folder: Path, name: str) -> str | None:
-    """The file of a recording: as named, with a usual ending, or by its name alone."""
-    for place in (name, name.replace("\\", "/").rpartition("/")[2]):
-        for ending in ("", ".wav", ".WAV", ".flac", ".mp3", ".ogg"):
-            if (folder / f"{place}{ending}").is_file():
-                return f"{place}{ending}"
-    return None
 
 
 def _serve(server: Any, *, show: Callable[[str], None], no_browser: bool) -> None:
@@ -292,10 +297,8 @@ def _serve(server: Any, *, show: Callable[[str], None], no_browser: bool) -> Non
 
 
 def _export(sidecar: Path, table: Path, *, force: bool) -> dict[str, Any]:
-    import numpy as np
-
+    """Write the corrections made so far, and beside them those of label sets."""
     from bagwise.io.label_studio import InstanceLabel, write_annotated, write_lines
-    from bagwise.io.write_table import write_columns
     from bagwise.review import read_corrections, read_set_corrections
 
     kind = table.suffix.lower()
@@ -309,19 +312,26 @@ def _export(sidecar: Path, table: Path, *, force: bool) -> dict[str, Any]:
     written = [table, beside] if sets else [table]
     refuse_existing(written, force=force, inputs=[sidecar])
     found = [InstanceLabel(c.bag, c.row, c.size, c.label) for c in read_corrections(sidecar)]
-    if kind in (".json", ".jsonl"):
-        (write_lines if kind == ".jsonl" else write_annotated)(table, found, force=force)
+    if kind == ".jsonl":
+        write_lines(table, found, force=force)
+    elif kind == ".json":
+        write_annotated(table, found, force=force)
     else:
-        names = InstanceLabel._fields
-        columns = {name: np.array([getattr(c, name) for c in found]) for name in names}
-        write_columns(table, columns, force=force)
+        _write_fields(table, found, InstanceLabel._fields, force=force)
     note(f"{len(found)} corrections: {table}")
     if sets:
-        about = ("bag", "label", "present")
-        columns = {name: np.array([getattr(c, name) for c in sets]) for name in about}
-        write_columns(beside, columns, force=force)
+        _write_fields(beside, sets, ("bag", "label", "present"), force=force)
         note(f"{len(sets)} labels of bags: {beside}")
     return {"corrections": len(found), "label_sets": len(sets), "written": written}
+
+
+def _write_fields(path: Path, rows: list[Any], names: Iterable[str], *, force: bool) -> None:
+    import numpy as np
+
+    from bagwise.io.write_table import write_columns
+
+    columns = {name: np.array([getattr(row, name) for row in rows]) for name in names}
+    write_columns(path, columns, force=force)
 
 
 def _steps(fitted: Any) -> list[str]:
@@ -334,12 +344,19 @@ def _steps(fitted: Any) -> list[str]:
 
 
 def _next_command(
-    file: Path, model: Path, sidecar: Path, facts: Mapping[str, Any], options: list[str]
+    file: Path,
+    model: Path,
+    sidecar: Path,
+    columns: options.Columns,
+    facts: Mapping[str, Any],
+    steps: list[str],
 ) -> str:
-    words = ["bagwise", "fit", str(file), "-m", str(facts.get("method", "orlr")), *options]
-    roles = ("bag", "label", "label_set", "labels", "missing", "id_column", "merge", "features")
-    for name in (*roles, "exclude", "keep", "separator"):
-        value = facts.get("columns", {}).get(name)
+    """The fit that learns from the decisions; columns are as typed, else as in the model."""
+    words = ["bagwise", "fit", str(file), "-m", str(facts.get("method", "orlr")), *steps]
+    typed = {name: value for name, value in vars(columns).items() if value}
+    named = facts.get("columns", {}) | typed
+    for name in _ROLES:
+        value = named.get(name)
         if value and value != ";":  # the default separator
             joined = ",".join(value) if isinstance(value, list) else str(value)
             words += [f"--{name.replace('_', '-')}", joined]

@@ -74,8 +74,12 @@ function show(found) {
   if (isNew) showInstance();
   showChoices();
   at("neighbours").replaceChildren(...card.neighbours.map(neighbour));
-  const known = card.decided ? "decided" : "guess";
-  say(`${card.note ? `${card.note} ` : ""}Instance ${card.row} of ${card.bag}: ${known} ${card.guess}.`);
+  const known = card.decided ? "decided" : "predicted";
+  say(`${card.note ? `${card.note} ` : ""}${card.bag}, ${where()}: ${known} ${card.guess}.`);
+}
+
+function where() {
+  return card.place || `instance ${card.row}`;
 }
 
 function say(text) {
@@ -83,7 +87,7 @@ function say(text) {
 }
 
 function showInstance() {
-  at("name").textContent = `${card.bag}, ${card.place || `instance ${card.row}`}`;
+  at("name").textContent = `${card.bag}, ${where()}`;
   at("others").textContent = `Its bag: ${card.size} instance${card.size === 1 ? "" : "s"}`;
   at("media").replaceChildren(picture(card, card.media, true));
   for (const id of ["play", "auto"]) at(id).hidden = !sound();
@@ -94,7 +98,7 @@ function showInstance() {
 function picture(item, media, large) {
   if (!media) return strip(item.bars, large ? "Features, as standard deviations from their mean" : "");
   const text = large ? media.text : item.text;
-  if (text === null) return make("span", { className: "soft", textContent: "nothing to show" });
+  if (text === null) return make("span", { className: "soft", textContent: media.kind === "audio" ? "recording not found" : "nothing to show" });
   const source = `media/${item.instance}`;
   if (media.kind === "image") return make("img", { src: source, alt: text, loading: "lazy" });
   if (media.kind === "audio" && large) return listen(item, media, source);
@@ -127,7 +131,11 @@ function play() {
     return;
   }
   player.currentTime = card.media.part ? card.media.part[0] : 0;
-  player.play().catch(() => say("Press Space to play: the browser waits for a key.")); // before the first key or click
+  player.play().catch((error) => {
+    if (error.name === "AbortError") return; // stopped, or another instance is shown
+    const waits = error.name === "NotAllowedError"; // before the first key or click
+    say(waits ? "Press Space to play: the browser waits for a key." : "This sound cannot be played: its file is missing, damaged or in another format.");
+  });
 }
 
 function strip(bars, name) {
