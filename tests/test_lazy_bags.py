@@ -19,10 +19,12 @@ from sklearn.tree import DecisionTreeClassifier
 import bagwise._sources
 from bagwise import Bags
 from bagwise._validation import values
+from bagwise.base import in_canonical_order
 from bagwise.classification import PrimalDualMISVM, SingleInstanceClassifier
 from bagwise.embedding import BagStatistics, RandomFourierEmbedding
 from bagwise.engines import arrays, blocks, in_blocks, mapped, row_blocks
 from bagwise.exceptions import InputError, NotEnoughMemoryError
+from bagwise.labels import Labels
 from bagwise.model_selection import evaluate
 from bagwise.preprocessing import InstanceTransformer
 from checks import example
@@ -268,3 +270,25 @@ def test_only_exact_transformers_see_blocks_of_an_array(lazy):
         found = InstanceTransformer(inner).fit(bags[::2]).transform(bags[::2]).instances
         expected = inner.fit_transform(arrays.instances)
         np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_bags_in_a_file_are_sorted_into_a_file(tmp_path, rng, monkeypatch):
+    path = tmp_path / "table.npy"
+    np.save(path, rng.normal(size=(4000, 256)).astype(np.float32))
+    bags = Bags(np.load(path, mmap_mode="r"), np.arange(0, 4001, 100))
+    labels = Labels.from_values(np.arange(40) % 2)
+    expected = in_canonical_order(Bags(np.array(bags.instances), bags.offsets), labels)
+    monkeypatch.setattr(blocks, "BLOCK", 2**14)
+    monkeypatch.setattr(bagwise._sources, "COPIED_AT_ONCE", 0)
+    for order in (np.arange(40), rng.permutation(40)):
+        chosen = bags[order]
+        tracemalloc.start()
+        try:
+            found = in_canonical_order(chosen, labels[order])
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < bags.source.nbytes / 4
+        assert mapped.is_mapped(found[0].source)
+        np.testing.assert_array_equal(found[0].instances, expected[0].instances)
+        np.testing.assert_array_equal(found[1].codes, expected[1].codes)

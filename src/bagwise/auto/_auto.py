@@ -23,9 +23,9 @@ from bagwise.auto._leaderboard import (
 )
 from bagwise.auto._members import Member, chosen_members, column_scores, keeping
 from bagwise.auto._race import Race
-from bagwise.bags import Bags, offsets_of
+from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
-from bagwise.base._estimator import canonical_order, with_known_labels
+from bagwise.base._estimator import canonical_order, sorted_bags, with_known_labels
 from bagwise.base._fitted_state import Anything, FittedState, ListOf, Model, Number, Whole
 from bagwise.base._fitted_state import Floats as FloatsOf
 from bagwise.base._parameters import COUNT, POSITIVE, with_parameters
@@ -215,7 +215,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
             groups = check_length(np.asarray(groups), bags)[labels.known]
         bags, labels = with_known_labels(bags, labels)
         order, rows = canonical_order(bags, labels)  # folds do not depend on the user's order
-        bags, labels = Bags(bags.instances[rows], offsets_of(bags.sizes[order])), labels[order]
+        bags, labels = sorted_bags(bags, order, rows), labels[order]
         groups = None if groups is None else groups[order]
         rng = check_random_state(self.random_state)
         folds = draw_folds(labels, self.cv, groups, int(rng.randint(2**31)))

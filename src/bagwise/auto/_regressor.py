@@ -6,7 +6,6 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 
 from bagwise._memory import byte_count
@@ -23,9 +22,9 @@ from bagwise.auto._leaderboard import (
 )
 from bagwise.auto._members import Member, chosen_regressors, column_scores
 from bagwise.auto._race import Race
-from bagwise.bags import Bags, offsets_of
+from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagRegressorMixin, fit_method
-from bagwise.base._estimator import canonical_order
+from bagwise.base._estimator import canonical_order, sorted_bags
 from bagwise.base._fitted_state import Anything, FittedState, ListOf, Model, Number, Whole
 from bagwise.base._fitted_state import Floats as FloatsOf
 from bagwise.base._parameters import COUNT, POSITIVE, with_parameters
@@ -174,14 +173,14 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
         groups = None if groups is None else check_length(np.asarray(groups), bags)
         # Folds do not depend on the user's order.
         order, rows = canonical_order(bags, Labels.from_values(targets, targets[:0]))
-        bags, targets = Bags(bags.instances[rows], offsets_of(bags.sizes[order])), targets[order]
+        bags, targets = sorted_bags(bags, order, rows), targets[order]
         groups = None if groups is None else groups[order]
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31))
         n_folds = min(self.cv, len(bags) if groups is None else len(np.unique(groups)))
         folds = make_folds(targets, n_folds=n_folds, seed=seed, groups=groups, numbers=True)
 
-        scaler = instance_scaler(sparse=issparse(bags.instances)).fit(bags)
+        scaler = instance_scaler(sparse=bags.is_sparse).fit(bags)
         bags = scaler.transform(bags)
         seconds, memory = self.time_budget or np.inf, byte_count(self.memory_limit)
         race = Race(bags, targets, 1, folds, seconds, memory, self.n_jobs)

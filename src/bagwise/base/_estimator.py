@@ -17,8 +17,8 @@ from bagwise.bags import Bags, offsets_of
 from bagwise.base._finite import checked_fit, numerical_errors, quietly, require_finite
 from bagwise.base._fitted_state import FittedState, Floats, Names, Whole
 from bagwise.base._parameters import CONSTRAINTS
-from bagwise.compiled.row_order import row_ranks
-from bagwise.engines import over_partitions
+from bagwise.compiled.row_order import ranks_by_column, row_ranks
+from bagwise.engines import in_blocks, over_partitions, take_column, take_rows
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
 from bagwise.solvers.result import SolverResult, total_curve
@@ -79,7 +79,7 @@ def order_within_bags(bags: Bags) -> Ints:
     ndarray of shape (n_instances,)
         Row numbers; those of a bag stay together.
     """
-    return np.lexsort((row_ranks(bags.instances), bags.bag_index))
+    return np.lexsort((_ranks(bags), bags.bag_index))
 
 
 def in_canonical_order(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
@@ -103,7 +103,25 @@ def in_canonical_order(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
         Their labels.
     """
     order, rows = canonical_order(bags, labels)
-    return Bags(bags.instances[rows], offsets_of(bags.sizes[order])), labels[order]
+    return sorted_bags(bags, order, rows), labels[order]
+
+
+def sorted_bags(bags: Bags, order: Ints, rows: Ints) -> Bags:
+    """Sort bags and instances as `canonical_order` found; those in a file go to another file.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    order, rows : ndarray of int
+        Positions of bags and of instances.
+
+    Returns
+    -------
+    Bags
+        Without ids and feature names.
+    """
+    return Bags(take_rows(bags, rows), offsets_of(bags.sizes[order]))
 
 
 def canonical_order(bags: Bags, labels: Labels) -> tuple[Ints, Ints]:
@@ -127,7 +145,7 @@ def canonical_order(bags: Bags, labels: Labels) -> tuple[Ints, Ints]:
         codes = np.unique(labels.indicator, axis=0, return_inverse=True)[1].reshape(-1)
     else:
         codes = labels.codes
-    ranks = row_ranks(bags.instances)
+    ranks = _ranks(bags)
     inside = np.lexsort((ranks, bags.bag_index))
     keys = [
         (*rank.tolist(), int(code))
@@ -136,6 +154,13 @@ def canonical_order(bags: Bags, labels: Labels) -> tuple[Ints, Ints]:
     order = np.array(sorted(range(len(bags)), key=keys.__getitem__), dtype=np.intp)
     by_bag = bags.split(inside)
     return order, np.concatenate([by_bag[i] for i in order])
+
+
+def _ranks(bags: Bags) -> Ints:
+    """The ranks of the instances; those in a file are read in blocks."""
+    if bags.is_sparse or not in_blocks(bags):
+        return row_ranks(bags.instances)
+    return ranks_by_column(partial(take_column, bags), (bags.n_instances, bags.n_features))
 
 
 class BagEstimator(CallbackSupportMixin, BaseEstimator):

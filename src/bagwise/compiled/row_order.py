@@ -1,11 +1,12 @@
 """An order of rows that depends on their values alone."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from bagwise._types import Ints
+from bagwise._types import Array, Ints
 
 
 def row_ranks(instances: Any) -> Ints:
@@ -22,10 +23,46 @@ def row_ranks(instances: Any) -> Ints:
         Equal rows have equal numbers, from 0 without gaps.
     """
     if not sparse.issparse(instances):
-        return np.unique(instances, axis=0, return_inverse=True)[1].reshape(-1)
+        array = np.asarray(instances)
+        return ranks_by_column(lambda rows, j: array[rows, j], array.shape)
     table = sparse.csr_array(instances, copy=True)
     table.sum_duplicates()
     table.eliminate_zeros()
     spans = zip(table.indptr[:-1], table.indptr[1:], strict=True)
     rows = [table.indices[a:b].tobytes() + table.data[a:b].tobytes() for a, b in spans]
     return np.unique(np.array(rows, dtype=object), return_inverse=True)[1].reshape(-1)
+
+
+def ranks_by_column(column: Callable[[Ints, int], Array], shape: tuple[int, int]) -> Ints:
+    """Number the distinct rows of a dense table, compared feature by feature, without a copy of it.
+
+    Parameters
+    ----------
+    column : callable
+        From numbers of rows, and the number of a feature, to the values there.
+    shape : tuple (n_instances, n_features)
+        Of the table.
+
+    Returns
+    -------
+    ndarray of shape (n_instances,)
+        As of `row_ranks`.
+    """
+    smaller = np.zeros(shape[0], dtype=np.int64)  # how many rows are smaller, as far as compared
+    tied = np.arange(shape[0])  # rows that equal another one so far
+    for j in range(shape[1]):
+        if len(tied) == 0:
+            break
+        values = column(tied, j)
+        order = np.lexsort((values, smaller[tied]))
+        tied, values = tied[order], values[order]
+        before = smaller[tied]
+        new_tie = np.append(True, before[1:] != before[:-1])
+        new_value = new_tie | np.append(True, values[1:] != values[:-1])
+        place = np.arange(len(tied))
+        start, own = (
+            np.maximum.accumulate(np.where(new, place, 0)) for new in (new_tie, new_value)
+        )
+        smaller[tied] = before + own - start
+        tied = tied[~(new_value & np.append(new_value[1:], True))]
+    return np.unique(smaller, return_inverse=True)[1].reshape(-1)

@@ -22,6 +22,8 @@ from bagwise.engines.blocks import (
     readable_table,
     row_blocks,
     rows_of,
+    take_column,
+    take_rows,
 )
 from bagwise.engines.checkpoint import Checkpoint
 from bagwise.engines.loop import Journal, iterate, retry_on_new_parts

@@ -5,13 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 from scipy import sparse
 
 from bagwise._sources import ComputedTable, StreamedTable, read_only
-from bagwise._types import Array
+from bagwise._types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.compiled import threads
-from bagwise.engines.mapped import empty_beside, read_ahead, release_pages
+from bagwise.engines.mapped import empty_beside, is_mapped, read_ahead, release_pages
 
 BLOCK = 2**22  # values read at a time
 
@@ -228,3 +229,52 @@ def map_rows(function: Callable[[Any], Any], bags: Bags) -> Any:
         out[rows] = block
         release_pages(out)
     return sparse.vstack(sparse_blocks, format="csr") if sparse_blocks else out
+
+
+def take_rows(bags: Bags, rows: Ints) -> Any:
+    """Copy some rows in a given order; to a temporary file where the instances are in a file.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags, in this process.
+    rows : ndarray of int
+        Positions of instances.
+
+    Returns
+    -------
+    ndarray or CSR of shape (n_rows, n_features)
+    """
+    if not is_mapped(bags.source):
+        return bags.rows(rows)
+    out = empty_beside(bags.source, (len(rows), bags.n_features), bags.dtype)
+    step = max(1, BLOCK // max(1, bags.n_features))
+    for start in range(0, len(rows), step):
+        out[start : start + step] = bags.rows(rows[start : start + step])
+        release_pages(bags.source)
+        release_pages(out)
+    return out
+
+
+def take_column(bags: Bags, rows: Ints, j: int) -> Array:
+    """Read a feature of some dense rows.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags, in this process.
+    rows : ndarray of int
+        Positions of instances.
+    j : int
+        Position of the feature.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+    """
+    out = np.empty(len(rows), bags.dtype)
+    step = max(1, BLOCK // max(1, bags.n_features))
+    for start in range(0, len(rows), step):
+        out[start : start + step] = bags.rows(rows[start : start + step])[:, j]
+        release_pages(bags.source)
+    return out
