@@ -207,6 +207,29 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
     assert "every label is a choice" in unlabelled.stderr
 
 
+@pytest.mark.parametrize("typed", [(), ("--separator", ",")])
+def test_the_next_command_keeps_the_separator_of_the_fit(run, clips, serve, tmp_path, typed):
+    pytest.importorskip("skops")
+    table, labels, _ = clips
+    cells = [[row["file_path"], row["species"].replace(";", ",")] for row in read_rows(labels)]
+    write_rows(labels, [["file_path", "species"], *cells])
+    model, words = tmp_path / "model.skops", ("--labels", labels, "--label-set", "species")
+    fitted = run("fit", table, "-m", "orlr", *words, "--separator", ",", "-o", model)
+    assert fitted.exit_code == 0, fitted.stderr
+
+    def confirm(review):
+        card = review.show(None)
+        review.decide({"instance": card["instance"], "label": card["guess"]})
+
+    serve[1].append(confirm)
+    result = run("review", model, table, "--labels", labels, *typed, "--no-browser")
+    assert result.exit_code == 0, result.stderr
+    line = result.stderr.splitlines()[-1].removeprefix("next: bagwise ")
+    assert "--separator ," in line
+    assert run(*shlex.split(line)).exit_code == 0
+    assert load_model(tmp_path / "model-reviewed.skops")[0].classes_.tolist() == sorted(BIRDS)
+
+
 def test_a_fit_has_background_and_doubts_sets_where_asked(run, clips, tmp_path):
     pytest.importorskip("skops")
     out = tmp_path / "model.skops"

@@ -96,7 +96,7 @@ def review(
 
     For a table of sound clips (file, start, end) the page plays the clips and, with matplotlib,
     shows their spectrograms, if the recordings are found. Space plays the clip. The page also lists
-    label sets that are probably wrong, if the model was fitted with --noisy-sets.
+    label sets that may be wrong, if the model was fitted with --noisy-sets.
 
     ```
     bagwise review model.skops syllables.csv --audio clip
@@ -353,11 +353,12 @@ def _next_command(
 ) -> str:
     """The fit that learns from the decisions; columns are as typed, else as in the model."""
     words = ["bagwise", "fit", str(file), "-m", str(facts.get("method", "orlr")), *steps]
-    typed = {name: value for name, value in vars(columns).items() if value}
+    defaults: tuple[Any, ...] = (None, [], ";")  # the last is the separator
+    typed = {name: value for name, value in vars(columns).items() if value not in defaults}
     named = facts.get("columns", {}) | typed
     for name in _ROLES:
         value = named.get(name)
-        if value and value != ";":  # the default separator
+        if value and value != ";":
             joined = ",".join(value) if isinstance(value, list) else str(value)
             words += [f"--{name.replace('_', '-')}", joined]
     if facts.get("impute"):

@@ -212,7 +212,7 @@ function showDoubts({ doubts }) {
   seeDoubts(true);
   at("alert").hidden = true;
   const none = "This model assumes that all label sets are right. Fit one that does not: bagwise fit -m orlr --noisy-sets.";
-  const some = "These label sets are probably wrong. Check and decide: bagwise fit --corrections uses your decisions.";
+  const some = "Label sets that may be wrong, with the probability of the error, most probable first. bagwise fit --corrections uses your decisions.";
   const calm = "No label set is doubtful.";
   at("doubts-text").textContent = doubts === null ? none : doubts.length ? some : calm;
   at("doubt-list").replaceChildren(...(doubts || []).map(doubt));
