@@ -1,11 +1,12 @@
 """From files and the options of a command to bags, labels and saved models."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,7 +21,7 @@ from bagwise.cli.output import note, progress, refuse_taken, warning
 from bagwise.exceptions import DataWarning, FileFormatError, InputError, LabelError, ModelFileError
 from bagwise.io.columns import Request
 from bagwise.io.contents import Contents
-from bagwise.io.files import TABLES, format_errors, format_of
+from bagwise.io.files import TABLES, format_errors, format_of, naming
 from bagwise.io.reading import read_contents, suspicion
 from bagwise.io.table import open_table
 from bagwise.labels import Labels, plain_array, positive_by_name, sorted_labels
@@ -112,7 +113,11 @@ def read_labelled(
     groups : ndarray of shape (n_bags,) or None
         Their groups.
     """
+    if group is not None and chosen.labels is not None and corrected is None:
+        # Bags that are not in the table are left out in any case, and need no group.
+        chosen = replace(chosen, missing=chosen.missing or "drop")
     data = _read(path, _request(chosen, group=group, memory_limit=memory_limit))
+    data = _without_empty(data)
     _refuse_suspects(path, data)
     labels = _chosen_labels(data, chosen)
     if corrected is not None:
@@ -329,7 +334,7 @@ def read_for_model(
         memory_limit=memory_limit,
         extra_columns=extra_columns,
     )
-    data = _read(path, request)
+    data = _without_empty(_read(path, request))
     if names is not None and data.bags.feature_names is not None:
         data.bags = _in_order(data.bags, names)
     return data
@@ -422,7 +427,7 @@ def _refuse_model(path: Path) -> None:
 
 def _read(path: Path, request: Request) -> Contents:
     _refuse_model(path)
-    with progress(f"Reading {path.name}"), _naming(path):
+    with progress(f"Reading {path.name}"), naming(path, request.labels):
         data = read_contents(path, request)
     if data.left_out:
         note(f"Not features, by their names: {', '.join(data.left_out)}.")
@@ -434,15 +439,16 @@ def _read(path: Path, request: Request) -> Contents:
     return data
 
 
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Put the name of the file into messages that lack it."""
-    try:
-        yield
-    except InputError as error:
-        if path.name in str(error):
-            raise
-        raise type(error)(f"{path}: {error}") from error
+def _without_empty(data: Contents) -> Contents:
+    """Leave out bags without instances, such as slides in which no tissue was found."""
+    empty = data.bags.sizes == 0
+    if not empty.any() or empty.all():
+        return data
+    first = data.bags.names[empty].tolist()[0]
+    warning(
+        f"{empty.sum()} of {len(empty)} bags have no instances and are left out, such as {first}."
+    )
+    return data.take(np.flatnonzero(~empty))
 
 
 def _chosen_labels(data: Contents, chosen: Columns) -> Labels:

@@ -1,6 +1,7 @@
 """File formats, one error for damaged files, and files that Dask workers read themselves."""
 
 import contextlib
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -97,6 +98,18 @@ def format_errors(path: Path) -> Iterator[None]:
             f"{path} could not be read: {detail}. Is it complete, and does its suffix "
             "match its format?"
         ) from error
+
+
+@contextlib.contextmanager
+def naming(path: Path, other: Any = None) -> Iterator[None]:
+    """Put the name of the file into messages that name neither it nor another file."""
+    try:
+        yield
+    except InputError as error:
+        others = [Path(other).name] if isinstance(other, str | os.PathLike) else []
+        if any(name in str(error) for name in [path.name, *others]):
+            raise
+        raise type(error)(f"{path}: {error}") from error
 
 
 def _refuse_special(path: Path) -> None:

@@ -188,8 +188,13 @@ def _bag_paths(path: Path, notes: dict[str, Any]) -> list[Path]:
         return [path]
     found = sorted(p for p in path.iterdir() if _is_hdf5(p))
     if not found:
-        inner = sorted(p.parent.name for p in path.glob("*/*") if _is_hdf5(p))
-        hint = f" Its folder {inner[0]!r} does: read that one." if inner else ""
+        deeper = (p for depth in ("*/*", "*/*/*") for p in path.glob(depth))
+        inner = sorted({str(p.parent.relative_to(path)) for p in deeper if _is_hdf5(p)})
+        hint = ""
+        if inner:
+            hint = f" These folders in it do: {listed(inner, 5)}. Read the one with the features."
+        elif any(path.glob("*.pt")):
+            hint = " Its .pt files cannot be read: CLAM writes the same features to h5_files."
         raise DataNotFoundError(f"the folder {str(path)!r} holds no .h5 or .hdf5 file.{hint}")
     if not notes:
         for p, other in pairwise(sorted(found, key=lambda file: file.stem)):

@@ -29,7 +29,7 @@ from bagwise.io.columns import (
 )
 from bagwise.io.contents import Contents, check_contents
 from bagwise.io.data_warnings import warn_of_near_duplicates, warn_of_separators
-from bagwise.io.files import TABLES, Cluster, format_errors, format_of
+from bagwise.io.files import TABLES, Cluster, format_errors, format_of, naming
 from bagwise.io.hdf5 import read_hdf5, write_hdf5
 from bagwise.io.labels import Column, group
 from bagwise.io.memory import Workspace, make_workspace
@@ -234,6 +234,11 @@ def read_contents(source: Any, request: Request) -> Contents:
         raise InputError(f"missing={request.missing!r}: expected one of {', '.join(_MISSING)}.")
     if isinstance(request.labels, str | os.PathLike) and not Path(request.labels).exists():
         raise DataNotFoundError(f"no file {os.fspath(request.labels)!r} (asked for with labels=).")
+    if isinstance(request.labels, str | os.PathLike) and Path(request.labels).is_dir():
+        raise InputError(
+            f"{os.fspath(request.labels)!r} (asked for with labels=) is a folder: expected a table "
+            "with a row per bag."
+        )
     if request.labels is not None:
         inside = _without_labels(source, request)
     if isinstance(source, str | os.PathLike):
@@ -458,7 +463,8 @@ def _relabel(contents: Contents, request: Request) -> Contents:
                 raise InputError(f"labels={str(path)!r} is not a CSV or Parquet table.")
             ids = [*_USUAL_IDS, request.id_column or "bag"]  # read as strings
             table = open_table(path, format, replace(request, extra_columns=ids))
-            columns, kept, entries, request = _tabled_labels(table, request, contents)
+            with naming(path):
+                columns, kept, entries, request = _tabled_labels(table, request, contents)
     else:
         columns, kept, entries, request = _tabled_labels(open_frame(labels), request, contents)
     for name, values in kept.items():

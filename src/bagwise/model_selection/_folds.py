@@ -123,7 +123,8 @@ def _check_folds(y: Array, n_folds: int, groups: Array | None) -> None:
     if y.ndim == 1:
         classes, counts = np.unique(y, return_counts=True)
         if len(classes) < 2:
-            raise LabelError(f"all bags have the label {classes[0]!r}: there is nothing to learn.")
+            (only,) = classes.tolist()
+            raise LabelError(f"all bags have the label {only!r}: there is nothing to learn.")
         if counts.min() < n_folds:
             rare = classes[counts.argmin()]
             fewer = f"Use at most {counts.min()} folds, or leave" if counts.min() > 1 else "Leave"
