@@ -59,8 +59,9 @@ for name, comparison in found.items():
 # -----------------------
 # The plots show the difference of each method from the baseline with its 95 % interval, by the
 # corrected resampled t-test: the folds share training data, and a plain t-test would find too many
-# differences. Where an interval contains zero, these bags cannot tell. On Musk1 no method is better
-# than the trees. Where one digit of ten decides, methods that look for single instances are.
+# differences. If an interval contains zero, these bags do not show a difference. On Musk1 no method
+# is better than the trees. In the digit bags, where one digit of ten decides, methods that look for
+# single instances are better.
 # No method is best everywhere, so compare on your own bags.
 import matplotlib.pyplot as plt
 

@@ -3,8 +3,8 @@ Regression: binding strength of molecules
 =========================================
 
 A molecule takes many shapes (conformers), and the one that fits the pocket best determines how
-strongly it binds. Measured is one number per molecule, such as pKi or pIC50. So a molecule is a
-bag, a conformer an instance, and the label is a number: multiple-instance regression.
+strongly it binds. The measurement is one number per molecule, such as pKi or pIC50. So a molecule
+is a bag, a conformer is an instance, and the label is a number: multiple-instance regression.
 """
 
 # %%
@@ -59,7 +59,7 @@ for found in compare(models, bags, pki, cv=5, groups=scaffolds):
 # Predictions, and the active conformer
 # -------------------------------------
 # Left: predictions for molecules of scaffolds that are not in the training part. Right: the
-# distance of the key conformer from the pocket beside the distances of all conformers, for the
+# distance of the key conformer from the pocket, and the distances of all conformers, for the
 # molecules predicted to bind best. The key conformer is the one that raises the prediction most.
 import matplotlib.pyplot as plt
 from sklearn.model_selection import GroupKFold

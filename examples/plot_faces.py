@@ -29,7 +29,7 @@ print(f"{captions.sum(axis=1).mean():.1f} names per caption")
 # --------------------------------
 # ``MIMLCA`` assigns the names of each caption to the faces of its photo, each at most once, and
 # learns the distance in which faces of the same name are close. ``MultiInstanceKMeans`` makes the
-# same assignment in the Euclidean distance. Both are accurate where a caption leaves only a few
+# same assignment in the Euclidean distance. Both are accurate if a caption has only a few
 # names. For photos without a caption, accuracy depends on the distance alone.
 from bagwise.metric_learning import MIMLCA, MultiInstanceKMeans
 from bagwise.metrics import naming_precision

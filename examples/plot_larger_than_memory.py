@@ -70,7 +70,7 @@ print(f"accuracy of the statistics in new bags: {found:.2f}")
 # The picture
 # -----------
 # None of these steps copies the instances into memory. `Larger than memory <../scale-disk.html>`_
-# lists what each model needs beside the file, and what was measured with a file of 20 GB.
+# lists the memory that each model needs, and a measurement with a file of 20 GB.
 import matplotlib.pyplot as plt
 
 figure, ax = plt.subplots(figsize=(7, 2.2), layout="constrained")
