@@ -1,7 +1,7 @@
-"""What an annotator learns from held-out bags: its settings, and how often labels are missing.
+"""Cross-validation inside an annotator: its settings, and the rate of missing labels.
 
-The features of a kernel are made once per width, for all bags: the landmarks are instances, and no
-label is needed to draw them. The models of the folds are linear in these features.
+The features of a kernel are computed once per width, for all bags, since they do not depend on the
+labels. The models of the folds are linear in these features.
 """
 
 import copy
@@ -19,7 +19,7 @@ from bagwise.base._kernel_bags import kernel_bags, nystroem_of_bags
 from bagwise.exceptions import LabelError
 from bagwise.solvers.annotation.orlr import FIRST_RATES, RATE_RANGE, first_rates
 
-# Candidates of `select`, as multiples of gamma and reg; of equally good ones the first.
+# Candidates of `select`, as multiples of gamma and reg; the first unless another is better.
 WIDTHS = (1.0, 0.5, 2.0)
 PENALTIES = (1.0, 2.0, 0.5)
 N_FOLDS = 3
@@ -122,8 +122,8 @@ class Folds:
     def held_out(self, fold: int, model: Any) -> Part:
         """The bags of a fold, for the model that did not see them.
 
-        A set with a label that the other folds do not show is left out: its probability is 0
-        whatever the parameters are.
+        A set with a label that no bag of the other folds has is left out: its probability is 0
+        for all parameters.
         """
         sets = self.training.sets
         unseen = ~np.isfinite(model.intercept_[: sets.shape[1]])
@@ -159,31 +159,25 @@ class Candidate:
 
 
 def best_of(candidates: list[Candidate]) -> Candidate:
-    """The candidate under which held-out bags are most likely; of equally good ones the first.
+    """The first candidate, unless held-out bags are clearly more likely under another.
 
-    A candidate that is behind the best on the first fold by more than the standard error of the
-    difference, over bags, is not looked at again. The others are compared on both folds.
+    A candidate is dropped if it is behind the best by more than the standard error of the
+    difference over bags: on the first fold, then on both. The first of the others is taken.
 
     Parameters
     ----------
     candidates : list of Candidate
-        The settings.
+        The settings, the preferred one first.
 
     Returns
     -------
     Candidate
     """
     for n_folds in range(1, min(N_COMPARED, candidates[0].folds.n_folds) + 1):
-        best = max(candidates, key=lambda candidate: float(candidate.value(n_folds).sum()))
-        lead = best.value(n_folds)
-        candidates = [
-            candidate
-            for candidate in candidates
-            if candidate is best or not _is_behind(candidate.value(n_folds) - lead)
-        ]
+        lead = max((c.value(n_folds) for c in candidates), key=np.sum)
+        candidates = [c for c in candidates if not _is_behind(c.value(n_folds) - lead)]
         if len(candidates) == 1:
             break
-        candidates.sort(key=lambda candidate: candidate is not best)
     return candidates[0]
 
 
