@@ -1,4 +1,5 @@
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -455,3 +456,10 @@ def test_no_baseline_leaves_only_the_named_one(run, slides):
     assert list(methods) == ["nsk"]
     _, methods = evaluated(run, slides, *words, "--baseline", "sil")
     assert list(methods) == ["nsk", "baseline: sil"]
+
+
+def test_a_missing_package_is_named_before_anything_is_read(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    done = run("evaluate", "absent.csv", "-m", "nsk", "-m", "attention")
+    assert done.exit_code == 2
+    assert 'pip install "bagwise[torch]"' in done.stderr

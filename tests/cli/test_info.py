@@ -78,3 +78,12 @@ def test_unknown_and_empty_label_sets_are_counted_apart(run, tmp_path):
     facts = json.loads(run("info", path, "--labels", table, "--json").stdout)
     assert facts["bags_without_a_label"] == 4
     assert facts["labels"] == {"0": 1, "1": 1}
+
+
+@pytest.mark.filterwarnings("always::bagwise.exceptions.DataWarning")
+def test_spaces_around_a_label_are_seen(run, tmp_path):
+    path = tmp_path / "bags.csv"
+    path.write_text("bag,label,x\na,active,1\nb,active ,2\nc,inactive,3\n")
+    lines = [line.split() for line in run("info", path).stdout.splitlines()]
+    assert ["'active", "'", "1"] in lines
+    assert ["active", "1"] in lines

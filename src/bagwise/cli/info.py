@@ -51,7 +51,9 @@ def info(
     print_table({"fact": names, "value": [_shown(v) for v in facts.values()]}, heading=False)
     if counts:
         common = dict(sorted(counts.items(), key=lambda item: -item[1])[:_SHOWN])
-        print_table({"label": list(common), "bags": list(common.values())})
+        # Spaces around a label are seen between quotes.
+        names = [name if name == name.strip() else repr(name) for name in common]
+        print_table({"label": names, "bags": list(common.values())})
     if len(counts) > _SHOWN:
         typer.echo(f"and {len(counts) - _SHOWN} more labels")
 

@@ -12,6 +12,7 @@ from bagwise.bags import Bags
 from bagwise.cli.options import Columns, option
 from bagwise.cli.output import note
 from bagwise.exceptions import InputError, LabelError
+from bagwise.extras import import_extra
 from bagwise.labels import Labels
 
 Task = Annotated[
@@ -24,6 +25,7 @@ Task = Annotated[
     ),
 ]
 _TASKS = ("classification", "regression")
+_TRAINED_BY_TORCH = ("attention", "minet")
 _MANY, _FEW = 10, 5  # different numbers that are not all whole
 _MANY_WHOLE = 20  # different whole numbers
 MOST_SCORED = 300_000  # instances, for the contributions of instances
@@ -38,10 +40,13 @@ def check_task(task: str | None, positive: str | None) -> None:
 
 
 def make_for_task(method: Method, parameters: dict[str, Any], task: str | None) -> Any:
-    """Make the estimator before the labels are read: wrong parameters are refused at once.
+    """Make the estimator before the file is read: what cannot be fitted is refused at once.
 
-    Where the task is not known, parameters may be those of the classifier or of the regressor.
+    That is, wrong parameters, and a method whose package is missing. Where the task is not known,
+    parameters may be those of the classifier or of the regressor.
     """
+    if method.name in _TRAINED_BY_TORCH:
+        import_extra("torch", extra="torch")
     if task == "regression":
         return method.for_numbers().make(parameters)
     try:
