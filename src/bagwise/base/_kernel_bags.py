@@ -11,7 +11,7 @@ from bagwise._memory import require_memory
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base._kernel_machine import BLOCK, nystroem_features, nystroem_of
-from bagwise.engines import by_place, map_bags, memory_of_parts, over_partitions, to_numpy
+from bagwise.engines import by_place, is_here, map_bags, memory_of_parts, over_partitions, to_numpy
 from bagwise.engines.arrays import (
     centred_blocks,
     column_sums,
@@ -42,7 +42,7 @@ def width_of(gamma: str | float, bags: Bags) -> float:
     """
     if gamma == "half_scale":
         return 0.5 * width_of("scale", bags)
-    if gamma != "scale" or bags.where == "local":
+    if gamma != "scale" or (is_here(bags) and not is_mapped(bags.source)):
         return kernel_width(gamma, bags)
     counts, means, variances = over_partitions(_moments, bags).T
     mean = np.average(means, weights=counts)
