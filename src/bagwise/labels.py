@@ -107,7 +107,7 @@ class Labels:
         ----------
         sets : sequence of collections or None
             The labels of each bag; None where nothing is known. The empty set is knowledge: the
-            bag carries none of the classes.
+            bag has none of the classes.
         classes : array-like of shape (n_classes,), default=None
             The classes; by default the labels found, sorted.
         name_of : callable, default="bag {}".format
@@ -229,7 +229,7 @@ class Labels:
 
     @property
     def has_sets(self) -> bool:
-        """Whether a bag may carry several labels."""
+        """Whether a bag may have several labels."""
         return self._kind == "sets"
 
     @property
@@ -251,7 +251,7 @@ class Labels:
 
     @cached_property
     def indicator(self) -> NDArray[np.int8]:
-        """1 where a label is carried, 0 where not, a row of -1 where unknown: (n, n_classes)."""
+        """1 if a bag has a label, else 0; a row of -1 if its set is unknown: (n, n_classes)."""
         if self.has_sets:
             return self._data
         table = (self.codes[:, None] == np.arange(len(self._classes))).astype(np.int8)
@@ -293,7 +293,7 @@ class Labels:
 
     @property
     def counts(self) -> Ints:
-        """How many bags carry each class, of shape (n_classes,)."""
+        """Number of bags with each class, of shape (n_classes,)."""
         if self.has_sets:
             return (self._data == 1).sum(axis=0)
         return np.bincount(self._data[self.known], minlength=len(self._classes))
@@ -321,7 +321,7 @@ class Labels:
         return labels
 
     def signs(self, k: int) -> Ints:
-        """Return +1 where class `k` is carried, -1 where it is not, 0 where unknown: (n,)."""
+        """Return 1 for bags with class `k`, -1 for others, 0 for unknown labels: (n,)."""
         carried = self._data[:, k] == 1 if self.has_sets else self._data == k
         return np.where(self.known, np.where(carried, 1, -1), 0)
 
@@ -374,7 +374,7 @@ class Labels:
         return [None if labels is None else labels[0] for labels in members]
 
     def _members(self, items: list[Any]) -> list[list[Any] | None]:
-        """The items of the classes that each bag carries."""
+        """The items of the classes of each bag."""
         if not self.has_sets:
             return [None if code < 0 else [items[code]] for code in self._data.tolist()]
         return [

@@ -113,12 +113,7 @@ def pooled_trees(n_estimators: int = 300) -> Any:
 
 
 def ridge_cv() -> Any:
-    """Ridge regression on standardised columns; its penalty by leave-one-out errors.
-
-    Returns
-    -------
-    Pipeline
-    """
+    """Ridge regression on standardised columns; its penalty by leave-one-out errors."""
     return make_pipeline(StandardScaler(), RidgeCV(alphas=np.logspace(-2, 5, 15)))
 
 

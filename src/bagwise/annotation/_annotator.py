@@ -25,8 +25,8 @@ class AnnotatorMixin(BagClassifierMixin):
         ----------
         {X}
         label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            What is known of each bag. Where nothing is known (None, or a row of -1), and where no
-            label is carried, all labels are possible.
+            The label set of each bag. All labels are possible in a bag whose set is empty or
+            unknown (None, or a row of -1).
 
         Returns
         -------
@@ -42,7 +42,7 @@ class AnnotatorMixin(BagClassifierMixin):
         allowed = (sets == 1) | ~(sets == 1).any(axis=1, keepdims=True)
         allowed = allowed[bags.bag_index]
         scores = np.where(allowed, over_partitions(self._checked_scores, bags), -np.inf)
-        new = np.isneginf(scores).all(axis=1, keepdims=True)  # labels that no training bag carries
+        new = np.isneginf(scores).all(axis=1, keepdims=True)  # labels that no training bag has
         return self._labels_of(np.where(new & allowed, 0.0, scores))
 
 
@@ -54,7 +54,7 @@ def best_threshold(scores: Array, label_sets: Array) -> float:
     scores : ndarray of shape (n_bags, n_classes)
         Scores of bags.
     label_sets : 0/1 array of shape (n_bags, n_classes)
-        The labels they carry.
+        Their labels.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def best_threshold(scores: Array, label_sets: Array) -> float:
     sorted_scores = scores.ravel()[order]
     different = np.diff(compiled.ties.settled(sorted_scores)) > 0
     carried = (label_sets.ravel() == 1)[order]
-    # Errors with the k lowest scores denied: carried labels among them, others above.
+    # Errors with the k lowest scores not predicted: labels of bags among them, others above.
     errors = np.concatenate([[0], np.cumsum(np.where(carried, 1, -1))])
     apart = np.concatenate([[True], different, [True]])
     k = int(np.flatnonzero(apart)[errors[apart].argmin()])

@@ -53,7 +53,7 @@ class M3MIML(AnnotatorMixin, KernelMachine):
         Their weights.
     {gamma_}
     intercept_ : ndarray of shape (n_classes,)
-        The intercepts; 1 for a label that all training bags carry, -inf for one that none carries.
+        The intercepts; 1 for a label that all training bags have, -inf for one that none has.
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective after each proximal step, summed over the labels.
     n_iter_ : int
@@ -97,7 +97,7 @@ class M3MIML(AnnotatorMixin, KernelMachine):
 
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
-            "intercept_": Floats("n_classes", low=-np.inf)  # -inf: a class that no bag carries
+            "intercept_": Floats("n_classes", low=-np.inf)  # -inf: a class that no bag has
         }
 
     @fit_method
@@ -120,7 +120,7 @@ class M3MIML(AnnotatorMixin, KernelMachine):
         rows = bags.instances.astype(np.float64, copy=False)
         space = self._space(rows)
         coef = np.zeros((len(labels.classes), bags.n_instances))
-        # A label that all carry needs no weights: 1 meets every margin. One that none carries is
+        # A label that all have needs no weights: 1 meets every margin. One that none has is
         # never given to an instance, however little the others fit.
         intercept = np.where(carried.all(axis=0), 1.0, -np.inf)
         learned = np.flatnonzero(carried.any(axis=0) & ~carried.all(axis=0))

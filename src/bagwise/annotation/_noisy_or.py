@@ -1,4 +1,4 @@
-"""NoisyOrLogisticRegression: instances that may show several labels, from bag label sets."""
+"""NoisyOrLogisticRegression: instances that may have several labels, from bag label sets."""
 
 from dataclasses import KW_ONLY
 from functools import partial
@@ -33,10 +33,10 @@ THRESHOLD = 0.3
 
 @with_parameters
 class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
-    r"""One logistic regression per label, for instances that may show several labels, or none.
+    r"""One logistic regression per label, for instances that may have several labels, or none.
 
-    An instance shows label c with probability :math:`p_c(x) = 1 / (1 + e^{-(w_c x + b_c)})`,
-    independently of the other labels, and a bag carries the label if one of its instances shows it:
+    An instance has label c with probability :math:`p_c(x) = 1 / (1 + e^{-(w_c x + b_c)})`,
+    independently of the other labels, and a bag has the label if one of its instances has it:
 
     .. math:: \max_{W, b} \sum_b \sum_c \log P(Y_{bc} \mid X_b) - \tfrac{\lambda}{2} |W|^2 ,
         \qquad P(c \in Y_b) = 1 - \prod_i (1 - p_c(x_i)) .
@@ -71,7 +71,7 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     coef_ : ndarray of shape (n_classes, n_features) or (n_classes, n_components)
         W.
     intercept_ : ndarray of shape (n_classes,)
-        b; -inf for a label that no bag carried, which is never predicted.
+        b; -inf for a label that no training bag has, which is never predicted.
     reg_ : float
         The penalty of the fit.
     gamma_ : float
@@ -86,9 +86,9 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
 
     Notes
     -----
-    The likelihood is a product over the labels: each is learned from the bags that carry it and
-    from all instances of the bags that do not. A label that all bags carry has no such instances:
-    its weights are 0, and every instance shows it.
+    The likelihood is a product over the labels: each is learned from the bags that have it and from
+    all instances of the bags that do not. If all bags have a label, its weights are 0, and every
+    instance has it.
 
     Label sets are assumed to be right, and labels of single instances cannot be given:
     :class:`bagwise.annotation.ORedLogisticRegression` has `missing`, `spurious` and
@@ -143,7 +143,7 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
             | kernel
             | {
                 "coef_": Floats("n_classes", "n_landmarks" if kernel else "n_features_in_"),
-                "intercept_": Floats("n_classes", low=-np.inf),  # -inf: no bag carries the label
+                "intercept_": Floats("n_classes", low=-np.inf),  # -inf: no bag has the label
                 "reg_": Number(low=0),
             }
         )
@@ -196,7 +196,7 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         n_classes = len(labels.classes)
         self.reg_ = reg
         self.coef_ = np.zeros((n_classes, features.n_features), coef.dtype)
-        # One more instance without a label that all bags carry: its odds are finite.
+        # One more instance without a label that all bags have: its odds are finite.
         certain = np.log(known.n_instances + 1.0)
         self.intercept_ = np.where(always, certain, -np.inf).astype(intercept.dtype)
         self.coef_[learned], self.intercept_[learned] = coef, intercept
@@ -210,8 +210,8 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         ----------
         {X}
         threshold : float, default=0.3
-            The probability from which an instance shows a label. Below 1/2, because a noisy-or is
-            cautious: one instance is enough to explain the label of a bag.
+            Smallest probability of a predicted label. The default is below 1/2, because one
+            instance is enough to explain the label of a bag: others have low probabilities.
 
         Returns
         -------
@@ -222,25 +222,6 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         proba = self._evaluate(X, lambda bags: expit(self._score(bags)), scores=True)
         return (proba >= limit).astype(np.int64)
 
-    def annotate(self, X: Any, label_sets: Any) -> Array:
-        """Return the most probable label of each instance, given the label set of its bag.
-
-        For all labels of an instance see :meth:`annotate_sets`.
-
-        Parameters
-        ----------
-        {X}
-        label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            What is known of each bag. Where nothing is known (None, or a row of -1), and where no
-            label is carried, all labels are possible.
-
-        Returns
-        -------
-        ndarray of shape (n_instances,)
-            Values of ``classes_``, aligned with ``bags.instances``.
-        """
-        return super().annotate(X, label_sets)
-
     def annotate_proba(self, X: Any, label_sets: Any) -> Array:
         """Probability of each label for each instance, given the label set of its bag.
 
@@ -248,7 +229,7 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         ----------
         {X}
         label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            What is known of each bag; nothing where it is None, or a row of -1.
+            The label set of each bag; None, or a row of -1, if it is unknown.
 
         Returns
         -------
@@ -267,16 +248,16 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         ----------
         {X}
         label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            What is known of each bag, as in :meth:`annotate_proba`.
+            The label set of each bag, as in :meth:`annotate_proba`.
         threshold : float, default=0.3
-            The probability from which an instance shows a label. Below 1/2, because a noisy-or is
-            cautious: one instance is enough to explain the label of a bag.
+            Smallest probability of a predicted label. The default is below 1/2, because one
+            instance is enough to explain the label of a bag: others have low probabilities.
 
         Returns
         -------
         0/1 array of shape (n_instances, n_classes)
-            A row may have several ones, or none. The likeliest instance of each label of the set
-            shows it, however unlikely that is.
+            A row may have several ones, or none. The most probable instance of each label of the
+            set has it, whatever its probability.
         """
         limit = _checked_threshold(threshold)
         found = partial(self._shown, label_sets=label_sets, threshold=limit)
@@ -294,7 +275,7 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         Returns
         -------
         ndarray of shape (n_bags,)
-            log P(Y | X); 0 where nothing is known, -inf where a label is new to the model.
+            log P(Y | X); 0 for an unknown set, -inf if no training bag has one of its labels.
         """
         found = partial(self._log_likelihood, label_sets=label_sets)
         return self._evaluate(X, found, by_partition=False, scores=True)
@@ -323,7 +304,7 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         return ((posterior >= threshold) | (likeliest & carried)).astype(np.int64)
 
     def _posterior(self, bags: Bags, sets: Ints) -> Array:
-        """Probability that instances show labels, given label sets (-1: not known)."""
+        """Probability that instances have labels, given label sets (-1: not known)."""
         scores = self._log_odds(bags)
         scores[:, np.isneginf(self.intercept_)] = -UNSEEN  # all instances alike, in place of 0 / 0
         odds = compiled.segments.noisy_or(scores, bags.offsets)

@@ -7,7 +7,7 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit, log_softmax, logsumexp, softmax
+from scipy.special import expit, log_softmax, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -32,6 +32,7 @@ from bagwise.bags import Bags
 from bagwise.base import fit_method
 from bagwise.base._fitted_state import Anything, FittedState, Floats, Integers, Number
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
+from bagwise.base._scoring import log_odds_of
 from bagwise.engines import one_core_if_few_instances, over_blocks
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
@@ -44,8 +45,8 @@ from bagwise.solvers.annotation.orlr_parts import (
 )
 from bagwise.solvers.result import SolverResult
 
-# A class of which no bag was seen has probability zero. Where the label set of a bag
-# contains it all the same, its logit is this much lower than the others: in place of the limit.
+# A class that no training bag has has probability zero. If the label set of a new bag contains it,
+# its logit is this much lower than the others, in place of minus infinity.
 UNSEEN = 1e4
 
 # Parameters that bagwise 0.1 did not have, for models that it saved.
@@ -85,25 +86,25 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     {annotator_gamma}
     {select}
     missing : float or "learn", default=0.0
-        Probability that the label of an instance is not reported in the label set of its bag.
-        "learn" estimates it by EM on held-out bags (three folds), which takes about six times as
-        long. An instance may then have a label outside the set.
+        Probability that the label of an instance is not reported in the label set of its bag: an
+        instance can have a label outside the set. "learn" estimates it by EM on held-out bags
+        (three folds), which takes about six times as long.
     spurious : float or "learn", default=0.0
         Probability that a label is listed in the set although no instance reports it. "learn"
         estimates it by EM.
     background : bool or label, default=False
-        Add a class that may be in any bag and is in no label set, for instances that belong to
-        none of the labels: the last column of probabilities. Where :meth:`annotate` names it, it
-        is -1 (numeric labels) or "background" (texts); give another name instead of True if that is
-        a label already, or if instances are known to be background and -1 would say "not known".
+        Add a class for instances that have none of the labels. It may be in any bag and is in no
+        label set; its probabilities are the last column. Its name is -1 (numeric labels) or
+        "background" (texts). Give another name instead of True if that is a label already, or if
+        `instance_labels` contains background, since -1 means "unknown" there.
     solver : {"lbfgs", "em", "gem"}, default="lbfgs"
         L-BFGS on the likelihood itself; EM with a full M-step; or the paper's generalised EM with
-        one gradient step per posterior. All climb the same likelihood; the first is the quickest.
+        one gradient step per posterior. All maximise the same likelihood; L-BFGS is the fastest.
     fit_intercept : bool, default=True
         Whether to fit b.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the labels; a bag weighs the mean over its label set. "balanced": inverse to the
-        number of bags that carry the label.
+        Weights of the labels; the weight of a bag is their mean over its label set. "balanced":
+        inverse to the number of bags with the label.
     max_iter : int, default=1000
         Maximum number of iterations.
     tol : float, default=1e-5
@@ -128,10 +129,10 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     coef_ : ndarray of shape (n_classes, n_features) or (n_classes, n_components)
         W; with `background` one more row, the last.
     intercept_ : ndarray of shape (n_classes,)
-        b; -inf for a class that no bag carried, which is never predicted. With `background` one
-        more, the last.
+        b; -inf for a class that no training bag has, which is never predicted. With `background`
+        one more, the last.
     background_label_ : object
-        What background instances are called; None without `background`.
+        The name of the background class; None without `background`.
     reg_ : float
         The penalty of the fit.
     missing_, spurious_ : float
@@ -152,11 +153,11 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
 
     Notes
     -----
-    A bag with more labels than instances, and without `background` one with none, has probability
-    zero, unless labels may be spurious, or missing: it is left out of the fit with a warning.
-    :meth:`annotate` names its instances by the likeliest label of the set (of all, where the set is
-    empty). The same holds where known instances leave fewer other instances than labels of the set
-    that they do not have.
+    A bag with more labels than instances has probability zero, unless labels may be `spurious`; so
+    has, without `background`, an empty set, unless labels may be `missing`. Such bags are left out
+    of the fit with a warning, and :meth:`annotate` returns the most probable label of the set (of
+    all labels, if it is empty). The same holds if the instances of unknown label are fewer than the
+    labels of the set that no known instance has.
 
     The posterior of a bag is found by a forward-backward pass over the subsets of its label set
     (bit masks), all terms non-negative; in logarithms where probabilities underflow. The table is
@@ -236,7 +237,7 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
             | kernel
             | {
                 "coef_": Floats(n_columns, "n_landmarks" if kernel else "n_features_in_"),
-                "intercept_": Floats(n_columns, low=-np.inf),  # -inf: a class that no bag carries
+                "intercept_": Floats(n_columns, low=-np.inf),  # -inf: a class that no bag has
                 "background_label_": Anything(),
                 # bagwise 0.1 had none of these
                 "reg_": Number(low=0, optional=True),
@@ -259,9 +260,9 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         sample_weight : array-like of shape (n_bags,), default=None
             Weights of the bags.
         instance_labels : array-like of shape (n_instances,), default=None
-            Labels of instances that somebody looked at, each of its bag's label set or the
-            background; None (or -1, unless that is a class) for all others. They count also where
-            the label set is unknown.
+            Known labels of instances, each in the label set of its bag or the background; None (or
+            -1, unless that is a class) for all others. They are also used if the label set of the
+            bag is unknown.
 
         Returns
         -------
@@ -320,7 +321,7 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     def _score(self, bags: Bags) -> Array:
         """Log-probabilities of the classes; log-odds for a model fitted on label sets."""
         log_p = self._log_probabilities(bags)
-        scores = log_p - _log_of_others(log_p) if self._has_label_sets else log_p
+        scores = log_odds_of(log_p) if self._has_label_sets else log_p
         return scores[:, : len(self.classes_)]
 
     def _bag_scores(self, bags: Bags) -> Array:
@@ -359,15 +360,16 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         ----------
         {X}
         label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            What is known of each bag. Where nothing is known (None, or a row of -1) all labels are
-            possible.
+            The label set of each bag. All labels are possible in a bag whose set is unknown (None,
+            or a row of -1).
         instance_labels : array-like of shape (n_instances,), default=None
-            Labels of instances that somebody looked at, each of its bag's label set or
-            ``background_label_``; None (or -1, unless that is a class) for all others.
+            Known labels of instances, each in the label set of its bag or ``background_label_``;
+            None (or -1, unless that is a class) for all others.
         background_above : float, default=None
-            With `background`: the probability above which an instance is called so, 0.5 for
-            instance. By default only where no label is possible: the likelihood gives background
-            most of what no label needs, true instances of the labels among it.
+            With `background`: the probability of background above which an instance is annotated
+            as background, e.g. 0.5. By default an instance is background only if no label is
+            possible: the model overestimates the probability of background, because one instance
+            is enough to explain a label of the set.
 
         Returns
         -------
@@ -384,9 +386,9 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         ----------
         {X}
         label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            What is known of each bag, as in :meth:`annotate`.
+            The label set of each bag, as in :meth:`annotate`.
         instance_labels : array-like of shape (n_instances,), default=None
-            What is known of instances, as in :meth:`annotate`.
+            Known labels of instances, as in :meth:`annotate`.
 
         Returns
         -------
@@ -405,18 +407,18 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
             Their label sets.
         instance_labels : array-like of shape (n_instances,), default=None
-            What is known of instances, as in :meth:`annotate`: the probability is that of the
+            Known labels of instances, as in :meth:`annotate`: the probability is that of the
             label set and of these labels.
 
         Returns
         -------
         ndarray of shape (n_bags,)
-            log P(Y | X); 0 where nothing is known, -inf where the label set is impossible.
+            log P(Y | X); 0 for an unknown set, -inf for an impossible one.
         """
         return np.concatenate(self._posterior(X, label_sets, instance_labels)[1])
 
     def _named(self, proba: Array, background_above: float | None) -> Array:
-        """The likeliest label of each row, or background."""
+        """The most probable label of each row, or background."""
         labels = proba[:, : len(self.classes_)]
         named = self.classes_[labels.argmax(axis=1)]
         if self.background_label_ is None:
@@ -557,17 +559,6 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
             each = np.array([self.class_weight.get(name, 1.0) for name in labels.classes.tolist()])
         n_labels = carried.sum(axis=1)
         return np.where(n_labels > 0, carried @ each / np.maximum(n_labels, 1), 1.0)
-
-
-def _log_of_others(log_p: Array) -> Array:
-    """Logarithm of 1 - p; for the likeliest class, where that cancels, as a sum of the others."""
-    with np.errstate(divide="ignore"):
-        others = np.log(-np.expm1(log_p))
-        likeliest = np.arange(len(log_p)), log_p.argmax(axis=1)
-        rest = log_p.copy()
-        rest[likeliest] = -np.inf
-        others[likeliest] = logsumexp(rest, axis=1)
-    return others
 
 
 def _bags_to_learn_from(bag_sets: BagLabelSets, weights: Array) -> Bools:

@@ -104,8 +104,8 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
         ----------
         {X}
         y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            The label set of each bag; bags of unknown label set are left out, and those that carry
-            no label or all of them say nothing.
+            The label set of each bag. Bags whose set is unknown, empty, or contains all labels are
+            not used.
 
         Returns
         -------

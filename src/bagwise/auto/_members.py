@@ -186,7 +186,7 @@ def column_scores(model: Any, X: Any, sets: bool, n_columns: int) -> Floats:
         both = np.column_stack([-scores, scores]) if scores.shape[1] == 1 else scores
         whole[:, own] = both
         scores = whole
-    limit = 1e6  # of a label that every training bag carries, or none
+    limit = 1e6  # of a label that every training bag has, or none
     return np.clip(np.nan_to_num(scores, nan=0.0, posinf=limit, neginf=-limit), -limit, limit)
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-from scipy.special import expit, log_expit, softmax
+from scipy.special import expit, log_expit, logsumexp, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
@@ -28,7 +28,7 @@ SCORE_BITS = 20  # scores of classes that differ by less than 1e-6 of the larges
 def finite_scores(scores: Array) -> Array:
     """Replace infinite scores by the largest that can still be compared with others.
 
-    A class that no training bag carries has the score minus infinity; scikit-learn's metrics
+    A class that no training bag has gets the score minus infinity; scikit-learn's metrics
     refuse that, and a search over folds in which a rare class is missing would fail.
 
     Parameters
@@ -76,6 +76,27 @@ def softmax_probabilities(logits: Array) -> Array:
         Rows sum to 1.
     """
     return one_vs_rest_probabilities(logits) if logits.ndim == 1 else softmax(logits, axis=1)
+
+
+def log_odds_of(log_p: Array) -> Array:
+    """Log-odds from log-probabilities, without cancellation where a probability is near 1.
+
+    Parameters
+    ----------
+    log_p : ndarray of shape (n, n_classes)
+        Logarithms of probabilities whose rows sum to 1.
+
+    Returns
+    -------
+    ndarray of shape (n, n_classes)
+    """
+    with np.errstate(divide="ignore"):
+        others = np.log(-np.expm1(log_p))
+        largest = np.arange(len(log_p)), log_p.argmax(axis=1)
+        rest = log_p.copy()
+        rest[largest] = -np.inf
+        others[largest] = logsumexp(rest, axis=1)
+    return log_p - others
 
 
 def _scores_instances(self: Any) -> bool:
@@ -336,7 +357,7 @@ class BagClassifierMixin(ClassifierMixin):
         return scores if self.instance_pooling is None else self._pool(scores, bags.offsets)
 
     def _checked_scores(self, bags: Bags) -> Array:
-        infinite = self._may_be_infinite("intercept_")  # -inf: no training bag carries the class
+        infinite = self._may_be_infinite("intercept_")  # -inf: no training bag has the class
         return require_finite(self._score(bags), "the score", infinite=infinite)
 
     def _has_instance_scores(self) -> bool:

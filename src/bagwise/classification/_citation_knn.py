@@ -63,7 +63,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
     difference of both, for label sets the share above one half.
 
     Ties between classes go to the first in ``classes_`` (for two classes: the negative one, as in
-    the paper). A label of a label set is predicted when more than half of the votes carry it.
+    the paper). A label of a label set is predicted when more than half of the votes have it.
     Cost: one product of the instance tables to fit and one to predict.
 
     References

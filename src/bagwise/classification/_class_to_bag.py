@@ -36,7 +36,7 @@ LARGEST_SEARCH = 6e10  # features compared: about a minute of CPU time
 class ClassToBag(BagClassifierMixin, BagEstimator):
     r"""Distance of a class to a bag, in a metric learned for the class (M-C2B, Wang 2012).
 
-    The distance of class c to bag B is the mean, over all instances x of the bags that carry c, of
+    The distance of class c to bag B is the mean, over all instances x of the bags with label c, of
     the distance to the nearest instance of B, :math:`|U_c^\top (x - x_B)|`. Each :math:`U_c`
     minimises the ratio of these distances, not squared, to the bags with label c and to all other
     bags:
@@ -90,13 +90,13 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     -----
     The score of a class is its threshold less its distance. The nearest instance in a bag is found
     once, before the metric is learned, and a bag is not compared with its own instances. A class
-    that all bags carry, or a single one, is compared in the directions in which instances differ
-    most; a label that no bag carries has the lowest score there is. The default
-    dimension and penalty were chosen on one split of MSRC v2.
+    that all bags have, or only one bag, is compared in the directions in which instances differ
+    most; a label that no bag has gets the lowest score. The default dimension and penalty were
+    chosen on one split of MSRC v2.
 
     Cost of a step: two products of pairs x features x features, and the eigenvectors of a matrix of
-    features x features; about 15 steps are made. Prediction: one product of the
-    new instances with those of each class.
+    features x features; about 15 steps are made. Prediction: one product of the new instances with
+    those of each class.
 
     References
     ----------
@@ -135,7 +135,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
             "training_bags_": BagsOf("n_bags"),
             "label_sets_": Integers("n_bags", "n_classes", low=0, below=2),
             "components_": Floats("n_classes", "n_directions", "n_features_in_"),
-            "thresholds_": Floats("n_classes", low=-np.inf, high=np.inf),  # inf: none carries it
+            "thresholds_": Floats("n_classes", low=-np.inf, high=np.inf),  # inf: no bag has it
         }
 
     @fit_method

@@ -54,12 +54,7 @@ def compiled(**options: Any) -> Callable[[Any], Any]:
 
 
 def n_compilations() -> int:
-    """How many functions this process has compiled because no cached code was found.
-
-    Returns
-    -------
-    int
-    """
+    """How many functions this process has compiled because no cached code was found."""
     return _Counted.n_saved
 
 

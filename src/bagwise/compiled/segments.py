@@ -23,17 +23,6 @@ _compiled = compiled()
 def maximum(values: ArrayLike, offsets: ArrayLike) -> Array:
     """Largest value of each bag.
 
-    Parameters
-    ----------
-    values : array-like of shape (n_instances,) or (n_instances, n_columns)
-        Values aligned with the instances.
-    offsets : array-like of shape (n_bags + 1,)
-        Where each bag begins.
-
-    Returns
-    -------
-    ndarray of shape (n_bags,) or (n_bags, n_columns)
-
     Examples
     --------
     >>> from bagwise.compiled import segments
@@ -45,17 +34,6 @@ def maximum(values: ArrayLike, offsets: ArrayLike) -> Array:
 
 def minimum(values: ArrayLike, offsets: ArrayLike) -> Array:
     """Smallest value of each bag.
-
-    Parameters
-    ----------
-    values : array-like of shape (n_instances,) or (n_instances, n_columns)
-        Values aligned with the instances.
-    offsets : array-like of shape (n_bags + 1,)
-        Where each bag begins.
-
-    Returns
-    -------
-    ndarray of shape (n_bags,) or (n_bags, n_columns)
 
     Examples
     --------
@@ -69,17 +47,6 @@ def minimum(values: ArrayLike, offsets: ArrayLike) -> Array:
 def argmax(values: ArrayLike, offsets: ArrayLike) -> Ints:
     """Row of the largest value inside each bag (0-based; the first of equals; -1 if empty).
 
-    Parameters
-    ----------
-    values : array-like of shape (n_instances,) or (n_instances, n_columns)
-        Values aligned with the instances.
-    offsets : array-like of shape (n_bags + 1,)
-        Where each bag begins.
-
-    Returns
-    -------
-    ndarray of shape (n_bags,) or (n_bags, n_columns)
-
     Examples
     --------
     >>> from bagwise.compiled import segments
@@ -91,13 +58,6 @@ def argmax(values: ArrayLike, offsets: ArrayLike) -> Ints:
 
 def top2(values: ArrayLike, offsets: ArrayLike) -> tuple[Array, Array, Ints]:
     """The largest and second largest value of each bag, and the row of the largest.
-
-    Parameters
-    ----------
-    values : array-like of shape (n_instances,) or (n_instances, n_columns)
-        Values aligned with the instances.
-    offsets : array-like of shape (n_bags + 1,)
-        Where each bag begins.
 
     Returns
     -------
@@ -122,17 +82,6 @@ def top2(values: ArrayLike, offsets: ArrayLike) -> tuple[Array, Array, Ints]:
 def sum(values: ArrayLike, offsets: ArrayLike) -> Array:
     """Sum of each bag, accumulated in double precision.
 
-    Parameters
-    ----------
-    values : array-like of shape (n_instances,) or (n_instances, n_columns)
-        Values aligned with the instances.
-    offsets : array-like of shape (n_bags + 1,)
-        Where each bag begins.
-
-    Returns
-    -------
-    ndarray of shape (n_bags,) or (n_bags, n_columns)
-
     Examples
     --------
     >>> from bagwise.compiled import segments
@@ -144,17 +93,6 @@ def sum(values: ArrayLike, offsets: ArrayLike) -> Array:
 
 def mean(values: ArrayLike, offsets: ArrayLike) -> Array:
     """Mean of each bag (0 if empty).
-
-    Parameters
-    ----------
-    values : array-like of shape (n_instances,) or (n_instances, n_columns)
-        Values aligned with the instances.
-    offsets : array-like of shape (n_bags + 1,)
-        Where each bag begins.
-
-    Returns
-    -------
-    ndarray of shape (n_bags,) or (n_bags, n_columns)
 
     Examples
     --------
@@ -172,13 +110,6 @@ def mean_and_std(values: ArrayLike, offsets: ArrayLike) -> tuple[Floats, Floats]
 
     The deviation is that of the bag itself (divided by its size) and computed from differences to
     the mean, so that values far from 0 keep their digits.
-
-    Parameters
-    ----------
-    values : array-like of shape (n_instances,) or (n_instances, n_columns)
-        Values aligned with the instances.
-    offsets : array-like of shape (n_bags + 1,)
-        Where each bag begins.
 
     Returns
     -------
@@ -229,17 +160,6 @@ def quantiles(values: ArrayLike, offsets: ArrayLike, levels: ArrayLike) -> Float
 def logsumexp(values: ArrayLike, offsets: ArrayLike) -> Array:
     """``log(sum(exp(values)))`` of each bag, without overflow (``-inf`` if empty).
 
-    Parameters
-    ----------
-    values : array-like of shape (n_instances,) or (n_instances, n_columns)
-        Values aligned with the instances.
-    offsets : array-like of shape (n_bags + 1,)
-        Where each bag begins.
-
-    Returns
-    -------
-    ndarray of shape (n_bags,) or (n_bags, n_columns)
-
     Examples
     --------
     >>> from bagwise.compiled import segments
@@ -284,13 +204,6 @@ def noisy_or(values: ArrayLike, offsets: ArrayLike) -> Array:
 
 def softmax(values: ArrayLike, offsets: ArrayLike) -> Array:
     """Exponentials normalised inside each bag: they sum to 1 over its instances.
-
-    Parameters
-    ----------
-    values : array-like of shape (n_instances,) or (n_instances, n_columns)
-        Values aligned with the instances.
-    offsets : array-like of shape (n_bags + 1,)
-        Where each bag begins.
 
     Returns
     -------

@@ -40,12 +40,7 @@ T = TypeVar("T")
 
 
 def n_threads() -> int:
-    """Number of threads to use: OMP_NUM_THREADS where set (joblib sets it in workers), else cores.
-
-    Returns
-    -------
-    int
-    """
+    """Number of threads to use: OMP_NUM_THREADS, which joblib sets in workers, or all cores."""
     limit = os.environ.get("OMP_NUM_THREADS", "")
     return int(limit) if limit.isdigit() and int(limit) > 0 else _cores()
 
@@ -73,56 +68,22 @@ def one_core_if_small(table: Any) -> AbstractContextManager[Any]:
 
     Its threads gain nothing there, and on a busy machine they wait for each other: a factorisation
     of a hundred columns then takes fifty times longer.
-
-    Parameters
-    ----------
-    table : ndarray or CSR
-        The instances.
-
-    Returns
-    -------
-    context manager
     """
     return one_core_if_few(table.shape[0] * table.shape[1])
 
 
 def one_core_if_few(n_values: int) -> AbstractContextManager[Any]:
-    """Keep BLAS on one core while it works on few values, as `one_core_if_small` does.
-
-    Parameters
-    ----------
-    n_values : int
-        Rows times columns.
-
-    Returns
-    -------
-    context manager
-    """
+    """Keep BLAS on one core while it works on few values, as `one_core_if_small` does."""
     return blas_cores(1) if n_values < 1_000_000 else nullcontext()
 
 
 def few_cores() -> AbstractContextManager[Any]:
-    """Keep BLAS on a quarter of the cores: its threads, also idle ones, would disturb others.
-
-    Returns
-    -------
-    context manager
-    """
+    """Keep BLAS on a quarter of the cores: its threads, also idle ones, would disturb others."""
     return blas_cores(max(1, n_threads() // 4))
 
 
 def one_core_if_sparse(table: Any) -> AbstractContextManager[Any]:
-    """Keep BLAS on one core for methods that ask it for no more than vectors where X is sparse.
-
-    Parameters
-    ----------
-    table : ndarray or CSR
-        The rows.
-
-    Returns
-    -------
-    context manager
-    """
+    """Keep BLAS on one core for methods that ask it for no more than vectors where X is sparse."""
     return blas_cores(1) if sparse.issparse(table) else nullcontext()
 
 

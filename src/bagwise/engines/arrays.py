@@ -1,4 +1,4 @@
-"""A few operations on arrays that numpy and torch call differently."""
+"""A few operations on arrays (ndarrays and tensors) that numpy and torch call differently."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from scipy import linalg, sparse, special
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.extmath import safe_sparse_dot
 
-from bagwise._sources import StreamedTable
+from bagwise._sources import StreamedTable, is_tensor
 from bagwise._types import Array, Floats, Ints
 from bagwise.compiled import lapack
 from bagwise.compiled.threads import even_bounds, interruptible, run_blocks
@@ -22,33 +22,8 @@ BLOCK = 2**24  # values converted at once
 STAGED = 2**25  # bytes of a tensor from which on it is copied in stages
 
 
-def is_tensor(array: Any) -> bool:
-    """Tell whether an array is a torch tensor, without importing torch.
-
-    Parameters
-    ----------
-    array : object
-        Anything.
-
-    Returns
-    -------
-    bool
-    """
-    return type(array).__module__.partition(".")[0] == "torch"
-
-
 def to_numpy(array: Any) -> Any:
-    """Bring a tensor here; everything else is here already.
-
-    Parameters
-    ----------
-    array : tensor or object
-        What a part returned.
-
-    Returns
-    -------
-    ndarray or object
-    """
+    """Bring a tensor here; everything else is here already."""
     if not is_tensor(array):
         return array
     array = array.detach()
@@ -81,19 +56,7 @@ def _copied_in_stages(tensor: Any) -> Any:
 
 
 def like(array: Any, other: Any) -> Any:
-    """Bring an array to where another one is, in its precision.
-
-    Parameters
-    ----------
-    array : ndarray or tensor
-        The values.
-    other : ndarray or tensor
-        Shows where and in which type.
-
-    Returns
-    -------
-    ndarray or tensor
-    """
+    """Bring an array to where another one is, in its precision."""
     if is_tensor(other):
         torch = import_extra("torch", extra="torch")
         return torch.as_tensor(array, dtype=other.dtype, device=other.device)
@@ -101,20 +64,7 @@ def like(array: Any, other: Any) -> Any:
 
 
 def as_numpy(array: Any, dtype: Any) -> Array:
-    """Bring an array here in another precision, converted where it is.
-
-    Parameters
-    ----------
-    array : ndarray or tensor
-        The values.
-    dtype : numpy dtype
-        The precision.
-
-    Returns
-    -------
-    ndarray
-        Contiguous.
-    """
+    """Bring an array here in another precision, converted where it is; the result is contiguous."""
     if is_tensor(array):
         torch = import_extra("torch", extra="torch")
         array = to_numpy(array.to(getattr(torch, np.dtype(dtype).name)).contiguous())
@@ -122,19 +72,7 @@ def as_numpy(array: Any, dtype: Any) -> Array:
 
 
 def identity(n: int, other: Any) -> Any:
-    """The identity matrix, where another array is and in its precision.
-
-    Parameters
-    ----------
-    n : int
-        Rows and columns.
-    other : ndarray or tensor
-        Shows where and in which type.
-
-    Returns
-    -------
-    ndarray or tensor of shape (n, n)
-    """
+    """The identity matrix, where another array is and in its precision."""
     if is_tensor(other):
         torch = import_extra("torch", extra="torch")
         return torch.eye(n, dtype=other.dtype, device=other.device)
@@ -142,19 +80,7 @@ def identity(n: int, other: Any) -> Any:
 
 
 def beside(array: Array, other: Any) -> Any:
-    """Bring a numpy array to where another one is, in its own type, to be written into.
-
-    Parameters
-    ----------
-    array : ndarray
-        The values.
-    other : ndarray, CSR or tensor
-        Shows where.
-
-    Returns
-    -------
-    ndarray or tensor
-    """
+    """Bring a numpy array to where another one is, in its own type, to be written into."""
     if is_tensor(other):
         return import_extra("torch", extra="torch").as_tensor(array, device=other.device)
     return np.require(array, requirements="W")
@@ -230,17 +156,7 @@ def column_sums(X: Any, weights: Floats | None = None) -> Any:
 
 
 def extremes(table: Any) -> tuple[float, float]:
-    """Smallest and largest value; NaN where a value is NaN.
-
-    Parameters
-    ----------
-    table : ndarray, CSR or tensor
-        Values.
-
-    Returns
-    -------
-    low, high : float
-    """
+    """Smallest and largest value; NaN where a value is NaN."""
     values = table.data if sparse.issparse(table) else table
     if 0 in values.shape:
         return 0.0, 0.0
@@ -263,111 +179,37 @@ def extremes(table: Any) -> tuple[float, float]:
 
 
 def float64(array: Any) -> Any:
-    """The array in double precision; itself where it is already.
-
-    Parameters
-    ----------
-    array : ndarray or tensor
-        The values.
-
-    Returns
-    -------
-    ndarray or tensor
-    """
+    """The array in double precision; itself where it is already."""
     return array.double() if is_tensor(array) else array.astype(np.float64, copy=False)
 
 
 def exp(array: Any) -> Any:
-    """Exponential of each value.
-
-    Parameters
-    ----------
-    array : ndarray or tensor
-        The values.
-
-    Returns
-    -------
-    ndarray or tensor
-    """
+    """Exponential of each value."""
     return array.exp() if is_tensor(array) else np.exp(array)
 
 
 def tanh(array: Any) -> Any:
-    """Hyperbolic tangent of each value.
-
-    Parameters
-    ----------
-    array : ndarray or tensor
-        The values.
-
-    Returns
-    -------
-    ndarray or tensor
-    """
+    """Hyperbolic tangent of each value."""
     return array.tanh() if is_tensor(array) else np.tanh(array)
 
 
 def dense(table: Any) -> Any:
-    """A CSR as an array; everything else is dense already.
-
-    Parameters
-    ----------
-    table : ndarray, CSR or tensor
-        The values.
-
-    Returns
-    -------
-    ndarray or tensor
-    """
+    """A CSR as an array; everything else is dense already."""
     return table.toarray() if sparse.issparse(table) else table
 
 
 def log_softmax(scores: Any) -> Any:
-    """Logarithm of the softmax of each row.
-
-    Parameters
-    ----------
-    scores : ndarray or tensor of shape (n_rows, n_classes)
-        The scores.
-
-    Returns
-    -------
-    ndarray or tensor
-    """
+    """Logarithm of the softmax of each row."""
     return scores.log_softmax(dim=1) if is_tensor(scores) else special.log_softmax(scores, axis=1)
 
 
 def empty(X: Any, shape: tuple[int, ...]) -> Any:
-    """An array to be filled, of the type of X and where X is; in a file where X is in a file.
-
-    Parameters
-    ----------
-    X : ndarray, CSR or tensor
-        Shows where and in which type.
-    shape : tuple of int
-        The shape of the new array.
-
-    Returns
-    -------
-    ndarray or tensor
-    """
+    """An array to be filled, of the type of X and where X is; in a file where X is in a file."""
     return X.new_empty(shape) if is_tensor(X) else empty_beside(X, shape, X.dtype)
 
 
 def zeros(X: Any, shape: tuple[int, ...]) -> Any:
-    """An array of zeros, of the type of X and where X is.
-
-    Parameters
-    ----------
-    X : ndarray, CSR or tensor
-        Shows where and in which type.
-    shape : tuple of int
-        The shape of the new array.
-
-    Returns
-    -------
-    ndarray or tensor
-    """
+    """An array of zeros, of the type of X and where X is."""
     return X.new_zeros(shape) if is_tensor(X) else np.zeros(shape, X.dtype)
 
 

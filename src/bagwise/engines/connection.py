@@ -272,32 +272,12 @@ def holders_of(client: Any, tasks: list[Any]) -> list[list[str]]:
 
 
 def worker_addresses(client: Any) -> list[str]:
-    """Addresses of the workers that the scheduler knows, possibly none.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        The Dask cluster.
-
-    Returns
-    -------
-    list of str
-    """
+    """Addresses of the workers that the scheduler knows, possibly none."""
     return sorted(await_reply(client, lambda: client.scheduler.ncores(), limit=REPLY))
 
 
 def workers_of(client: Any) -> list[str]:
-    """Addresses of the workers; waits for the first one where there is none.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        The Dask cluster.
-
-    Returns
-    -------
-    list of str
-    """
+    """Addresses of the workers; waits for the first one where there is none."""
     end = time.monotonic() + PATIENCE
     while True:
         found = worker_addresses(client)
@@ -363,15 +343,6 @@ def copied(bags: Bags) -> Bags:
 
     What was received over a connection begins at odd addresses and uses small pages: products with
     it take twice as long.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-
-    Returns
-    -------
-    Bags
     """
     return bags.with_instances(bags.instances.copy(), feature_names=bags.feature_names)
 

@@ -33,17 +33,7 @@ _ZEROS = 2**22  # bytes written at a time where blocks cannot be claimed otherwi
 
 
 def is_mapped(table: Any) -> bool:
-    """Tell whether a table lies in a file: memory-mapped, or streamed.
-
-    Parameters
-    ----------
-    table : object
-        Instances.
-
-    Returns
-    -------
-    bool
-    """
+    """Tell whether a table lies in a file: memory-mapped, or streamed."""
     while isinstance(table, np.ndarray):
         if isinstance(table, np.memmap):
             return True
@@ -55,12 +45,7 @@ def check_mapped_size(table: Any) -> None:
     """Refuse a mapped table whose file has become too short for it.
 
     Reading a page that is not in the file any more ends the process with SIGBUS, which Python
-    cannot catch; so this is checked before the rows are read.
-
-    Parameters
-    ----------
-    table : object
-        Instances; nothing is done where they are not in a memory-mapped file.
+    cannot catch; so this is checked before the rows are read. Other tables pass.
     """
     while isinstance(table, ComputedTable):
         table = table.base
@@ -81,12 +66,8 @@ def check_mapped_size(table: Any) -> None:
 def release_pages(table: Any) -> None:
     """Let go of the pages of a mapped file that were read: they do not count as memory used.
 
-    They are read again, from the file or the cache of the system, where they are needed.
-
-    Parameters
-    ----------
-    table : object
-        Instances; nothing is done where they are not in a memory-mapped file.
+    They are read again, from the file or the cache of the system, when they are needed. Nothing is
+    done for a table that is not in a memory-mapped file.
     """
     origin = _origin(table)
     # In a mapping that is copied on write, changed pages would be lost.
@@ -182,21 +163,7 @@ def gathered(source: Source) -> Source:
 
 
 def empty_beside(table: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-    """An array to be filled, in a temporary file where the table it goes with is in a file.
-
-    Parameters
-    ----------
-    table : ndarray or CSR
-        Shows whether memory is scarce.
-    shape : tuple of int
-        Of the new array.
-    dtype : dtype
-        Its type.
-
-    Returns
-    -------
-    ndarray
-    """
+    """An array to be filled, in a temporary file if the table that it belongs to is in a file."""
     return mapped_array(shape, dtype)[0] if is_mapped(table) else np.empty(shape, dtype)
 
 

@@ -42,66 +42,24 @@ def local_instances(bags: Bags) -> Any:
 
 
 def is_here(bags: Bags) -> bool:
-    """Tell whether the instances are arrays in this process: numpy, memory-mapped or sparse.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-
-    Returns
-    -------
-    bool
-    """
+    """Tell whether the instances are arrays in this process: numpy, memory-mapped or sparse."""
     return bags.where in ("local", "mapped")
 
 
 def bytes_in_file(bags: Bags) -> int:
-    """Size of instances that lie in a memory-mapped file.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-
-    Returns
-    -------
-    int
-        0 where they are elsewhere.
-    """
+    """Size of instances that lie in a memory-mapped file; 0 if they are elsewhere."""
     return bags.n_instances * bags.n_features * bags.dtype.itemsize if bags.where == "mapped" else 0
 
 
 def by_place(
     bags: Bags, here: Callable[[Bags], Result], elsewhere: Callable[[Bags], Result]
 ) -> Result:
-    """Call one function for arrays in this process, and another for bags elsewhere.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-    here, elsewhere : callable
-        Functions of the bags.
-
-    Returns
-    -------
-    object
-        What the function returned.
-    """
+    """Call one function for arrays in this process, and another for bags elsewhere."""
     return (here if is_here(bags) else elsewhere)(bags)
 
 
 def require_local(bags: Bags, message: str) -> None:
-    """Refuse bags that are not arrays in this process.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-    message : str
-        The text of the error.
-    """
+    """Raise an error with this message if the bags are not arrays in this process."""
     if not is_here(bags):
         raise InputError(message)
 
@@ -155,17 +113,7 @@ def check_each(check: Callable[..., None], bags: Bags) -> None:
 
 
 def one_core_if_few_instances(bags: Bags) -> AbstractContextManager[Any]:
-    """Keep BLAS on one core while it works on few instances.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-
-    Returns
-    -------
-    context manager
-    """
+    """Keep BLAS on one core while it works on few instances."""
     return threads.one_core_if_few(bags.n_instances * bags.n_features)
 
 

@@ -109,7 +109,7 @@ def instance_table(
     classes : array-like of shape (n_classes,), default=None
         Names to show instead of the values of ``classes_``, in their order.
     background_above : float, default=None
-        For a model with background: the probability above which an instance is called so. By
+        For a model with background: its probability above which an instance is background. By
         default if background is more probable than every class.
 
     Returns
@@ -233,7 +233,7 @@ def annotation_table(
     instance_labels : sequence, default=None
         Known labels of instances, None where a label is not known.
     background_above : float, default=None
-        For a model with background: the probability above which an instance is called so. By
+        For a model with background: its probability above which an instance is background. By
         default if background is more probable than every label.
     probabilities : bool, default=False
         Whether to add a column ``probability_<label>`` for each label.

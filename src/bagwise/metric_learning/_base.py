@@ -110,17 +110,7 @@ class MetricLearner(  # type: ignore[call-arg]
 
 
 def with_dense_instances(bags: Bags) -> Bags:
-    """Fill sparse instances up, for a learner that moves all of them.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-
-    Returns
-    -------
-    Bags
-    """
+    """Fill sparse instances up, for a learner that moves all of them."""
     if not sparse.issparse(bags.instances):
         return bags
     return bags.with_instances(bags.instances.toarray())

@@ -44,9 +44,9 @@ class MIMLMetric(CentroidPredictor):
     components_ : ndarray of shape (n_components, n_features)
         The map A'.
     centroids_ : ndarray of shape (n_classes, n_features)
-        The centres; zeros for a label that no bag carries.
+        The centres; zeros for a label that no bag has.
     category_sizes_ : ndarray of shape (n_classes,)
-        How many bags carry each label.
+        Number of bags with each label.
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective after each iteration.
     n_iter_ : int

@@ -212,7 +212,7 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
     center : bool, default=True
         Centre the instances. Scaling them has no effect without `n_components` and `ridge`.
     init : {"bag-means", "random"}, default="bag-means"
-        The first start: a label begins at the mean of the bags that carry it, or at random.
+        The first start: a label begins at the mean of the bags that have it, or at random.
     n_init : int, default=1
         How many starts, all but the first at random; the best objective is kept.
     max_iter : int, default=100

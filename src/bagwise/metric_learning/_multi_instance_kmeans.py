@@ -33,7 +33,7 @@ class MultiInstanceKMeans(LabelAssigner):
     instances_per_label : 1 or None, default=1
         How many instances of a bag may have a label: one at most, or any number (None).
     init : {"bag-means", "random"}, default="bag-means"
-        The first start: a label begins at the mean of the bags that carry it, or at random.
+        The first start: a label begins at the mean of the bags that have it, or at random.
     n_init : int, default=1
         How many starts, all but the first at random; the best objective is kept.
     max_iter : int, default=100

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from scipy.special import expit, log_softmax, logsumexp, softmax
+from scipy.special import expit, log_softmax, softmax
 from sklearn.utils import gen_batches
 
 from bagwise._sklearn import Interval, Options, StrOptions
@@ -18,6 +18,7 @@ from bagwise.base import BagClassifierMixin, fit_method
 from bagwise.base import _fitted_state as kinds
 from bagwise.base._fitted_state import FittedState
 from bagwise.base._parameters import with_parameters
+from bagwise.base._scoring import log_odds_of
 from bagwise.compiled.lapack import with_fixed_signs
 from bagwise.engines import Checkpoint, digest, one_core_if_few_instances, place, to_numpy
 from bagwise.engines.arrays import like, product
@@ -28,7 +29,7 @@ from bagwise.solvers.metric.plda import SMALLEST_VARIANCE, Gaussians, PLDAPart, 
 
 LARGEST_DISCOUNT = 0.9  # of a label that was seen once
 LOWEST = -1e4  # log-probability; others are compared with the precision of the largest
-UNSEEN = 1e12  # taken off the score of a label that no training bag carries
+UNSEEN = 1e12  # taken off the score of a label that no training bag has
 
 
 @with_parameters
@@ -273,8 +274,8 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
         ----------
         {X}
         label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            What is known of each bag. Where nothing is known (None, or a row of -1), and where no
-            label is carried, the instances are named as by :meth:`predict_instances`.
+            The label set of each bag. In a bag whose set is empty or unknown (None, or a row of
+            -1), the labels are those of :meth:`predict_instances`.
 
         Returns
         -------
@@ -335,7 +336,7 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
         Returns
         -------
         ndarray of shape (n_instances,)
-            Values of ``classes_``; never a label that no training bag carries.
+            Values of ``classes_``; never a label that no training bag has.
         """
         return self.classes_[self._evaluate(X, self._most_probable)]
 
@@ -347,7 +348,7 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
     def _score(self, bags: Bags) -> Array:
         """Log-probabilities of the classes; log-odds for a model fitted on label sets."""
         log_p = self._log_probabilities(bags)
-        scores = log_p - _log_of_others(log_p) if self._has_label_sets else log_p
+        scores = log_odds_of(log_p) if self._has_label_sets else log_p
         return scores[:, : len(self.classes_)]
 
     def _probabilities(self, scores: Array) -> Array:
@@ -413,14 +414,3 @@ def discounted(counts: Floats) -> Floats:
 
 def _centred(instances: Any, mean: Array) -> Any:
     return instances - like(mean, instances)
-
-
-def _log_of_others(log_p: Array) -> Array:
-    """Logarithm of 1 - p; for the likeliest class, where that cancels, as a sum of the others."""
-    with np.errstate(divide="ignore"):
-        others = np.log(-np.expm1(log_p))
-        likeliest = np.arange(len(log_p)), log_p.argmax(axis=1)
-        rest = log_p.copy()
-        rest[likeliest] = -np.inf
-        others[likeliest] = logsumexp(rest, axis=1)
-    return others
