@@ -32,6 +32,8 @@ def read_project(tasks, interface):
     and tags/choices, not from the code under test: tasks are a list; each has ``data``, whose
     fields the interface names as ``$field``; each result names a control tag and an object tag,
     has the type of the control in lower case, and an id of ``A-Za-z0-9_-`` that is its own.
+    label-studio-sdk 2.1.2 itself accepted such files: ``LabelInterface(interface).validate()`` and
+    ``validate_prediction(prediction)``.
     """
     view = ElementTree.fromstring(interface.read_text(encoding="utf-8"))
     assert view.tag == "View"

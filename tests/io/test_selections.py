@@ -34,13 +34,18 @@ def table():
 
 
 def as_raven(path):
-    """A second reader: what crowsetta and opensoundscape require of a selection table."""
+    """A second reader: what crowsetta and opensoundscape require of a selection table.
+
+    crowsetta 5.1.2 itself read such tables: ``crowsetta.formats.bbox.Raven.from_file(path,
+    annot_col="Annotation")``, which refuses times and frequencies without a decimal point.
+    """
     frame = pd.read_csv(path, sep="\t")
     names = ["Begin Time (s)", "End Time (s)", "Low Freq (Hz)", "High Freq (Hz)"]
     assert frame.columns[:3].tolist() == ["Selection", "View", "Channel"]
     assert frame.columns[7] == "Annotation"  # where opensoundscape looks for it
     for name in names:
-        assert frame[name].astype(float).ge(0).all()
+        assert frame[name].dtype == np.float64
+        assert frame[name].ge(0).all()
     assert (frame["Begin Time (s)"] < frame["End Time (s)"]).all()
     assert (frame["Low Freq (Hz)"] < frame["High Freq (Hz)"]).all()
     assert frame["Selection"].tolist() == list(range(1, len(frame) + 1))
@@ -48,7 +53,10 @@ def as_raven(path):
 
 
 def as_audacity(path):
-    """A second reader: start, end and text, as the manual of Audacity describes them."""
+    """A second reader: start, end and text, as the manual of Audacity describes them.
+
+    crowsetta 5.1.2 itself read such files: ``crowsetta.formats.seq.AudSeq.from_file(path)``.
+    """
     for line in path.read_text(encoding="utf-8").splitlines():
         start, end, text = line.split("\t")
         yield float(start), float(end), text

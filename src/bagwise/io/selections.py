@@ -24,7 +24,7 @@ from bagwise._warnings import warn_user
 from bagwise.exceptions import DataWarning, FileFormatError, InputError
 from bagwise.io.clips import clip_columns
 
-LOW, HIGH = 0, 10_000  # Hz; the clips are not cut in frequency
+LOW, HIGH = 0.0, 10_000.0  # Hz; the clips are not cut in frequency
 LABEL, SCORE, GUESS, CHECKED = "Annotation", "Score", "Predicted", "Checked"
 _LABELS = (LABEL, "annotation", "Label", "label", "Species", "species", "Common Name")
 _HEADING = (
