@@ -257,6 +257,30 @@ def test_sections_of_annotators(words):
     assert headings(Report(model, bags).to_html()) == COMMON
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_background_is_named_where_it_is_most_probable(words, known):
+    """As `bagwise annotate` and `predict` do; sure background is not least certain."""
+    bags, sets = words
+    noise = np.random.default_rng(0).normal(-5, 0.6, size=(len(bags), 4, 3))
+    bags = Bags.from_arrays([np.vstack(pair) for pair in zip(bags, noise, strict=True)])
+    model = ORedLogisticRegression(background=True).fit(bags, sets)
+    html = Report(model, bags, sets if known else None).to_html()
+    data = payload(html)
+    proba = model.annotate_proba(bags, sets) if known else model.predict_proba_instances(bags)
+    shown = bags.offsets[bags.bag_index] + data["instances"]["row"]
+    names = [*model.classes_.tolist(), "background"]
+    named = [data["labels"][k] for k in data["instances"]["label"]]
+    assert named == [names[k] for k in proba.argmax(axis=1)[shown]]
+    assert "background" in named
+    np.testing.assert_allclose(
+        data["instances"]["probability"], proba.max(axis=1)[shown], rtol=1e-3
+    )
+    if known:
+        rows = re.findall(r'<th scope="row"[^>]*><a href="#bag-(\d+)">', html)
+        least = bags.bag_index[np.argsort(proba.max(axis=1), kind="stable")[: len(rows)]]
+        assert rows == [str(i) for i in least]
+
+
 def test_sections_of_clusterers(words):
     bags, sets = words
     model = BagConstrainedSpectralClustering(3, random_state=0).fit(bags, sets)

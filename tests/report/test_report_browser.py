@@ -80,6 +80,25 @@ def test_search_and_filters(open_page, saved):
     assert len(shown_bags(page)) == 30
 
 
+@pytest.mark.parametrize(
+    ("start", "shown"),
+    [
+        ("/data/june/{:02}.wav", "{:02}.wav"),
+        ("D:\\data\\{:02}\\a.wav", "{:02}\\a.wav"),
+        ("{:02}/a.wav", "{:02}/a.wav"),
+        ("slide {:02}", "slide {:02}"),
+    ],
+)
+def test_the_list_shows_paths_from_where_they_differ(open_page, tmp_path, bags, y, start, shown):
+    named = Bags(bags.instances, bags.offsets, [start.format(i) for i in range(60)])
+    model = SingleInstanceClassifier().fit(named, y)
+    page = open_page(Report(model, named, y).save(tmp_path / "report.html"))
+    assert shown_bags(page)[:3] == [shown.format(i) for i in range(3)]
+    assert open_bag(page) == start.format(0)
+    page.get_by_label("Search bags").fill(start.format(7).lower())
+    assert shown_bags(page) == [shown.format(7)]
+
+
 def test_a_bag_opens_by_mouse_and_its_key_instance_shows(open_page, saved, bags, y):
     page = open_page(saved)
     page.get_by_role("link", name=re.compile(r"^slide 3\b")).click()
@@ -174,6 +193,8 @@ def test_sounds_can_be_played(open_page, tmp_path, bags, y):
     assert page.locator("#bag audio").count() == 1
     expect(page.locator("#bag audio")).to_have_js_property("duration", 0.001)
     assert page.locator("#bag tbody .caption").all_text_contents() == ["a.wav"] * 3
+    page.emulate_media(media="print")
+    expect(page.locator("#bag audio")).to_be_hidden()
 
 
 def test_a_clip_is_the_part_of_its_recording(open_page, tmp_path, bags, y):

@@ -164,7 +164,7 @@ def annotation_section(subject: Subject) -> Section | None:
         "row": (order - bags.offsets[bags.bag_index[order]]).tolist(),
         "label": [labels.names[k] for k in codes[order]],
         "probability": best[order].tolist(),
-        "or else": [labels.names[k] for k in second[order]],
+        "second label": [labels.names[k] for k in second[order]],
         "its probability": np.maximum(others[order, second[order]], 0.0).tolist(),
     }
     table = Table(

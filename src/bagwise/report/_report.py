@@ -175,42 +175,14 @@ def _explorer_section(
     note: str,
 ) -> Section:
     """Every bag with its instances in the order of their scores, and what they look like."""
-    bags, known, unit = subject.bags, subject.known, subject.unit
     rows, ranks, offsets = _ranked(subject)
     embedded = EmbeddedMedia(media, rows, ranks)
-    numbers = subject.predicted_numbers is not None
-    held_out_labels = None
-    if held_out is not None and not numbers:
-        held_out_labels = subject.labels(held_out.predicted)
-    assessed = subject.predicted if held_out_labels is None else held_out_labels
-    place = {int(row): j for j, row in enumerate(rows)}
-    instances, predicted, proba = subject.instance_labels, subject.predicted, subject.raw_proba
-    if proba is not None and predicted is not None:
-        proba = None if predicted.has_sets else of_labels(proba, predicted)
     data = {
-        "unit": unit,
-        "bags": {
-            "id": subject.bag_names,
-            "size": bags.sizes.tolist(),
-            "truth": None if known is None else known.texts,
-            "predicted": _texts(predicted),
-            "heldOut": _texts(held_out_labels),
-            "score": _numbers(subject.scores),
-            "probability": _numbers(proba),
-            "certainty": _numbers(subject.certainty),
-            "wrong": _wrong(known, assessed),
-        },
+        "unit": subject.unit,
+        "bags": _bag_columns(subject, held_out),
         "offsets": offsets.tolist(),
-        "instances": {
-            "row": (rows - bags.offsets[bags.bag_index[rows]]).tolist(),
-            "score": _numbers(subject.instance_scores, rows),
-            "label": None if instances is None else instances.codes[rows].tolist(),
-            "probability": _numbers(subject.instance_proba, rows),
-            "keys": [[place[row], text] for row, text in subject.keys.items() if row in place],
-            **dict.fromkeys(("image", "audio", "text", "source", "box")),
-            **embedded.columns,
-        },
-        "labels": [] if instances is None else instances.names,
+        "instances": _instance_columns(subject, rows) | embedded.columns,
+        "labels": [] if subject.instance_labels is None else subject.instance_labels.names,
         "media": embedded.files,
         "maps": maps,
         "heads": {
@@ -220,16 +192,51 @@ def _explorer_section(
             "bagScore": subject.score_name,
         },
     }
-    if numbers:
+    if subject.predicted_numbers is not None:
         data["numbers"] = True
         data["bags"] |= _number_columns(subject, held_out)
         data["heads"] |= {"truth": "observed"}
-    if unit == "bag" and subject.instance_scores is not None:
+    if subject.unit == "bag" and subject.instance_scores is not None:
         order = f"Instances are in the order of their scores. {subject.explanation}"
     else:
         order = "The key instance of a bag is marked." if subject.keys else subject.explanation
     texts = [text for text in (order, embedded.note, note) if text]
-    return Section(f"All {unit}s", *texts, Explorer(data))
+    return Section(f"All {subject.unit}s", *texts, Explorer(data))
+
+
+def _bag_columns(subject: Subject, held_out: HeldOut | None) -> dict[str, Any]:
+    """What the page lists of each bag; held-out predictions decide which are wrong."""
+    known, predicted, proba = subject.known, subject.predicted, subject.raw_proba
+    held_out_labels = None
+    if held_out is not None and subject.predicted_numbers is None:
+        held_out_labels = subject.labels(held_out.predicted)
+    if proba is not None and predicted is not None:
+        proba = None if predicted.has_sets else of_labels(proba, predicted)
+    return {
+        "id": subject.bag_names,
+        "size": subject.bags.sizes.tolist(),
+        "truth": None if known is None else known.texts,
+        "predicted": _texts(predicted),
+        "heldOut": _texts(held_out_labels),
+        "score": _numbers(subject.scores),
+        "probability": _numbers(proba),
+        "certainty": _numbers(subject.certainty),
+        "wrong": _wrong(known, predicted if held_out_labels is None else held_out_labels),
+    }
+
+
+def _instance_columns(subject: Subject, rows: Ints) -> dict[str, Any]:
+    """What the page lists of each instance in `rows`, without media."""
+    bags, labels = subject.bags, subject.instance_labels
+    place = {int(row): j for j, row in enumerate(rows)}
+    return {
+        "row": (rows - bags.offsets[bags.bag_index[rows]]).tolist(),
+        "score": _numbers(subject.instance_scores, rows),
+        "label": None if labels is None else labels.codes[rows].tolist(),
+        "probability": _numbers(subject.instance_proba, rows),
+        "keys": [[place[row], text] for row, text in subject.keys.items() if row in place],
+        **dict.fromkeys(("image", "audio", "text", "source", "box")),
+    }
 
 
 def _number_columns(subject: Subject, held_out: HeldOut | None) -> dict[str, Any]:

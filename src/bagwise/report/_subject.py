@@ -290,8 +290,8 @@ def _predicted_instances(fitted: _Fitted, predicted: Labels | None) -> _OfInstan
             scores, name, explanation = _ordering(fitted, predicted, bags, scores)
             named = fitted.call("predict_instances")
             if named is not None:
-                labels = fitted.labels(named, "instances")
                 proba = fitted.call("predict_proba_instances")
+                labels = _with_background(fitted, fitted.labels(named, "instances"), proba)
                 proba = of_labels(proba, labels) if proba is not None and proba.ndim == 2 else None
         found = _OfInstances(
             instance_scores=scores,
@@ -423,17 +423,26 @@ def _annotated(fitted: _Fitted, known: Labels, bags: Bags, found: _OfInstances) 
     rows = known.indicator[:, : len(own)] == 1
     # A set without any class of the model carries no information for it.
     given = [{own[k] for k in np.flatnonzero(row)} or None for row in rows]
-    labels = fitted.labels(estimator.annotate(bags, given), "instances")
     posterior = None
     if hasattr(estimator, "annotate_proba"):
         posterior = np.asarray(estimator.annotate_proba(bags, given))
+    labels = fitted.labels(estimator.annotate(bags, given), "instances")
+    labels = _with_background(fitted, labels, posterior)
     return replace(
         found,
         instance_labels=labels,
-        instance_heading="label given the bag's",
+        instance_heading="label given the label set",
         posterior=posterior,
         instance_proba=None if posterior is None else of_labels(posterior, labels),
     )
+
+
+def _with_background(fitted: _Fitted, labels: Labels, proba: Array | None) -> Labels:
+    """Labels of instances, background where it is the most probable: models name a label always."""
+    if proba is None or proba.ndim != 2 or proba.shape[1] == len(fitted.classes):
+        return labels
+    codes = np.where(proba.argmax(axis=1) == proba.shape[1] - 1, proba.shape[1] - 1, labels.codes)
+    return Labels("instances", labels.classes, codes, names=labels.names)
 
 
 def _clusters(fitted: _Fitted) -> _OfInstances:

@@ -24,6 +24,14 @@
   const plural = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
 
   // ---- finding bags
+  // Paths of recordings and slides share their folders: the list shows what follows.
+  const first = bags.id[0] ?? "";
+  const inFolder = (id) => id.startsWith(first.slice(0, folder)) && id.length > folder;
+  let folder = first.length;
+  do {
+    const outer = first.slice(0, Math.max(folder - 1, 0));
+    folder = Math.max(outer.lastIndexOf("/"), outer.lastIndexOf("\\")) + 1;
+  } while (folder > 0 && !bags.id.every(inFolder));
   const texts = bags.id.map((id, i) => {
     const parts = [id, bags.truth?.[i] ?? "", (bags.heldOut ?? bags.predicted)?.[i] ?? ""];
     if (instances.text) parts.push(...instances.text.slice(offsets[i], offsets[i + 1]));
@@ -78,7 +86,7 @@
       const said = saying(i);
       const cross = wrong ? [make("span", { "aria-hidden": "true" }, "✗ "), make("span", { class: "unseen" }, "judged wrong: ")] : [];
       const answer = make("span", { class: wrong ? "answer wrong" : "answer", title: wrong ? `${said}, while the label is ${bags.truth[i] || "none"}` : said }, ...cross, said);
-      const link = make("a", { href: `#bag-${i}`, "data-bag": i }, make("span", { class: "id", title: bags.id[i] }, bags.id[i]), answer);
+      const link = make("a", { href: `#bag-${i}`, "data-bag": i }, make("span", { class: "id", title: bags.id[i] }, bags.id[i].slice(folder)), answer);
       return make("li", {}, link);
     }));
     byId("place").textContent = `${state.page + 1} of ${pages}`;
