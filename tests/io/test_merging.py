@@ -81,7 +81,7 @@ def test_the_size_of_patches(tmp_path, attributes, expected):
 
 def test_the_folder_inside_is_named(slides):
     folder, _ = slides
-    with pytest.raises(DataNotFoundError, match="Its folder 'features_uni_v1' does"):
+    with pytest.raises(DataNotFoundError, match="These folders in it do: 'features_uni_v1'"):
         read_bags(folder.parent)
 
 
