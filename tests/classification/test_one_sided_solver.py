@@ -114,12 +114,13 @@ def test_the_linear_kernel_gives_the_primal_run(exact):
     np.testing.assert_allclose(b_dual, b, atol=1e-8)
 
 
-def test_polish_ends_at_the_qp_of_its_witnesses_and_near_misvm():
+@pytest.mark.parametrize("strength", [2.0, 3.0])
+def test_polish_ends_at_the_qp_of_its_witnesses_and_near_misvm(strength):
     pytest.importorskip("clarabel", reason="the oracle is a QP solved by clarabel")
     from qp_oracle import bag_margin_by_qp, bag_margin_problem, solve_margins
 
     for seed in range(30):
-        X, offsets, signs = draw(seed, n_bags=12, d=3, n_columns=1, strength=3.0)
+        X, offsets, signs = draw(seed, n_bags=12, d=3, n_columns=1, strength=strength)
         bags, C = Bags(X, offsets), (0.1, 1.0, 10.0)[seed % 3]
         frozen = solve(bags, signs, C=C, mu=1e-3, rho=1.02, max_iter=1500, tol=1e-4)
         found = polished(bags, signs, frozen.solution, np.full(len(bags), C))

@@ -210,6 +210,11 @@ class Machine:
         """A warm start for new signs of the instances, with these multipliers."""
         return Start(multipliers, self.coef, self.intercept, RESTART * self.sigma)
 
+    def restart(self, signs: Floats) -> Start:
+        """A warm start for the same groups and signs, some of the points being others."""
+        a = self.multipliers
+        return Start(a, signs * a, self.intercept, RESTART * self.sigma)
+
     def result(self) -> SolverResult:
         """The machine as (coef, intercept)."""
         solution = self.coef, np.array(self.intercept)

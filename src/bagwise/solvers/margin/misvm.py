@@ -118,7 +118,8 @@ def bag_margin(
             return max_margin(space, problem, tol=tol)
         chosen = selection(chosen_rows, offsets[-1])
         combine = sparse.vstack([negatives, chosen], format="csr")
-        return max_margin(space, replace(problem, combine=combine), tol=tol)
+        start = None if before is None else before.restart(problem.signs)
+        return max_margin(space, replace(problem, combine=combine), tol=tol, start=start)
 
     @cache
     def tilt() -> Floats:

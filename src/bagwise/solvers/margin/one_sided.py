@@ -119,7 +119,9 @@ def polished(bags: Bags, signs: Floats, start: tuple[Array, ...], costs: Floats)
     """Lower J by the concave-convex procedure, which is MI-SVM's; never return a worse point.
 
     -max_j s_ij is concave for a bag with the concept: with its best instance held fixed the rest
-    is convex, and its minimum is not above J at the start.
+    is convex, and its minimum is not above J at the start. The procedure ends in a local minimum,
+    so it also runs from MI-SVM's own start, the means of the bags, and the lower end counts: J is
+    never above that of `bag_margin`.
 
     Parameters
     ----------
@@ -146,10 +148,16 @@ def polished(bags: Bags, signs: Floats, start: tuple[Array, ...], costs: Floats)
         if np.all(sign == sign[0]):  # w = 0 is best, and b what the hinge asks for
             W[m], b[m], result = 0.0, sign[0], SolverResult((), [0.0], converged=True)
         else:
-            result = bag_margin(
-                space, bags.offsets, sign > 0, costs,
-                slack_per_bag=True, max_iter=MAX_ROUNDS, tol=TOL,
-                witnesses=best_rows(scores[:, m], bags.offsets)[sign > 0],
+            starts = best_rows(scores[:, m], bags.offsets)[sign > 0], None
+            result = min(
+                (
+                    bag_margin(
+                        space, bags.offsets, sign > 0, costs,
+                        slack_per_bag=True, max_iter=MAX_ROUNDS, tol=TOL, witnesses=witnesses,
+                    )
+                    for witnesses in starts
+                ),
+                key=lambda result: result.objective_curve.min(),
             )  # fmt: skip
             if min(result.objective_curve) < before[m]:
                 coef, intercept = result.solution
