@@ -34,7 +34,7 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
     There are two stages. ORed logistic regression with an RBF kernel finds the posterior labels of
     the training instances, given the label sets of their bags. Then the classifier is trained on
     the most probable label of each instance, weighted by its probability. For instances of new bags
-    it is more accurate than the first stage alone, because its training labels use the label sets.
+    it may be more accurate than the first stage, because its training labels use the label sets.
 
     Parameters
     ----------
