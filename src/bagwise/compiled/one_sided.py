@@ -5,6 +5,7 @@ import numpy as np
 from bagwise.compiled.compilation import compiled
 
 _compiled = compiled()
+ROWS = 256  # whose residual is looked at before they are read
 
 
 @_compiled
@@ -66,13 +67,29 @@ def update_bags(  # type: ignore[no-untyped-def]
 
 @_compiled
 def project(start, stop, X, residual, out):  # type: ignore[no-untyped-def]
-    """Add residual' X of the rows start:stop to `out`; most of the residual is zero."""
-    for i in range(start, stop):
+    """Add residual' X of the rows start:stop to `out`; most of the residual is zero.
+
+    Four rows at a time, which are read from memory side by side; the columns of the residual take
+    turns while the rows are in the cache.
+    """
+    rows = np.empty(ROWS, np.int64)
+    for first in range(start, stop, ROWS):
+        last = min(first + ROWS, stop)
         for m in range(residual.shape[1]):
-            if residual[i, m] != 0.0:
-                times = residual[i, m]
+            n, total = 0, out[m]
+            for i in range(first, last):
+                rows[n] = i
+                n += residual[i, m] != 0.0
+            for e in range(0, n - n % 4, 4):
+                a, b, c, d = X[rows[e]], X[rows[e + 1]], X[rows[e + 2]], X[rows[e + 3]]
+                r_a, r_b = residual[rows[e], m], residual[rows[e + 1], m]
+                r_c, r_d = residual[rows[e + 2], m], residual[rows[e + 3], m]
                 for k in range(X.shape[1]):
-                    out[m, k] += times * X[i, k]
+                    total[k] += (r_a * a[k] + r_b * b[k]) + (r_c * c[k] + r_d * d[k])
+            for e in range(n - n % 4, n):
+                a, r_a = X[rows[e]], residual[rows[e], m]
+                for k in range(X.shape[1]):
+                    total[k] += r_a * a[k]
 
 
 @_compiled

@@ -13,8 +13,8 @@ from scipy import sparse
 from bagwise import compiled
 from bagwise._types import Array, Floats
 from bagwise.bags import Bags
-from bagwise.compiled.threads import even_bounds, run_blocks
-from bagwise.engines import digest, read_bag_blocks, rows_of, to_numpy
+from bagwise.compiled.threads import bag_bounds, blas_cores, even_bounds, run_blocks
+from bagwise.engines import digest, in_blocks, read_bag_blocks, rows_of, to_numpy
 from bagwise.engines.arrays import beside, like
 from bagwise.engines.tensors import segment_argmax, segment_max, torch
 from bagwise.solvers.margin.primal_dual_parts import (
@@ -166,33 +166,48 @@ class OneSidedPart(_OneSided, PrimalDualPart):
         projected: Any = sum(self._project_bags(*block) for block in read_bag_blocks(self.bags))
         return projected, self._residual_sums()
 
+    def update(
+        self, factor: Floats, shift: Floats, mu: float, next_mu: float
+    ) -> tuple[Array, Array, Array]:
+        """The updates q, t and duals, then `project`; a thread does both for its bags."""
+        if sparse.issparse(self.X) or in_blocks(self.bags):
+            return super().update(factor, shift, mu, next_mu)
+        offsets = self.problem.offsets
+
+        def work(start: int, stop: int) -> tuple[Array, Array]:
+            self._update_some(start, stop, factor, shift, mu, next_mu)
+            rows = slice(int(offsets[start]), int(offsets[stop]))
+            return _times(self.changed[rows], self.X[rows]), _sums(self.changed[rows])
+
+        with blas_cores(1):
+            found = run_blocks(work, bag_bounds(offsets, self.scores.size))
+        projected, sums = (sum(arrays) for arrays in zip(*found, strict=True))
+        return self.report.sum(axis=0), projected, sums
+
     def _residual_sums(self) -> Floats:
-        return self.changed.sum(axis=0, dtype=np.float64)
+        return _sums(self.changed)
 
     def _project_bags(self, block: slice, X: Array) -> Array:
         """The residual' X over some bags, given their dense instances."""
         residual = self.changed[rows_of(self.bags, block)]
-
-        def work(start: int, stop: int) -> Array:
-            part = residual[start:stop]
-            if np.count_nonzero(part) > FEW * part.size:
-                return part.T @ X[start:stop]
-            out = np.zeros((part.shape[1], X.shape[1]), X.dtype)
-            compiled.one_sided.project(start, stop, X, residual, out)
-            return out
-
-        return sum(run_blocks(work, even_bounds(len(X), X.size)))
+        bounds = even_bounds(len(X), X.size)
+        return sum(run_blocks(lambda i, j: _times(residual[i:j], X[i:j]), bounds))
 
     def _update_bags(
         self, block: slice, factor: Floats, shift: Floats, mu: float, next_mu: float
     ) -> None:
         """The updates q, t and duals of some bags."""
+        bounds = bounds_of(block, self.problem.offsets, self.scores.size)
+        run_blocks(self._update_some, bounds, factor, shift, mu, next_mu)
+
+    def _update_some(
+        self, start: int, stop: int, factor: Floats, shift: Floats, mu: float, next_mu: float
+    ) -> None:
+        """The same on one core, for the bags start:stop."""
         p = self.problem
-        run_blocks(
-            compiled.one_sided.update_bags, bounds_of(block, p.offsets, self.scores.size),
-            p.offsets, self.scores,
-            self.changed, factor, shift, self.signs, p.weights, self.cost, mu, next_mu,
-            self.theta, self.max_t, self.sigma, self.report,
+        compiled.one_sided.update_bags(
+            start, stop, p.offsets, self.scores, self.changed, factor, shift, self.signs,
+            p.weights, self.cost, mu, next_mu, self.theta, self.max_t, self.sigma, self.report,
         )  # fmt: skip
 
     def state(self) -> dict[str, Array]:
@@ -212,7 +227,22 @@ class OneSidedKernelPart(OneSidedPart):
 
     def project(self) -> tuple[Array, Array]:
         """The transposed residual itself and its sums."""
-        return self.changed.T.copy(), self.changed.sum(axis=0, dtype=np.float64)
+        return self.changed.T.copy(), self._residual_sums()
 
+    update = PrimalDualPart.update
     norms_of_step = KernelPart.norms_of_step
     norms_of_scores = KernelPart.norms_of_scores
+
+
+def _times(residual: Array, X: Array) -> Array:
+    """The residual' X of some rows, on one core."""
+    if np.count_nonzero(residual) > FEW * residual.size:
+        return residual.T @ X
+    out = np.zeros((residual.shape[1], X.shape[1]), X.dtype)
+    compiled.one_sided.project(0, len(X), X, residual, out)
+    return out
+
+
+def _sums(residual: Array) -> Floats:
+    """The sum of each column; several times faster than ``residual.sum(axis=0)``."""
+    return np.einsum("im->m", residual, dtype=np.float64)

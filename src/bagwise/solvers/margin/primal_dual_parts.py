@@ -15,7 +15,14 @@ from bagwise import compiled
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.arguments import read_only
-from bagwise.compiled.threads import bag_bounds, few_cores, over_bags, run_blocks
+from bagwise.compiled.threads import (
+    bag_bounds,
+    blas_cores,
+    even_bounds,
+    few_cores,
+    over_bags,
+    run_blocks,
+)
 from bagwise.engines import (
     Part,
     bag_blocks_ahead,
@@ -466,8 +473,7 @@ class PrimalDualPart(BasePart):
         if sparse.issparse(self.X):
             self.changed[:] = product(self.X, step)
         else:
-            for block, X in read_bag_blocks(self.bags):
-                self._change_bags(block, X, step)
+            self._change_all(step)
         over_bags(
             compiled.primal_dual.moments, p.offsets, self.changed,
             p.codes, p.weights, p.extra, first, second,
@@ -509,6 +515,16 @@ class PrimalDualPart(BasePart):
     def _change_bags(self, block: slice, X: Array, step: Array) -> None:
         """X step' of some bags; a product over all of a large file would read it several times."""
         np.matmul(X, step.T, out=self.changed[rows_of(self.bags, block)])
+
+    def _change_all(self, step: Array) -> None:
+        """X step' on the threads that do the rest: those of BLAS stay busy for a while after it."""
+        with blas_cores(1):
+            for block, X in read_bag_blocks(self.bags):
+                changed = self.changed[rows_of(self.bags, block)]
+                run_blocks(
+                    lambda i, j, X=X, out=changed: np.matmul(X[i:j], step.T, out=out[i:j]),
+                    even_bounds(len(X), X.size * len(step)),
+                )
 
     def _update_bags(
         self, block: slice, factor: Floats, shift: Floats, mu: float, next_mu: float
