@@ -41,7 +41,7 @@ SLOW = ("auto", "dd", "emdd", "m3miml", "attention", "minet", "misvm-instance", 
 LABELS = ("AUC", "accuracy", "balanced accuracy", "log loss")
 LABEL_SETS = ("average precision", "one-error", "log loss")
 
-HEADER = """# Leaderboard
+HEADER = """# Leaderboard: all methods on 13 data sets
 
 Written by `python -m benchmarks.leaderboard`: {folds}-fold cross-validation{times}, the same folds
 for all methods, instances standardised inside the folds. Every method has its defaults. `auto` is

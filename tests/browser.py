@@ -44,7 +44,7 @@ def open_page(chromium):
         address = where.resolve().as_uri() if isinstance(where, Path) else where
         contexts.append(chromium.new_context(**options))
         page = contexts[-1].new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)  # other tests use the cores too
 
         def listen(message):
             if message.type in ("error", "warning") and not quiet:
