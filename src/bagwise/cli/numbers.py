@@ -25,7 +25,6 @@ Task = Annotated[
     ),
 ]
 _TASKS = ("classification", "regression")
-_TRAINED_BY_TORCH = ("attention", "minet")
 _MANY, _FEW = 10, 5  # different numbers that are not all whole
 _MANY_WHOLE = 20  # different whole numbers
 MOST_SCORED = 300_000  # instances, for the contributions of instances
@@ -45,8 +44,8 @@ def make_for_task(method: Method, parameters: dict[str, Any], task: str | None) 
     That is, wrong parameters, and a method whose package is missing. Where the task is not known,
     parameters may be those of the classifier or of the regressor.
     """
-    if method.name in _TRAINED_BY_TORCH:
-        import_extra("torch", extra="torch")
+    if method.needs is not None:
+        import_extra(method.needs, extra=method.needs)
     if task == "regression":
         return method.for_numbers().make(parameters)
     try:
