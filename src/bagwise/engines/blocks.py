@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import gen_batches
 
 from bagwise._sources import ComputedTable, StreamedTable, read_only
 from bagwise._types import Array, Ints
@@ -248,10 +249,8 @@ def take_rows(bags: Bags, rows: Ints) -> Any:
     if not is_mapped(bags.source):
         return bags.rows(rows)
     out = empty_beside(bags.source, (len(rows), bags.n_features), bags.dtype)
-    step = max(1, BLOCK // max(1, bags.n_features))
-    for start in range(0, len(rows), step):
-        out[start : start + step] = bags.rows(rows[start : start + step])
-        release_pages(bags.source)
+    for batch, instances in _batches(bags, rows):
+        out[batch] = instances
         release_pages(out)
     return out
 
@@ -273,8 +272,13 @@ def take_column(bags: Bags, rows: Ints, j: int) -> Array:
     ndarray of shape (n_rows,)
     """
     out = np.empty(len(rows), bags.dtype)
-    step = max(1, BLOCK // max(1, bags.n_features))
-    for start in range(0, len(rows), step):
-        out[start : start + step] = bags.rows(rows[start : start + step])[:, j]
-        release_pages(bags.source)
+    for batch, instances in _batches(bags, rows):
+        out[batch] = instances[:, j]
     return out
+
+
+def _batches(bags: Bags, rows: Ints) -> Iterator[tuple[slice, Any]]:
+    """Read some rows in a given order, a block of them at a time."""
+    for batch in gen_batches(len(rows), max(1, BLOCK // max(1, bags.n_features))):
+        yield batch, bags.rows(rows[batch])
+        release_pages(bags.source)
