@@ -111,9 +111,9 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         Continue from the result of the primal-dual method with the concave-convex procedure, which
         lowers the objective to a stationary point (linear kernel, dense instances; with the
         standard assumption sparse ones too, and an intercept). Often much lower at large C; takes
-        about as long again. With the standard assumption it also starts from the means of the bags
-        and keeps the lower result, never above that of :class:`BagMarginSVM` with the linear
-        kernel; this takes as long as a fit of that class.
+        about as long again. With the standard assumption it also starts from the means of the bags,
+        as :class:`BagMarginSVM` does, and keeps the lower result; this takes as long as a fit of
+        that class.
     splitting : {"paper", "shared"}, default="paper"
         The paper's two copies of the scores, or one for all classes: one eigendecomposition
         instead of K. With few classes it usually ends with a lower objective, with many with a

@@ -5,7 +5,7 @@ import numpy as np
 from bagwise.compiled.compilation import compiled
 
 _compiled = compiled()
-ROWS = 256  # whose residual is looked at before they are read
+ROWS = 256  # rows of a block of `project`
 
 
 @_compiled
@@ -69,8 +69,8 @@ def update_bags(  # type: ignore[no-untyped-def]
 def project(start, stop, X, residual, out):  # type: ignore[no-untyped-def]
     """Add residual' X of the rows start:stop to `out`; most of the residual is zero.
 
-    Four rows at a time, which are read from memory side by side; the columns of the residual take
-    turns while the rows are in the cache.
+    In blocks of rows that stay in the cache for all columns of the residual; four rows at a time,
+    so that `out` is read and written a quarter as often.
     """
     rows = np.empty(ROWS, np.int64)
     for first in range(start, stop, ROWS):

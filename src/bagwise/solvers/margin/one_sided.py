@@ -120,8 +120,7 @@ def polished(bags: Bags, signs: Floats, start: tuple[Array, ...], costs: Floats)
 
     -max_j s_ij is concave for a bag with the concept: with its best instance held fixed the rest
     is convex, and its minimum is not above J at the start. The procedure ends in a local minimum,
-    so it also runs from MI-SVM's own start, the means of the bags, and the lower end counts: J is
-    never above that of `bag_margin`.
+    so it also runs from the start of MI-SVM, the means of the bags, and the lower result is kept.
 
     Parameters
     ----------
