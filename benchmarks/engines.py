@@ -6,7 +6,6 @@ generated file of 20 GB (in --folder, which it empties afterwards) and prints th
 
 import argparse
 import os
-import statistics
 import tempfile
 import threading
 import time
@@ -24,7 +23,7 @@ from bagwise.classification import PrimalDualMISVM
 from bagwise.engines import place
 from bagwise.solvers.margin import primal_dual
 
-from .harness import Fact, Row, growth, seconds, table
+from .harness import Fact, Row, growth, race_iterations, seconds, table
 
 K, D = 5, 128
 
@@ -58,12 +57,9 @@ def cores(n):
         os.environ["OMP_NUM_THREADS"] = before
 
 
-def per_iteration(bags, y, few=2, many=12):
-    """Seconds of one iteration: what ten more cost."""
-    fit(bags, y, few)
-    times = [(seconds(lambda: fit(bags, y, many)), seconds(lambda: fit(bags, y, few)))
-             for _ in range(3)]  # fmt: skip
-    return min(a for a, _ in times) / (many - few) - min(b for _, b in times) / (many - few)
+def per_iteration(bags, y, few=2, many=12, rounds=3):
+    """Seconds of one iteration, in each round: what ten more cost."""
+    return race_iterations(lambda n: fit(bags, y, n), lambda: None, few, many, rounds)[0]
 
 
 def threads(n_instances):
@@ -79,7 +75,7 @@ def threads(n_instances):
 def sizes(n_instances):
     """How an iteration grows with the instances, up to the size of the other rows."""
     counts = [n_instances // 8, n_instances // 4, n_instances // 2, n_instances]
-    times = [per_iteration(*drawn(n)) for n in counts]
+    times = [min(per_iteration(*drawn(n))) for n in counts]
     curve = ", ".join(f"{n:,}: {1e3 * t:.0f} ms" for n, t in zip(counts, times, strict=True))
     what = f"growth of a pdMISVM iteration with the instances ({curve}): exponent"
     yield Fact(what, f"{growth(counts, times):.2f}", "1")
@@ -212,9 +208,7 @@ def mapped(gigabytes, folder=None):
         what = f"pdMISVM, five iterations on a mapped file of {size_of_file}"
         goal = "< 3 GB at 20 GB"
         yield Fact(what, f"{found[0] / 1e9:.2f} GB of its own memory, {took:.0f} s", goal)
-        one = statistics.median(iterations_from_disk(path, bags, y))
-        forget(path)
-        once = seconds(lambda: read(path))
+        one, once = iterations_from_disk(path, bags, y)
     what = f"an inexact iteration on a mapped file of {size_of_file} that is not in memory"
     yield Row(what, one, "reading the file once", once, "<= 1.3 x")
 
@@ -234,15 +228,17 @@ def read(path):
 
 
 def iterations_from_disk(path, bags, y, max_iter=6):
-    """Seconds of iterations, as they are with a file larger than memory."""
-    found = []
+    """Seconds of iterations, as with a file larger than memory, and of reading it before each."""
+    ours, reading = [], []
 
     def track(steps):
         for step in steps:
             forget(path)
+            reading.append(seconds(lambda: read(path)))
+            forget(path)
             start = time.perf_counter()
             yield step
-            found.append(time.perf_counter() - start)
+            ours.append(time.perf_counter() - start)
 
     too_little = bags.instances.nbytes - 1
     with mock.patch.object(primal_dual, "available_memory", return_value=too_little):
@@ -251,7 +247,7 @@ def iterations_from_disk(path, bags, y, max_iter=6):
             tol=0.0, exact=False, shared=False, mask_own_class=True, fit_intercept=True,
             weights=np.ones(len(y)), rng=np.random.RandomState(0), track=track,
         )  # fmt: skip
-    return found
+    return ours, reading
 
 
 def rows(n_instances=500_000):

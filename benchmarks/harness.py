@@ -1,28 +1,33 @@
 """A small harness: alternatives run alternately on the same data, and ratios are reported."""
 
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 
 @dataclass(frozen=True)
 class Row:
-    """Ours against something unavoidable or obvious, in seconds."""
+    """Ours against something unavoidable or obvious: seconds, or those of several paired runs.
+
+    The median of the runs is printed, and the ratio with its range over the pairs.
+    """
 
     what: str
-    ours: float
+    ours: float | Sequence[float]
     against: str
-    other: float
+    other: float | Sequence[float]
     goal: str
 
     def __str__(self) -> str:
-        ratio = f"{self.ours / self.other:.3g} x"
+        ours, other = np.median(self.ours), np.median(self.other)
+        ratios = np.atleast_1d(np.divide(self.ours, self.other))
+        spread = f" ({ratios.min():.3g} to {ratios.max():.3g})" if len(ratios) > 1 else ""
         return (
-            f"| {self.what} | {self.ours:.4g} s | {ratio} | {self.against} ({self.other:.4g} s) "
-            f"| {self.goal} |"
+            f"| {self.what} | {ours:.4g} s | {ours / other:.3g} x{spread} "
+            f"| {self.against} ({other:.4g} s) | {self.goal} |"
         )
 
 
@@ -45,13 +50,23 @@ def seconds(run: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def race(ours: Callable[[], object], other: Callable[[], object], rounds: int = 7):
-    """Median seconds of both, run alternately after one warm-up (which also compiles)."""
-    contestants = (ours, other)
+def race(*contestants: Callable[[], object], rounds: int = 7) -> list[list[float]]:
+    """Seconds of each in each round, run alternately after one warm-up (which also compiles)."""
     for run in contestants:
         run()
     times = [[seconds(run) for run in contestants] for _ in range(rounds)]
-    return tuple(statistics.median(column) for column in zip(*times, strict=True))
+    return [list(column) for column in zip(*times, strict=True)]
+
+
+def race_iterations(
+    fit: Callable[[int], object], other: Callable[[], object], few: int, many: int, rounds: int = 5
+) -> tuple[list[float], list[float]]:
+    """Seconds of one iteration in each round, and of something else, run alternately.
+
+    An iteration is what more of them cost: the difference between fits of `many` and `few`.
+    """
+    short, long, others = race(partial(fit, few), partial(fit, many), other, rounds=rounds)
+    return [(b - a) / (many - few) for a, b in zip(short, long, strict=True)], others
 
 
 def growth(sizes: Sequence[float], times: Sequence[float]) -> float:

@@ -15,7 +15,7 @@ from bagwise.classification import PrimalDualMISVM
 from bagwise.datasets import load_elephant
 from bagwise.exceptions import DataNotFoundError
 
-from .harness import Fact, Row, growth, race, seconds
+from .harness import Fact, Row, growth, race, race_iterations, seconds
 
 sys.path.append(str(Path(__file__).parent.parent / "tests" / "classification"))
 
@@ -42,19 +42,18 @@ def deep():
     bags, y = shaped(1500, 80_561, 4096, 25, np.float32)
     X = np.asarray(bags.instances)
     W = np.zeros((4096, 25), np.float32)
-    options = {"solver": "inexact", "tol": 0.0}
-    fit(bags[:50], y[:50], max_iter=2, **options)
-    few, many = (seconds(lambda n=n: fit(bags, y, max_iter=n, **options)) for n in (2, 12))
-    product = min(seconds(lambda: X @ W) for _ in range(5))
-    yield Row(
-        "inexact iteration, 80,561 x 4,096, K = 25",
-        (many - few) / 10,
-        "one X @ W",
-        product,
-        "<= 1.3",
+
+    def iterate(n):
+        fit(bags, y, solver="inexact", tol=0.0, max_iter=n)
+
+    times = race_iterations(iterate, lambda: X @ W, few=2, many=12)
+    what = "inexact iteration, 80,561 x 4,096, K = 25"
+    yield Row(what, times[0], "one X @ W", times[1], "<= 1.3")
+    exact, inexact = race(
+        lambda: fit(bags, y, solver="exact", splitting="shared"),
+        lambda: fit(bags, y, solver="inexact"),
+        rounds=3,
     )
-    inexact = seconds(lambda: fit(bags, y, solver="inexact"))
-    exact = seconds(lambda: fit(bags, y, solver="exact", splitting="shared"))
     yield Row("exact fit, shared splitting, same data", exact, "inexact fit", inexact, "< 2")
 
 

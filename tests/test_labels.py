@@ -40,6 +40,14 @@ def labels_of(values):
     return Labels("partial" if None in values else "single", classes, codes)
 
 
+def test_unknown_numbers_are_nan_where_minus_one_is_a_number():
+    labels = Labels.from_values(np.array([-1.0, np.nan, 2.5]))
+    np.testing.assert_array_equal(labels.values, [-1.0, np.nan, 2.5])
+    assert labels.values.dtype == np.float64
+    assert Labels.from_values(labels.values).tolist() == [-1.0, None, 2.5]
+    assert Labels.from_values([0, None, 2]).values.tolist() == [0, -1, 2]
+
+
 @given(SINGLE | PARTIAL | SETS, st.data())
 def test_they_are_indexed_like_a_list(values, data):
     labels = labels_of(values)

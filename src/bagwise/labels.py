@@ -269,16 +269,20 @@ class Labels:
         """The labels as scikit-learn takes them, -1 where they are unknown.
 
         An array of labels of shape (n,), or for label sets a 0/1 array of shape (n, n_classes).
+        Among floats -1 may be a number like the others: there NaN stands for the unknown ones.
         """
         if self.has_sets:
             return self._data
         if self.known.all():
             return self._classes[self._data]
         dtype: Any = np.int64 if not len(self._classes) else object
+        unknown: float = UNLABELLED
         if self._classes.dtype.kind in "iu":
             dtype = np.result_type(self._classes, np.int8)  # signed
+        elif self._classes.dtype.kind == "f":
+            dtype, unknown = self._classes.dtype, np.nan
         values = np.empty(len(self._classes) + 1, dtype)
-        values[:-1], values[-1] = self._classes, UNLABELLED
+        values[:-1], values[-1] = self._classes, unknown
         return values[self._data]  # the code -1 takes the last entry
 
     @property

@@ -155,7 +155,7 @@ def test_epochs_are_steps_of_adamw_on_the_bags_that_are_not_held_out():
     rng = np.random.RandomState(0)
     start = Network.draw((2, 4, 4, 3, 1), rng)
     order = order_of_bags(bags, codes)
-    folds = held_out_folds(codes, order, 0.2, rng)
+    folds = held_out_folds(codes, np.arange(len(codes)), order, 0.2, rng)
     X = torch.tensor(StandardScaler().fit_transform(bags.instances))
     network = Network(*(torch.tensor(array, requires_grad=True) for array in start))
     states = [(np.zeros_like(array), np.zeros_like(array)) for array in start]
@@ -214,13 +214,42 @@ def test_without_held_out_bags_all_epochs_are_run():
 @pytest.mark.parametrize("n_folds", [2, 5])
 def test_folds_deal_each_class_evenly(n_folds):
     codes = np.repeat([0, 1, 2, 3], [11, 7, 2, 1])
-    folds = held_out_folds(codes, np.arange(len(codes)), 1 / n_folds, np.random.RandomState(0))
+    own = np.arange(len(codes))  # each bag a group of its own
+    folds = held_out_folds(codes, own, own, 1 / n_folds, np.random.RandomState(0))
     assert folds[-1] == -1  # the only bag of its class
     for code in range(3):
         counts = np.bincount(folds[codes == code], minlength=n_folds)
         assert np.ptp(counts) <= 1
-    again = held_out_folds(codes, np.arange(len(codes)), 1 / n_folds, np.random.RandomState(1))
+    again = held_out_folds(codes, own, own, 1 / n_folds, np.random.RandomState(1))
     assert not np.array_equal(again, folds)
+
+
+def test_bags_of_a_group_are_in_one_fold(rng):
+    groups = rng.permutation(np.repeat(np.arange(20), 3))
+    codes = (groups % 2) ^ (rng.random(60) < 0.2)
+    codes[groups == 7] = 2  # all bags of a class
+    order = rng.permutation(60)
+    folds = held_out_folds(codes, groups, order, 0.2, np.random.RandomState(0))
+    for g in range(20):
+        assert len(set(folds[groups == g])) == 1
+    np.testing.assert_array_equal(folds == -1, groups == 7)
+    assert np.bincount(folds[folds >= 0], minlength=5).min() >= 3 * 3
+    # Neither the order of the bags nor the numbers of the groups matter.
+    shuffled, renamed = rng.permutation(60), rng.permutation(20)
+    place = np.argsort(shuffled)
+    again = held_out_folds(
+        codes[shuffled], renamed[groups[shuffled]], place[order], 0.2, np.random.RandomState(0)
+    )
+    np.testing.assert_array_equal(again, folds[shuffled])
+
+
+def test_groups_are_held_out_together():
+    bags, y = example(24)
+    patients = np.array([f"p{i // 4}" for i in range(24)])
+    alone, together = (small(max_epochs=3).fit(bags, y, groups=g) for g in (None, patients))
+    assert not np.allclose(alone.held_out_curve_, together.held_out_curve_)
+    with pytest.raises(InputError, match="24"):
+        small().fit(bags, y, groups=patients[:-1])
 
 
 @pytest.mark.parametrize("keys", [4, 100, 10_000])

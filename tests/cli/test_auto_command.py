@@ -65,4 +65,4 @@ def test_groups_are_refused_where_no_folds_are_drawn(run, table, tmp_path):
     pytest.importorskip("skops")
     result = run("fit", table, "-m", "nsk", "--group", "f1", "-o", str(tmp_path / "m.skops"))
     assert result.exit_code == 2
-    assert "--group is for auto" in result.stderr
+    assert "--group is for methods that hold out bags" in result.stderr

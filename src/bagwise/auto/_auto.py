@@ -226,7 +226,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         bags = scaler.transform(bags)
         y = labels.indicator.astype(int) if labels.has_sets else labels.oriented_codes
         seconds, memory = self.time_budget or np.inf, byte_count(self.memory_limit)
-        race = Race(bags, y, targets.shape[1], folds, seconds, memory, self.n_jobs)
+        race = Race(bags, y, targets.shape[1], folds, seconds, memory, self.n_jobs, groups)
         members = self._candidates(rng, sets=labels.has_sets, n_columns=targets.shape[1])
         entries = race.run_all(self._track(members, "method"))
         ran = [entry for entry in entries if entry.scores is not None]
@@ -245,7 +245,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         for entry, weight in zip(ran, stack.weights, strict=True):
             entry.weight = float(weight)
         used = [m for m in range(len(ran)) if stack.weights[m] > 0 or m == best]
-        estimators = [ran[m].member.fit_all(ran[m].rows, bags, y) for m in used]
+        estimators = [ran[m].member.fit_all(ran[m].rows, bags, y, groups) for m in used]
 
         self.classes_, self.label_kind_, self.scaler_ = labels.classes, labels.kind, scaler
         self.pos_label_ = labels.pos_label

@@ -20,7 +20,7 @@ from bagwise._methods.ready_made import OnePerLabel, ridge_cv
 from bagwise._types import Array, Floats, Ints
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.bags import Bags
-from bagwise.base._pipelines import kept_assumption
+from bagwise.base._pipelines import fit_arguments, kept_assumption
 from bagwise.base._trees import RandomisedTrees, RandomisedTreesRegressor
 from bagwise.classification import (
     MILES,
@@ -116,17 +116,25 @@ class Member:
         kept = self.embedding is None or not self.shared
         return bags if kept else self.embedding.fit_transform(bags)
 
-    def fold_scores(self, rows: Any, y: Array, train: Ints, test: Ints, n_columns: int) -> Floats:
+    def fold_scores(
+        self,
+        rows: Any,
+        y: Array,
+        train: Ints,
+        test: Ints,
+        n_columns: int,
+        groups: Array | None = None,
+    ) -> Floats:
         """Scores of the bags `test` by a model fitted on the bags `train`."""
         seen = rows[np.ix_(train, train)] if self.by_bag else rows[train]
         new = rows[np.ix_(test, train)] if self.by_bag else rows[test]
         if not self.shared:
             embedding = clone(self.embedding).fit(seen)
             seen, new = embedding.transform(seen), embedding.transform(new)
-        fitted = self._fit_model(seen, y[train])
+        fitted = self._fit_model(seen, y[train], None if groups is None else groups[train])
         return column_scores(fitted, new, y.ndim == 2, n_columns)
 
-    def fit_all(self, rows: Any, bags: Bags, y: Array) -> Any:
+    def fit_all(self, rows: Any, bags: Bags, y: Array, groups: Array | None = None) -> Any:
         """Fit it on all bags; the result predicts bags."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # as in the folds
@@ -134,15 +142,15 @@ class Member:
                 return clone(self.final).fit(bags, y)
             if not self.shared:
                 rows = self.embedding.fit_transform(bags)
-            fitted = self._fit_model(rows, y)
+            fitted = self._fit_model(rows, y, groups)
         if self.embedding is None:
             return fitted
         return BagPipeline([("embedding", self.embedding), ("model", fitted)])
 
-    def _fit_model(self, rows: Any, y: Array) -> Any:
+    def _fit_model(self, rows: Any, y: Array, groups: Array | None) -> Any:
         model = clone(self.model)
         if self.embedding is None:
-            return model.fit(rows, y)
+            return model.fit(rows, y, **fit_arguments(model, groups=groups))
         # Solvers of rows ask BLAS for products of vectors, for which threads only wait.
         with blas_cores(1):
             return model.fit(rows, y)

@@ -41,6 +41,8 @@ class Race:
         Bytes that a candidate may hold.
     n_jobs : int or None
         Folds fitted at the same time.
+    groups : ndarray of shape (n_bags,) or None
+        Bags of one group are held out together, where a candidate holds out bags itself.
     """
 
     bags: Bags
@@ -50,6 +52,7 @@ class Race:
     seconds: float
     memory: float
     n_jobs: int | None
+    groups: Array | None = None
 
     def __post_init__(self) -> None:
         self.end = time.perf_counter() + self.seconds
@@ -86,7 +89,7 @@ class Race:
         start = time.perf_counter()
         entry.rows = member.represent(self.bags)
         found = Parallel(n_jobs=self.n_jobs)(
-            delayed(member.fold_scores)(entry.rows, self.y, *fold, self.n_columns)
+            delayed(member.fold_scores)(entry.rows, self.y, *fold, self.n_columns, self.groups)
             for fold in self.folds
         )
         entry.scores = np.empty((len(self.bags), self.n_columns))

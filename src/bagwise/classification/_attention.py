@@ -199,7 +199,7 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
         return self.n_models, n_features, self.hidden_size, self.attention_size, n_outputs
 
     @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
         """Train the networks, with torch.
 
         Parameters
@@ -207,18 +207,20 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
         {X}
         y : array-like of shape (n_bags,), 0/1 array of shape (n_bags, n_classes) or list of sets
             The class, or the label set, of each bag.
+        groups : array-like of shape (n_bags,), default=None
+            Bags of one group, such as the slides of a patient, are held out together.
 
         Returns
         -------
         self
         """
         bags = check_bags(self, X, reset=True)
-        bags, labels, codes, weights = known_bags(bags, y, self.class_weight)
+        bags, labels, codes, weights, groups = known_bags(bags, y, self.class_weight, groups)
         rng = check_random_state(self.random_state)
         self.label_kind_ = labels.kind
         start = Network.draw(self._sizes(len(labels.classes)), rng)
         order = order_of_bags(bags, codes)
-        folds = held_out_folds(codes, order, self.validation_fraction, rng)
+        folds = held_out_folds(codes, groups, order, self.validation_fraction, rng)
         scaling = moments(bags, self.device)
         result, held_out = train(self, bags, labels, weights, folds, order, scaling, start, rng)
         self._keep_progress(result, "raise max_epochs, learning_rate or tol")

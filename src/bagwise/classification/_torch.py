@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import compute_sample_weight
 
 from bagwise._types import Floats, Ints
-from bagwise._validation import check_bag_labels, check_label_sets
+from bagwise._validation import check_bag_labels, check_label_sets, check_length
 from bagwise.bags import Bags
 from bagwise.base._estimator import with_known_labels
 from bagwise.engines.tensors import torch
@@ -49,7 +49,9 @@ def cross_entropy(scores: Tensor, codes: Tensor) -> Tensor:
     return torch.nn.functional.cross_entropy(scores, codes, reduction="none")
 
 
-def known_bags(bags: Bags, y: Any, class_weight: Any) -> tuple[Bags, Labels, Ints, Floats]:
+def known_bags(
+    bags: Bags, y: Any, class_weight: Any, groups: Any
+) -> tuple[Bags, Labels, Ints, Floats, Ints]:
     """Check labels or label sets, and leave out the bags of which nothing is known.
 
     Parameters
@@ -60,6 +62,8 @@ def known_bags(bags: Bags, y: Any, class_weight: Any) -> tuple[Bags, Labels, Int
         The class, or the label set, of each bag.
     class_weight : dict, "balanced" or None
         Weights of the classes.
+    groups : array-like of shape (n_bags,) or None
+        The group of each bag; None: each is a group of its own.
 
     Returns
     -------
@@ -71,19 +75,25 @@ def known_bags(bags: Bags, y: Any, class_weight: Any) -> tuple[Bags, Labels, Int
         Their classes, as positions; 0 for label sets.
     weights : ndarray of shape (n_bags,)
         How much each bag counts.
+    groups : ndarray of shape (n_bags,)
+        Their groups, as positions.
     """
     labels = check_label_sets(y, bags)
+    names = np.arange(len(bags)) if groups is None else check_length(np.asarray(groups), bags)
+    codes_of_groups = np.unique(names, return_inverse=True)[1]
     if not labels.has_sets:
         labels = check_bag_labels(y, bags, min_classes=2)
         weights = compute_sample_weight(class_weight, labels.classes[labels.codes])
-        return bags, labels, labels.codes, weights
+        return bags, labels, labels.codes, weights, codes_of_groups
     if class_weight is not None:
         raise InputError(
             f"class_weight={class_weight!r} needs one label per bag: leave it out beside label "
             "sets."
         )
+    codes_of_groups = codes_of_groups[labels.known]
     bags, labels = with_known_labels(bags, labels)
-    return bags, labels, np.zeros(len(bags), dtype=np.int64), np.ones(len(bags))
+    codes = np.zeros(len(bags), dtype=np.int64)
+    return bags, labels, codes, np.ones(len(bags)), codes_of_groups
 
 
 def has_stalled(losses: list[float], patience: int, tol: float) -> bool:
@@ -110,30 +120,40 @@ def has_stalled(losses: list[float], patience: int, tol: float) -> bool:
 
 
 def held_out_folds(
-    codes: Ints, order: Ints, fraction: float | None, rng: np.random.RandomState
+    codes: Ints, groups: Ints, order: Ints, fraction: float | None, rng: np.random.RandomState
 ) -> Ints:
-    """Deal bags into folds of equal size, each class evenly.
+    """Deal groups of bags into folds of equal size, each class evenly.
 
     Parameters
     ----------
     codes : ndarray of shape (n_bags,)
         The class of each bag, or the number of its label set.
+    groups : ndarray of int64 of shape (n_bags,)
+        The group of each bag; a group stays in one fold.
     order : ndarray of int64 of shape (n_bags,)
         The order in which bags are dealt, which does not depend on theirs.
     fraction : float or None
-        Share of the bags in a fold; None: no bag is held out.
+        Share of the groups in a fold; None: no bag is held out.
     rng : RandomState
-        Draws the fold of a bag inside its class.
+        Draws the fold of a group inside the class of its first bag.
 
     Returns
     -------
     ndarray of int64 of shape (n_bags,)
-        The fold of each bag; -1 for the only bag of its class, which is needed for training.
+        The fold of each bag; -1 for a group that has all bags of a class, which are needed for
+        training.
     """
-    folds = np.full(len(codes), -1)
     if fraction is None:
-        return folds
-    drawn = order[np.lexsort((rng.permutation(len(codes)), codes[order]))]
-    folds[drawn] = np.arange(len(codes)) % round(1 / fraction)
-    alone = np.bincount(codes)[codes] == 1
-    return np.where(alone, -1, folds)
+        return np.full(len(codes), -1)
+    _, first, group = np.unique(groups[order], return_index=True, return_inverse=True)
+    own = codes[order]
+    in_order = np.argsort(first)
+    drawn = in_order[np.lexsort((rng.permutation(len(first)), own[np.sort(first)]))]
+    folds = np.empty(len(first), dtype=np.int64)
+    folds[drawn] = np.arange(len(first)) % round(1 / fraction)
+    pairs = np.unique(np.column_stack([own, group]), axis=0)
+    alone = np.bincount(pairs[:, 0])[pairs[:, 0]] == 1
+    folds[pairs[alone, 1]] = -1
+    of_bags = np.empty(len(codes), dtype=np.int64)
+    of_bags[order] = folds[group]
+    return of_bags

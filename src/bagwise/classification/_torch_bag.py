@@ -166,7 +166,7 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
         return super()._fitted_state() | own
 
     @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
         """Train a copy of the module.
 
         Parameters
@@ -174,16 +174,18 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
         {X}
         y : array-like of shape (n_bags,), 0/1 array of shape (n_bags, n_classes) or list of sets
             The class, or the label set, of each bag.
+        groups : array-like of shape (n_bags,), default=None
+            Bags of one group, such as the slides of a patient, are held out together.
 
         Returns
         -------
         self
         """
         bags = check_bags(self, X, reset=True)
-        bags, labels, codes, weights = known_bags(bags, y, self.class_weight)
+        bags, labels, codes, weights, groups = known_bags(bags, y, self.class_weight, groups)
         rng = check_random_state(self.random_state)
         order = order_of_bags(bags, codes)
-        held = held_out_folds(codes, order, self.validation_fraction, rng) == 0
+        held = held_out_folds(codes, groups, order, self.validation_fraction, rng) == 0
         seed = int(rng.randint(2**31 - 1))
         with _seeded(self.device, seed), one_thread():
             module = _fresh(self.module, bags.n_features, labels)

@@ -85,8 +85,8 @@ def fit(
     corrected = read_known(corrections, estimator, chosen.name)
     if group is not None and not fit_arguments(estimator, groups=group):
         raise InputError(
-            f"--group is for auto, which compares methods on folds: {chosen.name} needs none. "
-            f"--keep {group} keeps the column beside the results."
+            f"--group is for methods that hold out bags during a fit (auto, attention): "
+            f"{chosen.name} does not. --keep {group} keeps the column beside the results."
         )
     bags, labels, groups = read_labelled(
         file,

@@ -139,14 +139,14 @@ def read_bags(
     Returns
     -------
     Bunch
-        ``bags`` (`Bags`), ``y`` (a label per bag; -1 where it is missing), ``label_sets`` (0/1
-        array, bags x classes; a row of -1 where unknown), ``instance_labels`` (indices
-        into ``classes``, or the integers of the file when there are no classes; -1 unknown),
-        ``classes``, ``feature_names``, ``coords``, ``patch_sizes`` and ``slide_sizes`` (of each
-        HDF5 file, in the unit of ``coords``; NaN unknown), ``meta`` (a dict with the columns of
-        `meta`, a value per instance), ``extras`` (other arrays of an npz file) and ``clips``
-        (``start``, ``end`` and ``file`` of each instance, where a table has such columns: they are
-        not features); None if absent.
+        ``bags`` (`Bags`), ``y`` (a label per bag; missing ones are -1, or NaN among fractions),
+        ``label_sets`` (0/1 array, bags x classes; a row of -1 where unknown), ``instance_labels``
+        (indices into ``classes``, or the integers of the file when there are no classes; -1
+        unknown), ``classes``, ``feature_names``, ``coords``, ``patch_sizes`` and ``slide_sizes``
+        (of each HDF5 file, in the unit of ``coords``; NaN unknown), ``meta`` (a dict with the
+        columns of `meta`, a value per instance), ``extras`` (other arrays of an npz file) and
+        ``clips`` (``start``, ``end`` and ``file`` of each instance, where a table has such columns:
+        they are not features); None if absent.
 
     Raises
     ------
