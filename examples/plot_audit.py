@@ -10,10 +10,10 @@ and shows which methods it misleads.
 # %%
 # The data
 # --------
-# Bags of 12 points with two features, most of them from N(0, 1). A bag is positive if it contains a
-# point of the concept, at (5, 0). In training, each *negative* bag contains a decoy at (-6, 0).
-# After the move, the decoys are in the positive bags. The concept still decides, so the predictions
-# must not change.
+# The bags contain 12 points with two features, most of them from N(0, 1). A bag is positive if it
+# contains a point of the concept, at (5, 0). In training, each *negative* bag contains a decoy at
+# (-6, 0). After the move, the decoys are in the positive bags. The concept still determines the
+# label, so the predictions must not change.
 import numpy as np
 
 from bagwise import Bags
@@ -60,10 +60,10 @@ for name, model in models.items():
 # The picture
 # -----------
 # Left: the points of positive and negative bags in training. Right: AUC. MI-SVM and MILBoost score
-# each point, the best one decides, and the decoy has no effect. The set kernel and the trees
-# describe the bag as a whole: for them the decoy is evidence against the class. That is not wrong
-# in general, but it is wrong if one positive instance decides. ``bagwise audit`` runs six such
-# tests on any method.
+# each point; the best point determines the score of the bag, and the decoy has no effect. The set
+# kernel and the trees describe the bag as a whole: for them the decoy is evidence against the
+# class. That is not wrong in general, but it is wrong if one positive instance determines the
+# label. ``bagwise audit`` runs six tests of this kind on any method.
 import matplotlib.pyplot as plt
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")

@@ -69,8 +69,8 @@ print(f"ORed logistic regression:            {right.mean():.2f} right")
 # Uncertain syllables
 # -------------------
 # Most errors are among the syllables with the lowest probability. A person who checks a fifth of
-# the syllables, the least certain first, finds most of the errors. The right plot shows the least
-# certain syllables.
+# the syllables, the least certain first, finds most of the errors. The plot on the right shows the
+# least certain syllables.
 import matplotlib.pyplot as plt
 
 from bagwise.inspection import PosteriorDisplay

@@ -2,16 +2,16 @@
 Comparison of methods: a small leaderboard
 ==========================================
 
-Which method is best for my bags, and is the difference more than chance? This example compares
-four methods with a plain baseline, on the same folds of two data sets.
+Which method is best for my bags, and is the difference more than chance? This example compares four
+methods with a simple baseline, on the same folds of two data sets.
 """
 
 # %%
 # The data
 # --------
-# Musk1 is included: 92 molecules, an instance is a shape, and about half of the molecules smell of
-# musk. The digit bags are drawn from the digits of scikit-learn: 100 bags of some ten digits, and
-# half of the bags contain a nine.
+# Musk1 is included: it has 92 molecules, an instance is a shape, and about half of the molecules
+# smell of musk. The digit bags are generated from the digits of scikit-learn: 100 bags of about ten
+# digits, half of which contain a nine.
 from bagwise.datasets import load_musk1, make_digit_bags
 
 sets = {"Musk1": load_musk1(), "digits": make_digit_bags(n_bags=100, random_state=0)}
@@ -22,7 +22,7 @@ for name, data in sets.items():
 # Compare
 # -------
 # ``compare`` runs all models on the same folds. The baseline, trees on the mean, the extremes and
-# the spread of each feature in a bag, does not know single instances. Instances are standardised
+# the spread of each feature in a bag, does not see single instances. Instances are standardised
 # inside the folds.
 import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier
@@ -57,12 +57,12 @@ for name, comparison in found.items():
 # %%
 # Is it more than chance?
 # -----------------------
-# The plots show the difference of each method from the baseline with its 95 % interval, by the
+# The plots show the difference of each method from the baseline with its 95 % interval, from the
 # corrected resampled t-test: the folds share training data, and a plain t-test would find too many
 # differences. If an interval contains zero, these bags do not show a difference. On Musk1 no method
-# is better than the trees. In the digit bags, where one digit of ten decides, methods that look for
-# single instances are better.
-# No method is best everywhere, so compare on your own bags.
+# is better than the trees. On the digit bags, where one digit in ten determines the label, methods
+# that look for single instances are better. No method is best everywhere, so compare on your own
+# bags.
 import matplotlib.pyplot as plt
 
 from bagwise.inspection import DifferenceDisplay
@@ -76,4 +76,4 @@ plt.show()
 # %%
 # ``AutoBagClassifier`` compares methods inside ``fit``, then calibrates and combines them;
 # ``bagwise evaluate table.csv -m nsk -m mind`` compares them on the command line. The `leaderboard
-# <../leaderboard.html>`_ has all methods on 13 data sets.
+# <../leaderboard.html>`_ compares all methods on 13 data sets.

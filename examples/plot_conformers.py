@@ -10,9 +10,10 @@ is a bag, a conformer is an instance, and the label is a number: multiple-instan
 # %%
 # The data
 # --------
-# This example generates 200 molecules of three to eight conformers with eight shape descriptors.
-# pKi falls with the distance of the best conformer from the pocket, in three descriptors, plus a
-# measurement error of 0.2. Molecules of one scaffold are similar.
+# This example generates 200 molecules, each with three to eight conformers and eight shape
+# descriptors per conformer. pKi falls with the distance of the best conformer from the pocket,
+# measured in three of the descriptors, and has a measurement error of 0.2. Molecules with the same
+# scaffold are similar.
 import numpy as np
 
 from bagwise import Bags
@@ -30,10 +31,11 @@ print(f"pKi from {pki.min():.1f} to {pki.max():.1f}")
 # %%
 # Compare models on new scaffolds
 # -------------------------------
-# Molecules of one scaffold stay in one fold (``groups``); otherwise similar molecules would be in
-# the training part and results would look too good. ``SetKernelRegressor`` compares all conformers
-# of two molecules. ``BagStatistics`` describes a molecule by the mean, the extremes and the spread
-# of each descriptor, for any regressor of scikit-learn or XGBoost. ``compare`` takes both.
+# Molecules with the same scaffold stay in one fold (``groups``); otherwise the training part would
+# contain similar molecules, and results would look too good. ``SetKernelRegressor`` compares all
+# conformers of two molecules. ``BagStatistics`` describes a molecule by the mean, the extremes and
+# the spread of each descriptor, for any regressor from scikit-learn or XGBoost. ``compare`` accepts
+# both.
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -58,9 +60,9 @@ for found in compare(models, bags, pki, cv=5, groups=scaffolds):
 # %%
 # Predictions, and the active conformer
 # -------------------------------------
-# Left: predictions for molecules of scaffolds that are not in the training part. Right: the
-# distance of the key conformer from the pocket, and the distances of all conformers, for the
-# molecules predicted to bind best. The key conformer is the one that raises the prediction most.
+# Left: predictions for molecules whose scaffolds are not in the training part. Right: the distance
+# of the key conformer from the pocket, and the distances of all conformers, for the molecules
+# predicted to bind best. The key conformer is the one that raises the prediction most.
 import matplotlib.pyplot as plt
 from sklearn.model_selection import GroupKFold
 

@@ -2,14 +2,14 @@
 Key instances: find the nine
 ============================
 
-A bag contains some ten handwritten digits. Its label states whether a nine is among them, but not
-which digit it is. This example fits MI-SVM on such bags and checks whether the key instances of
-new bags are nines.
+A bag contains about ten handwritten digits. Its label states whether a nine is among them, but not
+which digit it is. This example fits MI-SVM on such bags and checks whether the key instances of new
+bags are nines.
 """
 
 # %%
-# The bags are drawn from the digits of scikit-learn, 8 x 8 pixels each; half of them contain a
-# nine.
+# The bags are generated from the digits of scikit-learn, which have 8 x 8 pixels each; half of them
+# contain a nine.
 from bagwise.datasets import make_digit_bags
 
 data = make_digit_bags(n_bags=400, target=9, random_state=0)

@@ -4,7 +4,7 @@ Metric learning: names of faces in captioned photos
 
 A news photo shows a few faces, and its caption mentions a few names. Which name belongs to which
 face? Some people in the caption are not in the picture, and some in the picture are not in the
-caption. Light and pose make two photos of one person differ more than photos of two people.
+caption. Light and pose can make two photos of one person differ more than photos of two people.
 """
 
 # %%
@@ -28,8 +28,8 @@ print(f"{captions.sum(axis=1).mean():.1f} names per caption")
 # Learn the distance and the names
 # --------------------------------
 # ``MIMLCA`` assigns the names of each caption to the faces of its photo, each at most once, and
-# learns the distance in which faces of the same name are close. ``MultiInstanceKMeans`` makes the
-# same assignment in the Euclidean distance. Both are accurate if a caption has only a few
+# learns a distance in which faces with the same name are close. ``MultiInstanceKMeans`` makes the
+# same kind of assignment with the Euclidean distance. Both are accurate if a caption has only a few
 # names. For photos without a caption, accuracy depends on the distance alone.
 from bagwise.metric_learning import MIMLCA, MultiInstanceKMeans
 from bagwise.metrics import naming_precision
@@ -46,8 +46,8 @@ for name, model in (("plain distance", plain), ("MIMLCA", learned)):
 # Evaluate the distance
 # ---------------------
 # In a good distance, two faces of one person are closer than faces of two people. The number in the
-# title is the ROC AUC for pairs of new faces: the probability that a pair of one person is closer
-# than a pair of two people. No face had a label in training.
+# title is the ROC AUC for pairs of new faces: the probability that two faces of one person are
+# closer than faces of two people. No face had a label in training.
 import matplotlib.pyplot as plt
 from sklearn.metrics import pairwise_distances, roc_auc_score
 

@@ -10,9 +10,10 @@ estimator and the result are the same as in memory.
 # %%
 # The data
 # --------
-# A file with 200 bags of 500 instances and 256 features in float32, 102 MB, written block by block.
-# In half of the bags five instances differ in four features. Your own file is opened by
-# ``read_bags`` (HDF5, Parquet, npz), which maps what is larger than half of the free memory.
+# The data are a file with 200 bags of 500 instances and 256 features in float32 (102 MB), written
+# block by block. In half of the bags five instances differ in four features. Your own file is
+# opened by ``read_bags`` (HDF5, Parquet, npz), which memory-maps files that are larger than half of
+# the free memory.
 import tempfile
 from pathlib import Path
 
@@ -70,7 +71,7 @@ print(f"accuracy of the statistics in new bags: {found:.2f}")
 # The picture
 # -----------
 # None of these steps copies the instances into memory. `Larger than memory <../scale-disk.html>`_
-# lists the memory that each model needs, and a measurement with a file of 20 GB.
+# lists the memory that each model needs, and reports a measurement with a file of 20 GB.
 import matplotlib.pyplot as plt
 
 figure, ax = plt.subplots(figsize=(7, 2.2), layout="constrained")

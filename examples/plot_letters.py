@@ -8,7 +8,7 @@ positions. This example predicts the letter of each image.
 """
 
 # %%
-# A word is a bag, a letter an instance, and the label set of the word is the set of its letters.
+# A word is a bag, a letter is an instance, and the label set of the word is the set of its letters.
 from bagwise.datasets import load_letter_carroll
 
 data = load_letter_carroll(random_state=0)

@@ -3,9 +3,9 @@ Bag classification: molecules that smell of musk
 ================================================
 
 A molecule takes many shapes (conformations). It smells of musk if *one* of them fits the receptor
-in the nose. Chemists know which molecules smell, but not which shape is responsible. So a molecule
-is a bag, its shapes are the instances, and only the bags are labelled: the original problem of
-multiple-instance learning (MIL).
+in the nose. Chemists know which molecules smell of musk, but not which shape is responsible. So a
+molecule is a bag, its shapes are the instances, and only the bags are labelled: the original
+problem of multiple-instance learning (MIL).
 """
 # sphinx_gallery_thumbnail_number = 2
 
@@ -53,9 +53,9 @@ ComparisonDisplay.from_scores(scores)
 # %%
 # Key instances
 # -------------
-# Fit on three quarters of the molecules and predict the others. Every dot is a shape, at its score
-# for musk; the diamond is the key instance. In a musk, the score of one shape is often well above
-# those of the others.
+# Fit on three quarters of the molecules and predict the others. Every dot is a shape, plotted at
+# its score for musk; the diamond is the key instance. In a musk, the score of one shape is often
+# well above those of the others.
 from sklearn.model_selection import train_test_split
 
 train, test, y_train, y_test = train_test_split(data.bags, data.y, random_state=0)

@@ -3,16 +3,16 @@ Pathology: heat maps of whole-slide images
 ==========================================
 
 A whole-slide image (WSI) is cut into patches, and a foundation model turns each patch into a vector
-of features. A pathologist labels the slide, not the patches. So a slide is a bag and a patch an
+of features. A pathologist labels the slide, not the patches. So a slide is a bag and a patch is an
 instance. This example predicts the label of new slides and draws a heat map of the patches that
-decide.
+determine it.
 """
 
 # %%
 # The data
 # --------
 # Slides of patients are not included, so this example generates 120 slides: patches on a grid, 24
-# features each. In half of the slides, 2 to 6 % of the patches are a tumour. The stain differs from
+# features each. In half of the slides, 2 to 6 % of the patches are tumour. The stain differs from
 # slide to slide and is not related to the label.
 import numpy as np
 
@@ -39,9 +39,9 @@ print(bags)
 # %%
 # Predict new slides
 # ------------------
-# One tumour patch is enough for a tumour slide: the standard assumption. ``BagMarginSVM`` (MI-SVM)
-# keeps it. The baseline averages the patches of a slide, as many pipelines do, and a few tumour
-# patches disappear in the average.
+# One tumour patch makes a slide a tumour slide: this is the standard assumption. ``BagMarginSVM``
+# (MI-SVM) keeps it. The baseline averages the patches of a slide, as many pipelines do, and a few
+# tumour patches disappear in the average.
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -61,9 +61,9 @@ for name, fitted in (("mean of the patches", average), ("MI-SVM", model)):
 # %%
 # Heat maps
 # ---------
-# Two new slides with a tumour. Colour is the score of each patch, frames are the three highest
-# scores, and crosses are the planted tumour, which the model has never seen. For your own slides,
-# ``bagwise heatmap`` writes such maps and GeoJSON for QuPath.
+# Two new slides with a tumour. The colour shows the score of each patch, frames mark the three
+# highest scores, and crosses mark the planted tumour, which the model has never seen. For your own
+# slides, ``bagwise heatmap`` writes such maps and GeoJSON for QuPath.
 import matplotlib.pyplot as plt
 
 from bagwise.inspection import HeatMapDisplay

@@ -9,7 +9,7 @@ classes.
 """
 
 # %%
-# Bags of two to four digits; the label set of a bag contains those of the five classes that occur
+# The bags contain two to four digits; the label set of a bag lists which of the five classes occur
 # in it.
 import numpy as np
 from sklearn.datasets import load_digits
@@ -31,9 +31,9 @@ print(sorted(label_sets[0]))
 # Cluster the digits
 # ------------------
 # ``BagConstrainedSpectralClustering`` (CSP) groups similar digits that probably have the same
-# label, given the label sets of their bags. Purity is the share of instances of the most frequent
-# kind in their cluster. It is computed for the classes, which were given as label sets, and for the
-# digits, which were not.
+# label, given the label sets of their bags. Purity is the share of instances that belong to the
+# most frequent kind in their cluster. It is computed for the classes, which were given as label
+# sets, and for the digits, which were not.
 from bagwise.cluster import BagConstrainedSpectralClustering
 from bagwise.metrics import class_purity
 

@@ -1,4 +1,4 @@
-"""``bagwise annotate``: name the instances of bags whose label sets are known."""
+"""``bagwise annotate``: label the instances of bags whose label sets are known."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def _annotated(
     probabilities: bool,
     noisy_sets: bool,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Fit the model and label each instance; also the label sets in doubt, where asked for."""
+    """Fit the model and label each instance; with `noisy_sets`, also list doubtful label sets."""
     from bagwise.base._pipelines import fit_arguments
     from bagwise.inspection import doubted_bags
     from bagwise.inspection._tables import annotation_table
@@ -194,7 +194,7 @@ def _annotated(
 
 
 def _print_first(shown: Mapping[str, Any], doubted: Mapping[str, Any]) -> None:
-    """Print the least certain instances, without the probability of each label: it is in the file.
+    """Print the least certain instances, without the probability of each label (see the file).
 
     If there are label sets in doubt, print those too.
     """
@@ -207,7 +207,7 @@ def _print_first(shown: Mapping[str, Any], doubted: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class _Tasks:
-    """Tasks for Label Studio: where they go, and what they show of an instance."""
+    """Tasks for Label Studio: their file, and the column that they show of an instance."""
 
     path: Path
     kind: str
@@ -259,7 +259,7 @@ class _Tasks:
 def _tasks(
     path: Path | None, image: str | None, audio: str | None, text: str | None, prefix: str
 ) -> _Tasks | None:
-    """What was asked for with ``--label-studio``, if it was."""
+    """The tasks that ``--label-studio`` asks for; None without the option."""
     named = {"image": image, "audio": audio, "text": text}
     shown = [(kind, name) for kind, name in named.items() if name is not None]
     if shown and path is None:
@@ -275,7 +275,7 @@ def _tasks(
 
 
 def _with_old_spelling(columns: options.Columns) -> options.Columns:
-    """Take ``--labels COLUMN``, as in version 0.1, for ``--label-set COLUMN``."""
+    """Read ``--labels COLUMN``, as in version 0.1, as ``--label-set COLUMN``."""
     name = columns.labels
     if name is None or columns.label_set is not None or name.suffix or name.exists():
         return columns
@@ -284,7 +284,7 @@ def _with_old_spelling(columns: options.Columns) -> options.Columns:
 
 
 def _doubt_columns(doubts: dict[str, Any], bag: Any) -> dict[str, Any]:
-    """The doubt of the bag of each instance; of bags of unknown label set there is none."""
+    """The doubt about the label set of each instance's bag; 0 if the label set is unknown."""
     import numpy as np
 
     kinds = zip(doubts["error"], doubts["label"], strict=True)

@@ -71,7 +71,7 @@ def audit(
 
 
 def _shown(table: dict[str, list[Any]]) -> dict[str, list[str]]:
-    """The table as text: AUC with three digits, changes with one, nothing for None."""
+    """The table as text: AUC with three digits, changes with one, an empty cell for None."""
     formats = {"decoy": "g", "seeds": "d", "passes": "s", "test": "s", "change": ".0e"}
     return {
         name: ["" if cell is None else format(cell, formats.get(name, ".3f")) for cell in cells]

@@ -1,4 +1,4 @@
-"""``bagwise cluster``: the groups, and the sub-classes, inside the bags of a file."""
+"""``bagwise cluster``: groups and sub-classes of the instances in a file of bags."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The options every command has: those that keep a run in a file, ``--quiet``, ``--debug``."""
+"""The options of every command: those that save a run in a file, ``--quiet``, ``--debug``."""
 
 import difflib
 import functools
@@ -46,14 +46,14 @@ class Application(typer.Typer):
 
 
 def read_options(context: typer.Context, path: Path | None) -> Path | None:
-    """Take the options of a command from a TOML file; those on the command line win.
+    """Read the options of a command from a TOML file; the command line takes precedence.
 
     Parameters
     ----------
     context : typer.Context
         The command and what was typed.
     path : Path or None
-        The file; None where none was given.
+        The file; None if none was given.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def read_options(context: typer.Context, path: Path | None) -> Path | None:
 
 
 def write_options(context: typer.Context, path: Path, *, force: bool) -> None:
-    """Keep the options of a run in a TOML file, from which ``--config`` repeats it.
+    """Save the options of a run in a TOML file, from which ``--config`` repeats it.
 
     Parameters
     ----------
@@ -198,13 +198,13 @@ def _is_kept(option: Any) -> bool:
 
 
 def _keys(option: Any) -> list[str]:
-    """The names of an option in a file: without dashes in front; of an argument, as it is."""
+    """The names of an option in a file, without leading dashes; an argument keeps its name."""
     long = [name[2:] for name in option.opts if name.startswith("--")]
     return long or [str(option.name).replace("_", "-")]
 
 
 def _key(option: Any) -> str:
-    """The name that an option is written by."""
+    """The name under which an option is written."""
     return _keys(option)[0]
 
 
@@ -219,7 +219,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _as_typed(value: Any, option: Any, where: str) -> Any:
-    """A value of a file as the command line would have it: text, a list of texts, or a flag."""
+    """A value from a file as on the command line: a text, a list of texts, or a flag."""
     if getattr(option, "is_flag", False):
         if not isinstance(value, bool):
             raise InputError(f"{where} is {_toml(value)}: expected true or false.")
@@ -249,7 +249,7 @@ def _text(value: Any) -> str:
 
 
 def _parameter(text: str) -> tuple[str, Any]:
-    """Name and value of ``C=10``: numbers and truth values as such, all else as it was typed."""
+    """Name and value of ``C=10``: numbers and booleans converted, the rest as it was typed."""
     ((name, value),) = parse_parameters([text]).items()
     plain = isinstance(value, (bool, int)) or (isinstance(value, float) and value - value == 0)
     return name, value if plain else text.partition("=")[2]

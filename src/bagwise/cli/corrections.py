@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Known:
-    """What people know about instances, from ``--corrections``.
+    """Labels that people have given, from ``--corrections``.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Known:
     sets: list[SetCorrection] = field(default_factory=list)
 
     def correct_sets(self, labels: Labels, bags: Bags) -> Labels:
-        """Put into label sets what people know about them; unknown sets stay unknown."""
+        """Apply the corrections of label sets; unknown sets stay unknown."""
         if not self.sets:
             return labels
         from bagwise.labels import Labels
@@ -60,7 +60,7 @@ class Known:
         return Labels("sets", labels.classes, indicator=indicator, names=labels.names)
 
     def locate(self, data: Contents) -> None:
-        """Turn selections into corrections of the clips that they are about."""
+        """Turn selections into corrections of the clips that they cover."""
         if not self.selections:
             return
         from bagwise.io.selections import match_selections
@@ -83,7 +83,7 @@ class Known:
         self.selections = []
 
     def about(self, data: Contents) -> Bools:
-        """Whether anything is known about an instance of each bag."""
+        """Whether a label of any instance is known, for each bag."""
         import numpy as np
 
         self.locate(data)
@@ -198,14 +198,14 @@ def known_labels(
     bags : Bags
         The bags to learn from.
     written : mapping of str to label
-        The labels, by how they are written.
+        The labels, by the text with which they are written.
     background : object, default=None
         The parameter of the method.
 
     Returns
     -------
     list or None
-        A label or None for each instance; None without corrections.
+        A label or None for each instance; None if there are no corrections.
     """
     if known is None or not known.corrections:
         return None

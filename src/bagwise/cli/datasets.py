@@ -1,4 +1,4 @@
-"""``bagwise datasets``: list, describe, get and export the data sets bagwise knows."""
+"""``bagwise datasets``: list, describe, download and export the data sets of bagwise."""
 
 from __future__ import annotations
 

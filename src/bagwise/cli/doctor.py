@@ -1,4 +1,4 @@
-"""``bagwise doctor``: what is installed, what was found on this machine, whether it works."""
+"""``bagwise doctor``: what is installed, what this machine has, and whether it works."""
 
 import importlib
 import importlib.util
@@ -84,7 +84,7 @@ def _versions(broken: list[str]) -> dict[str, str]:
 
 
 def _extras() -> dict[str, str]:
-    """The versions behind each extra, or how to get it."""
+    """The versions of the packages of each extra, or the command that installs it."""
     found = {}
     for extra, packages in EXTRAS.items():
         absent = [name for name in packages if _installed(name) is None]
@@ -180,7 +180,7 @@ def _terminal() -> dict[str, Any]:
 
 
 def _try_kernels(broken: list[str]) -> None:
-    """Compile and run one kernel: a broken numba shows only then."""
+    """Compile and run one kernel, because a broken numba is noticed only then."""
     import numpy as np
 
     try:

@@ -1,4 +1,4 @@
-"""``bagwise evaluate``: cross-validation of methods, with the plain baselines beside them."""
+"""``bagwise evaluate``: cross-validate methods and compare them with simple baselines."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def evaluate(
     Instances are standardised inside the folds; --pca applies to the methods, not to the baselines.
     The output is the mean and standard deviation of each score over the folds, and the difference
     of each method from the first one with its interval (corrected resampled t-test) and
-    probabilities. AUC of more than two classes is the mean of each class against all others. The
-    baselines are the commonest label, and trees on pooled statistics (mean, min, max and std of
-    each feature); a warning names the methods that are not better than these trees. -o scores.csv
-    also writes the table, and the scores of each fold to scores.folds.csv.
+    probabilities. For more than two classes, AUC is the mean over the classes, each against all
+    others. The baselines are the commonest label, and trees on pooled statistics (mean, min, max
+    and std of each feature); a warning names the methods that are not better than these trees.
+    -o scores.csv also writes the table, and the scores of each fold to scores.folds.csv.
 
-    A label column with many different numbers is regression (--task): the scores are R2, MAE (mean
-    absolute error) and Spearman (rank correlation), and the baselines are the mean and pooled
-    trees.
+    A label column with many different numbers is a regression target (--task): the scores are R2,
+    MAE (mean absolute error) and Spearman (rank correlation), and the baselines are the mean and
+    pooled trees.
 
     ```
     bagwise evaluate musk1.csv
@@ -179,7 +179,7 @@ def _baselines(
     *,
     label_sets: bool,
 ) -> dict[str, Any]:
-    """The baselines that are affordable, and are not among the methods."""
+    """The baselines that are affordable and not already among the methods."""
     from bagwise._methods.ready_made import affordable_baselines, baselines, number_baselines
 
     affordable = affordable_baselines(bags, names)
@@ -199,7 +199,7 @@ def _baselines(
 def _after_fold(
     step: Callable[[str], None], models: Collection[str], folds: int, repeats: int, bags: Bags
 ) -> Callable[[], None]:
-    """What follows a fold: a step of the progress bar; after the first, a note of the features."""
+    """A function to call after each fold: advance the bar; the first time, note the features."""
     steps = _steps(models, folds, repeats)
     first = next(_steps(models, folds, repeats))
 
@@ -213,7 +213,7 @@ def _after_fold(
 
 
 def _show(comparison: Comparison, differences: list[Difference], setting: str) -> None:
-    """Print the scores of each method, and its difference to the first."""
+    """Print the scores of each method, and its difference from the first."""
     print_table(comparison.table(), title=f"{setting}: mean ± sd")
     shown = [str(found) for found in differences if found.name not in _UNINFORMED]
     print_lines(line.removeprefix("baseline: ") for line in shown)

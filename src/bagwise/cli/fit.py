@@ -58,8 +58,8 @@ def fit(
     predict`. Without -m several methods are calibrated and combined, and a table shows the score
     and weight of each; --group keeps bags of one group in one of the folds on which they are
     compared. Instances are standardised unless --no-scale is given. A label column with many
-    different numbers is regression (--task). With --corrections, known labels of instances are kept
-    fixed (-m orlr).
+    different numbers is a regression target (--task). With --corrections, known labels of instances
+    are kept fixed (-m orlr).
 
     ```
     bagwise fit musk1.csv -o auto.skops
@@ -135,14 +135,14 @@ def fit(
 
 
 def _training(bags: Bags) -> dict[str, list[str]]:
-    """Marks of the bags, by which a report recognises them; none where they are too many."""
+    """Fingerprints by which a report recognises the bags; none if there are too many bags."""
     from bagwise.persistence._fingerprints import MOST_BAGS, fingerprints
 
     return {"training": fingerprints(bags)} if len(bags) <= MOST_BAGS else {}
 
 
 def _show_leaderboard(model: Any) -> None:
-    """Show what each method is worth, where several were compared."""
+    """Show the score and weight of each method, if several were compared."""
     from bagwise.base._pipelines import final_estimator
     from bagwise.report._cells import LEADERBOARD_CAPTION, leaderboard_columns
 
@@ -152,7 +152,7 @@ def _show_leaderboard(model: Any) -> None:
 
 
 def _summary(model: Any, bags: Bags) -> dict[str, Any]:
-    """What was learned from, and what each method is worth, for a script."""
+    """The size of the training data, and the leaderboard if there is one, for ``--json``."""
     from bagwise.base._pipelines import final_estimator
 
     leaderboard = getattr(final_estimator(model), "leaderboard_", None)
@@ -167,7 +167,7 @@ def _summary(model: Any, bags: Bags) -> dict[str, Any]:
 
 
 def _drawn(method: Method, folds: int | None, seed: int | None) -> dict[str, int]:
-    """``--folds`` and ``--seed`` as parameters of the method; refused where it has none."""
+    """``--folds`` and ``--seed`` as parameters of the method; an error if it lacks them."""
     given = {"cv": ("--folds", folds), "random_state": ("--seed", seed)}
     found = {}
     for name, (option, value) in given.items():

@@ -1,4 +1,4 @@
-"""``bagwise heatmap``: which patches of a slide decided, as pictures, GeoJSON and a page."""
+"""``bagwise heatmap``: the scores of the patches of slides, as PNG, GeoJSON and a page."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def heatmap(
         float | None,
         options.option(
             metavar="N",
-            help="Edge of a patch, in pixels of the full resolution; by default as stored in the "
+            help="Edge length of a patch in full-resolution pixels; by default as stored in the "
             "file, or the spacing of the grid.",
         ),
     ] = None,
@@ -70,8 +70,8 @@ def heatmap(
         float | None,
         options.option(
             metavar="N",
-            help="Pixels of the full resolution in a pixel of a thumbnail; by default from the "
-            "size of the slide, which TRIDENT and CLAM store.",
+            help="Number of full-resolution pixels per thumbnail pixel; by default computed from "
+            "the size of the slide, which TRIDENT and CLAM store.",
         ),
     ] = None,
     title: Annotated[str | None, options.option(help="Title of the page.")] = None,
@@ -163,7 +163,7 @@ def heatmap(
 
 
 def _class(name: str | None, model: Any, names: list[Any] | None) -> Any:
-    """The class of the model that a name stands for; None where none is given."""
+    """The class of the model with this name; None if no name is given."""
     if name is None:
         return None
     classes = list(getattr(model, "classes_", ()))
@@ -175,7 +175,7 @@ def _class(name: str | None, model: Any, names: list[Any] | None) -> Any:
 
 
 def places(data: Contents, axes: list[str], file: Path) -> Floats:
-    """The place of each patch, from the file or from two columns of a table."""
+    """The position of each patch, from the file or from two columns of a table."""
     import numpy as np
 
     if not axes:

@@ -59,7 +59,7 @@ def info(
 
 
 def _number_facts(numbers: Floats, n_bags: int) -> dict[str, Any]:
-    """What the label column is where it holds a number per bag."""
+    """Describe a label column that contains a number per bag."""
     return {
         "bags_with_a_number": len(numbers),
         "bags_without": n_bags - len(numbers),

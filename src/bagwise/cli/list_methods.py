@@ -22,7 +22,7 @@ def methods(
     search: Annotated[
         str | None,
         options.option(
-            metavar="WORD", help='Methods by a word, such as "MI-SVM", "key instance" or an author.'
+            metavar="WORD", help='Find methods by a word: "MI-SVM", "key instance" or an author.'
         ),
     ] = None,
     json: options.Json = False,

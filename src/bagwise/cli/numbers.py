@@ -1,4 +1,4 @@
-"""A number per bag instead of a label: what the labels of a file are, and what is learned."""
+"""A number per bag instead of a label: the type of the labels in a file, and the target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Task = Annotated[
     option(
         metavar="TASK",
         help="regression: predict a number per bag; classification: predict a label. By default "
-        "what the label column holds: regression for many different numbers.",
+        "regression if the label column has many different numbers, else classification.",
         autocompletion=lambda incomplete: [t for t in _TASKS if t.startswith(incomplete)],
     ),
 ]
@@ -31,7 +31,7 @@ MOST_SCORED = 300_000  # instances, for the contributions of instances
 
 
 def check_task(task: str | None, positive: str | None) -> None:
-    """Refuse a task that is not known, or a positive label of numbers."""
+    """Reject an unknown task, or a positive label for regression."""
     if task not in (None, *_TASKS):
         raise InputError(f"--task {task}: expected one of {', '.join(_TASKS)}.")
     if task == "regression" and positive is not None:
@@ -39,10 +39,10 @@ def check_task(task: str | None, positive: str | None) -> None:
 
 
 def make_for_task(method: Method, parameters: dict[str, Any], task: str | None) -> Any:
-    """Make the estimator before the file is read: what cannot be fitted is refused at once.
+    """Make the estimator before the file is read, so that errors are found early.
 
-    That is, wrong parameters, and a method whose package is missing. Where the task is not known,
-    parameters may be those of the classifier or of the regressor.
+    Such errors are wrong parameters, and a method whose package is missing. If the task is not
+    known, parameters may be those of the classifier or of the regressor.
     """
     if method.needs is not None:
         import_extra(method.needs, extra=method.needs)
@@ -57,7 +57,7 @@ def make_for_task(method: Method, parameters: dict[str, Any], task: str | None) 
 
 
 def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> Floats | None:
-    """The numbers of bags, where numbers are to be predicted; a note says so.
+    """The numbers of bags if numbers are to be predicted, with a note.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> 
     Returns
     -------
     ndarray of shape (n_bags,) or None
-        None where labels are to be predicted.
+        None if labels are to be predicted.
     """
     column = f"column {name or 'label'}"
     if labels.has_sets:
@@ -103,7 +103,7 @@ def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> 
 
 
 class Target(NamedTuple):
-    """What a model learns of each bag.
+    """What a model learns to predict for each bag.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class Target(NamedTuple):
     coded : bool
         Whether two labels are learned as 0 and 1.
     classes : list
-        The labels, as the file has them; none of numbers.
+        The labels as they are in the file; empty for numbers.
     """
 
     y: Any
@@ -162,7 +162,7 @@ def target_of(
 
 
 def known_numbers(labels: Labels | None) -> Floats | None:
-    """The numbers of bags, NaN where a bag has none; None where there are no numbers at all.
+    """The numbers of bags, NaN if a bag has none; None if there are no labels at all.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def known_numbers(labels: Labels | None) -> Floats | None:
 
 
 def _as_numbers(labels: Labels) -> Floats | None:
-    """The classes as finite numbers; None where one of them is none."""
+    """The classes as finite numbers; None if one of them is not a number."""
     if labels.classes.dtype.kind == "b":
         return None
     try:
@@ -194,7 +194,7 @@ def _as_numbers(labels: Labels) -> Floats | None:
 
 
 def contributions(model: Any, bags: Bags) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """How much each instance adds to the number of its bag, where that is affordable.
+    """How much each instance adds to the number of its bag; None if that is too expensive.
 
     Parameters
     ----------

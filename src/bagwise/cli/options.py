@@ -17,7 +17,7 @@ from bagwise.extras import import_extra
 
 
 def flag(name: str, help: str, *, short: str | None = None, **settings: Any) -> Any:
-    """Declare an option that is there or not, with one letter as a second name if `short`."""
+    """Declare a flag, with one letter as a second name if `short` is given."""
     names = [name] if short is None else [name, short]
     return typer.Option(*names, metavar="", help=help, **settings)
 
@@ -31,7 +31,7 @@ def option(*names: str, help: str, **settings: Any) -> Any:
 
 
 def output_option(metavar: str, help: str) -> Any:
-    """Declare ``--output``: `metavar` says what is written, `help` what it holds."""
+    """Declare ``--output``: `metavar` names what is written, `help` describes its contents."""
     return option("--output", "-o", metavar=metavar, help=help)
 
 
@@ -44,7 +44,7 @@ def column(help: str, metavar: str = "COLUMN", *names: str, **settings: Any) -> 
 
 
 def _matching_columns(context: typer.Context, incomplete: str) -> list[str]:
-    """Columns of the file on the line, or of its table of labels; after a comma, one more."""
+    """Columns of the file that was typed, or of its table of labels; after a comma, one more."""
     before, comma, last = incomplete.rpartition(",")
     # While a value is missing, as here, arguments are not assigned to their names yet.
     given = [*context.args, *map(context.params.get, ("file", "labels", "model"))]
@@ -53,7 +53,7 @@ def _matching_columns(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def column_names(path: Path) -> list[str]:
-    """The columns of a table, from its first line or its schema; none where it cannot be read.
+    """The columns of a table, from its first line or its schema; none if it cannot be read.
 
     Parameters
     ----------
@@ -79,12 +79,12 @@ def column_names(path: Path) -> list[str]:
 
 
 def matching_methods(incomplete: str) -> list[tuple[str, str]]:
-    """Complete the name of a method, for the shell, with what it does."""
+    """Complete the name of a method in the shell, with a description."""
     return [(m.name, m.title) for m in METHODS.values() if m.name.startswith(incomplete)]
 
 
 def parse_parameters(texts: Iterable[str] | None) -> dict[str, Any]:
-    """Read ``["C=10", "kernel=linear"]``: numbers, true, false and none are such, others text.
+    """Read ``["C=10", "kernel=linear"]``: numbers, true, false and none are converted.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def parse_parameters(texts: Iterable[str] | None) -> dict[str, Any]:
 
 
 def parameters_by_method(values: Mapping[str, Any], methods: Iterable[str]) -> dict[str, Any]:
-    """Give each method its parameters: ``nsk.C`` is that of one method, ``C`` that of all.
+    """Give each method its parameters: ``nsk.C`` is for one method, ``C`` is for all.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def parameters_by_method(values: Mapping[str, Any], methods: Iterable[str]) -> d
 
 
 def annotator_parameters(method: Method, *, background: bool, noisy_sets: bool) -> dict[str, Any]:
-    """``--background`` and ``--noisy-sets`` as parameters; refused where a method has none.
+    """``--background`` and ``--noisy-sets`` as parameters; an error if the method lacks them.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def is_model(path: Path) -> bool:
 
 
 def model_and_file(model: Path, file: Path) -> tuple[Path, Path]:
-    """The two arguments of a command in the order MODEL FILE, also where they were swapped.
+    """The two arguments of a command in the order MODEL FILE, even if they were swapped.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ Trust = Annotated[
     option(
         "--trust",
         metavar="TYPE",
-        help="Trust this type in the model file, by the name in the error message; repeat for "
+        help="Accept this type in the model file; the error message states its name. Repeat for "
         "more. Use it only for files that you trust: loading imports the module of the type.",
     ),
 ]
@@ -253,7 +253,7 @@ Label = Annotated[str | None, column("Column with the label of the bag, `label` 
 LabelSet = Annotated[str | None, column('Column with the label set of the bag, as "a;b".')]
 Labels = Annotated[
     Path | None,
-    column("A second table with the labels, with the columns --bag and --label.", "TABLE"),
+    column("A second table with the labels, in the columns --bag and --label.", "TABLE"),
 ]
 Missing = Annotated[
     str | None,
@@ -266,7 +266,7 @@ Missing = Annotated[
 ]
 IdColumn = Annotated[
     str | None,
-    column("Column of the TABLE of --labels with the bag ids; --bag by default."),
+    column("Column with the bag ids in the TABLE of --labels; --bag by default."),
 ]
 Merge = Annotated[
     str | None,
@@ -275,9 +275,9 @@ Merge = Annotated[
 Positive = Annotated[
     str | None,
     column(
-        "The positive one of two labels, for which one instance is enough. By default the larger "
-        "number, or the text that names a presence (active, yes, tumor), else the last in sorted "
-        "order.",
+        "The positive label of two, for which one instance is enough. By default the larger "
+        "number, or the text that names a presence (active, yes, tumor), or else the last label "
+        "in sorted order.",
         "LABEL",
         "--pos-label",
         "--positive",
@@ -356,7 +356,7 @@ Parameters = Annotated[
         "--set",
         metavar="NAME=VALUE",
         help="Set a parameter of the method (see `bagwise methods`); repeat for more. With "
-        "several methods, METHOD.NAME=VALUE sets that of one method.",
+        "several methods, METHOD.NAME=VALUE sets a parameter of one method.",
         autocompletion=_matching_parameters,
     ),
 ]
@@ -366,7 +366,7 @@ Pca = Annotated[
     option(
         "--pca",
         metavar="N",
-        help="Project instances to their first N principal components; auto chooses N. "
+        help="Project instances onto their first N principal components; auto chooses N. "
         "Recommended for many features and few bags, such as features of foundation models.",
     ),
 ]
@@ -402,9 +402,9 @@ Corrections = Annotated[
     Path | None,
     option(
         metavar="FILE",
-        help="Known labels of instances, kept fixed: a file of `bagwise review`, a table with "
-        "the columns bag, row and label, .jsonl, an export of Label Studio (.json), or .txt "
-        "files of Raven or Audacity.",
+        help="Known labels of instances, kept fixed: a file from `bagwise review`, a table with "
+        "the columns bag, row and label, .jsonl, an export from Label Studio (.json), or .txt "
+        "files from Raven or Audacity.",
     ),
 ]
 Background = Annotated[
@@ -444,7 +444,7 @@ Json = Annotated[
 
 @dataclass
 class Columns:
-    """The options that say what the columns of a file hold.
+    """The options that name the columns of a file.
 
     A command with a parameter of this type has all of these options (see `Application`).
     """
@@ -462,7 +462,7 @@ class Columns:
     separator: Separator = ";"
 
     def __post_init__(self) -> None:
-        """Cut names that are separated by commas; refuse what no file can have."""
+        """Split names that are separated by commas; reject contradictory options."""
         self.features = _split(self.features) or None
         self.exclude = _split(self.exclude)
         self.keep = _split(self.keep)
@@ -478,14 +478,14 @@ class Columns:
 
 @dataclass
 class Steps:
-    """The options that say what is done with instances before a method learns from them."""
+    """The options for the preprocessing of instances before a method learns from them."""
 
     pca: Pca = None
     impute: Impute = None
     no_scale: NoScale = False
 
     def __post_init__(self) -> None:
-        """Refuse other words than the options know."""
+        """Reject values that the options do not accept."""
         if self.impute not in (None, "mean", "median"):
             raise InputError(f"--impute {self.impute}: expected mean or median.")
         if self.pca not in (None, "auto") and not (self.pca.isdecimal() and int(self.pca) > 0):
@@ -495,7 +495,7 @@ class Steps:
 
     @property
     def components(self) -> int | str | None:
-        """A number of components, "auto", or None where ``--pca`` is not given."""
+        """The number of components, "auto", or None if ``--pca`` is not given."""
         return self.pca if self.pca is None or self.pca == "auto" else int(self.pca)
 
     @property

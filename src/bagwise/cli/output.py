@@ -1,4 +1,4 @@
-"""What leaves a command: tables on stdout, progress on stderr, files that overwrite nothing."""
+"""The output of a command: tables on stdout, progress on stderr, no overwritten files."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def as_records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def refuse_taken(table: Mapping[str, Any], data: Contents) -> None:
-    """Refuse to keep a column whose name the results use.
+    """Reject a column to keep whose name the results already use.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def refuse_taken(table: Mapping[str, Any], data: Contents) -> None:
 
 
 def with_places(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
-    """Add to a table of instances where they are: coordinates, the slide, the times of a clip.
+    """Add the positions of instances to a table: coordinates, the slide, the times of a clip.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def with_places(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
 
 
 def note(message: str) -> None:
-    """Print a note on stderr, where it does not mix with results.
+    """Print a note on stderr, so that it does not mix with results.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def note(message: str) -> None:
 
 
 def warning(message: str) -> None:
-    """Print a warning on stderr, also with ``--quiet``.
+    """Print a warning on stderr, even with ``--quiet``.
 
     Parameters
     ----------
@@ -250,15 +250,15 @@ def _n_compilations() -> int:
 def progress(task: str, total: int | None = None) -> Iterator[Callable[..., None]]:
     """Show a bar on stderr while work goes on, and remove it at the end.
 
-    Where stderr is not a terminal, such as a log file, lines are printed instead: of every step
-    that says what was done, of others at most every five seconds.
+    If stderr is not a terminal but, for example, a log file, lines are printed instead: one for
+    every step that states what was done, and for other steps at most one every five seconds.
 
     Parameters
     ----------
     task : str
         What is being done.
     total : int, default=None
-        The number of steps; None where it is not known.
+        The number of steps; None if it is not known.
 
     Yields
     ------
@@ -299,7 +299,7 @@ def _printed_steps(task: str, total: int | None) -> Callable[..., None]:
 
 
 def refuse_existing(paths: Iterable[Path], *, force: bool, inputs: Iterable[Path] = ()) -> None:
-    """Refuse, before any work, to write where something is, or into a folder that is not.
+    """Refuse, before any work, to overwrite a file or to write into a missing folder.
 
     Parameters
     ----------
@@ -324,12 +324,12 @@ def refuse_existing(paths: Iterable[Path], *, force: bool, inputs: Iterable[Path
 
 
 def some_names(names: list[str] | None, n_features: int) -> str:
-    """The names of the features, not all of many: a column that is none shows at a glance.
+    """The names of the features, shortened if there are many.
 
     Parameters
     ----------
     names : list of str or None
-        The names, where there are any.
+        The names, if there are any.
     n_features : int
         How many features there are.
 
@@ -350,7 +350,7 @@ def some_names(names: list[str] | None, n_features: int) -> str:
 
 
 def note_features(bags: Bags) -> None:
-    """Say which features a command uses, so that a column that is none shows at a glance.
+    """Print which features a command uses, so that a wrong column is noticed at a glance.
 
     Parameters
     ----------
@@ -361,7 +361,7 @@ def note_features(bags: Bags) -> None:
 
 
 def _blocks(widths: Mapping[str, int], space: int) -> Iterator[list[str]]:
-    """Cut columns that do not fit side by side into blocks, each with the first column in front."""
+    """Split columns that do not fit side by side into blocks that repeat the first column."""
     first, *others = widths
     block, used = [first], widths[first]
     for name in others:
@@ -382,12 +382,12 @@ def _console(*, stderr: bool = False) -> Console:
 
 
 def _visible(text: str) -> str:
-    """Escape what a terminal would obey instead of showing."""
+    """Escape characters that a terminal would interpret instead of showing."""
     return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
 def _json_value(value: Any) -> Any:
-    """A value as JSON has it: NumPy's values as Python's, null for NaN, paths as text."""
+    """Convert a value for JSON: NumPy values to Python values, NaN to null, paths to text."""
     if hasattr(value, "tolist"):
         return _json_value(value.tolist())
     if isinstance(value, Mapping):

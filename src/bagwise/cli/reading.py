@@ -1,4 +1,4 @@
-"""From files and the options of a command to bags, labels and saved models."""
+"""Read bags, labels and saved models from files, according to the options of a command."""
 
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -41,11 +41,11 @@ def read_columns(
     path : Path
         The file of bags.
     chosen : Columns
-        The columns; None stands for those of the usual names.
+        The columns; None stands for the default names.
     memory_limit : str or None, default=None
         As in `Request`.
     learn : bool, default=True
-        Whether features that look like labels are refused, not only named.
+        Whether features that look like labels are rejected, instead of only reported.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def read_columns(
 
 
 def note_width(bags: Bags, pca: int | str | None) -> None:
-    """Warn where features are many for so few bags, and no projection is asked for.
+    """Warn if there are many features for few bags, and no projection is asked for.
 
     Parameters
     ----------
@@ -95,14 +95,14 @@ def read_labelled(
     chosen : Columns
         Its columns.
     positive : str or None
-        The positive one of two labels, which becomes the last class; by default the one that
-        the names of the labels tell, see `positive_by_name`.
+        The positive one of two labels, which becomes the last class; by default it is chosen by
+        the names of the labels, see `positive_by_name`.
     group, memory_limit
         As in `Request`.
     corrected : Known or None
         What is known about instances: bags with such instances are kept without a label.
     allow_nan : bool, default=False
-        Whether features may have gaps, for --impute.
+        Whether features may have missing values, for --impute.
 
     Returns
     -------
@@ -140,7 +140,7 @@ def read_labelled(
 
 
 def note_label_sets(labels: Labels | None) -> None:
-    """Say how many label sets are empty, which is not the same as unknown.
+    """Print how many label sets are empty, which is not the same as unknown.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def note_label_sets(labels: Labels | None) -> None:
 
 
 def note_labels(data: Contents, chosen: Columns) -> None:
-    """Say which bags have no label, and why, where bags without a label take part.
+    """Print how many bags have no label, and why, if bags without a label are used.
 
     Parameters
     ----------
@@ -184,13 +184,13 @@ def _why_unknown(data: Contents, n_unknown: int, chosen: Columns) -> str:
 
 
 def positive_note(labels: Labels) -> str:
-    """Name the positive one of two classes for a message; an empty text where there are not two."""
+    """Name the positive one of two classes for a message; empty if there are not two."""
     two = len(labels.names) == 2 and not labels.has_sets
     return f" ({labels.names[1]} is positive)" if two else ""
 
 
 def has_chosen_order(labels: Labels, positive: str | None) -> bool:
-    """Whether a model learns codes: it would sort the labels, and take the last as positive.
+    """Whether a model must learn codes, because sorting would change which label is last.
 
     Parameters
     ----------
@@ -229,8 +229,8 @@ def open_model(path: Path, trusted: Sequence[str] | None = None) -> tuple[Any, d
     Raises
     ------
     ModelFileError
-        When the file is damaged, the model is not fitted, or what is kept beside it is of other
-        types than `bagwise fit` writes.
+        When the file is damaged, the model is not fitted, or its metadata have other types than
+        `bagwise fit` writes.
     """
     if path.exists() and not is_model(path) and _is_data(path):
         raise ModelFileError(
@@ -301,7 +301,7 @@ def read_for_model(
     memory_limit: str | None = None,
     extra_columns: Sequence[str] = (),
 ) -> Contents:
-    """Read the columns a saved model was fitted on, in its order, and labels where there are any.
+    """Read the columns a saved model was fitted on, in its order, and labels if there are any.
 
     Parameters
     ----------
@@ -343,7 +343,7 @@ def read_for_model(
 def _as_fitted(
     path: Path, fitted: Mapping[str, Any], names: list[str] | None, chosen: Columns, labelled: bool
 ) -> Columns:
-    """Fill in the columns of the fit where the options name none."""
+    """Fill in the columns of the fit if the options name none."""
     present = _column_names(path)
     beside = present if chosen.labels is None else _column_names(chosen.labels)
     found, left_out = copy(chosen), list(fitted.get("exclude") or [])
@@ -409,7 +409,7 @@ def labels_for(model: Any, data: Contents, metadata: Mapping[str, Any]) -> Label
 
 
 def _request(chosen: Columns, **settings: Any) -> Request:
-    """What to read, by the options of a command; None stands for the default of the reader."""
+    """What to read, from the options of a command; None stands for the reader's default."""
     named = {name: value for name, value in vars(chosen).items() if value is not None}
     return Request(**named, **settings)
 
@@ -486,10 +486,10 @@ def label_sets_of(data: Contents) -> Labels:
 
 
 def kept_of_bags(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
-    """Put the columns to keep beside the results of bags, after their ids.
+    """Add the columns to keep to the results of bags, after their ids.
 
-    A column that varies inside a bag shows the value of the key instance, as ``key_<name>``, where
-    the results name one; otherwise it is left to the results of instances.
+    A column that varies inside a bag shows the value of the key instance, as ``key_<name>``, if
+    the results name one; otherwise it is only in the results of instances.
 
     Parameters
     ----------

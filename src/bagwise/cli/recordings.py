@@ -1,4 +1,4 @@
-"""Recordings on the command line: their files, and labels of their clips for Raven and Audacity."""
+"""Recordings on the command line: their files, and label files for Raven and Audacity."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def recordings(data: Contents) -> list[str]:
 
 
 def find_recording(folder: Path, name: str, *, inside: bool = False) -> str | None:
-    """Find the file of a recording: as named, by the end of its path, or with a usual ending.
+    """Find the file of a recording: by its name, by the end of its path, or with a usual suffix.
 
     A table is often written elsewhere: ``/x/june/a.wav`` is found as ``june/a.wav`` or ``a.wav``.
 
@@ -35,12 +35,12 @@ def find_recording(folder: Path, name: str, *, inside: bool = False) -> str | No
     name : str
         The recording, as a table names it.
     inside : bool, default=False
-        Whether a file outside of the folder does not count, such as one named by its whole path.
+        Whether files outside the folder are ignored, such as one named by its absolute path.
 
     Returns
     -------
     str or None
-        The file, named from the folder; None where there is none.
+        The path relative to the folder; None if there is no such file.
     """
     root = os.path.realpath(folder)
     parts = name.replace("\\", "/").split("/")
@@ -86,7 +86,7 @@ def find_recordings(folder: Path, names: Iterable[str]) -> dict[str, str | None]
 def check_folders(
     raven: Path | None, audacity: Path | None, data: Contents, *, force: bool
 ) -> dict[str, Path]:
-    """Refuse labels for Raven and Audacity without times, or where files exist, before any work.
+    """Reject labels for Raven and Audacity without times, or if files exist, before any work.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def write_folders(
     table : mapping of str to ndarray
         ``start``, ``end``, ``label`` and ``probability`` of each instance.
     background : object
-        The label that is left out; None where there is none.
+        The label that is left out; None if there is none.
     force : bool
         Whether files may be overwritten.
     """

@@ -32,7 +32,7 @@ def report(
             "--cv",
             metavar="N",
             min=0,
-            help="Fit the model again in N folds, and show metrics of held-out bags.",
+            help="Refit the model in N folds, and show metrics on held-out bags.",
         ),
     ] = 0,
     seed: options.Seed = 0,
@@ -45,12 +45,14 @@ def report(
     box: Annotated[
         str | None,
         options.column(
-            "Four columns: where in its --source an instance is, in pixels.", "X,Y,WIDTH,HEIGHT"
+            "Four columns: the box of an instance in its --source, in pixels.", "X,Y,WIDTH,HEIGHT"
         ),
     ] = None,
     coords: Annotated[
         str | None,
-        options.column("Two columns with the place of a row, for tables without `coords`.", "X,Y"),
+        options.column(
+            "Two columns with the position of each row, for tables without `coords`.", "X,Y"
+        ),
     ] = None,
     per_bag: Annotated[
         int,
@@ -143,7 +145,7 @@ def report(
 
 
 def seen_in_training(data: Contents, training: list[str] | None) -> list[bool] | None:
-    """Which bags the model was fitted on, where its file lists them."""
+    """Which bags the model was fitted on, if its file lists them."""
     from bagwise.persistence._fingerprints import fingerprints
 
     if training is None:
@@ -161,7 +163,7 @@ def _held_out(
     seed: int,
     impute: str | None,
 ) -> HeldOut:
-    """Predict each labelled bag by a model that was fitted without it; the baselines likewise."""
+    """Predict each labelled bag by a model that was fitted without it, also for the baselines."""
     from dataclasses import replace
 
     from sklearn.base import is_classifier
@@ -236,7 +238,7 @@ def _media(
     per_bag: int,
     budget: int,
 ) -> Media | None:
-    """The pictures, sounds and texts of instances; files are found from the folder of the table.
+    """The images, sounds and texts of instances; paths are relative to the folder of the table.
 
     `shown` names the column of each kind, `edges` those of x, y, width and height in the source.
     """
@@ -257,7 +259,7 @@ def _media(
 
 
 def _clips(folder: Path, data: Contents, column: str | None) -> dict[str, Any]:
-    """The recordings of a table of clips, and the part of them that each instance is."""
+    """The recordings of a table of clips, and the start and end of each instance in them."""
     import numpy as np
 
     from bagwise.cli.recordings import find_recording, recordings

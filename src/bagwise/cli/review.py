@@ -1,4 +1,4 @@
-"""``bagwise review``: a page where a person corrects what a model is least sure of."""
+"""``bagwise review``: a page on which a person corrects the least certain labels."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def review(
         typer.Argument(
             metavar="FILE",
             show_default=False,
-            help="The file that the model was fitted on; for --export no model is needed.",
+            help="The file that the model was fitted on; --export needs no model.",
         ),
     ] = None,
     fitted_model: Annotated[Path | None, typer.Option("--model", hidden=True)] = None,
     output: Annotated[
         Path | None,
         options.output_option(
-            "SQLITE", "Where decisions are kept, and continued; FILE.corrections.sqlite by default."
+            "SQLITE", "File of decisions, new or continued; FILE.corrections.sqlite by default."
         ),
     ] = None,
     image: options.Image = None,
@@ -58,7 +58,7 @@ def review(
     media_folder: Annotated[
         Path | None,
         options.option(
-            metavar="FOLDER", help="Where images and sounds are; by default the folder of FILE."
+            metavar="FOLDER", help="Folder of images and sounds; by default the folder of FILE."
         ),
     ] = None,
     autoplay: Annotated[
@@ -78,7 +78,7 @@ def review(
         Path | None,
         options.option(
             metavar="TABLE",
-            help="Write the corrections made so far as .parquet, .csv, .tsv, .jsonl (a line each) "
+            help="Write the corrections made so far as .parquet, .csv, .tsv, .jsonl (one per line) "
             "or .json (annotations for Label Studio), and stop.",
         ),
     ] = None,
@@ -89,7 +89,7 @@ def review(
 ) -> None:
     """Review labels of instances on a web page, least certain first.
 
-    Reads a model and the file it was fitted on. Opens a page that is served to this machine only,
+    Reads a model and the file it was fitted on. Opens a page that is served only to this machine,
     and prints its address (to stderr with --json). Every decision is saved immediately in
     FILE.corrections.sqlite; run the command again to continue. Ctrl-C ends it. `bagwise fit
     --corrections` learns from the decisions, or from the table of --export.
@@ -158,7 +158,7 @@ def review(
 
 
 def _shown_column(image: str | None, audio: str | None, text: str | None) -> tuple[str, str] | None:
-    """What is shown of an instance, and the column that holds it; None where nothing is named."""
+    """What is shown of an instance, and the column that contains it; None if none is named."""
     named = {"image": image, "audio": audio, "text": text}
     shown = [(kind, name) for kind, name in named.items() if name is not None]
     if len(shown) > 1:
@@ -192,7 +192,7 @@ class _Annotator:
 
     @property
     def find_doubts(self) -> Callable[[], Mapping[str, Any]] | None:
-        """List the label sets in doubt; None for a model that doubts none."""
+        """A function that lists doubtful label sets; None for a model without error rates."""
         from bagwise.inspection import doubted_bags
 
         rates = (getattr(self.estimator, name, 0) for name in ("missing_", "spurious_"))
@@ -248,9 +248,9 @@ def _arguments(
 
 
 def _served(folder: Path, kind: str, values: list[str | None]) -> ServedMedia:
-    """Bring a column of images, sounds or texts together for the page.
+    """Collect a column of images, sounds or texts for the page.
 
-    Files are found from a folder, and those outside of it are not shown.
+    Paths are relative to a folder, and files outside of it are not shown.
     """
     from bagwise.review.card import ServedMedia
 
@@ -267,7 +267,7 @@ def _served(folder: Path, kind: str, values: list[str | None]) -> ServedMedia:
 
 
 def _with_clips(media: ServedMedia | None, data: Contents, folder: Path) -> ServedMedia | None:
-    """Play the part of a recording that a clip is; where nothing else is to be shown, find them."""
+    """Play the part of a recording that a clip covers; find recordings if no media are given."""
     from bagwise.review.card import ServedMedia
 
     assert data.clips is not None
@@ -351,7 +351,7 @@ def _next_command(
     facts: Mapping[str, Any],
     steps: list[str],
 ) -> str:
-    """The fit that learns from the decisions; columns are as typed, else as in the model."""
+    """The command that learns from the decisions; columns as typed, or else as in the model."""
     words = ["bagwise", "fit", str(file), "-m", str(facts.get("method", "orlr")), *steps]
     defaults: tuple[Any, ...] = (None, [], ";")  # the last is the separator
     typed = {name: value for name, value in vars(columns).items() if value not in defaults}
