@@ -62,7 +62,7 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
         Number of networks. They differ in their first weights and in the bags they leave out.
     learning_rate : float, default=0.001
         Size of a step of AdamW.
-    weight_decay : float, default=5.0
+    weight_decay : float, default=1.0
         Weight decay of AdamW, per unit of `learning_rate`; intercepts do not decay.
     max_epochs : int, default=500
         Maximum number of passes over the bags (epochs).
@@ -173,7 +173,7 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
     attention_size: int = 32
     n_models: int = 10
     learning_rate: float = 0.001
-    weight_decay: float = 5.0
+    weight_decay: float = 1.0
     max_epochs: int = 500
     batch_size: int = 16
     validation_fraction: float | None = 0.2

@@ -74,13 +74,14 @@ class Network(NamedTuple):
 
     @classmethod
     def draw(cls, sizes: tuple[int, int, int, int, int], rng: np.random.RandomState) -> "Network":
-        """Draw weights as Glorot and Bengio do; the head is 0, and so are all first logits."""
+        """Draw weights as torch does: uniform, up to one over the root of the number of inputs.
+
+        With larger ones, the hidden layer hardly changes before the training bags are learnt by
+        heart: few instances among many are not found.
+        """
         arrays = []
         for name, shape in cls.shapes(*sizes).items():
-            if name.endswith("intercept") or name.startswith("head"):
-                arrays.append(np.zeros(shape))
-                continue
-            bound = np.sqrt(6 / (shape[1] + shape[2]))
+            bound = 0.0 if name.endswith("intercept") else shape[1] ** -0.5
             arrays.append(rng.uniform(-bound, bound, shape))
         return cls(*arrays)
 
