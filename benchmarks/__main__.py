@@ -1,11 +1,15 @@
-"""Run all benchmarks, print the table and write RESULTS.md: `make bench`.
+"""Run benchmarks, print their tables and put them into RESULTS.md: `python -m benchmarks [NAME ...]`.
 
-`python -m benchmarks NAME ...` runs and prints some of them, and writes nothing.
+Each part has a section there, with the day and the versions of its last run; parts that are not run
+keep theirs. Without names all parts are run.
 """
 
 import importlib
+import os
 import platform
+import re
 import sys
+import time
 from pathlib import Path
 
 import numpy
@@ -17,55 +21,69 @@ import bagwise
 from .harness import table
 
 PARTS = (
-    "auto",
     "import_time",
     "segments",
     "bag_distances",
-    "csp",
     "embeddings",
-    "engines",
-    "large_tables",
+    "pdmisvm",
+    "one_sided",
     "margin_svms",
     "mil_rivals",
-    "mimlca",
-    "one_sided",
     "orlr",
-    "pdmisvm",
-    "reading",
-    "ssl_rivals",
+    "csp",
+    "mimlca",
     "wellsvm",
+    "ssl_rivals",
+    "auto",
+    "engines",
+    "large_tables",
+    "reading",
 )
+PAGE = Path(__file__).with_name("RESULTS.md")
+HEADER = """# Speed and memory on a CPU
 
-HEADER = """# Benchmarks
-
-Written by `make bench`. The times of a row are measured alternately in one run on one machine;
-compare the ratios.
-
-bagwise {bagwise}, scikit-learn {sklearn}, numpy {numpy}, scipy {scipy}, Python {python},
-{cores} cores.
+The times of a row are measured alternately in one run, so compare the ratios. A range is that over the runs. The goal is
+what the project aims at; some rows miss it. Every section is written by the command in it.
 """
 
 
 def main():
-    import joblib
-
-    rows = []
+    sections = read_sections()
     for name in sys.argv[1:] or PARTS:
-        for row in importlib.import_module(f"benchmarks.{name}").rows():
+        module = importlib.import_module(f"benchmarks.{name}")
+        rows = []
+        for row in module.rows():
             print(row, flush=True)
             rows.append(row)
-    header = HEADER.format(
-        bagwise=bagwise.__version__,
-        sklearn=sklearn.__version__,
-        numpy=numpy.__version__,
-        scipy=scipy.__version__,
-        python=platform.python_version(),
-        cores=joblib.cpu_count(),
-    )
-    page = f"{header}\n{table(rows)}\n"
-    if not sys.argv[1:]:
-        Path(__file__).with_name("RESULTS.md").write_text(page)
-    print("\n" + page)
+        sections[name] = section(name, module.__doc__, rows)
+        write_sections(sections)
+
+
+def read_sections():
+    """The sections of the page by name."""
+    texts = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    return {text.partition("\n")[0]: text.partition("\n")[2].strip() for text in texts}
+
+
+def write_sections(sections):
+    """Write the page: the parts in their order, then other sections."""
+    names = [*(name for name in PARTS if name in sections), *(sections.keys() - {*PARTS})]
+    parts = [f"## {name}\n\n{sections[name]}\n" for name in names]
+    PAGE.write_text("\n".join([HEADER, *parts]), encoding="utf-8")
+
+
+def section(name, purpose, rows):
+    """What was measured, when and with what, and the table."""
+    versions = {
+        "bagwise": bagwise.__version__,
+        "scikit-learn": sklearn.__version__,
+        "numpy": numpy.__version__,
+        "scipy": scipy.__version__,
+        "Python": platform.python_version(),
+    }
+    listed = ", ".join(f"{package} {version}" for package, version in versions.items())
+    head = f"`python -m benchmarks {name}`, {time.strftime('%-d %B %Y')}: {listed}, {os.cpu_count()} cores."
+    return f"{purpose.partition(chr(10))[0]}\n\n{head}\n\n{table(rows)}"
 
 
 if __name__ == "__main__":
