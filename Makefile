@@ -44,10 +44,10 @@ test-all: $(VENV)/.dev ## Run all tests, the slow ones too
 test-times: $(VENV)/.dev ## Run the tests, and list the slowest by wall clock and by CPU seconds
 	$(PYTEST) $(QUICK) --durations 30 --cpu-times 30
 
-test-matrix: test-core test-oldest test-newest test-nojit test-bounds ## Run the tests in all other surroundings
+test-matrix: test-core test-oldest test-newest test-torch test-nojit test-bounds ## Run the tests in all other surroundings
 
-# Without extras, on the oldest and the newest versions, without the JIT, with indices checked.
-test-core test-oldest test-newest test-nojit test-bounds: test-%: $(VENV)/.dev
+# Without extras, on the oldest and the newest versions, with torch, without the JIT, with indices checked.
+test-core test-oldest test-newest test-torch test-nojit test-bounds: test-%: $(VENV)/.dev
 	$(BIN)/python tests/matrix.py $*
 
 test-numerics: $(VENV)/.dev ## Compare answers, and run the numerical tests, on several kinds of processors

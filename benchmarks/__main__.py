@@ -1,4 +1,4 @@
-"""Run benchmarks, print their tables and put them into RESULTS.md: `python -m benchmarks [NAME ...]`.
+"""Run benchmarks and put their tables into RESULTS.md: `python -m benchmarks [NAME ...]`.
 
 Each part has a section there, with the day and the versions of its last run; parts that are not run
 keep theirs. Without names all parts are run.
@@ -42,8 +42,9 @@ PARTS = (
 PAGE = Path(__file__).with_name("RESULTS.md")
 HEADER = """# Speed and memory on a CPU
 
-The times of a row are measured alternately in one run, so compare the ratios. A range is that over the runs. The goal is
-what the project aims at; some rows miss it. Every section is written by the command in it.
+The times of a row are measured alternately in one run: compare the ratios. A range is that over
+the runs. The goal is what the project aims at; some rows miss it. Each section is written by the
+command in it.
 """
 
 
@@ -82,8 +83,9 @@ def section(name, purpose, rows):
         "Python": platform.python_version(),
     }
     listed = ", ".join(f"{package} {version}" for package, version in versions.items())
-    head = f"`python -m benchmarks {name}`, {time.strftime('%-d %B %Y')}: {listed}, {os.cpu_count()} cores."
-    return f"{purpose.partition(chr(10))[0]}\n\n{head}\n\n{table(rows)}"
+    day = time.strftime("%-d %B %Y")
+    head = f"`python -m benchmarks {name}`, {day}: {listed}, {os.cpu_count()} cores."
+    return f"{purpose.splitlines()[0]}\n\n{head}\n\n{table(rows)}"
 
 
 if __name__ == "__main__":

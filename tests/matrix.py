@@ -44,6 +44,10 @@ SMALL = [
 ]
 
 
+# What needs torch, in tests of all estimators and engines, and in files of its own.
+WITH_TORCH = ["-k", "torch or tensor or attention or minet or mi_net", "tests"]
+
+
 class Leg(NamedTuple):
     """What is installed, what is set, which tests run."""
 
@@ -84,6 +88,9 @@ LEGS = {
         QUICK,
     ),
     "newest": Leg("the newest versions there are", [*PACKAGES, *TOOLS, "polars"], {}, QUICK),
+    "torch": Leg(
+        "with torch, on the CPU", [*PACKAGES, *TOOLS, "torch==2.13.0"], {}, [*QUICK, *WITH_TORCH]
+    ),
     "nojit": Leg(
         "compiled code as plain Python", None, {"NUMBA_DISABLE_JIT": "1"}, [*QUICK, *SMALL]
     ),
