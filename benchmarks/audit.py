@@ -1,7 +1,8 @@
 """Which assumption each method keeps: `python -m benchmarks.audit`.
 
-Writes the tables of docs/assumptions.md. Each method is a process of its own, one per core, whose
-result is kept in results/audit: a run that was interrupted goes on, and `--again` starts anew.
+Writes the table of docs/assumptions.md. Each method is a process of its own, one per core, whose
+result is kept in results/audit: a run that was interrupted goes on, and `--again` starts anew. With
+`--methods`, the rows of the others stay as they are on the page.
 """
 
 import argparse
@@ -69,22 +70,24 @@ def kept_file(name: str, seeds: int) -> Path:
     return KEPT / f"{name.replace(', ', '-')}-{seeds}.json"
 
 
-def table(seeds: int) -> str:
-    """The table of the page: a row per method."""
+def table(seeds: int, before: str) -> str:
+    """The table of the page: a row per method, that of the page before where none is kept."""
     files = {name: kept_file(name, seeds) for name in models()}
     facts = {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
     checks = {n: AssumptionCheck([Row(**row) for row in f["rows"]]) for n, f in facts.items()}
     columns = overview(checks)
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    rows = {line.split("`")[1]: line for line in before.splitlines() if line.startswith("| `")}
     for name, *cells in zip(*columns.values(), strict=True):
         bold = [f"**{c.removesuffix(' passes')}**" if c.endswith("passes") else c for c in cells]
-        lines.append(f"| `{name}` | {' | '.join(bold)} |")
-    seconds = sum(fact["cpu_seconds"] for fact in facts.values())
+        rows[name] = f"| `{name}` | {' | '.join(bold)} |"
+    order = dict.fromkeys([*files, *rows])  # packages that are not installed here come last
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    lines += [rows[name] for name in order if name in rows]
     fewer = ", ".join(f"{n} for `{name}`" for name, n in FEWER.items() if n < seeds)
-    lines += ["", f"{seeds} seeds ({fewer}); {seconds:.0f} seconds of one core in all."]
-    lines += ["`dd` searches from the instances of ten bags."]
-    missing = ", ".join(f"`{name}`" for name in files if name not in facts)
-    lines += [f"Not measured in this run: {missing}."] if missing else []
+    lines += ["", f"{seeds} seeds ({fewer}). `dd` searches from the instances of ten bags."]
+    if len(facts) == len(rows):
+        seconds = sum(fact["cpu_seconds"] for fact in facts.values())
+        lines += [f"All rows took {seconds:.0f} seconds of one core."]
     return "\n".join(lines) + "\n"
 
 
@@ -110,11 +113,10 @@ def main() -> None:
         for name, code in zip(missing, runs, strict=True):
             print(f"{name}: {'done' if code == 0 else 'failed'}", flush=True)
     print(f"{len(missing)} methods in {time.perf_counter() - start:.0f} s")
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(
-        before + BEGIN + "\n" + table(options.seeds) + "\n" + END + after, encoding="utf-8"
-    )
+    above, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    before, _, below = rest.partition(END)
+    found = table(options.seeds, before)
+    PAGE.write_text(f"{above}{BEGIN}\n{found}\n{END}{below}", encoding="utf-8")
 
 
 if __name__ == "__main__":
