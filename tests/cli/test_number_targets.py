@@ -8,6 +8,8 @@ from cli.tables import read_rows, write_rows
 
 from bagwise.cli.numbers import numbers_of
 from bagwise.exceptions import LabelError
+from bagwise.inspection import instance_attributions
+from bagwise.io import read_bags
 from bagwise.labels import Labels
 from bagwise.persistence import load_model
 
@@ -91,6 +93,23 @@ def test_contributions_of_too_many_instances_are_left_out(run, table, tmp_path, 
     found = run("predict", model, table, "-o", tmp_path / "out.csv")
     assert "contributions of instances are left out" in found.stderr
     assert not (tmp_path / "out.instances.csv").exists()
+
+
+@pytest.mark.parametrize(("limit", "method"), [(300_000, "sampled"), (1_500, "one_removed")])
+def test_contributions_are_those_of_the_library(run, table, tmp_path, monkeypatch, limit, method):
+    monkeypatch.setattr("bagwise.cli.numbers.MOST_SCORED", limit)
+    model = tmp_path / "m.skops"
+    run("fit", table, *COLUMNS, "--exclude", "scaffold", "-m", "pooled-trees", "-o", model)
+    found = run("predict", model, table, "-o", tmp_path / "out.csv")
+    assert ("minus the prediction without it" in found.stderr) == (method == "one_removed")
+    bags = read_bags(table, bag="molecule", label="pki", exclude="scaffold").bags
+    expected = instance_attributions(
+        load_model(model)[0], bags, method=method, n_samples=50, random_state=0
+    )
+    rows = read_rows(tmp_path / "out.instances.csv")
+    assert [float(row["contribution"]) for row in rows] == pytest.approx(expected.tolist())
+    keys = [part.argmax() for part in bags.split(expected)]
+    assert [int(row["key_instance"]) for row in read_rows(tmp_path / "out.csv")] == keys
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The chemist's table in Python: pipelines, importances, a learning curve, the active conformer."""
+"""The chemist's table in Python: pipelines, importances, a learning curve, the key conformer."""
 
 import numpy as np
 from sklearn.ensemble import GradientBoostingRegressor
@@ -24,7 +24,7 @@ bags, pki = data.bags, data.y
 first = bags.offsets[:-1]  # the first conformer of each molecule
 scaffolds = np.asarray(data.meta["scaffold"])[first]
 
-# Any regressor of scikit-learn (or XGBRegressor) after an embedding, and a kernel between bags.
+# Any scikit-learn regressor (or XGBRegressor) after an embedding, and a kernel between bags.
 models = {
     "boosting": make_pipeline(BagStatistics(), GradientBoostingRegressor(random_state=0)),
     "nsk": make_bag_pipeline(InstanceTransformer(StandardScaler()), SetKernelRegressor()),
@@ -33,12 +33,13 @@ comparison = compare(models, bags, pki, cv=3, groups=scaffolds)
 for evaluation in comparison:
     print(f"{evaluation.name}: R2 {evaluation.mean('R2'):.2f}, MAE {evaluation.mean('MAE'):.2f}")
 
-# Which descriptors count, for molecules of scaffolds that the model has not seen.
+# Importance of the descriptors, on molecules of scaffolds that the model has not seen.
 train, test = next(GroupKFold(3).split(pki, groups=scaffolds))
 model = models["nsk"].fit(bags[train], pki[train])
 importance = permutation_importance(model, bags[test], pki[test], random_state=0)
 order = np.argsort(-importance.importances_mean)[:3]
 print("descriptors:", ", ".join(importance.feature_names[j] for j in order))
+print("decrease of R2:", ", ".join(f"{importance.importances_mean[j]:.2f}" for j in order))
 
 # Would more molecules help?
 sizes, _, scores = learning_curve(
@@ -47,7 +48,7 @@ sizes, _, scores = learning_curve(
 for size, score in zip(sizes, scores.mean(axis=1), strict=True):
     print(f"{size} molecules: R2 {score:.2f}")
 
-# What distinguishes the conformer that raises the predicted pKi of a molecule most.
+# What distinguishes the key conformer of a molecule: the one with the highest score.
 best = int(np.argmax(model.predict(bags)))
 display = KeyFeatureDisplay.from_estimator(model, bags, bag=best)
 display.figure_.savefig("key_conformer.png")

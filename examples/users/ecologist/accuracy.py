@@ -1,4 +1,9 @@
-"""Compare annotated clips with the truth: ``python accuracy.py annotated.csv truth.csv``."""
+"""Compare the labels of clips with hand labels: ``python accuracy.py annotated.csv truth.csv``.
+
+The second table has the columns ``file_path``, ``start`` and ``species`` (``background`` where no
+bird calls). It may contain only some of the clips. A third argument, such as 0.9, also prints for
+each species how many labels with at least this probability are right.
+"""
 
 import csv
 import sys
@@ -10,18 +15,31 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
-def main():
-    """Print the share of clips that are named right."""
-    found, truth = rows_of(sys.argv[1]), rows_of(sys.argv[2])
+def compare(found, truth):
+    """The label, its probability and the true species of each clip that the truth contains."""
     true = {(row["file_path"], float(row["start"])): row["species"] for row in truth}
-    name = "label" if "label" in found[0] else "predicted"
-    right = {True: [], False: []}
     for row in found:
-        species = true[row["bag"], float(row["start"])]
-        right[species == "background"].append(row[name] == species)
-    every = right[True] + right[False]
-    print(f"right: {sum(every) / len(every):.3f} of {len(every)} clips", end=", ")
-    print(f"{sum(right[False]) / len(right[False]):.3f} of those with a call")
+        species = true.get((row["bag"], float(row["start"])))
+        if species is not None:
+            label = row.get("label") or row["predicted"]
+            probability = row.get("probability") or row[f"probability_{label}"]
+            yield label, float(probability), species
+
+
+def main():
+    """Print the share of clips whose label is right."""
+    clips = list(compare(rows_of(sys.argv[1]), rows_of(sys.argv[2])))
+    if not clips:
+        sys.exit(f"{sys.argv[2]} has none of the clips of {sys.argv[1]}.")
+    right = [label == species for label, _, species in clips]
+    print(f"right: {sum(right) / len(right):.3f} of {len(right)} clips", end="")
+    calls = [label == species for label, _, species in clips if species != "background"]
+    print(f", {sum(calls) / len(calls):.3f} of those with a call" if calls else "")
+    if len(sys.argv) > 3:
+        least = float(sys.argv[3])
+        for name in sorted({label for label, *_ in clips} - {"background"}):
+            sure = [species == name for label, p, species in clips if label == name and p >= least]
+            print(f"{name}: {sum(sure)} of {len(sure)} labels with at least {least:g} are right")
 
 
 if __name__ == "__main__":

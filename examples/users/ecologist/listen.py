@@ -1,4 +1,4 @@
-"""Play the person: correct labels in the selection tables of a folder, as one would in Raven.
+"""Simulate the reviewer: correct labels in the selection tables of a folder, as one would in Raven.
 
 ``python listen.py raven truth.csv 12`` looks at the 12 least certain labels: a wrong one is
 replaced, a right one is marked in the column Checked.

@@ -37,7 +37,7 @@ from bagwise.model_selection._folds import Fold, make_folds
 from bagwise.preprocessing import BagPipeline
 from bagwise.solvers.stacking import Stack, fit_stack
 
-REG = 10.0  # of the weights, see `weigh`; chosen on Musk1, Elephant, digits and drawn bags
+REG = 10.0  # of the weights, see `weigh`; chosen on Musk1, Elephant, digits and synthetic bags
 
 
 @with_parameters
@@ -110,9 +110,11 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
 
     Notes
     -----
-    The score of an instance is the same combination, without the limit, over the methods that score
-    instances. No pooling of these scores gives the score of the bag, which also depends on the
-    other methods.
+    The score of an instance (`score_instances`) is the same combination, without the limit, over
+    the methods that score instances. In contrast to other classifiers, these scores cannot be
+    pooled to the score of the bag, which also depends on the other methods: `instance_pooling` is
+    None. `bagwise.inspection.instance_attributions` computes contributions to the score of the bag.
+    If no fitted method scores instances, `score_instances` and `key_instances` are not available.
 
     The default candidates are the most often useful of their kind: trees on pooled statistics, the
     set kernel, MInD, MILBoost, minimax, MILES, Fisher vectors, MI-SVM with an RBF kernel and

@@ -34,7 +34,7 @@ from bagwise.model_selection._folds import Fold, make_folds
 from bagwise.preprocessing import BagPipeline
 from bagwise.solvers.stacking import fit_linear_stack
 
-REG = 1.0  # of the weights, see `fit_linear_stack`; chosen on drawn bags
+REG = 1.0  # of the weights, see `fit_linear_stack`; chosen on synthetic bags
 
 
 @with_parameters
@@ -97,8 +97,11 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
     The default candidates: trees and ridge regression on pooled statistics, the set kernel with
     squared and with epsilon-insensitive loss, minimax, MInD and Fisher vectors, both with ridge
     regression. Where there are more than 3,000 bags or 30,000 instances, or `memory_limit` demands
-    it, those that compare all pairs are replaced by methods of linear cost. Instances have no
-    scores: `bagwise.inspection.instance_attributions` computes their contributions.
+    it, those that compare all pairs are replaced by methods of linear cost.
+
+    The combination has no scores of instances: `score_instances` and `key_instances` are not
+    available, and raise an AttributeError. `bagwise.inspection.instance_attributions` computes the
+    contributions of instances; the largest one of a bag is that of its key instance.
 
     References
     ----------
@@ -159,7 +162,7 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
         y : array-like of shape (n_bags,)
             The number of each bag.
         groups : array-like of shape (n_bags,), default=None
-            Bags of one group stay in one fold: the conformers of a scaffold.
+            Bags of one group stay in one fold: the molecules of a scaffold.
 
         Returns
         -------

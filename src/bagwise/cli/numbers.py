@@ -28,6 +28,7 @@ _TASKS = ("classification", "regression")
 _MANY, _FEW = 10, 5  # different numbers that are not all whole
 _MANY_WHOLE = 20  # different whole numbers
 MOST_SCORED = 300_000  # instances, for the contributions of instances
+N_SUBSETS = 50  # of a bag, for the same
 
 
 def check_task(task: str | None, positive: str | None) -> None:
@@ -194,7 +195,10 @@ def _as_numbers(labels: Labels) -> Floats | None:
 
 
 def contributions(model: Any, bags: Bags) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """How much each instance adds to the number of its bag; None if that is too expensive.
+    """How much each instance contributes to the number of its bag; None if that is too expensive.
+
+    By random subsets of a bag ("sampled" of `instance_attributions`), or if these are too many by
+    removing one instance at a time ("one_removed"), with a note. `bagwise report` does the same.
 
     Parameters
     ----------
@@ -212,14 +216,24 @@ def contributions(model: Any, bags: Bags) -> tuple[dict[str, Any], dict[str, Any
     """
     from bagwise.inspection import instance_attributions
 
-    n_scored = int((bags.sizes.astype(float) ** 2).sum())
-    if n_scored > MOST_SCORED:
+    sizes = bags.sizes.astype(float)
+    # A random subset contains at most half of a bag on average.
+    costs = {"sampled": sizes.sum() * N_SUBSETS / 2, "one_removed": (sizes**2).sum()}
+    method = next((name for name, cost in costs.items() if cost <= MOST_SCORED), None)
+    if method is None:
         note(
-            f"contributions of instances are left out: the model would have to score {n_scored:,} "
-            f"instances, and the limit is {MOST_SCORED:,}."
+            "contributions of instances are left out: the model would have to score "
+            f"{min(costs.values()):,.0f} instances, and the limit is {MOST_SCORED:,}. Predict "
+            "fewer bags at a time."
         )
         return None
-    found = instance_attributions(model, bags, method="one_removed")
+    if method == "one_removed":
+        note(
+            "the contribution of an instance is the prediction minus the prediction without it: "
+            f"for random subsets the model would have to score {costs['sampled']:,.0f} instances, "
+            f"and the limit is {MOST_SCORED:,}."
+        )
+    found = instance_attributions(model, bags, method=method, n_samples=N_SUBSETS, random_state=0)
     keys = np.array([part.argmax() for part in bags.split(found)])
     first = bags.offsets[:-1]
     is_key = np.zeros(bags.n_instances, dtype=bool)

@@ -51,9 +51,9 @@ def predict(
     coordinates x and y, or the start and end of a clip, if the file has them. Columns of --keep,
     here or in the fit, are copied to both files; for a column that varies inside a bag, the row of
     the bag has the value of the key instance (key_...). For regression models that do not score
-    instances, out.instances.parquet has contributions: the prediction minus the prediction without
-    the instance. --raven and --audacity write the labels of sound clips, as `bagwise annotate`
-    does.
+    instances, out.instances.parquet has contributions: the weight of each instance in a linear
+    approximation of the prediction on random subsets of its bag. --raven and --audacity write the
+    labels of sound clips, as `bagwise annotate` does.
 
     ```
     bagwise predict model.skops musk1.csv -o predicted.csv

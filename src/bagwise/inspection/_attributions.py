@@ -58,8 +58,8 @@ def instance_attributions(
     Parameters
     ----------
     model : object
-        Any fitted model with ``decision_function`` or ``predict_proba`` of `Bags`: a classifier of
-        bags, a pipeline, a search, an `AutoBagClassifier`, or an object of your own.
+        Any fitted model with ``decision_function`` or ``predict_proba`` of `Bags`, or a regressor
+        with ``predict``: a pipeline, a search, an `AutoBagClassifier`, or an object of your own.
     X : Bags or anything accepted as bags
         The bags.
     method : {"score", "single", "one_removed", "sampled"}, default="sampled"

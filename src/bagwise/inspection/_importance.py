@@ -67,8 +67,8 @@ def permutation_importance(
     >>> from bagwise.regression import SetKernelRegressor
     >>> bags = np.random.default_rng(0).normal(size=(40, 3, 2))
     >>> y = bags[:, :, 0].mean(axis=1)
-    >>> model = SetKernelRegressor(C=100).fit(bags, y)
-    >>> found = permutation_importance(model, bags, y, random_state=0)
+    >>> model = SetKernelRegressor(C=100).fit(bags[:30], y[:30])
+    >>> found = permutation_importance(model, bags[30:], y[30:], random_state=0)
     >>> int(found.importances_mean.argmax())
     0
     """

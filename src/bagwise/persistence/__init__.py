@@ -95,7 +95,9 @@ def save_model(
 ) -> None:
     """Save a fitted estimator as a skops file.
 
-    A model that `load_model` would refuse is not saved.
+    A model that `load_model` would refuse is not saved, such as one with a step of XGBoost or with
+    scikit-learn's own trees, unless its types are in `trusted`. The trees of bagwise (pooled trees,
+    also in `AutoBagClassifier` and `AutoBagRegressor`) are stored as arrays, and need no `trusted`.
 
     Parameters
     ----------
@@ -104,7 +106,7 @@ def save_model(
     path : path
         The file, by custom ``.skops``. It appears when it is complete.
     metadata : dict, default=None
-        What to remember beside the model (names of columns, say): texts, numbers, truth values,
+        What to remember beside the model, such as names of columns: strings, numbers, booleans,
         None, and lists and dicts of them.
     trusted : sequence of str, default=()
         Types that the model may hold beside `trusted_types`, by the names the error gives. They
@@ -198,7 +200,7 @@ def load_model(
         The file.
     trusted : sequence of str, default=()
         Types to trust beside `trusted_types`, by the names the error gives: your own transformers,
-        or scikit-learn's trees. Loading imports the modules they name.
+        scikit-learn's trees, or XGBoost. Loading imports the modules they name.
 
     Returns
     -------
