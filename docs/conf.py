@@ -7,10 +7,13 @@ from unicodedata import normalize
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
+from numpy.typing import ArrayLike, DTypeLike
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
+from sphinx.util.typing import stringify_annotation
 
 import bagwise
+from bagwise import _types
 
 project = "bagwise"
 author = "the bagwise developers"
@@ -82,6 +85,29 @@ def public_names():
     return found | alone
 
 
+# Types that Sphinx writes out in full, by their names. They are fully qualified where a default
+# value keeps Sphinx from parsing a signature.
+SHORT_TYPES = {
+    stringify_annotation(long, mode): short
+    for mode in ("fully-qualified-except-typing", "smart")
+    for short, longs in (
+        ("ArrayLike", [ArrayLike]),
+        ("DTypeLike", [DTypeLike]),
+        ("ndarray", [_types.Array, _types.Bools, _types.Floats, _types.Ints]),
+    )
+    for long in longs
+}
+
+
+def shorten_signature(app, what, name, obj, options, signature, returns):
+    """Write ArrayLike, not the union that it stands for; and ... for a function as a default."""
+    for long, short in SHORT_TYPES.items():
+        signature = signature and signature.replace(long, short)
+        returns = returns and returns.replace(long, short)
+    signature = signature and re.sub(r"<factory>|<function \S*<lambda>>", "...", signature)
+    return signature, returns
+
+
 def link_names(app, doctree):
     """Link names such as `BagMarginSVM`, set as code in a page, to their reference."""
     if app.env.docname.startswith(("generated/", "gallery/")):
@@ -141,6 +167,7 @@ def write_formula(translator, node):
 
 def setup(app):
     app.add_transform(IndexGlossary)
+    app.connect("autodoc-process-signature", shorten_signature)
     app.connect("doctree-read", link_names)
     app.connect("doctree-read", wrap_commands)
     app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))
