@@ -87,17 +87,17 @@ def test_the_ensemble_of_numbers(run, table, tmp_path):
 
 
 def test_contributions_of_too_many_instances_are_left_out(run, table, tmp_path, monkeypatch):
-    monkeypatch.setattr("bagwise.cli.numbers.MOST_SCORED", 10)
+    monkeypatch.setattr("bagwise.inspection._attributions.MOST_SCORED", 10)
     model = tmp_path / "m.skops"
     run("fit", table, *COLUMNS, "--exclude", "scaffold", "-m", "pooled-trees", "-o", model)
     found = run("predict", model, table, "-o", tmp_path / "out.csv")
-    assert "contributions of instances are left out" in found.stderr
+    assert "Contributions of the instances are left out" in found.stderr
     assert not (tmp_path / "out.instances.csv").exists()
 
 
 @pytest.mark.parametrize(("limit", "method"), [(300_000, "sampled"), (1_500, "one_removed")])
 def test_contributions_are_those_of_the_library(run, table, tmp_path, monkeypatch, limit, method):
-    monkeypatch.setattr("bagwise.cli.numbers.MOST_SCORED", limit)
+    monkeypatch.setattr("bagwise.inspection._attributions.MOST_SCORED", limit)
     model = tmp_path / "m.skops"
     run("fit", table, *COLUMNS, "--exclude", "scaffold", "-m", "pooled-trees", "-o", model)
     found = run("predict", model, table, "-o", tmp_path / "out.csv")

@@ -30,7 +30,7 @@ from bagwise.inspection import instance_attributions
 from bagwise.metric_learning import MIMLCA, MildML
 from bagwise.model_selection import HeldOut
 from bagwise.preprocessing import InstanceTransformer
-from bagwise.report import Media, Report, _subject
+from bagwise.report import Media, Report
 from bagwise.semi_supervised import WellSVMClassifier
 
 pytest.importorskip("jinja2")
@@ -375,7 +375,7 @@ def test_instances_of_a_model_without_scores_have_contributions(bags, y):
 def test_contributions_have_a_limit(bags, y, monkeypatch):
     """Bags of 2, 3 and 4 instances: 36 instances, 116 if each is removed in turn."""
     model = make_pipeline(BagDissimilarity(), SVC(kernel="linear")).fit(bags, y)
-    monkeypatch.setattr(_subject, "MOST_SCORED", 116)
+    monkeypatch.setattr("bagwise.inspection._attributions.MOST_SCORED", 116)
     html = Report(model, bags, y).to_html()
     assert (
         "the score minus the score without the instance (attribution method “one_removed”)"
@@ -383,7 +383,7 @@ def test_contributions_have_a_limit(bags, y, monkeypatch):
     )
     found = instance_attributions(model, bags, method="one_removed")
     assert max(payload(html)["instances"]["score"]) == pytest.approx(found.max(), rel=1e-3)
-    monkeypatch.setattr(_subject, "MOST_SCORED", 115)
+    monkeypatch.setattr("bagwise.inspection._attributions.MOST_SCORED", 115)
     html = Report(model, bags, y).to_html()
     assert payload(html)["instances"]["score"] is None
     assert payload(html)["instances"]["keys"] == []

@@ -27,8 +27,6 @@ Task = Annotated[
 _TASKS = ("classification", "regression")
 _MANY, _FEW = 10, 5  # different numbers that are not all whole
 _MANY_WHOLE = 20  # different whole numbers
-MOST_SCORED = 300_000  # instances, for the contributions of instances
-N_SUBSETS = 50  # of a bag, for the same
 
 
 def check_task(task: str | None, positive: str | None) -> None:
@@ -214,26 +212,17 @@ def contributions(model: Any, bags: Bags) -> tuple[dict[str, Any], dict[str, Any
     of_instances : dict of str to ndarray of shape (n_instances,)
         The columns bag, row, contribution and key.
     """
-    from bagwise.inspection import instance_attributions
+    from bagwise.inspection._attributions import affordable_attributions
 
-    sizes = bags.sizes.astype(float)
-    # A random subset contains at most half of a bag on average.
-    costs = {"sampled": sizes.sum() * N_SUBSETS / 2, "one_removed": (sizes**2).sum()}
-    method = next((name for name, cost in costs.items() if cost <= MOST_SCORED), None)
-    if method is None:
-        note(
-            "contributions of instances are left out: the model would have to score "
-            f"{min(costs.values()):,.0f} instances, and the limit is {MOST_SCORED:,}. Predict "
-            "fewer bags at a time."
-        )
+    found, method = affordable_attributions(model, bags)
+    if found is None:
+        note(f"{method} Predict fewer bags at a time.")
         return None
     if method == "one_removed":
         note(
             "the contribution of an instance is the prediction minus the prediction without it: "
-            f"for random subsets the model would have to score {costs['sampled']:,.0f} instances, "
-            f"and the limit is {MOST_SCORED:,}."
+            "there are too many instances to compare random subsets of each bag."
         )
-    found = instance_attributions(model, bags, method=method, n_samples=N_SUBSETS, random_state=0)
     keys = np.array([part.argmax() for part in bags.split(found)])
     first = bags.offsets[:-1]
     is_key = np.zeros(bags.n_instances, dtype=bool)

@@ -31,6 +31,10 @@ LEAST_SHARE, LARGEST_SHARE = 0.05, 0.5  # of coalitions that contain the first, 
 PENALTY = 1.0  # of the deviation from the scores of single instances
 
 
+N_SUBSETS = 50  # of a bag
+MOST_SCORED = 300_000  # instances that a model may have to score for contributions
+
+
 def instance_attributions(
     model: Any,
     X: Any,
@@ -274,3 +278,34 @@ def _ridge_column(masks: Floats, scores: Floats, single: Floats) -> Floats:
     deviation = Ridge(PENALTY, fit_intercept=False, solver="cholesky").fit(rest, target).coef_
     coefficients = np.linalg.lstsq(free, scores - masks @ deviation)[0]
     return prior @ coefficients[1:] + deviation
+
+
+def affordable_attributions(model: Any, bags: Bags) -> tuple[Array | None, str]:
+    """Contributions of instances by the best method that is affordable.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted model of bags.
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    values : ndarray or None
+        As `instance_attributions` returns them; None if every method would score too many
+        instances.
+    method : str
+        "sampled" or "one_removed"; if there are no values, why.
+    """
+    sizes = bags.sizes.astype(float)
+    # A random subset contains half of a bag on average.
+    costs = {"sampled": sizes.sum() * N_SUBSETS / 2, "one_removed": (sizes**2).sum()}
+    method = next((name for name, cost in costs.items() if cost <= MOST_SCORED), None)
+    if method is None:
+        return None, (
+            "Contributions of the instances are left out: the model would have to score "
+            f"{min(costs.values()):,.0f} instances, and the limit is {MOST_SCORED:,}."
+        )
+    options = {"n_samples": N_SUBSETS, "random_state": 0}
+    return instance_attributions(model, bags, method=method, **options), method

@@ -12,11 +12,9 @@ from bagwise.bags import Bags
 from bagwise.base._pipelines import instance_model
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
-from bagwise.inspection._attributions import instance_attributions
+from bagwise.inspection._attributions import MOST_SCORED, N_SUBSETS, instance_attributions
 from bagwise.inspection._axes import AxesDisplay
 
-N_SUBSETS = 50  # of a bag
-MOST_SCORED = 300_000  # instances of the subsets of one bag
 MOST_EXTREME = 0.005  # share of values beyond the ends of the colour scale
 MAP_INCHES = 6.0  # longer side of a map
 OVER_IMAGE = 0.5  # opacity of squares over a picture

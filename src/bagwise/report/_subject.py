@@ -20,7 +20,7 @@ from bagwise.base._pipelines import (
     predicts_numbers,
 )
 from bagwise.exceptions import InputError, LabelError
-from bagwise.inspection import instance_attributions
+from bagwise.inspection._attributions import affordable_attributions
 from bagwise.inspection._tables import keys_of_sets
 from bagwise.labels import Labels
 
@@ -31,13 +31,11 @@ _POOLINGS = {
     "lse": "a smooth maximum of the scores of its instances",
     "noisy-or": "the noisy-or of its instances, whose scores are log-odds",
 }
-# Contributions for models without instance scores that pool to the score of the bag; best first.
+# Contributions for models without instance scores that pool to the score of the bag.
 CONTRIBUTIONS = {
     "sampled": "its weight in a linear approximation of the score on random subsets of the bag",
     "one_removed": "the score minus the score without the instance",
 }
-N_SUBSETS = 50  # of a bag
-MOST_SCORED = 300_000  # instances that a model scores for the contributions on a page
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -357,9 +355,10 @@ def _needs_contributions(fitted: _Fitted, found: _OfInstances) -> bool:
 
 def _contributions(fitted: _Fitted, predicted: Labels, found: _OfInstances) -> _OfInstances:
     """Order the instances by their contributions to the score of the bag, as far as affordable."""
-    bags, (values, method, reason) = fitted.bags, _affordable_contributions(fitted)
+    bags = fitted.bags
+    values, method = affordable_attributions(fitted.model, bags)
     if values is None:
-        return replace(found, explanation=f"{found.explanation} {reason}")
+        return replace(found, explanation=f"{found.explanation} {method}")
     if values.ndim == 1:
         column = getattr(fitted.estimator, "_positive_column", 1)
         values = values if column else -values
@@ -379,23 +378,6 @@ def _contributions(fitted: _Fitted, predicted: Labels, found: _OfInstances) -> _
         ),
         keys=_highest(values, bags),
     )
-
-
-def _affordable_contributions(fitted: _Fitted) -> tuple[Array | None, str, str]:
-    """Contributions by the best method that is affordable, and its name; or why there are none."""
-    sizes = fitted.bags.sizes.astype(float)
-    costs = {"sampled": sizes.sum() * N_SUBSETS / 2, "one_removed": (sizes**2).sum()}
-    method = next((name for name in CONTRIBUTIONS if costs[name] <= MOST_SCORED), None)
-    if method is None:
-        reason = (
-            f"Contributions of the instances are left out: the model would have to score "
-            f"{min(costs.values()):,.0f} instances, and the limit is {MOST_SCORED:,}."
-        )
-        return None, "", reason
-    values = instance_attributions(
-        fitted.model, fitted.bags, method=method, n_samples=N_SUBSETS, random_state=0
-    )
-    return values, method, ""
 
 
 def _highest(values: Array, bags: Bags) -> dict[int, str]:
@@ -522,15 +504,15 @@ def _true_numbers(y: Any, bags: Bags) -> Floats | None:
 def _parts_of_numbers(fitted: _Fitted) -> _OfInstances:
     """What the instances of a bag add to its number: scores of the model, or contributions."""
     values = fitted.call("score_instances") if fitted.transformed is not None else None
-    name, reason = "score", ""
+    name = "score"
     explanation = (
         "The prediction of a bag is the mean of the scores of its instances. The key instance "
         "has the highest."
     )
     if values is None:
-        values, method, reason = _affordable_contributions(fitted)
+        values, method = affordable_attributions(fitted.model, fitted.bags)
         if values is None:
-            return _OfInstances(explanation=reason)
+            return _OfInstances(explanation=method)
         name, what = "contribution", CONTRIBUTIONS[method].replace("score", "prediction")
         explanation = (
             f"The contribution of an instance to the prediction is {what} (attribution method "
