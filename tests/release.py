@@ -39,7 +39,7 @@ USES = {
     "plot": "from bagwise.inspection import ComparisonDisplay\n"
     "ComparisonDisplay.from_scores({'a': [0.5, 0.7], 'b': [0.4, 0.6]})",
     "report": "from bagwise.report import Report\n"
-    "Report(model, data.bags, data.y).save('report.html')",
+    "Report(model, data.bags, data.y).save('report.html', force=True)",
     "io": "from bagwise.io import read_bags, write_bags\n"
     "write_bags('a.parquet', data.bags)\n"
     "assert len(read_bags('a.parquet', bag='bag').bags) == len(data.bags)",
