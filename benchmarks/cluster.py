@@ -46,7 +46,7 @@ def main():
     parser.add_argument("--times", type=int, default=3)
     options = parser.parse_args()
     W = np.zeros(SHAPE)
-    cluster = LocalCluster(options.workers, threads_per_worker=1, dashboard_address=":0")
+    cluster = LocalCluster(n_workers=options.workers, threads_per_worker=1, dashboard_address=":0")
     with cluster, Client(cluster) as client:
         print("| parts | client, all results sent to it | client, sums in a tree | goal |")
         print("|---:|---:|---:|---|")

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
 from bagwise.cluster import BagConstrainedSpectralClustering, _placed_rows
-from bagwise.engines import Checkpoint, checkpoint, iterate, parts
+from bagwise.engines import Checkpoint, checkpoint, connection, iterate, parts
 from bagwise.engines.parts import DaskParts, LocalParts
 from bagwise.exceptions import WorkerLostError
 from bagwise.metric_learning import MIMLCA, MultiInstancePLDA
@@ -199,6 +199,27 @@ class FakeClient:
         self.asyncio_loop = asyncio.new_event_loop()
         self.scheduler = SimpleNamespace(address="tcp://nowhere:1", ncores=answer, who_has=answer)
         threading.Thread(target=self.asyncio_loop.run_forever, daemon=True).start()
+
+
+def test_a_busy_event_loop_is_no_loss():
+    class Ended:
+        """A call that has ended, whose result passes through a loop that is busy for 3 s."""
+
+        def __init__(self, error=None):
+            self.error = error
+
+        def done(self):
+            return True
+
+        def result(self, timeout):
+            if self.error or timeout < 3:
+                raise TimeoutError("the worker" if self.error else "the loop")
+            return 5
+
+    actor = SimpleNamespace(status="finished")
+    assert connection.actor_results(None, [Ended()], [actor], set()) == [5]
+    with pytest.raises(WorkerLostError, match="the worker"):
+        connection.actor_results(None, [Ended("lost")], [actor], set())
 
 
 def test_no_worker_is_an_error_soon(monkeypatch):

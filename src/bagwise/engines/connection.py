@@ -219,7 +219,8 @@ def actor_results(client: Any, calls: list[Any], actors: list[Any], workers: set
         def finished(seconds: float, call: Any = call, actor: Any = actor) -> bool:
             ended = call.done()  # before the result: it may end while this waits
             try:
-                found.append(call.result(timeout=seconds))
+                # The result passes through the client's event loop, which may be busy.
+                found.append(call.result(timeout=REPLY if ended else seconds))
             except TimeoutError as error:
                 if ended:
                     raise WorkerLostError(f"a worker did not reply: {error!r}.") from error
