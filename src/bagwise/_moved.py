@@ -21,7 +21,7 @@ _PAGE_PARTS = ("Code", "Figure", "Section", "Table", "render_page")
 MOVED = {
     "bagwise": {
         "kernels": "bagwise.compiled (numba functions) and bagwise.pairwise (kernels of bags)",
-        "reproduction": "the package reproduction of a checkout, beside benchmarks",
+        "reproduction": "the package reproduction of a checkout, next to benchmarks",
     },
     "bagwise.datasets": {
         "DatasetInfo": "the result of describe_dataset(name)",
