@@ -39,7 +39,7 @@ USES = {
     "plot": "from bagwise.inspection import ComparisonDisplay\n"
     "ComparisonDisplay.from_scores({'a': [0.5, 0.7], 'b': [0.4, 0.6]})",
     "report": "from bagwise.report import Report\n"
-    "Report(model, data.bags, data.y).save('report.html', force=True)",
+    "Report(model, data.bags, data.y).save('report.html')",
     "io": "from bagwise.io import read_bags, write_bags\n"
     "write_bags('a.parquet', data.bags)\n"
     "assert len(read_bags('a.parquet', bag='bag').bags) == len(data.bags)",
@@ -210,12 +210,14 @@ def try_out(python, wheel, extra, desk):
     before = set(run([*pip, "freeze"], desk).splitlines())
     run([*pip, "install", "-q", f"bagwise[{extra}] @ {wheel.as_uri()}"], desk)
     run([*pip, "check"], desk)
+    folder = desk / extra
+    folder.mkdir()
     chosen = [extra]
     if extra == "all":
         (inner,) = PROJECT["optional-dependencies"]["all"]
         chosen = re.search(r"\[(.+)\]", inner)[1].split(",")
     for name in chosen:
-        run([python, "-c", FIT + (USES | {"frames": FRAMES})[name]], desk)
+        run([python, "-c", FIT + (USES | {"frames": FRAMES})[name]], folder)
     added = set(run([*pip, "freeze"], desk).splitlines()) - before
     names = [re.split(r"==| @ ", line)[0] for line in added]
     print(", ".join(sorted(added)))

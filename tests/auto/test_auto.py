@@ -2,6 +2,8 @@
 
 import pickle
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from bagwise.auto import AutoBagClassifier, _members, _race
 from bagwise.auto._auto import REG
 from bagwise.auto._leaderboard import out_of_fold_score
 from bagwise.auto._members import column_scores, default_members
-from bagwise.classification import SetKernelSVM
+from bagwise.classification import BagMarginSVM, SetKernelSVM
 from bagwise.datasets import make_bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.persistence import load_model, save_model
@@ -275,8 +277,7 @@ def test_too_large_for_memory_is_replaced():
     }  # fmt: skip
 
 
-def test_too_large_for_memory_without_a_replacement_is_skipped(monkeypatch):
-    monkeypatch.setattr(_members, "_attention", tuple)  # as where torch is not installed
+def test_too_large_for_memory_without_a_replacement_is_skipped():
     bags, y = example(40)
     none = auto(memory_limit=1000, candidates=["nsk", "citation-knn"]).fit(bags, y)
     at = none.leaderboard_["method"].index("citation-knn")
@@ -302,16 +303,47 @@ def test_large_data_keep_the_standard_assumption(monkeypatch):
     assert fall.max() < 1e-9
 
 
-def test_attention_replaces_citation_knn_on_large_data(monkeypatch):
+@pytest.mark.parametrize("sets", [False, True])
+def test_attention_trains_for_a_few_epochs_on_large_data(monkeypatch, sets):
+    """It replaces Citation-kNN for label sets, where it is no candidate itself."""
     pytest.importorskip("torch", reason="AttentionMIL is trained with torch")
-    data = make_bags(n_bags=24, random_state=0)
-    options = {"candidates": ["nsk", "citation-knn"], "cv": 2, "random_state": 0}
-    small = AutoBagClassifier(**options).fit(data.bags, data.y)
-    assert "citation-knn" in small.leaderboard_["method"]
+    data = make_bags(n_bags=24, n_classes=3 if sets else 2, random_state=0)
+    y = np.eye(3, dtype=int)[data.y] if sets else data.y
+    name = "citation-knn" if sets else "attention"
+    few = replace(_members._attention(), most_pairs=1.0)
+    monkeypatch.setattr(_members, "_attention", lambda: few)
     monkeypatch.setattr(_race, "MOST_BAGS", 20)
-    large = AutoBagClassifier(**options).fit(data.bags, data.y)
-    row = large.leaderboard_["method"].index("attention")
-    assert not large.leaderboard_["skipped"][row]
+    model = auto(candidates=["pooled-trees", name], cv=2).fit(data.bags, y)
+    row = model.leaderboard_["method"].index("attention (30 epochs)")
+    assert not model.leaderboard_["skipped"][row]
+
+
+@pytest.mark.parametrize("available", [False, True])
+def test_without_torch_the_noisy_or_stands_in_for_attention(monkeypatch, available):
+    stub = SimpleNamespace(available=available)
+    monkeypatch.setattr(_members, "find_method", lambda name: stub)
+    names = [member.name for member in default_members(sets=False, n_columns=1)]
+    assert names[-1] == ("attention" if available else "noisy-or")
+
+
+class HoldsOut(BagMarginSVM):
+    """A candidate that holds out bags itself, and stores the groups it was given."""
+
+    given: ClassVar[list] = []
+
+    def fit(self, X, y, groups=None):
+        self.given.append(list(groups))
+        return super().fit(X, y)
+
+
+def test_groups_reach_a_candidate_that_holds_out_bags():
+    bags, y = example(40)
+    groups = np.arange(40) // 2
+    auto(candidates={"holds out": HoldsOut(max_iter=2)}, cv=2).fit(bags, y, groups=groups)
+    *folds, everything = HoldsOut.given
+    assert sorted(everything) == sorted(groups)
+    assert sorted(folds[0] + folds[1]) == sorted(groups)
+    assert not set(folds[0]) & set(folds[1])
 
 
 def test_miles_is_replaced_where_its_linear_program_is_large():

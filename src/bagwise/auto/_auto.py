@@ -117,11 +117,11 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
     If no fitted method scores instances, `score_instances` and `key_instances` are not available.
 
     The default candidates are the most often useful of their kind: trees on pooled statistics, the
-    set kernel, MInD, MILBoost, minimax, MILES, Fisher vectors, MI-SVM with an RBF kernel and
-    Citation-kNN. MILES is replaced beyond 3 million bags times instances, where its linear program
-    takes minutes. Where there are more than 3,000 bags or 30,000 instances, or `memory_limit`
-    demands it, those that compare all pairs are replaced by methods of linear cost; Citation-kNN by
-    attention pooling, where torch is installed.
+    set kernel, MInD, MILBoost, minimax, MILES, Fisher vectors, MI-SVM with an RBF kernel,
+    Citation-kNN, and attention pooling where torch is installed, the noisy-or otherwise. MILES is
+    replaced beyond 3 million bags times instances, where its linear program takes minutes. Where
+    there are more than 3,000 bags or 30,000 instances, or `memory_limit` demands it, those that
+    compare all pairs are replaced by methods of linear cost; Citation-kNN is left out.
 
     References
     ----------

@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 from bagwise._methods import find_method
 from bagwise._methods.ready_made import OnePerLabel, ridge_cv
 from bagwise._types import Array, Floats, Ints
-from bagwise.annotation import ORedLogisticRegression
+from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
 from bagwise.bags import Bags
 from bagwise.base._pipelines import fit_arguments, kept_assumption
 from bagwise.base._trees import RandomisedTrees, RandomisedTreesRegressor
@@ -252,18 +252,18 @@ def default_members(*, sets: bool, n_columns: int) -> list[Member]:
     models = _Models(sets, n_columns)
     trees, mind, minimax = _pooled_trees(models), _mind(models), _minimax(models)
     fisher = Member("fisher-vectors", models.logistic(10.0), FisherVector(), shared=False)
-    knn = Member(
-        "citation-knn",
-        CitationKNN(),
-        growth=2.0,
-        held=_pairs_of_bags,
-        replacements=_attention(),
-    )
+    has_torch = find_method("attention").available
+    knn = Member("citation-knn", CitationKNN(), growth=2.0, held=_pairs_of_bags)
     if sets:
         orlr = Member("orlr", ORedLogisticRegression(kernel="rbf"))
+        if has_torch:
+            knn = replace(knn, replacements=_attention().replacements)
         return [trees, _random_fourier(models), mind, orlr, minimax, fisher, knn]
     boost = Member("milboost", MILBoost())
-    return [trees, _nsk(models), mind, boost, minimax, _miles(models), fisher, _misvm(), knn]
+    # The best single method on noisy synthetic bags, with torch and without.
+    last = _attention() if has_torch else Member("noisy-or", NoisyOrLogisticRegression())
+    nsk, miles, misvm = _nsk(models), _miles(models), _misvm()
+    return [trees, nsk, mind, boost, minimax, miles, fisher, misvm, knn, last]
 
 
 def _pooled_trees(models: _Models) -> Member:
@@ -338,11 +338,15 @@ def _misvm() -> Member:
     )
 
 
-def _attention() -> tuple[Member, ...]:
-    """Attention pooling, where torch is installed; of large data a few epochs are enough."""
-    if not find_method("attention").available:
-        return ()
-    return (Member("attention", AttentionMIL(n_models=3, max_epochs=30, patience=5)),)
+def _attention() -> Member:
+    """Attention pooling, which needs torch; of large data a few epochs are enough."""
+    few_epochs = AttentionMIL(n_models=3, max_epochs=30, patience=5)
+    return Member(
+        "attention",
+        AttentionMIL(n_models=3),
+        most_pairs=MOST_BAGS * MOST_INSTANCES,
+        replacements=(Member("attention (30 epochs)", few_epochs),),
+    )
 
 
 def _one_sided() -> Member:

@@ -58,7 +58,7 @@ class MINet(BagClassifierMixin, BagEstimator):
         Size of a step.
     momentum : float, default=0.9
         Momentum of "sgd".
-    weight_decay : float, default=0.005
+    weight_decay : float, default=0.02
         The weight :math:`\lambda` of the penalty on the coefficients (not on the intercepts).
     max_epochs : int, default=300
         Maximum number of passes over the bags (epochs).
@@ -149,7 +149,7 @@ class MINet(BagClassifierMixin, BagEstimator):
     optimizer: str = "adam"
     learning_rate: float = 0.001
     momentum: float = 0.9
-    weight_decay: float = 0.005
+    weight_decay: float = 0.02
     max_epochs: int = 300
     batch_size: int = 32
     tol: float | None = 0.02

@@ -57,9 +57,9 @@ class Architecture:
     def start(
         self, n_features: int, n_outputs: int, rng: np.random.RandomState, dtype: Any
     ) -> tuple[list[Array], list[Array]]:
-        """Draw weights as Glorot and Bengio do: hidden layers first, then the heads."""
+        """Draw weights as torch does: uniform, up to one over the root of the number of inputs."""
         shapes = self.shapes(n_features, n_outputs)
-        bounds = [np.sqrt(6 / sum(shape)) for shape in shapes]
+        bounds = [n_inputs**-0.5 for n_inputs, _ in shapes]
         coefs = [
             rng.uniform(-bound, bound, shape).astype(dtype)
             for bound, shape in zip(bounds, shapes, strict=True)
