@@ -50,7 +50,7 @@ nested: it compares, calibrates and weights its methods inside the training part
 most {budget:.0f} s per fold. Ranks: 1 is the best.
 
 `auto` and the defaults were chosen on Musk1, Elephant, digit bags and drawn (synthetic) bags,
-`attention` also on Fox; their figures there are optimistic. The page was measured three times, and
+`attention` also on Fox; their figures there are optimistic. The page was measured four times, and
 [decisions](decisions.md#evaluation) lists what changed in between. `majority` knows only how often
 each label occurs, `pooled-trees` are the plain baseline: trees on the mean, extremes and spread of
 each feature.
