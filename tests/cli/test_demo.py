@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 
 from bagwise._demo import sections as demo_sections
 from bagwise.auto import AutoBagClassifier
@@ -26,11 +27,13 @@ FILES = [
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Only the sections that write files, with few candidates."""
+    """Only the sections that write files, with few candidates, in this process."""
     sections = (demo_sections.key_shapes, demo_sections.next_steps)
     monkeypatch.setattr(demo_sections, "SECTIONS", sections)
     few = partial(AutoBagClassifier, candidates=["nsk", "mind"], cv=2)
     monkeypatch.setattr(demo_sections, "AutoBagClassifier", few)
+    with parallel_config("sequential"):
+        yield
 
 
 def test_a_demo_leaves_files_that_can_be_used(run, quick, tmp_path):
