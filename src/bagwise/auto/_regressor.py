@@ -34,7 +34,7 @@ from bagwise.model_selection._folds import Fold, make_folds
 from bagwise.preprocessing import BagPipeline
 from bagwise.solvers.stacking import fit_linear_stack
 
-REG = 1.0  # of the weights, see `fit_linear_stack`; chosen on synthetic bags
+REG = 1.0  # penalty of the weights, see `fit_linear_stack`; chosen on synthetic bags
 
 
 @with_parameters
@@ -51,12 +51,12 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
     Parameters
     ----------
     time_budget : float, default=None
-        Seconds for the fit. A candidate is skipped if it would take longer than what is left,
-        judged by a fit on the bags of one fold; where none fits, the quickest is fitted.
+        Seconds for the fit. A candidate is skipped if it would take longer than the time left,
+        estimated by a fit on the bags of one fold. If all are too slow, the fastest one is fitted.
     metric : {"r2", "mae", "spearman"}, default="r2"
-        What the leaderboard is sorted by. Weights always minimise the squared error.
+        The metric of the leaderboard. Weights always minimise the squared error.
     cv : int, default=5
-        Number of folds; fewer where there are fewer bags. With `groups`, a group stays together.
+        Number of folds; fewer if there are fewer bags. With `groups`, a group stays together.
     candidates : "default", list of str, or dict of estimators, default="default"
         Names of the default candidates, or regressors of bags by name.
     ensemble : {"stack", "best"}, default="stack"
@@ -66,8 +66,8 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
     random_state : int, RandomState or None, default=None
         Seed of the folds and of all candidates.
     memory_limit : int or str, default=None
-        Bytes, or a text such as "2GB": what one candidate may hold. By default half of what is
-        available. Candidates that need more are replaced by methods of linear cost.
+        Largest memory of one candidate, in bytes or as a text such as "2GB". By default half of
+        the available memory. Candidates that need more are replaced by methods of linear cost.
     {verbose}
 
     Attributes
@@ -83,25 +83,25 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
     weights_ : ndarray of shape (n_estimators,)
         Their weights.
     intercept_ : float
-        What is added to the weighted predictions.
+        Intercept of the combination.
     scaler_ : InstanceTransformer
         Standardises the instances.
     {n_features_in_}
 
     See Also
     --------
-    AutoBagClassifier : The same for labels.
+    AutoBagClassifier : Ensemble of classifiers.
 
     Notes
     -----
     The default candidates: trees and ridge regression on pooled statistics, the set kernel with
     squared and with epsilon-insensitive loss, minimax, MInD and Fisher vectors, both with ridge
-    regression. Where there are more than 3,000 bags or 30,000 instances, or `memory_limit` demands
-    it, those that compare all pairs are replaced by methods of linear cost.
+    regression. If there are more than 3,000 bags or 30,000 instances, or if `memory_limit` demands
+    it, candidates that compare all pairs are replaced by methods of linear cost.
 
     The combination has no scores of instances: `score_instances` and `key_instances` are not
     available, and raise an AttributeError. `bagwise.inspection.instance_attributions` computes the
-    contributions of instances; the largest one of a bag is that of its key instance.
+    contributions of instances; the key instance of a bag has the largest one.
 
     References
     ----------
@@ -174,7 +174,7 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
         if len(bags) < 2:
             raise InputError("one bag (n_samples=1) cannot be divided into folds: give more bags.")
         groups = None if groups is None else check_length(np.asarray(groups), bags)
-        # Folds do not depend on the user's order.
+        # Folds do not depend on the order of the input.
         order, rows = canonical_order(bags, Labels.from_values(targets, targets[:0]))
         bags, targets = sorted_bags(bags, order, rows), targets[order]
         groups = None if groups is None else groups[order]
@@ -186,7 +186,7 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
         scaler = instance_scaler(sparse=bags.is_sparse).fit(bags)
         bags = scaler.transform(bags)
         seconds, memory = self.time_budget or np.inf, byte_count(self.memory_limit)
-        race = Race(bags, targets, 1, folds, seconds, memory, self.n_jobs)
+        race = Race(bags, targets, 1, folds, seconds, memory, self.n_jobs, groups)
         entries = race.run_all(self._track(self._candidates(rng), "method"))
         ran = [entry for entry in entries if entry.scores is not None]
         if not ran:
@@ -203,7 +203,7 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
         for entry, weight in zip(ran, weights, strict=True):
             entry.weight = float(weight)
         used = [m for m in range(len(ran)) if weights[m] > 0 or m == best]
-        estimators = [ran[m].member.fit_all(ran[m].rows, bags, targets) for m in used]
+        estimators = [ran[m].member.fit_all(ran[m].rows, bags, targets, groups) for m in used]
 
         self.scaler_, self.estimators_ = scaler, estimators
         self.names_ = [ran[m].member.name for m in used]
@@ -216,12 +216,12 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
 
     @property
     def best_estimator_(self) -> BagPipeline:
-        """The candidate with the best out-of-fold score, behind the step that standardises."""
+        """Pipeline of the standardisation and the candidate with the best out-of-fold score."""
         best = self.estimators_[self.best_index_]
         return BagPipeline([("scale", self.scaler_), ("model", best)])
 
     def _candidates(self, rng: Any) -> list[Member]:
-        """The candidates, each with a seed of its own."""
+        """Make the candidates, each with its own seed."""
         members = chosen_regressors(self.candidates)
         if not members:
             raise InputError("candidates is empty: name at least one, or leave it out.")
@@ -231,7 +231,7 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
     def _judge(
         self, ran: list[Entry], predictions: Floats, targets: Floats, folds: list[Fold]
     ) -> tuple[float, float]:
-        """Score each candidate, and their combination by weights that have not seen the fold.
+        """Score each candidate, and the combination by weights fitted without the test fold.
 
         Sets the scores of the entries; returns score and standard error of the combination.
         """
