@@ -5,7 +5,7 @@ from scipy import linalg
 
 from bagwise._types import Floats
 
-LEAST_REG = 1e-12  # of the mean diagonal: below, rounding decides
+LEAST_REG = 1e-12  # relative to the mean diagonal: smaller values are lost to rounding
 
 
 def kernel_ridge(gram: Floats, y: Floats, C: float) -> tuple[Floats, float]:
@@ -16,7 +16,7 @@ def kernel_ridge(gram: Floats, y: Floats, C: float) -> tuple[Floats, float]:
     Parameters
     ----------
     gram : ndarray of shape (n, n)
-        The kernel of all pairs; it is changed.
+        The kernel of all pairs; overwritten.
     y : ndarray of shape (n,)
         The targets.
     C : float
@@ -39,7 +39,7 @@ def kernel_ridge(gram: Floats, y: Floats, C: float) -> tuple[Floats, float]:
 
 
 def ridge(features: Floats, y: Floats, C: float) -> tuple[Floats, float]:
-    """Minimise the same over linear functions of features.
+    """Minimise the objective of `kernel_ridge` over linear functions of features.
 
     Parameters
     ----------
@@ -63,5 +63,5 @@ def ridge(features: Floats, y: Floats, C: float) -> tuple[Floats, float]:
 
 
 def _ridge(size: float, C: float) -> float:
-    """What is added to the diagonal: 1 / C, where rounding allows it."""
+    """Term to add to the diagonal: 1 / C, but large enough to survive rounding."""
     return max(1 / C, LEAST_REG * max(size, 1.0))

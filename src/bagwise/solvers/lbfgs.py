@@ -1,4 +1,4 @@
-"""L-BFGS (scipy's L-BFGS-B without bounds), refusing objectives that leave the range of floats."""
+"""L-BFGS (scipy's L-BFGS-B without bounds), with an error if the objective overflows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,17 +27,17 @@ def lbfgs(
     Parameters
     ----------
     objective : callable
-        Gives value and gradient at an array of the shape of `start`.
+        Returns value and gradient at an array of the shape of `start`.
     start : ndarray
-        Where to begin.
+        Starting point.
     max_iter : int
-        Most iterations; at most four evaluations each, and twenty more, are made.
+        Maximum number of iterations; evaluations are limited to ``4 * max_iter + 20``.
     ftol : float
-        Relative decrease of the objective at the end.
+        Relative decrease of the objective at which to stop.
     gtol : float
-        Largest entry of the gradient at the end.
+        Largest absolute entry of the gradient at which to stop.
     callback : callable, default=None
-        Called after each iteration, as scipy does.
+        Called by scipy after each iteration.
     **options
         Further options of scipy's L-BFGS-B.
 
@@ -50,7 +50,7 @@ def lbfgs(
 
     def checked(point: Floats) -> tuple[float, Floats]:
         value, gradient = objective(point.reshape(shape))
-        # A sum of squares overflows before its terms do; scipy would go on with NaN.
+        # A sum of squares overflows before its terms do; scipy would continue with NaN.
         if not (np.isfinite(value) and np.isfinite(np.vdot(gradient, gradient))):
             raise InputError(
                 "the objective exceeds the range of floating-point numbers: scale the features "
@@ -61,7 +61,7 @@ def lbfgs(
 
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         limits = {"maxiter": max_iter, "maxfun": 4 * max_iter + 20, "gtol": gtol}
-        limits["ftol"] = min(ftol, 1.0)  # nothing falls by more than all of it
+        limits["ftol"] = min(ftol, 1.0)  # a relative decrease cannot exceed 1
         found = minimize(
             checked, start.ravel(), jac=True, method="L-BFGS-B", callback=callback,
             options=limits | options,

@@ -9,15 +9,15 @@ def line_search(slope: Callable[[float], float], slope_at_start: float) -> float
     Parameters
     ----------
     slope : callable
-        The derivative at a length between 0 and 1; it never falls.
+        The derivative at a step length between 0 and 1; non-decreasing.
     slope_at_start : float
         The derivative at length 0.
 
     Returns
     -------
     float
-        The length; 1 where the function still falls, or hardly rises, there, and 0 where it does
-        not fall at the start.
+        The step length: 1 if the function still decreases, or hardly increases, at length 1; 0 if
+        it does not decrease at the start.
     """
     if not slope_at_start < 0:
         return 0.0

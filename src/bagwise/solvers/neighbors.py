@@ -1,4 +1,4 @@
-"""Nearest neighbours among the rows of a table, many of which may be equal."""
+"""Nearest neighbours among the rows of a table that may contain many equal rows."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ from bagwise.bags import offsets_of
 from bagwise.compiled.row_order import row_ranks
 from bagwise.compiled.threads import interruptible
 
-LEAF = 30  # rows of a leaf of scikit-learn's trees
+LEAF = 30  # rows per leaf of scikit-learn's trees
 
 
 def nearest_neighbors(X: Any, n_neighbors: int) -> tuple[Array, Ints]:
-    """The nearest other rows of each row.
+    """Find the nearest other rows of each row.
 
-    A tree cannot split equal rows: a search among n copies of a row compares n^2 pairs. Where a row
+    A tree cannot split equal rows: a search among n copies of a row compares n^2 pairs. If a row
     has more copies than a leaf of the tree holds, only the distinct rows are searched.
 
     Parameters
@@ -25,15 +25,15 @@ def nearest_neighbors(X: Any, n_neighbors: int) -> tuple[Array, Ints]:
     X : ndarray or CSR of shape (n_rows, n_features)
         The rows.
     n_neighbors : int
-        How many neighbours of each row, fewer than there are rows.
+        Number of neighbours of each row; less than n_rows.
 
     Returns
     -------
     distances : ndarray of shape (n_rows, n_neighbors)
-        Rising in each row.
+        Distances, increasing along each row.
     neighbors : ndarray of int64 of shape (n_rows, n_neighbors)
-        Their rows. Of more copies than needed a row has those that follow it, and after the last
-        copy the first.
+        Indices of the neighbours. A row with more copies than needed gets the copies that follow
+        it, and after the last copy the first.
     """
     ranks = row_ranks(X)
     counts = np.bincount(ranks)
@@ -45,14 +45,14 @@ def nearest_neighbors(X: Any, n_neighbors: int) -> tuple[Array, Ints]:
     if len(counts) > 1:
         found = _search(X[copies[starts[:-1]]], min(n_neighbors, len(counts) - 1))
         distances, near = np.hstack([distances, found[0]]), np.hstack([own, found[1]])
-    # The first n_neighbors + 1 rows around each distinct row, itself and its copies first.
+    # The n_neighbors + 1 nearest rows of each distinct row, starting with the row and its copies.
     ends = np.cumsum(counts[near], axis=1)
     slots = np.arange(n_neighbors + 1)
     group = np.column_stack([(ends <= slot).sum(axis=1) for slot in slots])
     chosen = np.take_along_axis(near, group, axis=1)
     before = np.take_along_axis(ends, group, axis=1) - counts[chosen]
     around = copies[starts[chosen] + slots - before]
-    # A row leaves itself out; one with many copies takes those that follow it.
+    # Leave out the row itself; a row with many copies takes the copies that follow it.
     place = np.empty(len(ranks), np.int64)
     place[copies] = np.arange(len(ranks)) - np.repeat(starts[:-1], counts)
     keep = slots[:-1] + (slots[:-1] >= place[:, None])
@@ -72,7 +72,7 @@ def neighbor_table(values: Array, neighbors: Ints, width: int) -> sparse.csr_arr
     values : ndarray of shape (n_rows, n_neighbors)
         The values.
     neighbors : ndarray of int of shape (n_rows, n_neighbors)
-        Their columns.
+        The column of each value.
     width : int
         Number of columns.
 

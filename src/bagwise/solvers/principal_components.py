@@ -13,7 +13,7 @@ from bagwise.compiled import lapack
 from bagwise.engines import row_blocks
 from bagwise.engines.arrays import eigh
 
-ROUNDING = 4  # a deviation of so many units in the last place of the mean is taken for rounding
+ROUNDING = 4  # deviations up to this many units in the last place of the mean count as rounding
 
 
 class Moments(NamedTuple):
@@ -24,7 +24,7 @@ class Moments(NamedTuple):
     scatter: Floats
 
     def merged(self, other: Moments) -> Moments:
-        """Those of two sets of rows (Chan, Golub and LeVeque 1979)."""
+        """Combine the moments of two sets of rows (Chan, Golub and LeVeque 1979)."""
         n = self.n + other.n
         step = other.mean - self.mean
         between = np.outer(step, step) * (self.n * other.n / n)
@@ -32,7 +32,7 @@ class Moments(NamedTuple):
 
 
 class Components(NamedTuple):
-    """Origin and unit of each feature, and the directions of largest variance between them.
+    """Mean and scale of the features, and the directions of largest variance.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Components(NamedTuple):
     variances : ndarray of shape (n_features,)
         Variance along each direction, largest first.
     directions : ndarray of shape (n_features, n_features)
-        A direction in each row; the largest entry is positive.
+        A direction in each row; its largest entry in magnitude is positive.
     """
 
     mean: Floats
@@ -51,7 +51,7 @@ class Components(NamedTuple):
 
 
 def row_moments(bags: Bags) -> Moments:
-    """Mean and scatter of the instances, in one pass over blocks of them.
+    """Mean and scatter of the instances, in one pass over blocks.
 
     Products within a block are in the precision of the instances, sums over blocks in double.
 
@@ -74,7 +74,7 @@ def row_moments(bags: Bags) -> Moments:
     sums, scatter = np.zeros(d), np.zeros((d, d), order="F")
     product = np.zeros((d, d), dtype=bags.dtype, order="F")
     for _, block in row_blocks(bags):
-        if origin is None:  # squares about a point near the mean lose no digits
+        if origin is None:  # squares about a point near the mean do not cancel
             origin = block.mean(axis=0, dtype=np.float64).astype(bags.dtype)
         centred = block - origin
         sums += centred.sum(axis=0, dtype=np.float64)
@@ -94,11 +94,11 @@ def principal_components(moments: Moments, *, standardize: bool, dtype: Array) -
     Parameters
     ----------
     moments : Moments
-        Of the rows.
+        The moments of the rows.
     standardize : bool
         Whether each feature is divided by its standard deviation first.
     dtype : dtype
-        The type of the instances, whose rounding is no variance.
+        Dtype of the instances; deviations at the level of its rounding count as zero.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What every solver returns."""
+"""The result object of the solvers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ class SolverResult:
     Attributes
     ----------
     solution : tuple of ndarray
-        What was solved for, such as ``(coef, intercept)``.
+        The fitted quantities, such as ``(coef, intercept)``.
     objective_curve : array-like of shape (n_iterations,)
-        The objective after each iteration; kept as an array.
+        The objective after each iteration; stored as an array.
     converged : bool
-        False when the budget ran out first.
+        False if the iteration limit was reached first.
     residuals : array-like of shape (n_iterations,) or None
-        How far the constraints are from holding, where the method has constraints.
+        Violation of the constraints after each iteration; None for methods without constraints.
     """
 
     solution: tuple[Array, ...]
@@ -42,12 +42,12 @@ class SolverResult:
 
 
 def total_curve(results: Sequence[SolverResult]) -> Floats:
-    """Sum the objectives of several machines; one that has settled stays where it is.
+    """Sum the objective curves of several models; a curve that has ended keeps its last value.
 
     Parameters
     ----------
     results : sequence of SolverResult
-        The outcome of each machine.
+        The result of each model.
 
     Returns
     -------

@@ -2,9 +2,9 @@
 
     log-odds of bag i for class k  =  b_k + sum_m w_m clip(slope_mk s_imk + offset_mk),   w >= 0
 
-Slopes and offsets are Platt's (1999), of each model alone; the weights w are shared by the classes.
-Both are fitted to out-of-fold scores. Weights that cannot be negative keep a stack from paying one
-model with the errors of another (Breiman, Stacked regressions, 1996).
+Platt scaling (1999) fits slopes and offsets for each model; the weights w are shared by the
+classes. Both are fitted to out-of-fold scores. Non-negative weights keep the stack from offsetting
+one model against the errors of another (Breiman, Stacked regressions, 1996).
 """
 
 from dataclasses import dataclass, replace
@@ -24,14 +24,14 @@ class Stack:
     Attributes
     ----------
     slopes, offsets : ndarray of shape (n_models, n_columns)
-        From the scores of each model to its log-odds.
+        Map the scores of each model to log-odds.
     weights : ndarray of shape (n_models,)
         The weights of the models.
     intercept : ndarray of shape (n_columns,)
-        What is added to the weighted log-odds.
+        Added to the weighted log-odds.
     limit : float
-        Largest magnitude of the log-odds of one model. A model that was calibrated on n bags has
-        no evidence for odds beyond n : 1; a bag far from the training data would get them.
+        Largest magnitude of the log-odds of one model. A model calibrated on n bags has no evidence
+        for odds beyond n : 1, which a bag far from the training data would otherwise get.
     """
 
     slopes: Floats
@@ -50,7 +50,7 @@ class Stack:
 
 
 def fit_stack(scores: Floats, targets: Array, *, exclusive: bool, reg: float) -> Stack:
-    """Calibrate models by their out-of-fold scores, and weight them.
+    """Calibrate models on their out-of-fold scores, and find their weights.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def platt(scores: Floats, positive: Array) -> tuple[float, float]:
     Returns
     -------
     slope : float
-        Not negative; 0 where the scores say nothing, or the opposite.
+        Non-negative; 0 if the scores are uninformative, or rank the classes the wrong way round.
     offset : float
     """
     n_positive = float(np.sum(positive))
@@ -123,15 +123,14 @@ def weigh(
     targets : 0/1 array of shape (n_bags, n_columns)
         Which classes a bag has.
     exclusive : bool
-        Whether a bag has exactly one class (softmax), or each column is a problem of its own.
+        Whether a bag has exactly one class (softmax), or each column is a separate problem.
     reg : float
-        Strength of a penalty that pulls the weights to their mean 1 / n_models, as if by as many
-        bags.
+        Strength of a penalty that shrinks the weights to 1 / n_models, in units of one bag.
 
     Returns
     -------
     weights : ndarray of shape (n_models,)
-        None is negative.
+        Non-negative.
     offsets : ndarray of shape (n_columns,)
     """
     n_bags, n_columns, n_models = log_odds.shape
@@ -158,34 +157,35 @@ def weigh(
 
 
 def _minimum(loss: Any, start: Floats, bounds: Any) -> Floats:
-    """The minimum of a smooth convex function within bounds."""
+    """Minimise a smooth convex function within bounds."""
     options = {"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8}
     return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
 
 
 def fit_linear_stack(predictions: Floats, targets: Floats, *, reg: float) -> tuple[Floats, float]:
-    r"""Combine predictions of a number (Breiman, Stacked regressions).
+    r"""Combine predictions of a regression target (Breiman, Stacked regressions).
 
     .. math:: \min_{w, b} \sum_i \bigl(y_i - b - \sum_m w_m f_{im}\bigr)^2
         + \lambda \sigma^2 \sum_m (w_m - 1 / M)^2
         \quad \text{s.t.} \quad w \ge 0, \; \sum_m w_m \le 1
 
-    with :math:`\sigma` the deviation of the targets. Weights of sum 1 average the models, less pull
-    their average to the mean of the targets; more would add what held-out bags do not support.
+    with :math:`\sigma` the standard deviation of the targets. Weights that sum to 1 average the
+    models; a smaller sum shrinks this average to the mean of the targets. A larger sum would
+    amplify the predictions beyond what held-out bags support.
 
     Parameters
     ----------
     predictions : ndarray of shape (n_bags, n_models)
         Predictions for bags by models that were not fitted on them.
     targets : ndarray of shape (n_bags,)
-        The numbers.
+        The targets.
     reg : float
-        The penalty :math:`\lambda`, which pulls the weights to their mean, as if by as many bags.
+        The penalty :math:`\lambda`, which shrinks the weights to 1 / M, in units of one bag.
 
     Returns
     -------
     weights : ndarray of shape (n_models,)
-        None is negative; their sum is 1 at most.
+        Non-negative; their sum is at most 1.
     intercept : float
     """
     n_models = predictions.shape[1]
@@ -196,8 +196,8 @@ def fit_linear_stack(predictions: Floats, targets: Floats, *, reg: float) -> tup
     wanted = np.append((targets - centre) / scale, np.full(n_models, pull / n_models))
     weights = nnls(table, wanted)[0]
     if weights.sum() > 1:
-        # With weights of sum 1 the residual is (table - wanted) w. Adding the row of the sum and
-        # dividing by it solves the problem exactly: the objective is homogeneous without it.
+        # If the weights sum to 1, the residual is (table - wanted) w, which is homogeneous in w.
+        # Adding the constraint as one more row, then normalising, is therefore exact.
         rows = np.vstack([table - wanted[:, None], np.ones(n_models)])
         weights = nnls(rows, np.append(np.zeros(len(table)), 1.0))[0]
         weights /= weights.sum()

@@ -1,4 +1,4 @@
-"""Instances from an origin amid them and in a unit of their own size."""
+"""Centre and scale instances to unit variance."""
 
 import numpy as np
 
@@ -7,10 +7,10 @@ from bagwise.exceptions import InputError
 
 
 def unit_variance(X: Floats) -> tuple[Floats, Floats, float]:
-    """Centre rows and divide them by one number, so that the mean variance of features is 1.
+    """Centre rows and divide them by one number, so that the mean variance of the features is 1.
 
-    For methods whose result follows a change of origin and unit exactly, so that only rounding
-    depends on them.
+    For methods that are equivariant to shifting and scaling all features, so that only rounding
+    depends on origin and unit.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def unit_variance(X: Floats) -> tuple[Floats, Floats, float]:
     origin : ndarray of shape (n_features,)
         The mean of the rows.
     unit : float
-        The root of the mean variance of the features.
+        The square root of the mean variance of the features.
 
     Examples
     --------

@@ -1,11 +1,11 @@
-"""Noisy-or logistic regression: an instance may show several labels, or none.
+"""Noisy-or logistic regression: an instance may have several labels, or none.
 
     max_W  sum_b weight_b sum_c log P(Y_bc | X_b, W) - reg/2 |W|^2
     P(c in Y_b) = 1 - prod_i (1 - p_ic),   p_ic = 1 / (1 + exp(-(w_c . x_i + b_c)))
 
-Each label is a problem of its own; they are solved side by side, since all need the same products
-with the instances. By Fisher's identity the derivative by the score of an instance is p_ic minus
-its posterior: p_ic / P(c in Y) where the bag carries the label, 0 where it does not.
+Each label is a separate problem; all are solved together, since they need the same products with
+the instances. By Fisher's identity the derivative of the loss with respect to the score of an
+instance is p_ic minus its posterior: p_ic / P(c in Y) if the bag carries the label, 0 otherwise.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bagwise.solvers.annotation.orlr import PenalisedLoss, minimise
 from bagwise.solvers.annotation.orlr_parts import LinearPart, blocks_of_bags
 from bagwise.solvers.result import SolverResult
 
-FAR = -30.0  # log-odds below which a probability is its odds, to double precision
+FAR = -30.0  # log-odds below which probability and odds are equal, to double precision
 
 
 def noisy_or_logistic(
@@ -47,32 +47,32 @@ def noisy_or_logistic(
     Parameters
     ----------
     bags : Bags
-        The bags, wherever they are.
+        The bags: in memory, on a device or on workers.
     indicator : ndarray of shape (n_bags, n_labels)
-        Their label sets. Some bags carry each label, and with `fit_intercept`
-        some do not: there is no maximum otherwise.
+        Their label sets. Each label is in some set and, with `fit_intercept`, not in all:
+        there is no maximum otherwise.
     weights : ndarray of shape (n_bags,)
         Weights of the bags.
     reg : float
-        lambda, against the sum over bags.
+        lambda, relative to the sum over bags.
     fit_intercept : bool
         Whether b is fitted; it is not penalised.
     max_iter : int
         Maximum number of iterations.
     tol : float
-        Largest entry of the gradient, per instance, at the end.
+        Largest entry of the gradient, per instance, at which to stop.
     start : tuple (W, b), default=None
-        Where to begin. By default W = 0, and b as if one instance of each bag that carries the
+        Starting point. By default W = 0, and b as if one instance of each bag that carries the
         label had it.
     track : callable, default=iter
         Wraps the range of iterations, to show progress.
     checkpoint : path, default=None
-        Where to save now and then, and to resume from.
+        File to save intermediate results in, and to resume from.
 
     Returns
     -------
     SolverResult
-        ``solution = (W, b)``; the curve is minus the penalised log-likelihood, which falls.
+        ``solution = (W, b)``; the curve is minus the penalised log-likelihood.
     """
     n_labels = indicator.shape[1]
     dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
@@ -102,7 +102,7 @@ class NoisyOrPart(LinearPart):
     """Bags in this process or on a worker, with the likelihood of their label sets."""
 
     def loss(self, theta: Floats) -> tuple[float, Floats]:
-        """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""
+        """Minus the log-likelihood of the label sets, and its gradient in theta = [W b]."""
         value, gradient = 0.0, np.zeros_like(theta)
         for bags, rows in blocks_of_bags(self.bags.offsets, len(theta)):
             scores = self._scores(theta, rows)
@@ -113,7 +113,7 @@ class NoisyOrPart(LinearPart):
             odds = self._noisy_or(scores, bag, offsets)
             sign = 2.0 * carried - 1.0
             value -= float((self._log_expit(sign * odds) * weights[:, None]).sum())
-            # p - posterior: see the top of this file
+            # p - posterior: see the module docstring
             log_p = self._log_expit(scores)
             explained = self._log_expit(odds)[bag]
             residual = exp(log_p) - carried[bag] * exp(log_p - explained)
@@ -121,7 +121,7 @@ class NoisyOrPart(LinearPart):
         return value, gradient
 
     def _noisy_or(self, scores: Any, bag: Any, offsets: Ints) -> Any:
-        """Log-odds that some instance of a bag shows a label, of shape (n_bags, n_labels)."""
+        """Log-odds that some instance of a bag has a label, of shape (n_bags, n_labels)."""
         return compiled.segments.noisy_or(scores, offsets)
 
     def _log_expit(self, odds: Any) -> Any:
@@ -129,7 +129,7 @@ class NoisyOrPart(LinearPart):
 
 
 class TensorNoisyOrPart(NoisyOrPart):
-    """The same on a device."""
+    """`NoisyOrPart` for tensors on a device."""
 
     def _noisy_or(self, scores: Any, bag: Any, offsets: Ints) -> Any:
         n_bags = len(offsets) - 1

@@ -3,19 +3,19 @@
     max_W  sum_b weight_b log P(Y_b | X_b, W) - reg/2 |W|^2
 
 where an instance has label c with probability softmax(W x + b)_c and the label set of a bag is the
-union of the labels of its instances. By Fisher's identity the gradient needs the posterior labels
-of the instances only, which `bagwise.compiled.label_subsets` finds exactly in time linear in the
-size of the bag: so L-BFGS maximises the likelihood itself, and EM is kept for comparison.
+union of the labels of its instances. By Fisher's identity the gradient needs only the posterior
+labels of the instances, which `bagwise.compiled.label_subsets` computes exactly in time linear in
+the size of the bag. L-BFGS can thus maximise the likelihood directly; EM is kept for comparison.
 
-Some labels of instances may be known (a person looked at them): the likelihood is then that of the
-label set and of the known labels, log P(Y_b, y_i for i known | X_b, W).
+Some instance labels may be known from an annotator: the likelihood is then that of the label set
+and of the known labels, log P(Y_b, y_i for i known | X_b, W).
 
 Label sets may be wrong: `missing` is the probability that the label of an instance is not reported,
 `spurious` that a label is listed which no instance reports. The latter may be learned by EM:
 
     spurious = E[spurious labels] / E[labels that no instance reports].
 
-Value and gradient are sums over parts, blocks of whole bags, wherever they are.
+Value and gradient are sums over parts: blocks of whole bags, in memory, on a device or on workers.
 """
 
 from collections.abc import Callable
@@ -32,10 +32,10 @@ from bagwise.solvers.annotation.orlr_parts import CORRECT, ORLRPart, Rates
 from bagwise.solvers.lbfgs import Objective, lbfgs
 from bagwise.solvers.result import SolverResult
 
-FIRST_RATES: Rates = (0.1, 0.01)  # where EM begins
+FIRST_RATES: Rates = (0.1, 0.01)  # starting point of EM
 RATE_RANGE = 1e-6, 0.5
-RATE_CHANGE = 0.02  # of a rate, relative, below which it is kept
-RARE = 1e-4  # the rate of spurious labels under which W is fitted first
+RATE_CHANGE = 0.02  # relative change of a rate at which EM stops
+RARE = 1e-4  # rate of spurious labels in the first fit of W
 EM_STEPS = 20
 FIRST_ITERATIONS, ITERATIONS_PER_STEP = 150, 60
 TINY = 1e-300
@@ -67,17 +67,17 @@ def ored_logistic(
     Parameters
     ----------
     bags : Bags
-        The bags, wherever they are.
+        The bags: in memory, on a device or on workers.
     indicator : ndarray of shape (n_bags, n_labels)
         Their label sets.
     background : bool
-        Whether there is one more class, the last, that any bag may show and no label set holds.
+        Whether there is a background class: the last one, allowed in any bag, in no label set.
     max_operations : float
-        Instance x subset x label of one bag beyond which its posterior is approximated.
+        Cost of a bag, instances x subsets x labels, beyond which its posterior is approximated.
     weights : ndarray of shape (n_bags,)
         Weights of the bags.
     reg : float
-        lambda, against the sum over bags.
+        lambda, relative to the sum over bags.
     fit_intercept : bool
         Whether b is fitted; it is not penalised.
     solver : {"lbfgs", "em", "gem"}
@@ -85,25 +85,25 @@ def ored_logistic(
     max_iter : int
         Maximum number of iterations.
     tol : float
-        Largest entry of the gradient, per instance, at the end.
+        Largest entry of the gradient, per instance, at which to stop.
     instance_codes : ndarray of int64 of shape (n_instances,), default=None
-        The class of each instance, -1 where it is not known.
+        The class of each instance, -1 if unknown.
     missing : float, default=0.0
         Probability that the label of an instance is not reported.
     spurious : float or "learn", default=0.0
         Probability that a label is listed which no instance reports.
     start : tuple (W, b), default=None
-        Where to begin; zeros by default.
+        Starting point; zeros by default.
     track : callable, default=iter
         Wraps the range of iterations, to show progress.
     checkpoint : path, default=None
-        Where to save now and then, and to resume from.
+        File to save intermediate results in, and to resume from.
 
     Returns
     -------
     SolverResult
         ``solution = (W, b, (missing, spurious))``; the curve is minus the penalised
-        log-likelihood, which falls.
+        log-likelihood.
     """
     n_classes = indicator.shape[1] + background
     by_bag = [] if instance_codes is None else [codes_by_bag(instance_codes, bags.offsets)]
@@ -127,13 +127,13 @@ def ored_logistic(
         before: list[float] = []
         if rates[1] > RARE and start is None:
             # From W = 0, labels of rare classes would be taken for spurious ones before W has
-            # learned to tell these classes.
+            # learned to recognise these classes.
             near = replace(problem, rates=(rates[0], RARE))
             theta, _, _ = run(near, theta, min(FIRST_ITERATIONS, max_iter), 5 * tol, iter)
         if spurious == "learn":
             problem, theta, before = _learn_spurious(problem, theta, run, max_iter, tol)
         theta, curve, converged = run(problem, theta, max_iter - len(before), tol, track)
-        if before and not curve:  # nothing was left to do after the last change of the rates
+        if before and not curve:  # already converged after the last change of the rates
             curve = [problem.loss(theta)[0]]
         curve = before + curve
         theta = problem.uncentred(theta)
@@ -145,11 +145,11 @@ def ored_logistic(
 
 @dataclass(frozen=True)
 class PenalisedLoss:
-    """A loss of parts per instance, penalised, as a function of theta = [W b + W origin].
+    """Penalised loss per instance, summed over parts, as a function of theta = [W b + W origin].
 
-    `scale` is the weight of all instances: values and gradients are per instance, as `tol` is.
-    The intercept is the one of instances centred at `origin`. It is not penalised, so the problem
-    is the same; but far from 0 a step in W would change all scores by the same large amount.
+    `scale` is the total weight of the instances: values, gradients and `tol` are per instance. The
+    intercept is that of instances centred at `origin`. It is not penalised, so the problem is the
+    same. Without centring, if the mean is far from 0, a step in W would shift all scores.
     """
 
     parts: Parts
@@ -169,7 +169,7 @@ class PenalisedLoss:
         fit_intercept: bool,
         checkpoint: Checkpoint | None,
     ) -> Self:
-        """The loss of placed bags, with the weighted mean of their instances as the origin."""
+        """Build the loss of placed bags, with the weighted mean of the instances as origin."""
         journal = Journal(parts, checkpoint)
         scale, origin = float(weights @ bags.sizes), np.zeros(bags.n_features)
         if fit_intercept:
@@ -177,19 +177,19 @@ class PenalisedLoss:
         return cls(parts, reg, scale, journal, origin)
 
     def centred(self, theta: Floats) -> Floats:
-        """Theta, from [W b] for instances as they are."""
+        """Convert [W b] of the original instances to theta."""
         theta = theta.copy()
         theta[:, -1] += theta[:, :-1] @ self.origin
         return theta
 
     def uncentred(self, theta: Floats) -> Floats:
-        """[W b], for instances as they are."""
+        """Convert theta to [W b] of the original instances."""
         theta = theta.copy()
         theta[:, -1] -= theta[:, :-1] @ self.origin
         return theta
 
     def loss(self, theta: Floats) -> tuple[float, Floats]:
-        """Value and gradient by the centred theta."""
+        """Value and gradient at the centred theta."""
         return self._penalised(
             "loss", theta, lambda: self.parts.total("loss", self.uncentred(theta))
         )
@@ -207,12 +207,12 @@ class PenalisedLoss:
 
 @dataclass(frozen=True)
 class _Problem(PenalisedLoss):
-    """Minus the penalised log-likelihood of ORLR per instance, at given rates of errors."""
+    """Minus the penalised log-likelihood of ORLR per instance, at given error rates."""
 
     rates: Rates = CORRECT
 
     def loss(self, theta: Floats) -> tuple[float, Floats]:
-        """Value and gradient by the centred theta."""
+        """Value and gradient at the centred theta."""
         return self._penalised(
             f"loss {self.rates}",
             theta,
@@ -220,13 +220,13 @@ class _Problem(PenalisedLoss):
         )
 
     def reports(self, theta: Floats) -> Floats:
-        """What is expected of wrong reports at theta: see `_Part.reports`."""
+        """Expected counts of missing and spurious labels at theta: see `_Part.reports`."""
         return retry_on_new_parts(
             self.parts, lambda: self.parts.total("reports", self.uncentred(theta), self.rates)
         )
 
     def surrogate_at(self, theta: Floats) -> Objective:
-        """The auxiliary function (Eq. 7) of the posterior at theta."""
+        """The auxiliary function (Eq. 7) for the posterior at theta."""
         posterior_is_current = False
 
         def surrogate(new: Floats) -> tuple[float, Floats]:
@@ -234,7 +234,7 @@ class _Problem(PenalisedLoss):
                 nonlocal posterior_is_current
                 if not posterior_is_current:
                     self.parts.do("expect", self.uncentred(theta), self.rates)
-                posterior_is_current = False  # where a worker is lost, its posterior is lost too
+                posterior_is_current = False  # a lost worker loses its posterior
                 found = self.parts.total("surrogate", self.uncentred(new))
                 posterior_is_current = True
                 return found
@@ -245,12 +245,12 @@ class _Problem(PenalisedLoss):
 
 
 def first_rates(missing: float | str, spurious: float | str) -> Rates:
-    """The given rates; for those that are learned, where EM begins.
+    """Initial error rates: the given ones, or the starting point of EM for "learn".
 
     Parameters
     ----------
     missing, spurious : float or "learn"
-        The parameters.
+        Probabilities of missing and of spurious labels.
 
     Returns
     -------
@@ -265,7 +265,7 @@ def first_rates(missing: float | str, spurious: float | str) -> Rates:
 def _learn_spurious(
     problem: _Problem, theta: Floats, run: Callable[..., Outcome], max_iter: int, tol: float
 ) -> tuple[_Problem, Floats, list[float]]:
-    """Improve the rate of spurious labels, then W, in turn; leave one iteration over."""
+    """Update the rate of spurious labels and W alternately; leave one iteration for the end."""
     missing, curve = problem.rates[0], list[float]()
     for _ in range(EM_STEPS):
         _, _, spurious, left = problem.reports(theta)
@@ -281,30 +281,30 @@ def _learn_spurious(
 
 
 def _coarse(values: Floats) -> Floats:
-    """Values to ten digits: sums over other partitions, which round differently, give the same."""
+    """Round to ten digits, so that sums over different partitions give the same values."""
     mantissa, exponent = np.frexp(values)
     return np.ldexp(np.round(mantissa * 2.0**32) / 2.0**32, exponent)
 
 
-# ftol: until rounding is all that is left; then gtol decides.
+# ftol is at the level of rounding, so that gtol decides about convergence.
 _search = partial(lbfgs, ftol=64 * np.finfo(float).eps, maxls=50)
 
 
 def minimise(
     problem: PenalisedLoss, theta: Floats, max_iter: int, tol: float, track: Any
 ) -> Outcome:
-    """L-BFGS on the likelihood of the label sets.
+    """Minimise a penalised loss by L-BFGS.
 
     Parameters
     ----------
     problem : PenalisedLoss
         The loss.
     theta : ndarray of shape (n_classes, n_features + 1)
-        Where to begin, centred.
+        Starting point, centred.
     max_iter : int
         Maximum number of iterations.
     tol : float
-        Largest entry of the gradient, per instance, at the end.
+        Largest entry of the gradient, per instance, at which to stop.
     track : callable
         Wraps the range of iterations, to show progress.
 
@@ -330,10 +330,10 @@ def minimise(
 def _em(
     problem: _Problem, theta: Floats, max_iter: int, tol: float, track: Any, gradient_step: bool
 ) -> Outcome:
-    """EM: posterior labels, then a logistic regression on them.
+    """EM: posterior labels in the E-step, a logistic regression on them in the M-step.
 
-    With `gradient_step` the generalized EM of the paper: the M step is one gradient step on the
-    auxiliary function, by backtracking (Eq. 13).
+    `gradient_step` selects the generalized EM of the paper: the M-step is one gradient step on the
+    auxiliary function, with backtracking (Eq. 13).
     """
     value, gradient = problem.loss(theta)
     curve: list[float] = []
@@ -355,7 +355,7 @@ def _em(
 
 
 def _backtrack(surrogate: Objective, theta: Floats, gradient: Floats, length: float) -> float:
-    """Halve the step until the function falls enough; 0 where rounding is all that is left."""
+    """Halve the step until the function decreases enough; return 0 at the level of rounding."""
     before, _ = surrogate(theta)
     square = float(np.sum(gradient**2))
     while surrogate(theta - length * gradient)[0] > before - 0.5 * length * square:

@@ -12,21 +12,21 @@ from typing import Any
 from bagwise.engines.jit import jit, tl
 from bagwise.engines.tensors import torch
 
-TILE = 64  # subsets of all bags of a program
+TILE = 64  # subsets per program, of all its bags
 LANES = 256  # subsets per warp
 
 
 def subset_recursion(q: Any, inside: Any, group: Any, end: Any) -> tuple[Any, Any, Any]:
-    """Run the recursion of all bags.
+    """Run the recursion for all bags.
 
     Parameters
     ----------
     q : tensor of float64 of shape (n_rows, k + 1)
-        Probabilities of the labels; the last column leaves the subset as it is.
+        Probabilities of the labels; the last column leaves the subset unchanged.
     inside : tensor of float64 of shape (n_rows,)
         A number per row, summed over each bag.
     group : _Group
-        Rows of the bags, and the subset that each begins with.
+        Rows of the bags, and the initial subset of each bag.
     end : tensor of float64 of shape (2 ** k,)
         The weight of each subset after the last row.
 
@@ -56,7 +56,7 @@ def subset_recursion(q: Any, inside: Any, group: Any, end: Any) -> tuple[Any, An
 def pair_sums(  # type: ignore[no-untyped-def]
     values, c: tl.constexpr, BAGS: tl.constexpr, SUBSETS: tl.constexpr
 ):
-    """At each subset, the sum of the values of the subset with label c and that without it."""
+    """For each subset, add the values of the subset with label c and of the one without it."""
     pairs = tl.reshape(values, (BAGS, SUBSETS >> (c + 1), 2, 1 << c))
     sums = tl.broadcast_to(tl.sum(pairs, axis=2, keep_dims=True), pairs.shape)
     return tl.reshape(sums, (BAGS, SUBSETS))
@@ -67,7 +67,7 @@ def forward_backward(  # type: ignore[no-untyped-def]
     q, inside, first, sizes, start, end, table, joint, total, sums, n_bags,
     K: tl.constexpr, BAGS: tl.constexpr,
 ):  # fmt: skip
-    """Forward over the rows of BAGS bags at once, keeping the table, then backward."""
+    """Forward pass over the rows of BAGS bags at once, keeping the table; then backward pass."""
     SUBSETS: tl.constexpr = 1 << K
     bag = tl.program_id(0) * BAGS + tl.arange(0, BAGS)
     is_bag = bag < n_bags
@@ -79,7 +79,7 @@ def forward_backward(  # type: ignore[no-untyped-def]
     a = a.to(tl.float64)
     summed = tl.zeros((BAGS,), tl.float64)
     for j in range(n_steps):
-        # Bags without a j-th row stay as they are: their label is surely "nothing".
+        # Bags without a j-th row do not change: "no label" has probability 1.
         has_row = j < size
         at = row + j
         summed += tl.load(inside + at, mask=has_row, other=0.0)

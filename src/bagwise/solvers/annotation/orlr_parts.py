@@ -1,9 +1,9 @@
 """ORLR on a block of bags: label sets, posterior labels, and the likelihood with its gradient.
 
-The posterior labels of numpy arrays are found by ``bagwise.compiled.label_subsets``. For torch
-tensors the same recursion runs on many bags at once: bags with about equally many labels go side by
-side, one instance of each per step; on a GPU as one kernel (``orlr_kernels``). Bags in which it
-underflows, or that are approximated, are few; the compiled code does them.
+For numpy arrays ``bagwise.compiled.label_subsets`` computes the posterior labels. For torch tensors
+the same recursion runs on batches of bags with similar numbers of labels, one instance of each bag
+per step; on a GPU it is one kernel (``orlr_kernels``). The few bags in which it underflows, or that
+are approximated, are passed to the compiled code.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from bagwise.engines import Part, codes_of_instances, digest, readable_table, to
 from bagwise.engines.arrays import beside, column_sums, exp, float64, like, log_softmax, product
 from bagwise.engines.tensors import Replay, has_kernels, torch
 
-BLOCK = 2**23  # scores held at once
-LARGEST_TABLE = 2**29  # bytes that exact inference on one bag may hold
+BLOCK = 2**23  # scores in memory at once
+LARGEST_TABLE = 2**29  # bytes that exact inference on one bag may use
 TENSOR_TABLE = 2**27  # values of the forward table of a group of bags
-# Labels per bag of the groups; the compiled code needs less memory for larger sets.
+# Largest number of labels in each group. Larger sets need less memory in the compiled code.
 SET_SIZES = 3, 6, 9, 12
-RECORDED = 2**22  # scores up to which launching kernels takes longer than running them
+RECORDED = 2**22  # number of scores up to which kernels take longer to launch than to run
 UNDERFLOW = 1e-250
 
 Rates = tuple[float, float]  # probabilities that a label is missing, and that it is spurious
@@ -39,7 +39,7 @@ CORRECT: Rates = (0.0, 0.0)
 
 @dataclass(frozen=True)
 class BagLabelSets:
-    """The label set of each bag, and the labels of its instances that are known.
+    """The label set of each bag, and the known labels of its instances.
 
     The label set of bag b is ``set_labels[set_offsets[b]:set_offsets[b + 1]]``.
 
@@ -48,13 +48,13 @@ class BagLabelSets:
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
     indicator : ndarray of shape (n_bags, n_labels)
-        The label sets as zeros and ones; a row of -1 where nothing is known.
+        The label sets as zeros and ones; a row of -1 if the label set is unknown.
     background : bool
-        Whether the last class may be shown in any bag, and is in no label set.
+        Whether the last class is a background class: allowed in any bag, in no label set.
     max_operations : float
-        Instance x subset x label of one bag beyond which its posterior is approximated.
+        Cost of a bag, instances x subsets x labels, beyond which its posterior is approximated.
     instance_codes : ndarray of int64 of shape (n_instances,) or (0,), default=()
-        The class of each instance, -1 where it is not known; empty where none is.
+        The class of each instance, -1 if unknown; empty if all are unknown.
     missing : float, default=0.0
         Probability that the label of an instance is not reported.
     spurious : float, default=0.0
@@ -70,14 +70,14 @@ class BagLabelSets:
     spurious: float = 0.0
 
     def with_rates(self, missing: float, spurious: float) -> BagLabelSets:
-        """The same label sets, wrong with other probabilities."""
+        """These label sets with other error rates."""
         if (missing, spurious) == (self.missing, self.spurious):
             return self
         return replace(self, missing=missing, spurious=spurious)
 
     @cached_property
     def has_label_set(self) -> Bools:
-        """Whether the label set of each bag is known at all."""
+        """Whether the label set of each bag is known."""
         return np.all(self.indicator >= 0, axis=1)
 
     @cached_property
@@ -94,13 +94,13 @@ class BagLabelSets:
     def impossible(self) -> Bools:
         """Bags whose label set has probability zero: more labels than instances, or none at all.
 
-        Labels that a known instance shows, and the known instances, do not count. Where labels may
-        be spurious, no set has too many; where they may be missing, a set may be empty.
+        Known instances, and the labels that they account for, do not count. If labels may be
+        spurious, no set is too large; if labels may be missing, a set may be empty.
         """
         n, k = np.diff(self.offsets), np.diff(self.set_offsets)
         bag, label = self._known_instances
         set_of = np.repeat(np.arange(len(k)), k)
-        width = self.indicator.shape[1] + 1  # of classes, background included
+        width = self.indicator.shape[1] + 1  # number of classes, with background
         met = np.isin(set_of * width + self.set_labels, bag * width + label)
         k_open = k - np.bincount(set_of[met], minlength=len(k))
         too_few = (k_open > n - self.n_known_instances) & (self.spurious == 0)
@@ -109,7 +109,7 @@ class BagLabelSets:
 
     @cached_property
     def n_known_instances(self) -> Ints:
-        """How many instances of each bag have a known label."""
+        """Number of instances of each bag whose label is known."""
         return np.bincount(self._known_instances[0], minlength=len(self.has_label_set))
 
     @cached_property
@@ -120,13 +120,13 @@ class BagLabelSets:
 
     @property
     def is_counted(self) -> Bools:
-        """Which instances count: those of a known label set, or of a known label."""
+        """Which instances enter the likelihood: those with a known label set or label."""
         counted = np.repeat(self.has_label_set, np.diff(self.offsets))
         return counted | (self.instance_codes >= 0) if len(self.instance_codes) else counted
 
     @cached_property
     def operations(self) -> Floats:
-        """Cost of exact inference per bag: instance x reachable subset x label."""
+        """Cost of exact inference per bag: instances x reachable subsets x labels."""
         pairs = np.column_stack([np.diff(self.offsets), np.diff(self.set_offsets)])
         distinct, which = np.unique(pairs, axis=0, return_inverse=True)
         operations, spurious = compiled.label_subsets.operations, self.spurious > 0
@@ -135,7 +135,7 @@ class BagLabelSets:
 
     @cached_property
     def how(self) -> Ints:
-        """How the posterior of each bag is found; exactly, unless time or memory forbid it."""
+        """Inference method of each bag: exact, unless it takes too much time or memory."""
         n, k = np.diff(self.offsets).astype(float), np.diff(self.set_offsets)
         rows = 2 * np.sqrt(n) + 4  # of the checkpointed table
         too_costly = (self.operations > self.max_operations) | (8 * rows * 2.0**k > LARGEST_TABLE)
@@ -147,23 +147,23 @@ class BagLabelSets:
 
     @property
     def approximate(self) -> Bools:
-        """Bags whose posterior is found by belief propagation."""
+        """Which posteriors are approximated by belief propagation."""
         return self.how == compiled.label_subsets.APPROXIMATE
 
     def blocks(self, n_classes: int) -> Iterator[tuple[slice, slice]]:
-        """Bags and their instances, in blocks whose scores are not too large to hold."""
+        """Slices of bags and of their instances, in blocks whose scores fit in memory."""
         return blocks_of_bags(self.offsets, n_classes)
 
 
 def blocks_of_bags(offsets: Ints, n_classes: int) -> Iterator[tuple[slice, slice]]:
-    """Bags and their instances, in blocks whose scores are not too large to hold.
+    """Slices of bags and of their instances, in blocks whose scores fit in memory.
 
     Parameters
     ----------
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
     n_classes : int
-        Scores per instance.
+        Number of scores per instance.
 
     Yields
     ------
@@ -176,14 +176,14 @@ def blocks_of_bags(offsets: Ints, n_classes: int) -> Iterator[tuple[slice, slice
 
 
 def posteriors(bag_sets: BagLabelSets, block: slice, scores: Array) -> tuple[Floats, Floats, Bools]:
-    """Find the posterior labels of instances given the label sets of their bags.
+    """Posterior labels of instances given the label sets of their bags.
 
     Parameters
     ----------
     bag_sets : BagLabelSets
         The bags and their label sets.
     block : slice
-        The bags to look at.
+        The bags of the block.
     scores : ndarray of shape (n_instances of the block, n_classes)
         W x + b.
 
@@ -191,22 +191,22 @@ def posteriors(bag_sets: BagLabelSets, block: slice, scores: Array) -> tuple[Flo
     -------
     posterior : ndarray of shape (n_instances of the block, n_classes)
     log_likelihood : ndarray of shape (n_bags of the block,)
-        log P(Y, known labels | X); 0 where nothing is known, -inf where that is impossible.
+        log P(Y, known labels | X); 0 if nothing is known, -inf if the labels are impossible.
     settled : ndarray of bool of shape (n_bags of the block,)
-        False where belief propagation ran out of sweeps.
+        False if belief propagation ran out of sweeps.
     """
     return _infer(bag_sets, block, scores, None)[:3]
 
 
 def report_counts(bag_sets: BagLabelSets, block: slice, scores: Array) -> Floats:
-    """What is expected of wrong reports, for the EM step of their probabilities.
+    """Expected counts of missing and spurious labels, for the EM step of the error rates.
 
     Parameters
     ----------
     bag_sets : BagLabelSets
         The bags and their label sets.
     block : slice
-        The bags to look at.
+        The bags of the block.
     scores : ndarray of shape (n_instances of the block, n_classes)
         W x + b.
 
@@ -221,10 +221,10 @@ def report_counts(bag_sets: BagLabelSets, block: slice, scores: Array) -> Floats
 def loss_residuals(
     bag_sets: BagLabelSets, block: slice, scores: Array, weights: Floats
 ) -> tuple[Floats, Floats]:
-    """Derivative of minus the log-likelihood by the scores, and the log-likelihood of each bag.
+    """Derivative of the loss with respect to the scores, and the log-likelihood of each bag.
 
-    The derivative is softmax minus posterior, times the weight of the bag. Whether belief
-    propagation settled is left out: an iteration of a fit goes on with what it has.
+    The derivative is softmax minus posterior, times the weight of the bag. Convergence of belief
+    propagation is not returned: a fit continues without it.
     """
     return _infer(bag_sets, block, scores, weights)[:2]
 
@@ -232,7 +232,7 @@ def loss_residuals(
 def _infer(
     bag_sets: BagLabelSets, block: slice, scores: Array, weights: Floats | None
 ) -> tuple[Floats, Floats, Bools, Floats]:
-    """Posteriors, or with `weights` what `loss_residuals` returns; which bags settled; counts."""
+    """Posteriors (with `weights`: residuals), log-likelihoods, convergence of bags, counts."""
     offsets = bag_sets.offsets[block.start : block.stop + 1]
     offsets = offsets - offsets[0]
     n_bags = len(offsets) - 1
@@ -281,7 +281,7 @@ class LinearPart(Part):
         self.indicator, self.fit_intercept = indicator, fit_intercept
 
     def identity(self) -> str:
-        """Which bags these are."""
+        """Digest of the bags, their label sets and weights."""
         return digest(self.bags, self.indicator, self.weights)
 
     def sums(self) -> Array:
@@ -308,25 +308,25 @@ class _Part(LinearPart):
     bags : Bags
         The bags.
     indicator : ndarray of shape (n_bags, n_labels)
-        Their label sets, background left out.
+        Their label sets, without the background class.
     weights : ndarray of shape (n_bags,)
         Their weights.
     instance_codes : csr_array, default=None
-        The class of each instance where it is known, by `codes_by_bag`.
+        The known classes of instances, from `codes_by_bag`.
     background : bool
-        Whether there is a last class that any bag may show.
+        Whether the last class is a background class, allowed in any bag.
     fit_intercept : bool
         Whether b is fitted.
     max_operations : float
-        Instance x subset x label of one bag beyond which its posterior is approximated.
+        Cost of a bag, instances x subsets x labels, beyond which its posterior is approximated.
     rates : tuple of float
-        Probabilities that a label is missing, and that it is spurious: those of the first call.
+        Probabilities that a label is missing, and that it is spurious, in the first call.
 
     Attributes
     ----------
     posterior : array of shape (n_instances, n_classes)
-        The posterior of the last `expect`, which `surrogate` reads. A checkpoint does not hold it:
-        it follows from theta.
+        The posterior of the last `expect`, for `surrogate`. Checkpoints do not store it, since it
+        follows from theta.
     """
 
     def __init__(
@@ -350,7 +350,7 @@ class _Part(LinearPart):
         self.posterior: Any = None
 
     def identity(self) -> str:
-        """Which bags these are."""
+        """Digest of the bags, their label sets, weights and known instance labels."""
         return digest(self.bags, self.indicator, self.weights, self.bag_sets.instance_codes)
 
     def expect(self, theta: Floats, rates: Rates = CORRECT) -> None:
@@ -358,7 +358,7 @@ class _Part(LinearPart):
         raise NotImplementedError
 
     def reports(self, theta: Floats, rates: Rates) -> Floats:
-        """Weighted sum of `report_counts`, and of the labels that are not listed."""
+        """Weighted sum of `report_counts`, and weighted number of labels that are not listed."""
         sets = self._at(rates)
         listed = sets.has_label_set
         left = np.where(listed, self.indicator.shape[1] - np.diff(sets.set_offsets), 0)
@@ -373,7 +373,7 @@ class _Part(LinearPart):
         return self.bag_sets
 
     def loss(self, theta: Floats, rates: Rates = CORRECT) -> tuple[float, Floats]:
-        """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""
+        """Minus the log-likelihood of the label sets, and its gradient in theta = [W b]."""
         self._at(rates)
         value, gradient = 0.0, np.zeros_like(theta)
         for bags, rows in self._blocks():
@@ -383,7 +383,7 @@ class _Part(LinearPart):
         return value, gradient
 
     def surrogate(self, theta: Floats) -> tuple[float, Floats]:
-        """Minus the auxiliary function (Eq. 7) for the kept posterior, and its gradient."""
+        """Minus the auxiliary function (Eq. 7) for the stored posterior, and its gradient."""
         value, gradient = 0.0, np.zeros_like(theta)
         for _, rows in self._blocks():
             log_p, posterior = log_softmax(self._scores(theta, rows)), self.posterior[rows]
@@ -397,7 +397,7 @@ class _Part(LinearPart):
         return np.repeat(self.weights, self.bags.sizes) * self.bag_sets.is_counted
 
     def _blocks(self) -> Iterator[tuple[slice, slice]]:
-        """Bags and their instances, in blocks whose scores are not too large to hold."""
+        """Slices of bags and of their instances, in blocks whose scores fit in memory."""
         raise NotImplementedError
 
     def _residual(self, bags: slice, scores: Any) -> tuple[Any, Floats]:
@@ -407,10 +407,10 @@ class _Part(LinearPart):
 
 @dataclass(frozen=True)
 class _Group:
-    """Bags with at most k labels each, the longest first, as one padded batch.
+    """Bags with at most k labels each, the largest first, as one padded batch.
 
-    A padding label is a member of the subset from the start. Rows are those of the group, bag by
-    bag; the last of the k + 1 columns is the background.
+    Padding labels are in the initial subset. Rows are the instances of the group, bag by bag; the
+    last of the k + 1 columns is the background.
     """
 
     k: int
@@ -418,18 +418,18 @@ class _Group:
     sizes: Any  # (n_bags,)
     first: Any  # (n_bags,) first row of each bag
     start: Any  # (n_bags,) the padding labels, as a bit mask
-    n_unlisted: Any  # (n_bags,) labels that are not in the set
-    n_running: list[int]  # bags with a j-th row
-    rows: Any  # (n_rows,) among all instances
-    place: Any  # (n_rows, k + 1) of a label among all scores; any of the row for padding
+    n_unlisted: Any  # (n_bags,) number of labels that are not in the set
+    n_running: list[int]  # number of bags with a j-th row
+    rows: Any  # (n_rows,) index among all instances
+    place: Any  # (n_rows, k + 1) flat index of the score of a label; for padding, any of the row
     allowed: Any  # (n_rows, k + 1) whether the row may have the label
 
 
 class TensorORLRPart(_Part):
-    """All bags on a device, in groups of bags with about equally many labels.
+    """All bags on a device, in groups of bags with similar numbers of labels.
 
-    An evaluation waits for the device once, when its result is copied. Whether the recursion
-    underflowed somewhere is known only then; such bags are few, and the compiled code does them.
+    An evaluation waits for the device once, when its result is copied. Only then is it known
+    whether the recursion underflowed; the few such bags are passed to the compiled code.
     """
 
     def __init__(self, bags: Bags, *per_bag: Any, **options: Any) -> None:
@@ -463,9 +463,9 @@ class TensorORLRPart(_Part):
             self.posterior = self._posteriors(scores, norm, self._hard(failed))[0]
 
     def loss(self, theta: Floats, rates: Rates = CORRECT) -> tuple[float, Floats]:
-        """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""
+        """Minus the log-likelihood of the label sets, and its gradient in theta = [W b]."""
         self._at(rates)
-        there = beside(theta, self.X)  # copied to the device once, as the result is from it
+        there = beside(theta, self.X)  # one copy to the device, one back with the result
         evaluate = partial(self._loss, hard=self.others)
         if len(self.others) or self.X.shape[0] * self.n_classes > RECORDED:
             result, failed = evaluate(there)
@@ -479,7 +479,7 @@ class TensorORLRPart(_Part):
         return float(found[0]), found[2:].reshape(theta.shape)
 
     def _loss(self, theta: Any, hard: Ints) -> tuple[Any, Any]:
-        """Value, number of bags that failed and gradient, as one tensor; which bags failed."""
+        """Value, number of failed bags and gradient, as one tensor; and which bags failed."""
         scores = self._scores(theta, slice(None))
         norm = torch.logsumexp(scores, dim=1)
         posterior, log_likelihood, failed = self._posteriors(scores, norm, hard)
@@ -512,9 +512,9 @@ class TensorORLRPart(_Part):
         yield slice(None), slice(None)
 
     def _posteriors(self, scores: Any, norm: Any, hard: Ints) -> tuple[Any, Any, Any]:
-        """Posterior of every instance, log P(Y | X) of every bag, and where that underflowed.
+        """Posterior of every instance, log P(Y | X) of every bag, and which bags underflowed.
 
-        The compiled code does the `hard` bags.
+        The `hard` bags are passed to the compiled code.
         """
         posterior = torch.zeros_like(scores)
         log_likelihood = scores.new_zeros(len(self.bags))
@@ -530,7 +530,7 @@ class TensorORLRPart(_Part):
         self, group: _Group, scores: Any, norm: Any, posterior: Any, log_likelihood: Any,
         failed: Any,
     ) -> None:  # fmt: skip
-        """Fill in the bags of a group."""
+        """Write the posteriors and likelihoods of a group of bags, and whether they failed."""
         k, rows = group.k, group.rows
         missing, spurious = self.bag_sets.missing, self.bag_sets.spurious
         log_q = scores.take(group.place).masked_fill_(~group.allowed, -torch.inf)
@@ -551,7 +551,7 @@ class TensorORLRPart(_Part):
         failed[group.bags] = ~(total > UNDERFLOW)
 
     def _end(self, k: int) -> Any:
-        """Weight of each subset after the last instance: labels that it lacks are spurious."""
+        """Weight of each subset after the last instance: labels it lacks are spurious."""
         key = k, float(self.bag_sets.spurious)
         if key not in self._ends:
             lacking = np.array([k - subset.bit_count() for subset in range(1 << k)])
@@ -559,7 +559,7 @@ class TensorORLRPart(_Part):
         return self._ends[key]
 
     def _log_mass(self, rows: Any, scores: Any, norm: Any) -> Any:
-        """Logarithm of the chance of any label, or of the known one."""
+        """Log of the unnormalised probability of any label, or of the known label."""
         if not len(self.instance_codes):
             return norm[rows]
         label = self.instance_codes[rows]
@@ -567,7 +567,7 @@ class TensorORLRPart(_Part):
         return torch.where(label < 0, norm[rows], known)
 
     def _silent(self, rows: Any, scores: Any, norm: Any) -> Any:
-        """Probability of each class for instances that report nothing: see `_spread`."""
+        """Class probabilities of instances whose label is not reported: see `_spread`."""
         chance = (scores[rows] - norm[rows, None]).exp()
         if self.bag_sets.background:
             chance[:, :-1] *= self.bag_sets.missing
@@ -597,7 +597,7 @@ class TensorORLRPart(_Part):
         )
 
     def _cut(self, k: int, mine: Ints) -> list[Ints]:
-        """Cut bags, the longest first, so that the table of each group fits."""
+        """Split bags, the largest first, into groups whose tables fit in memory."""
         mine = mine[np.argsort(-self.bags.sizes[mine], kind="stable")]
         part = np.cumsum(self.bags.sizes[mine] << k) // TENSOR_TABLE
         return np.split(mine, np.flatnonzero(np.diff(part)) + 1) if len(mine) else []
@@ -656,7 +656,7 @@ class ORLRPart(_Part):
 
 
 def subset_recursion(q: Any, inside: Any, group: _Group, end: Any) -> tuple[Any, Any, Any]:
-    """The recursion over subsets of all bags of a group; see ``orlr_kernels``."""
+    """Run the recursion over label subsets for a group of bags; see ``orlr_kernels``."""
     k, n_bags = group.k, len(group.sizes)
     joint, bag = torch.empty_like(q), torch.arange(n_bags, device=q.device)
     a, sums = q.new_zeros(n_bags, 1 << k), q.new_zeros(n_bags)
@@ -683,7 +683,7 @@ def _halves(table: Any, c: int) -> tuple[Any, Any]:
 
 
 def _forward(a: Any, q: Any, k: int) -> Any:
-    """A after one more instance."""
+    """The forward table A after one more instance."""
     new = q[:, k, None] * a
     for c in range(k):
         without, having = _halves(a, c)
@@ -692,7 +692,7 @@ def _forward(a: Any, q: Any, k: int) -> Any:
 
 
 def _backward(a: Any, b: Any, q: Any, k: int) -> tuple[Any, Any]:
-    """Joint of the label of an instance and the label set, and B before the instance."""
+    """Joint probability of an instance's label and the label set; backward table B before it."""
     new = q[:, k, None] * b
     joint = [(a * b).sum(dim=1)]
     for c in range(k):

@@ -3,7 +3,7 @@
     min_W  reg/2 |W|^2 + 1/N sum_X 1/(|Y| |not Y|) sum_{p in Y, q not in Y} (1 - F_p(X) + F_q(X))_+
     F_j(X) = sum_i a_ij w_j . x_i,   a_ij = softmax over the instances of the bag of w_j . x_i
 
-Alternately: the softmax weights are held while the convex problem is solved, then renewed.
+The solver alternates: it solves the convex problem at fixed softmax weights, then updates them.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ def rank_loss_sim(
     reg : float
         lambda.
     fit_intercept : bool
-        Whether scores have an intercept: the weight of a constant feature, penalised as the others
-        are. Instances are centred then, so that it does not depend on their origin.
+        Whether scores have an intercept: the weight of a constant feature, penalised like the
+        others. Instances are then centred, so that the intercept does not depend on their origin.
     max_iter : int
         Maximum number of iterations.
     tol : float
-        Relative fall of the objective below which the rounds end.
+        Relative decrease of the objective at which to stop.
     track : callable, default=iter
         Wraps the range of rounds, to show progress.
 
     Returns
     -------
     SolverResult
-        ``solution = (W, b)``, of the round with the lowest objective; the curve is the objective
-        with renewed weights.
+        ``solution = (W, b)`` of the round with the lowest objective; the curve is the objective
+        with updated weights.
     """
     bag = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     carried = label_sets == 1
@@ -69,7 +69,7 @@ def rank_loss_sim(
     W = np.zeros((label_sets.shape[1], len(rows.scale)))
 
     def solve(weights: Floats, start: Floats) -> tuple[Floats, bool]:
-        """The convex problem at given softmax weights; whether it was solved."""
+        """Solve the convex problem at given softmax weights; return whether it converged."""
 
         def objective(W: Floats) -> tuple[float, Floats]:
             pooled = compiled.segments.sum(weights * rows.scores(W), offsets)
@@ -77,10 +77,10 @@ def rank_loss_sim(
             gradient = rows.gradient(weights * slope[bag]) + penalty * W
             return loss + 0.5 * float(np.sum(penalty * W**2)), gradient
 
-        # The softmax of the next round amplifies what this one leaves unsolved, a hundredfold and
-        # more: solve until the gradient vanishes, which takes double precision.
+        # The softmax of the next round amplifies the error of this one a hundredfold and more:
+        # solve until the gradient vanishes, which needs double precision.
         found = lbfgs(objective, start, max_iter=1000, gtol=1e-9, ftol=0.0, maxcor=30)
-        # Status 1 is a spent budget; what is solved to a moderate precision is solved.
+        # Status 1: the iteration limit was reached. A moderate precision still counts as solved.
         return found.x, found.status != 1 or float(np.abs(found.jac).max()) <= 1e-5
 
     best, converged, solved = W, False, True
@@ -103,17 +103,17 @@ def rank_loss_sim(
 
 @dataclass(frozen=True)
 class _Rows:
-    """Centred rows, which sparse ones only seem to be: scores of their origin are taken off.
+    """Centred and scaled rows; sparse rows are centred implicitly, by shifting their scores.
 
     Column j is divided by sqrt(variance + reg), and the penalty of its weights by the square of
-    that: the same problem, whose second derivatives are of the size of 1 whatever the unit of the
-    feature is.
+    that. The problem is the same, but its second derivatives are of order 1 for any unit of the
+    features.
     """
 
     table: Any  # (n_instances, n_features), and a column of ones with intercept
     scale: Floats
-    origin: Floats  # what the rows were moved by, in their own unit
-    left: Floats  # what is still to be taken off, in the unit of the table
+    origin: Floats  # mean of the rows, in the unit of X
+    left: Floats  # the part of the mean not yet subtracted, in the unit of the table
 
     @classmethod
     def of(cls, X: Any, reg: float, fit_intercept: bool) -> _Rows:
@@ -131,7 +131,7 @@ class _Rows:
             centred = X - origin
             scale = np.sqrt(np.einsum("ij,ij->j", centred, centred) / n_rows + reg)
             table, left = np.hstack([centred / scale, one]), np.zeros(n_features)
-        intercept = int(fit_intercept)  # a column more, which is neither scaled nor centred
+        intercept = int(fit_intercept)  # one more column, neither scaled nor centred
         table = table.astype(np.float64, copy=False)
         return cls(table, np.append(scale, [1.0] * intercept), origin, np.pad(left, (0, intercept)))
 
@@ -139,12 +139,12 @@ class _Rows:
         return safe_sparse_dot(self.table, W.T, dense_output=True) - W @ self.left
 
     def gradient(self, slopes: Floats) -> Floats:
-        """By W, of a function of the scores with these derivatives."""
+        """Gradient in W of a function whose derivatives in the scores are `slopes`."""
         product = safe_sparse_dot(self.table.T, slopes, dense_output=True)
         return product.T - np.outer(slopes.sum(axis=0), self.left)
 
     def planes(self, W: Floats) -> tuple[Floats, Floats]:
-        """Weights and intercepts for rows as they came."""
+        """Weights and intercepts for the rows of X, neither centred nor scaled."""
         n_features = len(self.origin)
         weights = W / self.scale
         intercept = weights[:, n_features:].sum(axis=1) - weights[:, :n_features] @ self.origin

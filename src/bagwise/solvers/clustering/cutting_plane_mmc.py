@@ -8,9 +8,9 @@ with a bound on its mean score, whose n slacks are replaced by one,
 
     w . (1/n sum_i c_i z_i phi_i) + b (1/n sum_i c_i z_i) >= 1/n sum_i c_i - xi
 
-for all c in {0, 1}^n. Of those, the most violated one (c_i = 1 where z_i f_i < 1) is added until
-none is violated by more than `tol`: a few dozen, whatever n is. On centred rows the mean score is
-the intercept, so the bound is |b| <= l.
+for all c in {0, 1}^n. The most violated of these constraints (c_i = 1 if z_i f_i < 1) is added
+until none is violated by more than `tol`: a few dozen, whatever n is. On centred rows the mean
+score is the intercept, so the bound is |b| <= l.
 """
 
 from collections.abc import Iterable
@@ -36,16 +36,16 @@ def cutting_plane_mmc(
     space : FeatureSpace
         The rows.
     labels : ndarray of shape (n_rows,)
-        1 and -1 to begin with.
+        Initial labels, 1 and -1.
     C : float
         Cost of a row inside the margin.
     balance : float
-        l: the largest mean score.
+        l: bound on the absolute mean score.
     tol : float
-        Violation of a cut, in units of the mean slack, and relative decrease of the objective to
-        stop at.
+        Tolerated violation of a cut, in units of the mean slack, and relative decrease of the
+        objective at which to stop.
     steps : iterable
-        One item per round allowed.
+        One item per allowed round.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def cutting_plane_mmc(
 
 @dataclass(frozen=True)
 class SignedMachine:
-    """The SVM of given signs.
+    """An SVM for given signs.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class SignedMachine:
     squared_norm : float
         |w|^2.
     converged : bool
-        False when there were too many, or when one came back.
+        False if there were too many cuts, or if a cut was repeated.
     """
 
     coef: Floats
@@ -114,7 +114,7 @@ def signed_svm(
     balance : float
         l.
     tol : float
-        By how much the mean slack may exceed that of the cuts.
+        How much the mean slack may exceed that of the cuts.
 
     Returns
     -------
@@ -126,7 +126,7 @@ def signed_svm(
     seen: set[bytes] = set()
     while not converged and len(cuts.sides) < MAX_CUTS:
         chosen = np.where(signs * scores < 1, signs, 0)
-        if chosen.tobytes() in seen:  # its program was not solved exactly: the cut adds nothing
+        if chosen.tobytes() in seen:  # repeated, as the QP was not solved exactly
             break
         seen.add(chosen.tobytes())
         cuts.add(space, chosen)
@@ -142,7 +142,7 @@ def signed_svm(
 
 @dataclass
 class _Cuts:
-    """The cutting planes so far, and the problem they make."""
+    """The cutting planes so far, and their quadratic program."""
 
     cost: float
     balance: float
@@ -154,7 +154,7 @@ class _Cuts:
     weights: Floats = field(default_factory=lambda: np.zeros(0))
 
     def add(self, space: FeatureSpace, chosen: Ints) -> None:
-        """Add the cut of c z = `chosen`."""
+        """Add the cut for c z = `chosen`."""
         n = len(chosen)
         coef = (chosen - chosen.mean()) / n
         scores = space.scores(coef)
@@ -172,7 +172,7 @@ class _Cuts:
     def solve(self) -> tuple[Floats, float, float]:
         """Scores without intercept, intercept and slack of the current problem.
 
-        Its dual, over multipliers of cuts, of xi >= 0 and of the two bounds on b:
+        The dual over the multipliers of the cuts, of xi >= 0 and of the two bounds on b is
         min 1/2 a'Ga - c'a + l (p + m),  sum a + a_0 = cost,  side'a + m - p = 0.
         """
         t = len(self.sides)
@@ -188,6 +188,6 @@ class _Cuts:
         return self.combined(self.scores), -float(y[1]), max(0.0, -float(y[0]))
 
     def combined(self, parts: list[Floats]) -> Floats:
-        """Sum of what belongs to the cuts, by their multipliers; most have none."""
+        """Sum the arrays of the cuts, weighted by their multipliers; most are zero."""
         used = np.flatnonzero(self.weights)
         return sum((self.weights[k] * parts[k] for k in used), np.zeros(len(parts[0])))

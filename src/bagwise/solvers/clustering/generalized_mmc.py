@@ -1,7 +1,7 @@
-r"""GMMC (Valizadegan and Jin 2006): max-margin clustering by a program of diagonal matrices.
+r"""GMMC (Valizadegan and Jin 2006): max-margin clustering by a semi-definite program.
 
-The SVM with squared slacks of labels y requires scores g_i = f_i + b + y_i xi_i with g_i^2 >= 1;
-squared slacks only add to the diagonal of the kernel, so over all labels it is
+The SVM with squared slacks for labels y requires scores g_i = f_i + b + y_i xi_i with g_i^2 >= 1;
+squared slacks only add to the diagonal of the kernel, so the problem over all labels is
 
 .. math:: \min_{g, b} \tfrac12 (g - b)' M (g - b) + \tfrac{e}{2 n} (1' g)^2
     \quad\text{s.t.}\quad g_i^2 \ge 1, \qquad M = (K + I / C)^{-1}
@@ -11,9 +11,9 @@ dual is the semi-definite program
 
     max 1/2 sum_i gamma_i    s.t.    Q - diag(gamma) positive semi-definite, gamma >= 0
 
-a lower bound of the problem. Its own dual is over W = g g' relaxed to any positive semi-definite
-matrix. Both are solved by an interior point method (Helmberg 1996), whose Newton system is as large
-as the data; the largest eigenvector of W is rounded by its signs.
+a lower bound of the problem. The dual of this program is over W = g g', relaxed to any positive
+semi-definite matrix. Both are solved by an interior-point method (Helmberg 1996), whose Newton
+system has n unknowns; the leading eigenvector of W is rounded to its signs.
 
 References
 ----------
@@ -35,7 +35,7 @@ from bagwise.exceptions import InputError
 from bagwise.solvers.margin.feature_space import FeatureSpace, dense_gram
 from bagwise.solvers.result import SolverResult
 
-DENSE = 100  # rows up to which all eigenvalues are found
+DENSE = 100  # number of rows up to which all eigenvalues are computed
 
 
 def generalized_mmc(
@@ -50,11 +50,11 @@ def generalized_mmc(
     C : float
         Cost of a squared slack.
     balance : float
-        e: cost of a mean score that is not zero.
+        e: cost of a non-zero mean score.
     tol : float
         Relative duality gap.
     steps : iterable
-        One item per Newton step allowed.
+        One item per allowed Newton step.
 
     Returns
     -------
@@ -88,8 +88,8 @@ def diagonal_bound(
 ) -> tuple[Floats, Floats, Floats, bool]:
     """Maximise 1/2 sum gamma with Z = Q - diag(gamma) positive semi-definite and gamma >= 0.
 
-    Its dual: minimise 1/2 tr(Q W) over positive semi-definite W with diag W - s = 1, s >= 0. Both
-    are followed along W Z = mu I, gamma s = mu.
+    The dual is to minimise 1/2 tr(Q W) over positive semi-definite W with diag W - s = 1, s >= 0.
+    The iterates follow the central path W Z = mu I, gamma s = mu.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def diagonal_bound(
     tol : float
         Relative duality gap.
     steps : iterable
-        One item per Newton step allowed.
+        One item per allowed Newton step.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def diagonal_bound(
         )
     gamma = np.full(n, 0.5 * lowest)
     of_Z = lapack.cholesky(Q - np.diag(gamma), lower=True)
-    # On the central path, where steps are long; W meets its equation after the first whole step.
+    # Start on the central path, where steps are long; W is feasible after the first full step.
     mu = 1 / float(np.diagonal(lapack.cholesky_inverse(of_Z)).mean())
     W, s = mu * lapack.cholesky_inverse(of_Z), mu / gamma
     curve: list[float] = []
@@ -132,9 +132,9 @@ def diagonal_bound(
             of_Z, of_W = lapack.cholesky(Z, lower=True), lapack.cholesky(W, lower=True)
             Z_inverse = lapack.cholesky_inverse(of_Z)
             system = lapack.cholesky(W * Z_inverse + np.diag(s / gamma), lower=True)
-        except LinAlgError:  # only rounding leads here
+        except LinAlgError:  # only due to rounding
             break
-        shrink = 0.0  # straight ahead first: how far that leads tells how much to centre
+        shrink = 0.0  # a predictor step first: its length determines the centring
         for _ in range(2):
             mu = shrink * gap / (2 * n)
             d_gamma = lapack.cholesky_solve(
@@ -145,16 +145,16 @@ def diagonal_bound(
             d_s = mu / gamma - s - s / gamma * d_gamma
             up = _length(of_W, d_W, s, d_s)
             down = _length(of_Z, -np.diag(d_gamma), gamma, d_gamma)
-            # The gap must not shrink ahead of what the equation of W still misses.
+            # The gap must not shrink faster than the infeasibility of W.
             shrink = (1 - 0.9 * min(up, down)) ** 2 if unmet < 0.01 else 0.8
         W, s, gamma = W + up * d_W, s + up * d_s, gamma + down * d_gamma
     return gamma, W, np.array(curve), False
 
 
 def _length(factor: Floats, step: Floats, x: Floats, dx: Floats) -> float:
-    """How far A = factor factor' stays positive definite along a step, and x positive; nearly.
+    """Step length that keeps A = factor factor' positive definite and x positive, with a margin.
 
-    The lowest eigenvalue of the step seen from A tells; Lanczos finds it by products.
+    It follows from the lowest eigenvalue of factor^-1 step factor^-T, found by Lanczos iteration.
     """
     n = len(x)
 
@@ -165,7 +165,7 @@ def _length(factor: Floats, step: Floats, x: Floats, dx: Floats) -> float:
     if n <= DENSE:
         lowest = float(np.linalg.eigvalsh(seen(np.eye(n)))[0])
     else:
-        start = np.cos(np.arange(n, dtype=np.float64))  # no direction in particular, each time
+        start = np.cos(np.arange(n, dtype=np.float64))  # arbitrary, but the same in every call
         operator = LinearOperator((n, n), matvec=seen, dtype=np.float64)
         lowest = float(eigsh(operator, k=1, which="SA", tol=1e-3, v0=start)[0][0])
     lowest = min(lowest, float(np.min(dx / x)))

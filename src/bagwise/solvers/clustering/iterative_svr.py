@@ -1,11 +1,11 @@
-r"""IterSVR (Zhang 2007): max-margin clustering by support vector regression on its own labels.
+r"""IterSVR (Zhang 2007): max-margin clustering by support vector regression on current labels.
 
 .. math:: \min_{y, w, b} \tfrac12 |w|^2 + C \sum_i |y_i - (w \cdot \phi_i + b)|
 
-over labels of 1 and -1 that are not too unequal in number. The hinge of an SVM would keep the
-labels it is trained on; the absolute loss also pulls back what lies too far out, so labels near the
-border change. Each round: the regression on the labels, then the intercept, and with it the labels,
-of least loss among those the balance allows.
+over balanced labels 1 and -1. The hinge loss of an SVM would keep the labels it is trained on; the
+absolute loss also penalises scores beyond the margin, so labels near the boundary change. Each
+round fits the regression to the labels, then chooses the intercept, and with it the labels, of
+least loss within the balance constraint.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from bagwise.solvers.result import SolverResult
 
 
 def best_threshold(scores: Floats, balance: float) -> tuple[float, float]:
-    """The intercept of least loss sum_i |1 - |s_i + b||, midway between neighbouring scores.
+    """Find the intercept of least loss sum_i |1 - |s_i + b||, midway between adjacent scores.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def best_threshold(scores: Floats, balance: float) -> tuple[float, float]:
     s = np.sort(scores)
     n = len(s)
     fewest = max(1, int(np.ceil((1 - balance) * n / 2 - 1e-9)))
-    counts = np.arange(min(fewest, n // 2), max(n - fewest, n - n // 2) + 1)  # of negative rows
+    counts = np.arange(min(fewest, n // 2), max(n - fewest, n - n // 2) + 1)  # negative rows
     counts = counts[(counts >= 1) & (counts < n)]
     apart = s[counts] > s[counts - 1]
     counts = counts[apart] if apart.any() else counts
@@ -47,7 +47,7 @@ def best_threshold(scores: Floats, balance: float) -> tuple[float, float]:
     sums = np.concatenate([[0.0], np.cumsum(s)])
 
     def distance(centre: Floats, start: Ints, stop: Ints) -> Floats:
-        """Sum of |s - centre| over s[start:stop], by sums of sorted values."""
+        """Sum of |s - centre| over s[start:stop], from cumulative sums of the sorted scores."""
         middle = np.clip(np.searchsorted(s, centre), start, stop)
         below = centre * (middle - start) - (sums[middle] - sums[start])
         return below + (sums[stop] - sums[middle]) - centre * (stop - middle)
@@ -61,14 +61,14 @@ def best_threshold(scores: Floats, balance: float) -> tuple[float, float]:
 def iterative_svr(
     space: FeatureSpace, labels: Ints, *, C: float, balance: float, tol: float, steps: Iterable[int]
 ) -> SolverResult:
-    """Cluster by rounds of regression, until labels come back; keep the best.
+    """Cluster by rounds of regression until labels repeat; keep the best round.
 
     Parameters
     ----------
     space : LinearFeatures or KernelFeatures
         The rows.
     labels : ndarray of shape (n_rows,)
-        1 and -1 to begin with; both occur.
+        Initial labels, 1 and -1; both occur.
     C : float
         Cost of a deviation from the label.
     balance : float
@@ -76,7 +76,7 @@ def iterative_svr(
     tol : float
         Tolerance of the regression.
     steps : iterable
-        One item per round allowed.
+        One item per allowed round.
 
     Returns
     -------

@@ -4,8 +4,8 @@ r"""k-means in the feature space of a kernel.
     |\phi(x) - m_k|^2 = K(x, x) - \frac2{n_k} \sum_{j \in k} K(x, x_j)
     + \frac1{n_k^2} \sum_{i, j \in k} K(x_i, x_j)
 
-Lloyd's rounds: the means of the clusters, then the nearest mean of each row. Neither half raises
-the sum of squares.
+Lloyd's algorithm alternates between the means of the clusters and the nearest mean of each row.
+Neither half increases the sum of squares.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.wellsvm.label_starts import aligned_labels
 
-STEP = 256  # rows whose kernel block gives a part of the diagonal
+STEP = 256  # rows per kernel block, when only the diagonal is needed
 
 
 def squared_lengths(space: FeatureSpace) -> Floats:
@@ -42,7 +42,7 @@ def squared_lengths(space: FeatureSpace) -> Floats:
 def first_labels(
     space: FeatureSpace, lengths: Floats, n_clusters: int, init: str, rng: np.random.RandomState
 ) -> Ints:
-    """Labels to begin with.
+    """Initial labels.
 
     Parameters
     ----------
@@ -51,10 +51,10 @@ def first_labels(
     lengths : ndarray of shape (n_rows,)
         K(x, x).
     n_clusters : int
-        How many labels.
+        Number of labels.
     init : {"k-means++", "random", "alignment"}
-        Nearest of rows drawn far from each other; balanced random labels; of twenty such labels the
-        one best aligned with the kernel.
+        Nearest of rows drawn far from each other; balanced random labels; the best aligned with
+        the kernel of twenty random labellings.
     rng : RandomState
         For the draws.
 
@@ -84,7 +84,7 @@ def first_labels(
 def kernel_kmeans(
     space: FeatureSpace, lengths: Floats, labels: Ints, n_clusters: int, max_iter: int
 ) -> SolverResult:
-    """Run Lloyd's rounds from given labels.
+    """Run Lloyd's algorithm from given labels.
 
     Parameters
     ----------
@@ -93,9 +93,9 @@ def kernel_kmeans(
     lengths : ndarray of shape (n_rows,)
         K(x, x).
     labels : ndarray of int of shape (n_rows,)
-        0, ..., n_clusters - 1.
+        Initial labels, 0, ..., n_clusters - 1.
     n_clusters : int
-        How many clusters, at most as many as rows.
+        Number of clusters, at most n_rows.
     max_iter : int
         Maximum number of iterations.
 
@@ -118,7 +118,7 @@ def kernel_kmeans(
         closeness = 2 * products - squares[:, None]
         curve.append(float(lengths.sum() - closeness[labels, everybody].sum()))
         best = compiled.ties.settled(closeness, axis=0).argmax(axis=0)
-        # Equal distances keep their cluster: rounding moves no row.
+        # Rows with equal distances keep their cluster, so that rounding does not move them.
         gain = closeness[best, everybody] - closeness[labels, everybody]
         new = np.where(gain > 1e-9 * (1 + np.abs(lengths)), best, labels)
         converged = np.array_equal(new, labels)
@@ -128,7 +128,7 @@ def kernel_kmeans(
 
 
 def _occupied(labels: Ints, n_clusters: int, lengths: Floats) -> Ints:
-    """Give each empty cluster a row of a cluster that has several, the longest first."""
+    """Move a row of a larger cluster to each empty one, the rows of largest norm first."""
     labels = labels.copy()
     for k in np.setdiff1d(np.arange(n_clusters), labels):
         sizes = np.bincount(labels, minlength=n_clusters)

@@ -20,8 +20,8 @@ def diverse_density(
     """Minimise the negative log-likelihood from each start and keep the most likely concept.
 
     Without `max_rounds` all instances of a bag count (noisy-or), and L-BFGS runs once per start.
-    With it the method is EM-DD. E step: the instance nearest to the concept stands for its bag. M
-    step: L-BFGS on these instances. Rounds end when they no longer lower the objective.
+    With it the method is EM-DD. E-step: the instance nearest to the concept represents its bag.
+    M-step: L-BFGS on these instances. Rounds end when they no longer lower the objective.
 
     Parameters
     ----------
@@ -34,11 +34,11 @@ def diverse_density(
     starts : ndarray of shape (n_starts, 2 * n_features)
         Concepts: points and square roots of feature weights, see `starts_at`.
     max_iter : int
-        Budget of L-BFGS steps per start (EM-DD: per round).
+        Maximum number of L-BFGS steps per start (EM-DD: per round).
     tol : float
-        Rounds and steps end when they gain less than this share of the objective.
+        Relative decrease of the objective at which steps and rounds end.
     max_rounds : int, default=None
-        Budget of EM rounds per start; None for diverse density without EM.
+        Maximum number of EM rounds per start; None for diverse density without EM.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def diverse_density(
         X, offsets, positive, starts, max_rounds=max_rounds, max_iter=max_iter, tol=tol
     )
     ends = curves[np.arange(len(curves)), n_iter - 1]
-    best = int(np.argmax(ends <= (1 + 1e-12) * ends.min()))  # the first up to rounding
+    best = int(np.argmax(ends <= (1 + 1e-12) * ends.min()))  # the first within rounding
     point, root = np.split(concepts[best], 2)
     return SolverResult((point, root**2), curves[best, : n_iter[best]], bool(converged[best]))
 

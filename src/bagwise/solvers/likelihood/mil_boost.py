@@ -1,4 +1,4 @@
-"""MILBoost (Viola, Platt, Zhang 2005): trees added one by one to raise a noisy-or likelihood."""
+"""MILBoost (Viola, Platt, Zhang 2005): gradient boosting of a noisy-or likelihood."""
 
 from collections.abc import Callable, Iterable
 
@@ -9,8 +9,8 @@ from bagwise import compiled
 from bagwise._types import Bools, Floats, Ints
 from bagwise.solvers.result import SolverResult
 
-# The longest step of one tree, in log-odds: where a tree separates the bags, longer is always
-# better and infinity best.
+# The longest step of one tree, in log-odds: if a tree separates the bags, the likelihood increases
+# with the step without bound.
 LONGEST = 8.0
 
 
@@ -25,7 +25,7 @@ def mil_boost(
     tol: float,
     track: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> SolverResult:
-    """Add the tree that agrees best with the gradient, as far as that helps; again and again.
+    """In each round, add the tree that fits the gradient best, with a line search for its weight.
 
     Parameters
     ----------
@@ -36,13 +36,13 @@ def mil_boost(
     positive : ndarray of bool of shape (n_bags,)
         Which bags are positive.
     n_estimators : int
-        How many trees at most.
+        Maximum number of trees.
     max_depth : int
-        Their depth; 1 for stumps.
+        Depth of the trees; 1 for stumps.
     learning_rate : float
-        The share of the best step that is taken.
+        Factor of the best step.
     tol : float
-        The end comes early when no tree agrees with the gradient by more than this, per bag.
+        Stop early when the product of the best tree and the gradient, per bag, is at most this.
     track : callable
         Iterates over the rounds.
 
@@ -50,8 +50,8 @@ def mil_boost(
     -------
     SolverResult
         ``solution`` is (start, features, thresholds, leaves): the log-odds of every instance
-        before the first tree, and the trees as ``compiled.boosted_trees`` reads them, steps
-        included. Nothing is left to converge: `converged` is True.
+        before the first tree, and the trees in the format of ``compiled.boosted_trees``, with
+        leaves multiplied by their steps. `converged` is always True.
     """
     trees = compiled.boosted_trees
     columns = np.ascontiguousarray(X.T)
@@ -79,10 +79,10 @@ def mil_boost(
 
 
 def _best_constant(sizes: Ints, positive: Bools) -> float:
-    """The log-odds that, given to all instances, make the bags most likely.
+    """Maximum-likelihood log-odds, if all instances have the same.
 
-    With u = -log(1 - p) the likelihood is concave in u, and its slope is zero where the negative
-    instances are as many as ``sum n / (exp(n u) - 1)`` over the positive bags.
+    With u = -log(1 - p) the likelihood is concave in u. Its slope is zero where the number of
+    instances in negative bags equals ``sum n / (exp(n u) - 1)`` over the positive bags.
     """
     n_negative, n = sizes[~positive].sum(), sizes[positive].astype(np.float64)
 
@@ -95,7 +95,7 @@ def _best_constant(sizes: Ints, positive: Bools) -> float:
 
 
 def _best_step(scores: Floats, outputs: Floats, offsets: Ints, positive: Bools) -> float:
-    """The first step along `outputs` at which the likelihood stops rising, by bisection."""
+    """The first step along `outputs` at which the likelihood stops increasing, by bisection."""
 
     def still_rising(step: float) -> bool:
         _, weights = compiled.boosted_trees.noisy_or_likelihood(

@@ -1,1 +1,1 @@
-"""Support vector machines over bags: pdMISVM, mi-SVM, MI-SVM, sMIL, and the programs they solve."""
+"""Support vector machines over bags: pdMISVM, mi-SVM, MI-SVM, sMIL, and their subproblems."""

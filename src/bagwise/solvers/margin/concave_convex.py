@@ -1,10 +1,10 @@
-"""The concave-convex procedure for the objective of pdMISVM, to polish where the ADMM froze.
+"""The concave-convex procedure for the objective of pdMISVM, to improve the result of the ADMM.
 
     J(W, b) = 1/2 sum_m |w_m|^2 + C sum_i v_i sum_{m != y_i} (1 + max_j s_ij^m - max_j s_ij^{y_i})_+
 
--max_j s_ij^{y_i} is concave: with the best instance of the own class held fixed the rest is convex,
-and its minimum is not above J at the start. The convex problem is solved in the dual, over the
-instances that ever were the best of a wrong class.
+-max_j s_ij^{y_i} is concave: if the best instance (witness) of the bag's class is fixed, the rest
+is convex, and its minimum is not above J at the start. The convex problem is solved in the dual,
+over the instances that have been the best of a wrong class in some iteration.
 """
 
 import numpy as np
@@ -16,10 +16,10 @@ from bagwise.bags import Bags
 from bagwise.compiled.arguments import read_only
 from bagwise.solvers.result import SolverResult
 
-CAPACITY = 12  # instances remembered per bag and wrong class
-BIAS = 1.0  # squared constant feature that carries b, in mean squared norms of instances
-MAX_ROUNDS = 20  # of fixing the own witnesses
-TOL = 1e-3  # relative decrease of J, and relative duality gap of the convex problem, to stop at
+CAPACITY = 12  # instances stored per bag and wrong class
+BIAS = 1.0  # square of the constant feature for b, in units of the mean squared norm
+MAX_ROUNDS = 20  # each with fixed witnesses
+TOL = 1e-3  # stopping: relative decrease of J, and relative duality gap of the convex problem
 
 
 def concave_convex(
@@ -40,11 +40,11 @@ def concave_convex(
     codes : ndarray of shape (n_bags,)
         The class of each bag.
     start : tuple (W, b)
-        Of shape (n_classes, n_features) and (n_classes,).
+        Starting point, of shape (n_classes, n_features) and (n_classes,).
     costs : ndarray of shape (n_bags,)
         C times the weight of each bag.
     fit_intercept : bool
-        Whether b may move.
+        Whether b is updated.
     rng : RandomState
         For the order of the coordinate descent.
 
@@ -70,7 +70,7 @@ def concave_convex(
 
 
 class _ConvexProblem:
-    """The dual variables of the convex problem, kept warm from round to round."""
+    """The dual variables of the convex problem; each round starts from those of the last."""
 
     def __init__(
         self,
@@ -91,12 +91,12 @@ class _ConvexProblem:
         self.mass[:, :, CAPACITY] = costs[:, None]
 
     def objective(self, W: Array, scores: Array) -> float:
-        """J of W, whose scores of the instances are given."""
+        """J at W, given the scores of the instances."""
         best = compiled.segments.maximum(scores, self.offsets)
         return 0.5 * float((W**2).sum()) + self._loss(best, best[self.own])
 
     def solve(self, scores: Array, tol: float = TOL) -> tuple[Array, Array, Array]:
-        """Fix the own witnesses at the given scores and minimise; return W, b and new scores."""
+        """Fix the witnesses at the given scores and minimise; return W, b and new scores."""
         witness = self._best_rows(scores)[self.own]
         W, b = self._primal(witness)
         for _ in range(100):
@@ -115,7 +115,7 @@ class _ConvexProblem:
         return W, b, scores
 
     def _loss(self, best: Array, own: Array) -> float:
-        """Cost of the margins between the score of the own class and the best of the others."""
+        """Hinge loss of the margins between the true class and each other class."""
         margins = 1.0 + best - own[:, None]
         margins[self.own] = 0.0
         return float((self.costs[:, None] * np.maximum(margins, 0)).sum())
@@ -124,7 +124,7 @@ class _ConvexProblem:
         return compiled.segments.argmax(scores, self.offsets) + self.offsets[:-1, None]
 
     def _primal(self, witness: Ints) -> tuple[Array, Array]:
-        """W and b that belong to the dual variables, for these own witnesses."""
+        """W and b for the current dual variables and these witnesses."""
         n_classes = self.mass.shape[1]
         W, b = np.zeros((n_classes, self.X.shape[1])), np.zeros(n_classes)
         for i, m, e in np.argwhere((self.mass[:, :, :CAPACITY] > 0) & (self.members >= 0)):
@@ -136,7 +136,7 @@ class _ConvexProblem:
         return W, b
 
     def _admit(self, scores: Array) -> None:
-        """Let the best instance of each bag and class into its group."""
+        """Add the best instance of each bag and class to its group, if there is a free slot."""
         best = self._best_rows(scores)
         new = ~(self.members == best[:, :, None]).any(axis=2)
         for i, m in np.argwhere(new):
@@ -145,7 +145,7 @@ class _ConvexProblem:
                 self.members[i, m, idle[0]] = best[i, m]
 
     def _gap(self, W: Array, b: Array, scores: Array, witness: Ints) -> float:
-        """Relative duality gap of the convex problem (with its penalty on b)."""
+        """Relative duality gap of the convex problem, including the penalty on b."""
         best = compiled.segments.maximum(scores, self.offsets)
         norm = float((W**2).sum()) + (float((b**2).sum()) / self.scale if self.scale else 0.0)
         primal = 0.5 * norm + self._loss(best, scores[witness, self.codes])

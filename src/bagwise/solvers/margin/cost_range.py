@@ -1,4 +1,4 @@
-"""Costs of a machine that its arithmetic can represent."""
+"""Check that costs of an SVM stay within the range of floating-point numbers."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ from scipy import sparse
 
 from bagwise.exceptions import InputError
 
-SMALLEST, LARGEST = 1e-100, 1e100  # of a cost, and of its product with squared lengths
+SMALLEST, LARGEST = 1e-100, 1e100  # cost, and its product with squared lengths
 
 
 def check_costs(squared_length: float, **costs: float | None) -> None:
-    """Refuse costs with which multipliers, scores or their products leave the range of floats.
+    """Reject costs for which multipliers, scores or their products would overflow.
 
     A multiplier is at most C and a score about C times the squared length of a row; the objective
     multiplies both.
@@ -21,12 +21,12 @@ def check_costs(squared_length: float, **costs: float | None) -> None:
     squared_length : float
         Mean squared length of the rows.
     **costs : float or None
-        The parameters, by name.
+        The costs by parameter name.
     """
     for name, cost in costs.items():
         if cost is not None and not SMALLEST <= cost <= LARGEST:
             raise InputError(
-                f"{name}={cost:.3g} is beyond what can be computed with ({SMALLEST:.0e} to "
+                f"{name}={cost:.3g} is beyond the supported range ({SMALLEST:.0e} to "
                 f"{LARGEST:.0e}): choose {name} nearer to 1."
             )
         if cost is not None and cost * squared_length > LARGEST:

@@ -1,8 +1,8 @@
-"""The space of a max-margin machine: rows as they are, or a kernel between them.
+"""The feature space of a max-margin model: the original features, or a kernel.
 
-A machine is a weighted sum of instances, ``w = sum_i coef_i phi(x_i)``. The *points* it is trained
-on are averages of instances (one instance, or the mean of a bag), written as the rows of a sparse
-matrix `combine` of shape (n_points, n_instances).
+A model is a weighted sum of instances, ``w = sum_i coef_i phi(x_i)``. Its training *points* are
+averages of instances (one instance, or the mean of a bag), written as the rows of a sparse matrix
+`combine` of shape (n_points, n_instances).
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from bagwise.compiled import lapack
 from bagwise.exceptions import InputError
 from bagwise.solvers.margin.cost_range import mean_square
 
-# Largest number of instances whose kernel matrix is kept (72 MB), and size of a block beyond.
+# Largest number of instances whose kernel matrix is stored (72 MB); block size for more instances.
 KEPT = 3000
 BLOCK = 2**22
 
 
 @dataclass(frozen=True)
 class Ties:
-    """Points whose multipliers have a fixed sum, group by group.
+    """Groups of points whose multipliers have a fixed sum.
 
-    ``P = I - Q'Q`` takes the mean of its group from each; Q has a row of unit length per group.
+    ``P = I - Q'Q`` subtracts the mean of each group; Q has a row of unit length per group.
 
     Attributes
     ----------
     points : ndarray of int
         The tied points, group after group.
     starts, counts : ndarray of int of shape (n_groups,)
-        Where each group begins among them, and how many it has.
+        Start and size of each group in `points`.
     """
 
     points: Ints
@@ -48,7 +48,7 @@ class Ties:
     counts: Ints
 
     def untie(self, values: Floats) -> Floats:
-        """``P values``, for an array with a row per point."""
+        """Compute ``P values`` for an array with a row per point."""
         if len(self.points) == 0:
             return values
         tied = values[self.points]
@@ -58,7 +58,7 @@ class Ties:
         return out
 
     def totals(self, rows: Any) -> Floats:
-        """``Q rows``, for dense or sparse rows."""
+        """Compute ``Q rows`` for dense or sparse rows."""
         group = np.repeat(np.arange(len(self.counts)), self.counts)
         shape = (len(self.counts), rows.shape[0])
         return dense(
@@ -67,9 +67,9 @@ class Ties:
 
 
 class LinearFeatures:
-    """Instances as they are, centred where they are dense.
+    """Instances with their original features, centred if they are dense.
 
-    A machine with a free intercept does not feel a shift of the data; the arithmetic does.
+    A shift does not change a model with a free intercept; centring reduces rounding errors.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class LinearFeatures:
     """
 
     at_once = sys.maxsize  # points at a time: no matrix is larger than the points themselves
-    least_tol = 0.0  # closer, margins say nothing
+    least_tol = 0.0  # smallest useful tolerance on margins
 
     def __init__(self, instances: Any) -> None:
         self.rows, self.centre = instances, np.zeros(instances.shape[1])
@@ -87,50 +87,50 @@ class LinearFeatures:
             self.rows = instances - self.centre
 
     def take(self, chosen: Ints) -> LinearFeatures:
-        """Leave out all instances but the chosen ones; the centre stays."""
+        """Select instances; the centre does not change."""
         part = copy(self)
         part.rows = self.rows[chosen]
         return part
 
     def points(self, combine: sparse.csr_array) -> RowPoints:
-        """Make points, the rows of `combine` times the instances."""
+        """Compute the points: the rows of `combine` times the instances."""
         return RowPoints(combine @ self.rows)
 
     def scores(self, coef: Floats) -> Floats:
-        """Score all instances by the machine with these coefficients, without intercept."""
+        """Score all instances by the model with these coefficients, without intercept."""
         return self.rows @ (self.rows.T @ coef)
 
     def planes(self, coef: Floats, intercept: Floats) -> tuple[Floats, Floats]:
-        """Weights and intercepts of machines, for instances that are not centred.
+        """Weights and intercepts of models, for instances that are not centred.
 
         Parameters
         ----------
-        coef : ndarray of shape (n_machines, n_instances)
-            The machines.
-        intercept : ndarray of shape (n_machines,)
-            Their intercepts.
+        coef : ndarray of shape (n_models, n_instances)
+            Coefficients of the instances.
+        intercept : ndarray of shape (n_models,)
+            Intercepts for centred instances.
 
         Returns
         -------
-        weights : ndarray of shape (n_machines, n_features)
-        intercept : ndarray of shape (n_machines,)
+        weights : ndarray of shape (n_models, n_features)
+        intercept : ndarray of shape (n_models,)
         """
         weights = (self.rows.T @ coef.T).T
         return weights, intercept - weights @ self.centre
 
 
 class KernelFeatures:
-    """Instances seen through a kernel; its matrix is kept while it is small.
+    """Instances in the feature space of a kernel; a small kernel matrix is stored.
 
     Parameters
     ----------
     instances : ndarray or CSR of shape (n_instances, n_features)
         The instances, in double precision.
     kernel : callable
-        Function of two tables that gives the matrix of kernel values.
+        Function of two tables that returns the matrix of kernel values.
     """
 
-    at_once = KEPT  # points at a time, for which a Gram matrix may be held
+    at_once = KEPT  # points at a time: the largest Gram matrix
     least_tol = 0.0
 
     def __init__(self, instances: Any, kernel: Callable[[Any, Any], Array]) -> None:
@@ -138,14 +138,14 @@ class KernelFeatures:
         self._last: tuple[sparse.csr_array, GramPoints] | None = None
 
     def take(self, chosen: Ints) -> KernelFeatures:
-        """Leave out all instances but the chosen ones; a kernel matrix kept is not made again."""
+        """Select instances; a stored kernel matrix is reused."""
         part = KernelFeatures(self.rows[chosen], self.kernel)
         if self.rows.shape[0] <= KEPT:
             part._gram = self._gram[np.ix_(chosen, chosen)]
         return part
 
     def points(self, combine: sparse.csr_array) -> GramPoints:
-        """Make points, the rows of `combine` times the instances; remember the last ones."""
+        """Compute the points, the rows of `combine` times the instances; cache the last ones."""
         last = self._last
         if last is None or last[0].shape != combine.shape or (last[0] != combine).nnz:
             self._last = last = combine, self._points(combine)
@@ -161,7 +161,7 @@ class KernelFeatures:
         return GramPoints(out)
 
     def scores(self, coef: Floats) -> Floats:
-        """Score all instances by the machine with these coefficients, without intercept."""
+        """Score all instances by the model with these coefficients, without intercept."""
         used = np.flatnonzero(coef)
         everybody = np.arange(self.rows.shape[0])
         blocks = gen_batches(len(everybody), max(1, BLOCK // max(1, len(used))))
@@ -180,7 +180,7 @@ class KernelFeatures:
 
 
 def dense_gram(space: FeatureSpace) -> Floats:
-    """The whole kernel matrix, for methods that need it at once.
+    """Compute the full kernel matrix.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ class RowPoints:
         rows = self.rows[chosen]
         if len(chosen) <= rows.shape[1]:
             return _solve_gram(dense(rows @ rows.T), ties, ridge, right)
-        # Fewer features than points: the same by the identity of Woodbury.
+        # Fewer features than points: use the Woodbury identity.
         totals, right = ties.totals(rows), ties.untie(right)
         inner = dense(rows.T @ rows) - totals.T @ totals
         return (right - ties.untie(rows @ _solve(inner, ridge, rows.T @ right))) / ridge
@@ -229,7 +229,7 @@ class RowPoints:
 
 
 class GramPoints:
-    """Points known by their Gram matrix."""
+    """Points given by their Gram matrix."""
 
     def __init__(self, gram: Floats) -> None:
         self.gram = gram
@@ -260,7 +260,7 @@ def _solve_gram(gram: Floats, ties: Ties, ridge: float, right: Floats) -> Floats
 
 
 def _solve(matrix: Floats, ridge: float, right: Floats) -> Floats:
-    matrix = np.array(matrix, order="F")  # a copy, as LAPACK reads it
+    matrix = np.array(matrix, order="F")  # a copy in LAPACK's order
     matrix[np.diag_indices(len(matrix))] += ridge
     try:
         factor = lapack.cholesky(matrix, clean=False, overwrite=True)
@@ -273,7 +273,7 @@ def _solve(matrix: Floats, ridge: float, right: Floats) -> Floats:
 
 
 def selection(rows: Ints, n_instances: int) -> sparse.csr_array:
-    """The matrix `combine` whose points are single instances.
+    """Make the matrix `combine` for points that are single instances.
 
     Parameters
     ----------
@@ -291,7 +291,7 @@ def selection(rows: Ints, n_instances: int) -> sparse.csr_array:
 
 
 def dense(matrix: Any) -> Floats:
-    """A matrix as a dense array.
+    """Convert a matrix to a dense array.
 
     Parameters
     ----------

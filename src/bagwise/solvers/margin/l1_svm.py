@@ -13,8 +13,8 @@ from bagwise.solvers.result import SolverResult
 def l1_svm(M: Floats, positive: Bools, costs: Floats, *, tol: float = 1e-9) -> SolverResult:
     r"""Minimise :math:`|w|_1 + \sum_i C_i (1 - y_i (w \cdot m_i + b))_+` exactly.
 
-    Few features carry weight. The program is solved on some of them; its dual prices tell which
-    others would lower the objective; these are added until there are none.
+    Few features have non-zero weights. The program is solved on some of them; its dual variables
+    show which others would lower the objective. These are added until there are none.
 
     Parameters
     ----------
@@ -25,13 +25,13 @@ def l1_svm(M: Floats, positive: Bools, costs: Floats, *, tol: float = 1e-9) -> S
     costs : ndarray of shape (n_rows,)
         Cost of a margin error of each row.
     tol : float, default=1e-9
-        A feature whose price exceeds 1 by more than this enters.
+        A feature that violates its dual constraint by more than this is added.
 
     Returns
     -------
     SolverResult
-        ``solution`` is (coef, intercept); the curve holds the objective of each program. Where
-        several intercepts are equally good, theirs is the middle.
+        ``solution`` is (coef, intercept); the curve holds the objective of each program. If an
+        interval of intercepts is optimal, its middle is returned.
     """
     y = np.where(positive, 1.0, -1.0)
     n_rows, n_features = M.shape
@@ -51,13 +51,13 @@ def l1_svm(M: Floats, positive: Bools, costs: Floats, *, tol: float = 1e-9) -> S
         active[wanted[gains[wanted] > 1 + tol]] = True
     weights = np.zeros(n_features)
     weights[columns] = coef
-    # Row i stops paying at b = y_i - score_i.
+    # The loss of row i becomes zero at b = y_i - score_i.
     intercept = best_intercept(y - M[:, columns] @ coef, y, costs, noise=1e-9)
     return SolverResult((weights, np.array(intercept)), curve, converged=True)
 
 
 def _solve(M: Floats, y: Floats, costs: Floats) -> tuple[Floats, float, Floats]:
-    """The program over w = u - v, u, v >= 0, b and the slacks; also its dual prices."""
+    """Solve the program over w = u - v, u, v >= 0, b and the slacks; also return its duals."""
     n, k = M.shape
     signed = y[:, None] * M
     table = sparse.hstack(

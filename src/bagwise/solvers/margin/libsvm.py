@@ -1,4 +1,4 @@
-"""LIBSVM within a budget of steps, and refusing what it cannot represent."""
+"""LIBSVM with a limit on its steps, and an error if its solution is not finite."""
 
 import warnings
 from typing import Any
@@ -9,28 +9,28 @@ from sklearn.exceptions import ConvergenceWarning
 from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError
 
-# LIBSVM's own budget, ten million steps, takes minutes on features of the size of millions.
+# LIBSVM's default limit, ten million steps, takes minutes if features are of order one million.
 LEAST_STEPS, STEPS_PER_ROW = 100_000, 100
 
 
 def fit_libsvm(model: Any, table: Any, y: Any, weights: Any = None) -> bool:
-    """Fit an `SVC` or `SVR` of scikit-learn within a budget.
+    """Fit an `SVC` or `SVR` of scikit-learn with a limit on its steps.
 
     Parameters
     ----------
     model : SVC or SVR
-        The machine; its `max_iter` is set.
+        The model; its `max_iter` is set.
     table : ndarray or CSR of shape (n_rows, n_columns)
         The rows, or the kernel between them.
     y : ndarray of shape (n_rows,)
-        What to learn.
+        The targets.
     weights : ndarray of shape (n_rows,), default=None
         Factors of the cost of each row.
 
     Returns
     -------
     bool
-        Whether its tolerance was reached.
+        Whether the tolerance of the model was reached.
     """
     model.set_params(max_iter=LEAST_STEPS + STEPS_PER_ROW * table.shape[0])
     try:

@@ -1,21 +1,21 @@
-r"""The convex core of the classic multi-instance SVMs: margins of any size, shared slacks.
+r"""The convex subproblem of the classic multi-instance SVMs: any margins, shared slacks.
 
 .. math:: \min_{w, b, \xi \ge 0} \tfrac12 |w|^2 + \sum_g C_g \xi_g \quad\text{s.t.}\quad
     y_i (w \cdot \phi_i + b) \ge p_i - \xi_{g(i)}
 
-The ordinary SVM has one point per group and p = 1. LIBSVM and LIBLINEAR know neither shared slacks
-nor other margins, and take no warm start; LIBLINEAR penalises the intercept, and LIBSVM needs
-millions of steps where C is large and features are fewer than points.
+The ordinary SVM has one point per group and p = 1. LIBSVM and LIBLINEAR support neither shared
+slacks nor other margins nor warm starts; LIBLINEAR penalises the intercept, and LIBSVM needs
+millions of steps if C is large and there are fewer features than points.
 
-The method is the proximal point algorithm on the dual (the augmented Lagrangian of the primal),
-each step a smooth convex problem solved by semismooth Newton. Let z = p - y f be the margins missed
-and A the multipliers allowed: a >= 0, of sum at most C_g in group g. A step from (a_k, b_k)
-minimises over (w, b)
+The method is the proximal point algorithm on the dual (the augmented Lagrangian of the primal).
+Each step is a smooth convex problem, solved by a semismooth Newton method. Let z = p - y f be the
+margin violations and A the set of feasible multipliers: a >= 0, with sum at most C_g in group g. A
+step from (a_k, b_k) minimises over (w, b)
 
     1/2 |w|^2 + max_{a in A} (a . z - |a - a_k|^2 / (2 sigma)) + rho/2 (b - b_k)^2
 
-whose inner maximum is at a = Proj_A(a_k + sigma z). The multipliers found solve the dual for
-margins that differ from those required by (a - a_k) / sigma; that difference is what `tol` bounds.
+whose inner maximum is at a = Proj_A(a_k + sigma z). The resulting multipliers solve the dual for
+margins that differ from the required ones by (a - a_k) / sigma; `tol` bounds that difference.
 
 References
 ----------
@@ -41,8 +41,8 @@ from bagwise.solvers.line_search import line_search
 from bagwise.solvers.margin.feature_space import FeatureSpace, Points, Ties, selection
 from bagwise.solvers.result import SolverResult
 
-GROWTH = 4.0  # of sigma, per proximal step
-RESTART = 1e-3  # share of its last sigma that a warm start begins with
+GROWTH = 4.0  # factor of sigma per proximal step
+RESTART = 1e-3  # a warm start begins with this fraction of the last sigma
 MAX_PROXIMAL = 60
 MAX_NEWTON = 200
 
@@ -51,7 +51,7 @@ EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class MarginProblem:
-    """Points, and the margin that is required of each.
+    """Points and their required margins.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class MarginProblem:
     margins : ndarray of shape (n_points,)
         p.
     groups : ndarray of int of shape (n_points,)
-        The slack each point uses: 0, 0, 1, ..., never falling.
+        The slack of each point: 0, 0, 1, ..., non-decreasing.
     costs : ndarray of shape (n_groups,)
         C of each slack, positive.
     """
@@ -75,7 +75,7 @@ class MarginProblem:
 
     @classmethod
     def separate(cls, combine: sparse.csr_array, signs: Array, costs: Floats) -> MarginProblem:
-        """The ordinary SVM: a slack for each point, and the margin 1."""
+        """The ordinary SVM: a slack for each point, and margins of 1."""
         n = len(signs)
         return cls(combine, signs.astype(np.float64), np.ones(n), np.arange(n), costs)
 
@@ -85,13 +85,13 @@ class MarginProblem:
         return np.searchsorted(self.groups, np.arange(len(self.costs) + 1))
 
     def take(self, chosen: Ints) -> MarginProblem:
-        """Leave out all points but the chosen ones, given in rising order."""
+        """Select points, given in increasing order."""
         present, groups = np.unique(self.groups[chosen], return_inverse=True)
         signs, margins = self.signs[chosen], self.margins[chosen]
         return MarginProblem(self.combine[chosen], signs, margins, groups, self.costs[present])
 
     def needed(self, plain: Floats) -> Floats:
-        """The largest margin missed in each group, at scores without intercept."""
+        """The largest margin violation in each group, at scores without intercept."""
         return compiled.segments.maximum(self.margins - self.signs * plain, self.offsets)
 
     @cached_property
@@ -100,36 +100,36 @@ class MarginProblem:
         return self.signs[self.offsets[:-1]]
 
     def loss(self, plain: Floats, intercept: float) -> float:
-        """Cost of all slacks."""
+        """Total cost of the slacks."""
         missed = self.needed(plain) - self.group_signs * intercept
         return float(self.costs @ np.maximum(missed, 0.0))
 
     def mean_difference(self) -> Floats:
         """Mean of the positive minus mean of the negative points, as coefficients of instances.
 
-        The direction of w as the costs go to zero.
+        This is the direction of w as the costs go to zero.
         """
         positive = self.signs > 0
         shares = np.where(positive, 1 / positive.sum(), -1 / (~positive).sum())
         return self.combine.T @ shares
 
     def best_intercept(self, plain: Floats) -> float:
-        """The intercept that costs least beside given w; the middle where there is a choice."""
+        """The intercept of least cost for given w; the middle if there is an interval."""
         corners = self.group_signs * self.needed(plain)
         return best_intercept(corners, self.group_signs, self.costs)
 
 
 def best_intercept(corners: Floats, signs: Floats, costs: Floats, noise: float = 1e-12) -> float:
-    """The intercept b of the least cost of hinges; the middle where there is a choice.
+    """Find the intercept b that minimises a sum of hinges; the middle if there is an interval.
 
     Parameters
     ----------
     corners : ndarray of shape (n,)
-        The b at which each hinge begins to cost, or stops.
+        The b at which each hinge changes slope.
     signs : ndarray of shape (n,)
-        1 for a hinge that costs below its corner, -1 for one that costs above.
+        1 for a hinge that is positive below its corner, -1 for one that is positive above.
     costs : ndarray of shape (n,)
-        The slope of each.
+        The slope of each hinge.
     noise : float, default=1e-12
         Slopes this small, relative to the sum of all, count as zero.
 
@@ -138,17 +138,17 @@ def best_intercept(corners: Floats, signs: Floats, costs: Floats, noise: float =
     float
     """
     order = np.argsort(corners, kind="stable")
-    # From minus the costs of all positive hinges the slope grows by a cost at each corner.
+    # The slope starts at minus the costs of the positive hinges and grows by a cost at each corner.
     slopes = np.cumsum(costs[order]) - costs[signs > 0].sum()
     flat = noise * costs.sum()
-    low = int(np.argmax(slopes >= -flat))  # where the cost stops falling
-    high = int(np.argmax(slopes > flat))  # where it begins to rise
+    low = int(np.argmax(slopes >= -flat))  # where the cost stops decreasing
+    high = int(np.argmax(slopes > flat))  # where it starts to increase
     return 0.5 * float(corners[order[low]] + corners[order[high]])
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where to begin: the solution of a problem on the same points with almost the same margins.
+    """A warm start: the solution of a similar problem on the same points.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ class Start:
     intercept : float
         b.
     sigma : float
-        Length of the first proximal step; at least the natural one is used.
+        Length of the first proximal step; raised to the default length if it is shorter.
     """
 
     multipliers: Floats
@@ -170,7 +170,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Machine:
-    """A solved `MarginProblem`.
+    """The solution of a `MarginProblem`.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ class Machine:
     objective_curve : ndarray
         The objective after each proximal step.
     converged : bool
-        False when the budget ran out.
+        False if the iteration limit was reached.
     """
 
     coef: Floats
@@ -202,7 +202,7 @@ class Machine:
     converged: bool
 
     def objective(self, signs: Array, costs: Floats) -> float:
-        """1/2 |w|^2 and the hinge loss of all instances, at these signs."""
+        """1/2 |w|^2 plus the hinge loss of all instances with these signs."""
         slacks = np.maximum(0.0, 1 - signs * self.scores)
         return 0.5 * self.squared_norm + float(costs @ slacks)
 
@@ -211,12 +211,12 @@ class Machine:
         return Start(multipliers, self.coef, self.intercept, RESTART * self.sigma)
 
     def restart(self, signs: Floats) -> Start:
-        """A warm start for the same groups and signs, some of the points being others."""
+        """A warm start for the same groups and signs, if some points have changed."""
         a = self.multipliers
         return Start(a, signs * a, self.intercept, RESTART * self.sigma)
 
     def result(self) -> SolverResult:
-        """The machine as (coef, intercept)."""
+        """Convert to a `SolverResult` with solution (coef, intercept)."""
         solution = self.coef, np.array(self.intercept)
         return SolverResult(solution, self.objective_curve, self.converged)
 
@@ -224,14 +224,14 @@ class Machine:
 def bag_problem(
     offsets: Ints, positive: Bools, costs: Floats, *, slack_per_bag: bool
 ) -> MarginProblem:
-    """The convex problem in which the mean of its instances stands for a positive bag.
+    """The convex problem in which a positive bag is represented by the mean of its instances.
 
     Parameters
     ----------
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
     positive : ndarray of bool of shape (n_bags,)
-        Which bags are positive; some are, some are not.
+        Which bags are positive; both kinds must occur.
     costs : ndarray of shape (n_bags,)
         C of each bag.
     slack_per_bag : bool
@@ -264,8 +264,8 @@ def max_margin(
 ) -> Machine:
     """Solve a max-margin problem.
 
-    A problem of many points is solved on some of them; those it fails are added until none is
-    left, which is the solution of the whole.
+    A problem of many points is solved on a subset; points that violate their margin are added
+    until there are none, which solves the whole problem.
 
     Parameters
     ----------
@@ -274,9 +274,9 @@ def max_margin(
     problem : MarginProblem
         The points and their margins.
     tol : float
-        Tolerance of the margins.
+        Tolerance on the margins.
     start : Start, default=None
-        A neighbouring solution, if there is one.
+        Warm start.
 
     Returns
     -------
@@ -306,7 +306,7 @@ def max_margin(
 
 
 def _first_choice(problem: MarginProblem, a: Floats, at_once: int) -> Ints:
-    """All points; of too many those with multipliers, and an even choice of each sign."""
+    """All points; if there are too many, those with multipliers and every n-th of each sign."""
     if len(a) <= at_once:
         return np.arange(len(a))
     of_sign = [np.flatnonzero(problem.signs == sign) for sign in (-1.0, 1.0)]
@@ -315,7 +315,7 @@ def _first_choice(problem: MarginProblem, a: Floats, at_once: int) -> Ints:
 
 
 def _failed(problem: MarginProblem, scores: Floats, chosen: Ints, tol: float) -> Ints:
-    """Points left out that ask for more slack than their group has, and as many that come next."""
+    """Points to add: those that need more slack than their group has, and the next in order."""
     missed = problem.margins - problem.signs * scores
     slacks = np.zeros(len(problem.costs))
     np.maximum.at(slacks, problem.groups[chosen], missed[chosen])
@@ -330,8 +330,8 @@ def _failed(problem: MarginProblem, scores: Floats, chosen: Ints, tol: float) ->
 def _proximal_point(
     points: Points, problem: MarginProblem, start: Start, tol: float
 ) -> tuple[Floats, float, Floats, bool]:
-    """Multipliers, the last sigma, the objective after each step, whether `tol` was reached."""
-    # A multiplier alone at its margin is about 1 / |phi|^2, and C at most.
+    """Return multipliers, last sigma, objective after each step, and whether `tol` was reached."""
+    # The multiplier of a single active point is about 1 / |phi|^2, and at most C.
     natural = float(problem.costs.max())
     if points.mean_square > 0:
         natural = min(natural, 1 / points.mean_square)
@@ -346,11 +346,11 @@ def _proximal_point(
         moved = max(float(np.abs(a - step.a).max()) / sigma, uneven)
         loss = problem.loss(here.plain, problem.best_intercept(here.plain))
         curve.append(0.5 * float(here.coef @ here.plain) + loss)
-        # No sum is closer than the rounding of its terms.
+        # The tolerance cannot be below the rounding error of the sums.
         reach = max(tol, 256 * EPS * points.mean_square * float(a.sum()))
         if max(moved, error) <= reach:
             return a, sigma, np.array(curve), True
-        # Longer steps do more; but sigma z carries rounding that must stay below what is left.
+        # Longer steps converge faster, but the rounding error of sigma z must stay below `left`.
         left = max(reach, moved)
         if error > left:
             sigma /= GROWTH
@@ -361,7 +361,7 @@ def _proximal_point(
 
 @dataclass(frozen=True)
 class _Place:
-    """A point (w, b): w by coefficients of the points, and as the scores it gives them."""
+    """A point (w, b), with w as coefficients of the points and as scores of the points."""
 
     coef: Floats
     plain: Floats
@@ -377,7 +377,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Pieces:
-    """Which quadratic piece of the objective: free multipliers and full groups."""
+    """A quadratic piece of the objective, given by the free multipliers and the full groups."""
 
     free: Bools
     full: Bools
@@ -398,17 +398,17 @@ class _Step:
     rho: float
 
     def missed(self, here: _Place) -> Floats:
-        """How much of its margin each point misses: z."""
+        """Margin violation z of each point."""
         return self.problem.margins - self.problem.signs * (here.plain + here.b)
 
     def multipliers(self, here: _Place) -> tuple[Floats, _Pieces]:
-        """Proj_A(a + sigma z), and where it is differentiable."""
+        """Compute Proj_A(a + sigma z), and the piece on which it is linear."""
         target = self.a + self.sigma * self.missed(here)
         a, free, full = compiled.simplex.project(target, self.problem.offsets, self.problem.costs)
         return a, _Pieces(free, full)
 
     def made(self, here: _Place, a: Floats) -> tuple[_Place, float]:
-        """The w that `a` makes, with the gradient in b; and how far from it `here` is."""
+        """The w for multipliers `a`, with the gradient in b; and the distance of `here` from it."""
         coef = self.problem.signs * a
         plain = self.points.product(coef)
         slope_b = self.rho * (here.b - self.b) - float(coef.sum())
@@ -416,14 +416,14 @@ class _Step:
         return _Place(coef, plain, slope_b), max(error, self.points.mean_square * abs(slope_b))
 
     def slope(self, here: _Place, there: _Place, length: float) -> float:
-        """Derivative of the objective on the way from `here` to `there`."""
+        """Derivative of the objective along the segment from `here` to `there`."""
         place = here.towards(there, length)
         way, way_b = there.plain - here.plain, there.b - here.b
         pull = (self.problem.signs * self.multipliers(place)[0]) @ (way + way_b)
         return float(place.coef @ way - pull + self.rho * (place.b - self.b) * way_b)
 
     def rounding(self, here: _Place, there: _Place) -> float:
-        """How large a slope may be by rounding alone: z is exact to EPS |f|."""
+        """Bound on the rounding error of the slope: z is exact to EPS |f|."""
         way = np.abs(there.plain - here.plain + (there.b - here.b))
         largest = 1 + float(np.abs(there.plain).max())
         return EPS * (self.sigma * largest * float(way.sum()) + float(np.abs(here.coef) @ way))
@@ -434,14 +434,14 @@ def _newton(
 ) -> tuple[_Place, Floats, _Pieces, float]:
     """Minimise the objective of a proximal step.
 
-    Returns the minimiser, its multipliers, its pieces, and how far its scores are from those the
-    multipliers make. The objective is piecewise quadratic: once the pieces stay the same one step
-    lands, and the next ones clean up what rounding left, while they can.
+    Returns the minimiser, its multipliers, its pieces, and the distance of its scores from those of
+    the multipliers. The objective is piecewise quadratic: once the pieces no longer change, one
+    step reaches the minimum, and further steps only reduce rounding errors.
     """
     a, pieces = step.multipliers(here)
     made, error = step.made(here, a)
     if last is not None:
-        # Often the pieces of the last step are right again, and longer sigma blurs that.
+        # The pieces of the last step are often still correct; a larger sigma obscures that.
         there = _on_pieces(step, here, last)
         there_a, there_pieces = step.multipliers(there)
         there_made, there_error = step.made(there, there_a)
@@ -451,7 +451,7 @@ def _newton(
         if error <= tol:
             break
         there = _newton_target(step, here, made, pieces)
-        # A slope that rounding alone may have made says nothing: take the whole step.
+        # If the slope may be due to rounding, take the full step.
         slope_here = step.slope(here, there, 0.0)
         length = 1.0
         if slope_here <= -step.rounding(here, there):
@@ -466,7 +466,7 @@ def _newton(
 
 
 def _on_pieces(step: _Step, here: _Place, pieces: _Pieces) -> _Place:
-    """Minimiser if these pieces, to which the step's own multipliers belong, are the right ones."""
+    """Minimiser under the assumption that these pieces, those of `step.a`, are correct."""
     chosen, ties = _chosen(step, pieces)
     a = step.a.copy()
     a[chosen] += step.sigma * ties.untie(step.missed(here)[chosen, None])[:, 0]
@@ -474,7 +474,7 @@ def _on_pieces(step: _Step, here: _Place, pieces: _Pieces) -> _Place:
 
 
 def _newton_target(step: _Step, here: _Place, made: _Place, pieces: _Pieces) -> _Place:
-    """Where a full Newton step leads; `made` holds Y a, K Y a and the gradient in b.
+    """End point of a full Newton step; `made` holds Y a, K Y a and the gradient in b.
 
     With P the derivative of the projection, the step solves
 
@@ -487,7 +487,7 @@ def _newton_target(step: _Step, here: _Place, made: _Place, pieces: _Pieces) -> 
     right = np.column_stack([np.ones(len(chosen)), (here.plain - made.plain)[chosen]])
     by_b, by_w = step.points.solve(chosen, ties, 1 / step.sigma, right).T
     slope, bend = float(made.b - by_w.sum()), step.rho + max(float(by_b.sum()), 0.0)
-    # Where no free point feels b its step is wild; no margin needs b to move further than this.
+    # If no free point depends on b, its step is unbounded; no margin needs a longer step than this.
     far = 1 + 2 * float(np.abs(step.missed(here)).max())
     db = -slope / bend if abs(slope) < far * bend else -math.copysign(far, slope)
     u = np.zeros(len(pieces.free))
@@ -496,7 +496,7 @@ def _newton_target(step: _Step, here: _Place, made: _Place, pieces: _Pieces) -> 
 
 
 def _chosen(step: _Step, pieces: _Pieces) -> tuple[Ints, Ties]:
-    """The free points, and which of them are tied: those of full groups."""
+    """The free points, and the ties between those in full groups."""
     chosen = np.flatnonzero(pieces.free)
     groups = step.problem.groups[chosen]
     tied = np.flatnonzero(pieces.full[groups])

@@ -1,13 +1,13 @@
 r"""mi-SVM and MI-SVM: support vector machines that choose instances (Andrews 2003).
 
-With f(x) = w . phi(x) + b, both minimise 1/2 |w|^2 plus C times slacks. Negative bags hold negative
-instances only. Of a positive bag,
+With f(x) = w . phi(x) + b, both minimise 1/2 |w|^2 plus C times slacks. Negative bags contain
+negative instances only. For a positive bag,
 
-- mi-SVM guesses the label of each instance, at least one positive, and pays for every instance;
-- MI-SVM pays for one instance, the witness, max_j f(x_j).
+- mi-SVM imputes the label of each instance, at least one positive, with a slack per instance;
+- MI-SVM has one slack, for the witness, max_j f(x_j).
 
-Both alternate: the machine for given labels or witnesses, then those that suit the machine best.
-Neither half raises the objective, so the alternation ends when a guess comes back.
+Both alternate: fit the SVM for given labels or witnesses, then choose the best labels or witnesses
+for the SVM. Neither half raises the objective, so the alternation ends when a choice is repeated.
 """
 
 from collections.abc import Callable
@@ -38,19 +38,19 @@ def instance_margin(
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
     positive : ndarray of bool of shape (n_bags,)
-        Which bags are positive; some are, some are not.
+        Which bags are positive; both kinds must occur.
     costs : ndarray of shape (n_bags,)
         C of the instances of each bag.
     max_iter : int
-        Most machines to solve.
+        Maximum number of SVMs to fit.
     tol : float
-        Tolerance of the margins.
+        Tolerance on the margins.
 
     Returns
     -------
     SolverResult
         ``solution`` is (coef, intercept), with coef of shape (n_instances,); the curve is the
-        objective with the labels that suit each machine best.
+        objective with the best labels for each SVM.
     """
     bag = np.repeat(np.arange(len(positive)), np.diff(offsets))
     inside, cost = positive[bag], costs[bag]
@@ -63,7 +63,7 @@ def instance_margin(
 
     def judge(machine: Machine) -> tuple[Ints, float]:
         signs = np.where(inside & (machine.scores > tol), 1, -1)
-        # Instances held at their margin score alike: of those the least held down is the best.
+        # Instances on the margin have equal scores: prefer the one with the largest coefficient.
         tilted = machine.scores + TIE * tol * machine.coef / cost
         best = offsets[:-1] + compiled.segments.argmax(compiled.ties.settled(tilted), offsets)
         signs[best[positive]] = 1
@@ -83,7 +83,7 @@ def bag_margin(
     tol: float,
     witnesses: Ints | None = None,
 ) -> SolverResult:
-    """Learn by MI-SVM: a positive bag is its witness.
+    """Learn by MI-SVM: a positive bag is represented by its witness.
 
     Parameters
     ----------
@@ -92,23 +92,23 @@ def bag_margin(
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
     positive : ndarray of bool of shape (n_bags,)
-        Which bags are positive; some are, some are not.
+        Which bags are positive; both kinds must occur.
     costs : ndarray of shape (n_bags,)
         C of each bag.
     slack_per_bag : bool
         Whether the instances of a negative bag share one slack, or have one each.
     max_iter : int
-        Most machines to solve.
+        Maximum number of SVMs to fit.
     tol : float
-        Tolerance of the margins.
+        Tolerance on the margins.
     witnesses : ndarray of int of shape (n_positive_bags,), default=None
-        The first witness of each positive bag, a row; by default the mean of the bag.
+        The row of the initial witness of each positive bag; by default the mean of the bag is used.
 
     Returns
     -------
     SolverResult
         ``solution`` is (coef, intercept), with coef of shape (n_instances,); the curve is the
-        objective with the witnesses that suit each machine best.
+        objective with the best witnesses for each SVM.
     """
     problem = bag_problem(offsets, positive, costs, slack_per_bag=slack_per_bag)
     negatives = problem.combine[problem.signs < 0]
@@ -123,7 +123,7 @@ def bag_margin(
 
     @cache
     def tilt() -> Floats:
-        """Scores by the difference of the class means, the machine of vanishing C; at most 1."""
+        """Scores by the difference of the class means, the SVM of vanishing C; at most 1."""
         scores = space.scores(problem.mean_difference())
         return scores / max(float(np.abs(scores).max()), np.finfo(float).tiny)
 
@@ -131,7 +131,7 @@ def bag_margin(
         scores = machine.scores
         first, second, _ = compiled.segments.top2(scores, offsets)
         if np.any(positive & (first - second < TIE * tol)):
-            # As when the means cannot be told from the negatives, and w = 0.
+            # For example if the means are not separable from the negatives, and w = 0.
             scores = scores + TIE * tol * tilt()
         rows = compiled.segments.argmax(compiled.ties.settled(scores), offsets)
         best = (offsets[:-1] + rows)[positive]
@@ -148,24 +148,24 @@ def alternate(
     guess: Ints,
     max_iter: int,
 ) -> SolverResult:
-    """Solve for a guess and guess anew, until a guess has been seen before; keep the best.
+    """Alternate between an SVM and a choice of labels or witnesses, until a choice is repeated.
 
     Parameters
     ----------
     solve : callable
-        Takes a guess and the machine of the round before, or None; returns the machine.
+        Takes a choice and the SVM of the previous round, or None; returns the SVM.
     judge : callable
-        Gives the guess that suits a machine best, and the objective with it.
+        Returns the best choice for an SVM, and the objective with it.
     guess : ndarray of int
-        The first guess.
+        The initial choice.
     max_iter : int
-        Most machines to solve.
+        Maximum number of SVMs to fit.
 
     Returns
     -------
     SolverResult
-        Of the machine with the lowest objective; not converged if no guess came back, or if a
-        machine did not converge, which ends the search.
+        The SVM with the lowest objective; not converged if no choice was repeated, or if an SVM
+        did not converge, which ends the search.
     """
     seen: set[bytes] = set()
     machine: Machine | None = None
@@ -177,14 +177,14 @@ def alternate(
         if not curve or objective < min(curve):
             best = machine
         curve.append(objective)
-        if not machine.converged:  # it spent its whole budget, and so would all that follow
+        if not machine.converged:  # later ones would not converge either
             break
     solution = best.coef, np.array(best.intercept)
     return SolverResult(solution, curve, best.converged and guess.tobytes() in seen)
 
 
 def _carried(signs: Ints, before: Machine, cost: Floats) -> Floats:
-    """Multipliers for new signs: those of an instance that changed sides follow from its slack."""
+    """Multipliers for new signs: C or 0 for instances whose sign changed, depending on slack."""
     changed = signs * before.coef < 0
     inside = signs * before.scores < 1
     return np.where(changed, np.where(inside, cost, 0.0), np.abs(before.coef))

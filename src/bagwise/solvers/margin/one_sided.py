@@ -1,14 +1,14 @@
-"""The one-sided primal-dual MI-SVM: pdMISVM's method for the problem of MI-SVM.
+"""The one-sided primal-dual MI-SVM: the ADMM of pdMISVM for the problem of MI-SVM.
 
     J(W, b) = 1/2 sum_m |w_m|^2 + C sum_i v_i sum_m (1 - Y_im max_j s_ij^m)_+ ,  Y_im = 1 or -1
 
 with s_ij^m = w_m . x_ij + b_m. A column of W is a concept, and only its presence is evidence: an
-instance can raise the score of its bag and never lower it. The ADMM has two kinds of copies, t of
-the scores and q of max_j t_ij, with multipliers theta and sigma:
+instance can raise the score of its bag but never lower it. The ADMM has two splitting variables, t
+for the scores and q for max_j t_ij, with multipliers theta and sigma:
 
 - w fits t + theta/mu; all columns share the system I/mu + X'X.
 - q is the proximal point of the hinge at max t - sigma/mu.
-- t is nearest to phi = s - theta/mu while its maximum is near q + sigma/mu: the largest entry is
+- t is closest to phi = s - theta/mu with a maximum close to q + sigma/mu: the largest entry is
   raised, or all entries above a level are clipped to it.
 """
 
@@ -33,12 +33,12 @@ from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, alterna
 from bagwise.solvers.margin.primal_dual_parts import Problem
 from bagwise.solvers.result import SolverResult, total_curve
 
-MU, RHO, MAX_ITER = 1e-3, 1.02, 2000  # first penalty, its growth, and budget, by default
+MU, RHO, MAX_ITER = 1e-3, 1.02, 2000  # defaults: first penalty, its growth, iterations
 AFFORDABLE = 1e11  # operations of an eigendecomposition (about 9 d^3) for exact updates
-START = 1e-3  # length of the first w
+START = 1e-3  # norm of the first w
 TINY = float(np.finfo(np.float32).tiny)
-MAX_ROUNDS = 50  # of choosing witnesses anew, after the ADMM
-TOL = 1e-6  # how exactly the machine of given witnesses meets its margins
+MAX_ROUNDS = 50  # of updating witnesses, after the ADMM
+TOL = 1e-6  # tolerance on the margins of the SVM for given witnesses
 
 
 def one_sided(
@@ -56,14 +56,14 @@ def one_sided(
     track: Any = iter,
     checkpoint: Any = None,
 ) -> SolverResult:
-    """Alternate until the constraints hold to a relative `tol`.
+    """Run the ADMM until the constraints hold to a relative `tol`.
 
     Parameters
     ----------
     space : LinearSpace or KernelSpace
         The bags.
     signs : ndarray of shape (n_bags, n_columns)
-        Y: 1 where a bag holds the concept of the column, -1 where it does not.
+        Y: 1 if a bag contains the concept of the column, -1 if not.
     C, mu, rho : float
         Cost of a margin error, penalty of the constraints, its growth per iteration.
     max_iter : int
@@ -71,15 +71,15 @@ def one_sided(
     tol : float
         Relative tolerance on the constraints.
     exact : bool
-        W by one linear system (True) or by one optimal gradient step.
+        Whether W is updated by a linear system (True) or by one optimal gradient step.
     fit_intercept : bool
         Whether b is fitted.
     weights : ndarray of shape (n_bags,)
-        A weight multiplies the whole term of its bag: 2 equals the bag twice.
+        Weights of the bags: a weight of 2 is equivalent to a repeated bag.
     track : callable, default=iter
         Wraps the iterations, to show progress.
     checkpoint : path, default=None
-        Where to save now and then, and to resume from.
+        File to save intermediate results in, and to resume from.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def one_sided(
     problem = Problem(offsets, np.zeros(n_bags, np.int64), weights, n_columns, shared=True)
     n_instances = weights * np.diff(offsets)
     total = np.full(n_columns, n_instances.sum())
-    # A column may have no bag of one kind: nothing is subtracted then.
+    # If a column has no bags of one sign, its mean is zero.
     shares = np.array([1 / np.maximum(n_instances @ (signs == sign), TINY) for sign in (1, -1)])
     part = OneSidedKernelPart if isinstance(space, KernelSpace) else OneSidedPart
     settings = "one-sided pdMISVM", C, mu, rho, exact, fit_intercept, n_columns
@@ -108,7 +108,7 @@ def one_sided(
 
 
 def _mean_difference(space: LinearSpace, parts: Parts, shares: Floats, used: Any) -> Any:
-    """A small W to start from: the difference of the mean instances of bags with and without."""
+    """A small initial W: mean instance of bags with the concept minus that of bags without it."""
     W = parts.total("mean_difference", *shares) * used
     parts.do("begin", W)
     norms = space.squared_norms(parts, W, 0.0)
@@ -116,11 +116,11 @@ def _mean_difference(space: LinearSpace, parts: Parts, shares: Floats, used: Any
 
 
 def polished(bags: Bags, signs: Floats, start: tuple[Array, ...], costs: Floats) -> SolverResult:
-    """Lower J by the concave-convex procedure, which is MI-SVM's; never return a worse point.
+    """Lower J by the concave-convex procedure of MI-SVM; never return a worse point.
 
-    -max_j s_ij is concave for a bag with the concept: with its best instance held fixed the rest
-    is convex, and its minimum is not above J at the start. The procedure ends in a local minimum,
-    so it also runs from the start of MI-SVM, the means of the bags, and the lower result is kept.
+    -max_j s_ij is concave for a bag with the concept: if its best instance is fixed, the rest is
+    convex, and its minimum is not above J at the start. The procedure ends in a local minimum, so
+    it also runs from the start of MI-SVM, the means of the bags, and the lower result is kept.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def polished(bags: Bags, signs: Floats, start: tuple[Array, ...], costs: Floats)
     signs : ndarray of shape (n_bags, n_columns)
         Y.
     start : tuple (W, b)
-        Of shape (n_columns, n_features) and (n_columns,).
+        Starting point, of shape (n_columns, n_features) and (n_columns,).
     costs : ndarray of shape (n_bags,)
         C times the weight of each bag.
 
@@ -144,7 +144,7 @@ def polished(bags: Bags, signs: Floats, start: tuple[Array, ...], costs: Floats)
     space = LinearFeatures(bags.instances.astype(np.float64, copy=False))
     results = []
     for m, sign in enumerate(signs.T):
-        if np.all(sign == sign[0]):  # w = 0 is best, and b what the hinge asks for
+        if np.all(sign == sign[0]):  # optimal: w = 0, and b at zero loss
             W[m], b[m], result = 0.0, sign[0], SolverResult((), [0.0], converged=True)
         else:
             starts = best_rows(scores[:, m], bags.offsets)[sign > 0], None
@@ -170,7 +170,7 @@ def polished(bags: Bags, signs: Floats, start: tuple[Array, ...], costs: Floats)
 def primal_dual_witnesses(
     space: FeatureSpace, offsets: Ints, positive: Bools, costs: Floats, *, C: float
 ) -> Ints:
-    """The best instance of each positive bag by the one-sided primal-dual method.
+    """Find the best instance of each positive bag by the one-sided primal-dual method.
 
     Parameters
     ----------
@@ -179,16 +179,16 @@ def primal_dual_witnesses(
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
     positive : ndarray of bool of shape (n_bags,)
-        Which bags are positive; some are, some are not.
+        Which bags are positive; both kinds must occur.
     costs : ndarray of shape (n_bags,)
         C of each bag.
     C : float
-        The cost without weights of bags.
+        The cost without bag weights.
 
     Returns
     -------
     ndarray of int of shape (n_positive_bags,)
-        Rows.
+        Row of each witness.
     """
     rows: Any = space.rows
     if isinstance(space, KernelFeatures):
@@ -208,11 +208,11 @@ def primal_dual_witnesses(
 def column_objectives(
     W: Floats, scores: Floats, offsets: Ints, signs: Floats, costs: Floats
 ) -> Floats:
-    """J of each column of scores."""
+    """Objective J of each column of W."""
     best = compiled.segments.maximum(scores, offsets)
     return 0.5 * (W**2).sum(axis=1) + costs @ np.maximum(0.0, 1.0 - signs * best)
 
 
 def best_rows(scores: Floats, offsets: Ints) -> Ints:
-    """The row of the instance with the highest score of each bag."""
+    """Row of the highest-scoring instance of each bag."""
     return offsets[:-1] + compiled.segments.argmax(scores, offsets)

@@ -1,6 +1,6 @@
 """The per-bag updates of the one-sided primal-dual MI-SVM as a Triton kernel.
 
-The same as ``bagwise.compiled.one_sided``; a bag and a tile of columns per program.
+The same updates as in ``bagwise.compiled.one_sided``; a bag and a tile of columns per program.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from typing import Any
 from bagwise.engines.jit import jit, tl
 from bagwise.engines.tensors import torch
 
-COLUMNS = 16  # at most, of a program
-TILE = 1024  # scores that a program holds at once
+COLUMNS = 16  # most columns per program
+TILE = 1024  # scores per program in registers at once
 
 
 def update_bags(part: Any, settings: Any) -> Any:
-    """Update all that a part keeps, in place; `part.changed` becomes its residual.
+    """Update the state of a part in place; `part.changed` becomes its residual.
 
     Parameters
     ----------
     part : TensorOneSidedPart
         The part.
     settings : tensor of float64 of shape (2 * n_columns + 3,)
-        Factor and shift of each column, C, mu, and mu of the next iteration.
+        Factor and shift of each column, C, mu, and the next mu.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def _update_bags(  # type: ignore[no-untyped-def]
     max_t = tl.load(maxima + at, mask=is_column, other=0.0)
     sigma = tl.load(sigmas + at, mask=is_column, other=0.0)
 
-    # Bring the scores up to date; find the largest, and the first largest of phi.
+    # Update the scores; find their maximum, and the first maximum of phi.
     best = tl.full((COLUMNS,), float("-inf"), tl.float64)
     highest = best
     top = tl.full((COLUMNS,), -1, tl.int64)

@@ -1,8 +1,8 @@
 """The state of the one-sided primal-dual MI-SVM for a block of bags: numpy arrays or torch tensors.
 
-Several instances of a negative bag are held down at a time, so the copy of the scores has a
-multiplier for each instance. Most of them are zero: an instance has one only where it is held down
-to the margin of its bag, or pulled up to it.
+Several instances of a negative bag may be active at a time, so the copy t of the scores has a
+multiplier for each instance. Most are zero: only instances that are clipped to the margin of their
+bag, or raised to it, have one.
 """
 
 from typing import Any, ClassVar
@@ -25,18 +25,18 @@ from bagwise.solvers.margin.primal_dual_parts import (
     bounds_of,
 )
 
-FEW = 0.25  # share of the residual up to which its zeros are left out of the product with X
+FEW = 0.25  # share of non-zeros in the residual up to which the product with X skips zeros
 
 
 class _OneSided(BasePart):
-    """What both kinds of parts keep, beside what they share with pdMISVM.
+    """State of numpy and torch parts, in addition to the state shared with pdMISVM.
 
     Parameters
     ----------
     bags : Bags
         The bags; for a kernel, the instances are rows of the kernel matrix.
     signs : ndarray of shape (n_bags, n_columns)
-        1 where a bag holds the concept of the column, -1 where it does not.
+        1 if a bag contains the concept of the column, -1 if not.
     weights : ndarray of shape (n_bags,)
         Weight of each bag.
     cost : float
@@ -53,25 +53,25 @@ class _OneSided(BasePart):
     STATE = ("scores", "theta", "max_t", "sigma")
 
     def __init__(self, bags: Bags, signs: Floats, weights: Floats, *, cost: float) -> None:
-        nobody = np.zeros(len(signs), np.int64)  # columns share one system: no class matters
+        nobody = np.zeros(len(signs), np.int64)  # columns share one system: classes are not used
         super().__init__(
             bags, nobody, weights, n_classes=signs.shape[1], shared=True, mask=False, cost=cost
         )
         self.signs = signs
 
     def identity(self) -> str:
-        """Which bags these are."""
+        """Digest of the bags, their signs and weights."""
         return digest(self.bags, self.signs, self.problem.weights)
 
     def begin(self, W: Any) -> None:
-        """Set the first state: the copy equals the scores, no multipliers."""
-        self.changed = None  # of the start: free it first
+        """Set the initial state: the copy equals the scores, multipliers are zero."""
+        self.changed = None  # free the array of `mean_difference` first
         self.scores, _, self.max_t = self._first_scores(W)
         self.theta, self.sigma = 0 * self.scores, 0 * self.max_t
         self._begin_residual()
 
     def mean_difference(self, up: Floats, down: Floats) -> Any:
-        """X' times `up` for the instances of bags with the concept, -`down` for the others."""
+        """Sum of the instances, times `up` in bags with the concept, times -`down` in others."""
         shares = self.problem.weights[:, None] * np.where(self.signs > 0, up, -down)
         self.changed = like(np.repeat(shares, self.bags.sizes, axis=0), self.X)
         return self.project()[0]
@@ -87,17 +87,17 @@ class TensorOneSidedPart(_OneSided, TensorPrimalDualPart):
         self.column_signs = beside(np.ascontiguousarray(signs, np.float64), self.X)
 
     def _begin_residual(self) -> None:
-        """The residual takes the place of the last change of the scores."""
+        """Allocate nothing: the residual overwrites the last change of the scores."""
 
     def project(self) -> tuple[Any, Floats]:
-        """The residual' X and the sums of the residual, per column."""
+        """Compute residual' X and the sums of the residual, per column."""
         sums = self.changed.sum(dim=0, dtype=torch.float64)
         return self.changed.T @ self.X, to_numpy(sums)
 
     def update(
         self, factor: Floats, shift: Floats, mu: float, next_mu: float
     ) -> tuple[Floats, Any, Floats]:
-        """The updates q, t and duals, then `project`."""
+        """Update q, t and the multipliers, then `project`."""
         if self._kernels:
             from bagwise.solvers.margin import one_sided_kernels
 
@@ -153,14 +153,14 @@ class OneSidedPart(_OneSided, PrimalDualPart):
     STATE = _OneSided.STATE
 
     def _begin_residual(self) -> None:
-        # The residual takes the place of the last change of the scores.
+        # The residual overwrites the last change of the scores.
         n_bags, n_columns = self.max_t.shape
         self.changed = np.empty_like(self.scores)
         self.moments = np.empty((2, n_bags, n_columns))
         self.report = np.empty((n_bags, 3))
 
     def project(self) -> tuple[Array, Array]:
-        """The residual' X and the sums of the residual, per column."""
+        """Compute residual' X and the sums of the residual, per column."""
         if sparse.issparse(self.X):
             return (sparse.csr_array(self.changed.T) @ self.X).toarray(), self._residual_sums()
         projected: Any = sum(self._project_bags(*block) for block in read_bag_blocks(self.bags))
@@ -169,7 +169,7 @@ class OneSidedPart(_OneSided, PrimalDualPart):
     def update(
         self, factor: Floats, shift: Floats, mu: float, next_mu: float
     ) -> tuple[Array, Array, Array]:
-        """The updates q, t and duals, then `project`; a thread does both for its bags."""
+        """Update q, t and the multipliers, then `project`; each thread does both for its bags."""
         if sparse.issparse(self.X) or in_blocks(self.bags):
             return super().update(factor, shift, mu, next_mu)
         offsets = self.problem.offsets
@@ -188,7 +188,7 @@ class OneSidedPart(_OneSided, PrimalDualPart):
         return _sums(self.changed)
 
     def _project_bags(self, block: slice, X: Array) -> Array:
-        """The residual' X over some bags, given their dense instances."""
+        """Compute residual' X over a block of bags, given their dense instances."""
         residual = self.changed[rows_of(self.bags, block)]
         bounds = even_bounds(len(X), X.size)
         return sum(run_blocks(lambda i, j: _times(residual[i:j], X[i:j]), bounds))
@@ -196,14 +196,14 @@ class OneSidedPart(_OneSided, PrimalDualPart):
     def _update_bags(
         self, block: slice, factor: Floats, shift: Floats, mu: float, next_mu: float
     ) -> None:
-        """The updates q, t and duals of some bags."""
+        """Update q, t and the multipliers of a block of bags."""
         bounds = bounds_of(block, self.problem.offsets, self.scores.size)
         run_blocks(self._update_some, bounds, factor, shift, mu, next_mu)
 
     def _update_some(
         self, start: int, stop: int, factor: Floats, shift: Floats, mu: float, next_mu: float
     ) -> None:
-        """The same on one core, for the bags start:stop."""
+        """Update q, t and the multipliers of the bags start:stop, on one core."""
         p = self.problem
         compiled.one_sided.update_bags(
             start, stop, p.offsets, self.scores, self.changed, factor, shift, self.signs,
@@ -211,7 +211,7 @@ class OneSidedPart(_OneSided, PrimalDualPart):
         )  # fmt: skip
 
     def state(self) -> dict[str, Array]:
-        """All that changes, for a checkpoint."""
+        """State to save in a checkpoint."""
         return BasePart.state(self)
 
     def restore(self, state: dict[str, Array]) -> None:
@@ -221,12 +221,12 @@ class OneSidedPart(_OneSided, PrimalDualPart):
 
 
 class OneSidedKernelPart(OneSidedPart):
-    """The same where W holds coefficients of instances: those of X' residual are the residual."""
+    """`OneSidedPart` for a kernel: W holds coefficients, and X' residual is the residual."""
 
     tensor_part = None
 
     def project(self) -> tuple[Array, Array]:
-        """The transposed residual itself and its sums."""
+        """Transposed residual and its sums."""
         return self.changed.T.copy(), self._residual_sums()
 
     update = PrimalDualPart.update
@@ -235,7 +235,7 @@ class OneSidedKernelPart(OneSidedPart):
 
 
 def _times(residual: Array, X: Array) -> Array:
-    """The residual' X of some rows, on one core."""
+    """Compute residual' X for some rows, on one core."""
     if np.count_nonzero(residual) > FEW * residual.size:
         return residual.T @ X
     out = np.zeros((residual.shape[1], X.shape[1]), X.dtype)

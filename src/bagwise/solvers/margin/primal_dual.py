@@ -2,13 +2,13 @@
 
     J(W, b) = 1/2 sum_m |w_m|^2 + C sum_i sum_{m != y_i} (1 + max_j s_ij^m - max_j s_ij^{y_i})_+
 
-with s_ij^m = w_m . x_ij + b_m, by a multi-block ADMM. The iterates are those of the paper; the
+with s_ij^m = w_m . x_ij + b_m, by a multi-block ADMM. The iterates are those of the paper. The
 state is one number and one index per (bag, class) instead of a column of instances, so that an
 iteration costs one product of X with a (d x K) matrix.
 
-The state is kept in parts, blocks of whole bags. An iteration calls them twice: the first call
-sends a step (K x d) and returns O(K) numbers; the second sends its length and returns X' times
-the residual (K x d), from which the next step follows.
+The state is stored in parts, blocks of whole bags. An iteration calls them twice: the first call
+sends a step (K x d) and returns O(K) numbers; the second sends the length of the step and returns
+X' times the residual (K x d), which determines the next step.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ from bagwise.engines.arrays import eigh, like
 from bagwise.solvers.margin.primal_dual_parts import KernelPart, PrimalDualPart, Problem
 from bagwise.solvers.result import SolverResult
 
-SHARE_OF_MEMORY = 0.25  # that X'X may take, to save a pass over the file per iteration
+SHARE_OF_MEMORY = 0.25  # limit for X'X, which saves a pass over the file per iteration
 
 
 class LinearSpace:
@@ -42,9 +42,9 @@ class LinearSpace:
     Parameters
     ----------
     bags : Bags
-        The bags, wherever they are.
+        The bags: in memory, in a file, on a device or on workers.
     leave_out_constants : bool, default=False
-        Whether features with one value stay out: with an intercept they only double it.
+        Whether to leave out constant features, which are redundant with an intercept.
     """
 
     part: type[PrimalDualPart] = PrimalDualPart
@@ -54,7 +54,7 @@ class LinearSpace:
         self.leave_out_constants = leave_out_constants
 
     def used_features(self, parts: Parts) -> Any:
-        """1 for each feature that W uses, 0 for each that stays out."""
+        """1 for each feature that W uses, 0 for each that is left out."""
         lowest, highest = zip(*parts.each("feature_ranges"), strict=True)
         if not self.leave_out_constants:
             return like(np.ones(self.bags.n_features), lowest[0])
@@ -62,7 +62,7 @@ class LinearSpace:
         return like(low.min(axis=0) != high.max(axis=0), lowest[0])
 
     def start(self, used: Any, rng: np.random.RandomState, n_classes: int) -> Any:
-        """A small random W: a large one decays slowly in the inexact update."""
+        """A small random initial W: a large one decays slowly in the inexact update."""
         W = 1e-3 * rng.standard_normal((n_classes, self.bags.n_features))
         return like(W, used) * used
 
@@ -71,13 +71,13 @@ class LinearSpace:
         return to_numpy((step * step).sum(axis=1))
 
     def squared_norms(self, parts: Parts, W: Any, b: Any) -> Array:
-        """|w_m|^2 of each class, for the W and b of the scores of the parts."""
+        """|w_m|^2 of each class; W and b must be those of the scores in the parts."""
         return to_numpy((W * W).sum(axis=1))
 
     def solver(self, parts: Parts, problem: Problem, used: Any) -> Callable[[Any, float], Any]:
-        """The function (I/mu + A_m)^-1 target_m of (target, mu), with A_m = G + K G_m (Eq. 10).
+        """Make the function (target, mu) -> (I/mu + A_m)^-1 target_m, A_m = G + K G_m (Eq. 10).
 
-        The eigenvectors of A_m serve every mu.
+        The eigendecomposition of A_m is used for every mu.
         """
         grams = self._grams(parts, problem, used)
         eigen = [(values * (values > 0), vectors) for values, vectors in map(eigh, grams)]
@@ -96,11 +96,11 @@ class LinearSpace:
     def moments(
         self, parts: Parts, problem: Problem, used: Any, *, exact: bool
     ) -> Callable[[Any], tuple[Floats, Floats]] | None:
-        """What `change` of the parts returns, as a function of the step that reads no instances.
+        """Make a function of the step that equals `change` of the parts but reads no instances.
 
         The sums are X'D_m 1 times the step, the squares a quadratic form of A_m (Eq. 10), which the
-        exact update does not need. None where a pass over the instances costs less than these:
-        where they are in memory, or in a file that the system can keep there.
+        exact update does not need. None if a pass over the instances is cheaper: if they are in
+        memory, or in a file that the system can cache.
         """
         n_bytes = bytes_in_file(self.bags)
         n_systems = 1 if problem.shared else problem.n_classes
@@ -121,7 +121,7 @@ class LinearSpace:
         return find
 
     def _grams(self, parts: Parts, problem: Problem, used: Any) -> Any:
-        """A_m = G + K G_m of each class, or G alone where the splitting is shared."""
+        """A_m = G + K G_m of each class, or G alone if the splitting is shared."""
         grams = parts.total("grams")
         grams *= used * used[:, None]
         if not problem.shared:
@@ -147,11 +147,11 @@ class KernelSpace(LinearSpace):
         self.gram = bags.instances
 
     def used_features(self, parts: Parts) -> float:
-        """All of W."""
+        """1: all coefficients are used."""
         return 1.0
 
     def start(self, used: float, rng: np.random.RandomState, n_classes: int) -> Array:
-        """W = 0."""
+        """The initial W = 0."""
         return np.zeros((n_classes, len(self.gram)), self.gram.dtype)
 
     def step_norms(self, parts: Parts, step: Array) -> Array:
@@ -163,9 +163,9 @@ class KernelSpace(LinearSpace):
         return parts.total("norms_of_scores", W) - b * W.sum(axis=1)
 
     def solver(self, parts: Parts, problem: Problem, used: float) -> Callable[[Any, float], Any]:
-        """The function (I/mu + D K)^-1 target_m of (target, mu) (Eq. 28).
+        """Make the function (target, mu) -> (I/mu + D K)^-1 target_m (Eq. 28).
 
-        It is D^1/2 (I/mu + D^1/2 K D^1/2)^-1 D^-1/2 target_m.
+        It equals D^1/2 (I/mu + D^1/2 K D^1/2)^-1 D^-1/2 target_m.
         """
         eigen = []
         for m in range(1 if problem.shared else problem.n_classes):
@@ -221,21 +221,21 @@ def primal_dual(
     tol : float
         Relative tolerance on the constraints.
     exact : bool
-        W by Eq. 10 (True) or by one optimal gradient step, Eq. 25.
+        Whether W is updated by Eq. 10 (True) or by one optimal gradient step, Eq. 25.
     shared : bool
-        One copy of the scores for all classes instead of the paper's two kinds.
+        Whether all classes share one copy T of the scores, without the second copy U of the paper.
     mask_own_class : bool
-        Leave the constant term m = y_i out of the ADMM.
+        Whether to leave the constant term m = y_i out of the ADMM.
     fit_intercept : bool
         Whether b is fitted.
     weights : ndarray of shape (n_bags,)
-        A weight multiplies the whole term of its bag: 2 equals the bag twice.
+        Weights of the bags: a weight of 2 is equivalent to a repeated bag.
     rng : RandomState
-        For the start.
+        Random generator for the initial W.
     track : callable, default=iter
         Wraps the iterations, to show progress.
     checkpoint : path, default=None
-        Where to save now and then, and to resume from.
+        File to save intermediate results in, and to resume from.
 
     Returns
     -------
@@ -275,24 +275,24 @@ def alternate_directions(
     track: Any,
     file: Checkpoint | None,
 ) -> SolverResult:
-    """The iterations: W and b here, all other variables in the parts.
+    """Run the ADMM: update W and b here, and all other variables in the parts.
 
     Parameters
     ----------
     space : LinearSpace or KernelSpace
         The bags.
     parts : Parts
-        The variables of each bag; their `update` makes the steps of the algorithm.
+        The variables of each bag; their `update` performs the steps of the algorithm.
     problem : Problem
-        How often each instance is fitted for each column of W.
+        Weight of each instance for each column of W.
     total : ndarray of shape (n_columns,)
-        The sum of these numbers.
+        Total weight of the instances for each column.
     start : callable
-        The first W, given which features it may use.
+        Makes the initial W, given which features it may use.
     C, mu, rho, max_iter, tol, exact, fit_intercept, track
-        As of `primal_dual`.
+        As in `primal_dual`.
     file : Checkpoint or None
-        Where to save now and then, and to resume from.
+        File to save intermediate results in, and to resume from.
 
     Returns
     -------
@@ -300,7 +300,7 @@ def alternate_directions(
         ``solution = (W, b)``; `objective_curve` is J.
     """
     n_columns = problem.n_classes
-    cap = 1e10 * max(1.0, C)  # beyond it nothing moves, and single precision would overflow
+    cap = 1e10 * max(1.0, C)  # larger mu change nothing, and single precision would overflow
     used = retry_on_new_parts(parts, lambda: space.used_features(parts))
     first_W = start(used)
     solve = None
@@ -342,7 +342,7 @@ def alternate_directions(
         return bool(now["residuals"][-1] < tol)
 
     first = {"W": first_W, "b": np.zeros(n_columns), "mu": mu, "curve": [], "residuals": []}
-    # Nothing to fit yet.
+    # The residual is zero at the start.
     first |= {"projected": 0.0 * first_W, "residual_sums": np.zeros(n_columns)}
     end = iterate(parts, first, begin, step, max_iter=max_iter, track=track, checkpoint=file)
     solution = to_numpy(end["W"]), end["b"]

@@ -1,8 +1,8 @@
-"""The per-bag updates of pdMISVM as Triton kernels: a bag per program, its classes side by side.
+"""The per-bag updates of pdMISVM as Triton kernels: one program per bag, for all classes.
 
-The same as ``bagwise.compiled.primal_dual``: one pass over the scores of a bag brings them up to
-date and finds the three largest of each class; then the numbers per class are updated in registers,
-and the residual is written. Sums are made in a fixed order, so that a fit can be repeated.
+The same updates as in ``bagwise.compiled.primal_dual``: one pass over the scores of a bag updates
+them and finds the three largest of each class; then the variables per class are updated in
+registers, and the residual is written. The order of summation is fixed, so fits are reproducible.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any
 from bagwise.engines.jit import jit, tl
 from bagwise.engines.tensors import torch
 
-TILE = 1024  # scores that a program holds at once
+TILE = 1024  # scores per program in registers at once
 
 
 def tile_of(n_classes: int) -> tuple[int, int]:
-    """Rows and columns of the scores that a program holds at once.
+    """Rows and columns of the tile of scores that a program processes at once.
 
     Parameters
     ----------
     n_classes : int
-        Columns in use.
+        Number of columns used.
 
     Returns
     -------
@@ -33,7 +33,7 @@ def tile_of(n_classes: int) -> tuple[int, int]:
 
 
 def moments(offsets: Any, values: Any) -> Any:
-    """Sums of the values of each bag and column, and of their squares.
+    """Sum the values and their squares, for each bag and column.
 
     Parameters
     ----------
@@ -55,14 +55,14 @@ def moments(offsets: Any, values: Any) -> Any:
 
 
 def update_bags(part: Any, settings: Any) -> Any:
-    """Update all that a part keeps, in place, and write its residual.
+    """Update the state of a part in place, and write its residual.
 
     Parameters
     ----------
     part : TensorPrimalDualPart
         The part.
     settings : tensor of float64 of shape (2 * n_classes + 3,)
-        Factor and shift of each class, C, mu, and mu of the next iteration.
+        Factor and shift of each class, C, mu, and the next mu.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def _moments(  # type: ignore[no-untyped-def]
 
 @jit
 def _insert(value, row, top_0, top_1, top_2, row_0, row_1):  # type: ignore[no-untyped-def]
-    """The three largest values and the rows of two, with one more value of a later row."""
+    """Insert the value of a later row into the three largest values and the rows of two."""
     over_0, over_1, over_2 = value > top_0, value > top_1, value > top_2
     top_2 = tl.where(over_1, top_1, tl.where(over_2, value, top_2))
     row_1 = tl.where(over_0, row_0, tl.where(over_1, row, row_1))
@@ -118,13 +118,13 @@ def _insert(value, row, top_0, top_1, top_2, row_0, row_1):  # type: ignore[no-u
 
 @jit
 def _at(column, own, values):  # type: ignore[no-untyped-def]
-    """The value in the column of the own class."""
+    """Value in the column of the bag's class."""
     return tl.sum(tl.where(column == own, values, 0.0), axis=0)
 
 
 @jit
 def _slack(n, sign, threshold):  # type: ignore[no-untyped-def]
-    """Eq. 13; without cost the constraint is met exactly."""
+    """Eq. 13; without cost the constraint holds exactly."""
     shrunk = tl.where(sign * n > threshold, n - threshold * sign, 0.0)
     return tl.where((threshold == 0.0) | (sign * n < 0.0), n, shrunk)
 
@@ -133,7 +133,7 @@ def _slack(n, sign, threshold):  # type: ignore[no-untyped-def]
 def _fit_copy(  # type: ignore[no-untyped-def]
     top_0, top_1, top_2, row_0, row_1, here, place, dual, wanted, multiplier, mu, next_mu, weight
 ):
-    """A copy of the scores (T or U, Eq. 19), which differs from them at one instance.
+    """Update a copy of the scores (T or U, Eq. 19), which differs from them at one instance.
 
     `here` is the score at `place`. Returns place, dual, maximum, multiplier, squared gaps, and the
     residual at the new and the old place.
@@ -181,7 +181,7 @@ def _update_bags(  # type: ignore[no-untyped-def]
     place_t = tl.load(places_t + at, mask=is_column, other=-1)
     place_u = tl.load(places_u + at, mask=is_column, other=-1)
 
-    # One pass over the scores: bring them up to date, find the largest, look up the old places.
+    # One pass over the scores: update them, find the largest, look up the old places.
     lowest = tl.full((COLUMNS,), float("-inf"), tl.float64)
     nowhere = tl.full((COLUMNS,), -1, tl.int64)
     top_0, top_1, top_2, row_0, row_1 = lowest, lowest, lowest, nowhere, nowhere
@@ -210,7 +210,7 @@ def _update_bags(  # type: ignore[no-untyped-def]
             )
             value = tl.where(row == where[None, :], float("-inf"), value)
 
-    # The numbers of each class.
+    # The variables of each class.
     q = tl.load(qs + at, mask=is_column, other=0.0)
     r = tl.load(rs + at, mask=is_column, other=0.0)
     lam = tl.load(lams + at, mask=is_column, other=0.0)
@@ -259,7 +259,7 @@ def _update_bags(  # type: ignore[no-untyped-def]
     tl.store(maxima_t + at, max_t, mask=is_column)
     tl.store(sigmas + at, sigma, mask=is_column)
     sums = at_new_t + at_old_t
-    if not SHARED:  # U, Eq. 20: the same on the scores of the own class
+    if not SHARED:  # U, Eq. 20: the same for the scores of the bag's class
         xi = tl.load(xis + at, mask=is_column, other=0.0)
         new_u, xi, max_u, omega, apart, at_new_u, at_old_u = _fit_copy(
             _at(column, own, top_0), _at(column, own, top_1), _at(column, own, top_2),

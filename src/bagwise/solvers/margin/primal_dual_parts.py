@@ -1,7 +1,7 @@
 """The state of pdMISVM for a block of bags: numpy arrays with compiled loops, or torch tensors.
 
-Both keep one index and one number per (bag, class) of each copy of the scores, T and U, instead of
-a column of instances. With tensors the loop over bags becomes operations on columns.
+For each copy of the scores, T and U, both store one index and one number per (bag, class) instead
+of a column of instances. With tensors, the loop over bags becomes operations on columns.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ LARGEST_WITH_KERNELS = 256  # classes of a bag that fit in the registers of a GP
 
 @dataclass(frozen=True)
 class Problem:
-    """Bags, classes and weights, and how often each instance is fitted for each class."""
+    """Bags, classes and weights, and the weight of each instance for each class."""
 
     offsets: Ints
     codes: Ints
@@ -50,7 +50,7 @@ class Problem:
 
     @property
     def extra(self) -> float:
-        """How many copies of its own scores (U) a class fits besides T; none when shared."""
+        """Number of copies U that a class fits besides T; zero if shared."""
         return 0.0 if self.shared else float(self.n_classes)
 
     def instance_weights(self, m: int) -> Floats:
@@ -60,10 +60,10 @@ class Problem:
 
 
 class Residual:
-    """What W has to fit next: T - S + Theta/mu and the same of U; nearly all zeros.
+    """Targets of the next update of W: T - S + Theta/mu, and the same for U; nearly all zeros.
 
-    Per class two entries for each bag, and 2 K more for each bag of that class. Their positions
-    are fixed; only instances and values change.
+    Each class has two entries per bag, and 2 K more per bag of that class. Their positions are
+    fixed; only instances and values change.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Residual:
         per_class = np.bincount(codes, minlength=K)
         lengths = 2 * n_bags + (0 if problem.shared else 2 * K) * per_class
         self.class_start = offsets_of(lengths)
-        self.rank = np.empty(n_bags, np.int64)  # of each bag among those of its class
+        self.rank = np.empty(n_bags, np.int64)  # of each bag within its class
         for m in range(K):
             self.rank[codes == m] = np.arange(per_class[m])
         self.instances = np.zeros(self.class_start[-1], np.int64)
@@ -85,7 +85,7 @@ class Residual:
 
     @property
     def matrix(self) -> sparse.csr_array:
-        """Its transpose, of shape (n_classes, n_instances)."""
+        """Transposed residual, of shape (n_classes, n_instances)."""
         shape = self.problem.n_classes, int(self.problem.offsets[-1])
         return sparse.csr_array((self.values, self.instances, self.class_start), shape=shape)
 
@@ -95,7 +95,7 @@ class Residual:
         return np.add.reduceat(self.values, self.class_start[:-1])
 
     def times(self, block: slice, X: Array) -> Array:
-        """The residual' X over some bags, given their dense instances: (n_classes, n_features)."""
+        """Residual' X of a block of bags, (n_classes, n_features), given their dense instances."""
         p = self.problem
         first_row = int(p.offsets[block.start])
         bounds = bounds_of(block, p.offsets, len(self.values) * X.shape[1])
@@ -112,7 +112,7 @@ class Residual:
 
 
 class BasePart(Part):
-    """A block of whole bags and everything the ADMM keeps for it besides W and b.
+    """A block of whole bags and its ADMM variables, except W and b.
 
     Parameters
     ----------
@@ -123,9 +123,9 @@ class BasePart(Part):
     n_classes : int
         K.
     shared : bool
-        One copy of the scores for all classes.
+        Whether all classes share one copy of the scores.
     mask : bool
-        Leave the term of the own class out.
+        Whether to leave out the term of the bag's class.
     cost : float
         C.
 
@@ -134,11 +134,11 @@ class BasePart(Part):
     scores : array of shape (n_instances, n_classes)
         X W' + b.
     place_t, max_t, theta : array of shape (n_bags, n_classes)
-        Of T: the instance where it differs from the scores, its maximum, its multiplier there.
+        For T: the instance at which it differs from the scores, its maximum, its multiplier there.
     place_u, max_u, xi : array of shape (n_bags, n_classes)
-        The same of U.
+        The same for U.
     q, r, lam, sigma, omega : array of shape (n_bags, n_classes)
-        Q, R and the multipliers of the constraints on E, Q and R. The shared splitting keeps Z in
+        Q, R and the multipliers of the constraints on E, Q and R. The shared splitting stores Z in
         q and E in r.
     changed : array of shape (n_instances, n_classes)
         X step' of the last `change`, which `update` adds to the scores.
@@ -167,18 +167,18 @@ class BasePart(Part):
         self.changed: Any = None
 
     def identity(self) -> str:
-        """Which bags these are."""
+        """Digest of the bags, their classes and weights."""
         return digest(self.bags, self.problem.codes, self.problem.weights)
 
     def grams(self) -> Any:
-        """X' D X over the instances of each class, or of all when the splitting is shared."""
+        """X' D X over the instances of each class, or over all if the splitting is shared."""
         p, X = self.problem, self.X
         groups = np.zeros(len(p.codes), np.int64) if p.shared else p.codes
         group = np.repeat(groups, self.bags.sizes)
         root = np.sqrt(np.repeat(p.weights, self.bags.sizes))
         n_features = X.shape[1]
         grams = zeros(X, (1 if p.shared else p.n_classes, n_features, n_features))
-        # Blocks keep the weighted copy of the rows small; each row enters one product only.
+        # Blocks keep the weighted copy of the rows small; each row is used in one product only.
         step = max(n_features, 8192)
         for start in range(0, X.shape[0], step):
             block = slice(start, start + step)
@@ -193,7 +193,7 @@ class BasePart(Part):
         return grams
 
     def begin(self, W: Any) -> None:
-        """Set the first state: copies equal to the scores, no multipliers."""
+        """Set the initial state: copies equal the scores, multipliers are zero."""
         n_bags, K = len(self.bags), self.problem.n_classes
         self.scores, place, largest = self._first_scores(W)
         zeros = like(np.zeros((5, n_bags, K)), largest)
@@ -214,7 +214,7 @@ class BasePart(Part):
         raise NotImplementedError
 
     def state(self) -> dict[str, Any]:
-        """All that changes, for a checkpoint."""
+        """State to save in a checkpoint."""
         return {name: getattr(self, name) for name in self.STATE}
 
     def restore(self, state: dict[str, Array]) -> None:
@@ -227,30 +227,30 @@ class BasePart(Part):
         raise NotImplementedError
 
     def change(self, step: Any) -> tuple[Floats, Floats]:
-        """How the scores change with a step of W: weighted sums and sums of squares, per class.
+        """Weighted sums and sums of squares, per class, of the change of the scores by a step of W.
 
-        Keeps X step' for the `update` that follows.
+        Stores X step' for the next `update`.
         """
         raise NotImplementedError
 
     def update(
         self, factor: Floats, shift: Floats, mu: float, next_mu: float
     ) -> tuple[Floats, Any, Floats]:
-        """Lines 9 to 16 of Algorithm 1: squared gaps, their scale and the hinge; then `project`.
+        """Run lines 9 to 16 of Algorithm 1; return squared gaps, their scale, hinge, `project`.
 
         The scores change by `factor` times the last `change`, plus `shift`.
         """
         raise NotImplementedError
 
     def project(self) -> tuple[Any, Floats]:
-        """The residual' X and the sums of the residual, per class."""
+        """Compute residual' X and the sums of the residual, per class."""
         raise NotImplementedError
 
 
 class TensorPrimalDualPart(BasePart):
     """All bags on a device.
 
-    Instances and scores keep their precision; the numbers per bag and class are float64. The
+    Instances and scores keep their precision; the variables per bag and class are float64. The
     residual is a dense tensor (n_instances, n_classes), `residual_sums` its sums over instances.
     """
 
@@ -286,11 +286,11 @@ class TensorPrimalDualPart(BasePart):
         self.residual_sums = self.max_t.new_zeros(self.problem.n_classes)
 
     def project(self) -> tuple[Any, Floats]:
-        """The residual' X and the sums of the residual, per class."""
+        """Compute residual' X and the sums of the residual, per class."""
         return self.residual.T @ self.X, to_numpy(self.residual_sums)
 
     def change(self, step: Any) -> tuple[Floats, Floats]:
-        """How the scores change with a step of W: sums and sums of squares, per class."""
+        """Sums and sums of squares, per class, of the change of the scores by a step of W."""
         self.changed = (self.X @ step.T).contiguous()
         if self._kernels:
             both = (self._kernels.moments(self.offsets, self.changed) * self.times).sum(dim=1)
@@ -301,17 +301,17 @@ class TensorPrimalDualPart(BasePart):
         return first, second
 
     def _settings(self, factor: Floats, shift: Floats, mu: float, next_mu: float) -> Any:
-        """What a kernel reads besides the state, copied to the device once."""
+        """Parameters of a kernel besides the state, copied to the device once."""
         return beside(np.concatenate([factor, shift, [self.cost, mu, next_mu]]), self.X)
 
     def update(
         self, factor: Floats, shift: Floats, mu: float, next_mu: float
     ) -> tuple[Floats, Any, Floats]:
-        """Lines 9 to 16 of Algorithm 1, then `project`."""
+        """Run lines 9 to 16 of Algorithm 1, then `project`."""
         if self._kernels:
             found = self._kernels.update_bags(self, self._settings(factor, shift, mu, next_mu))
             self.residual_sums = found[3:]
-            report = to_numpy(found)  # before the product begins, so as not to wait for it
+            report = to_numpy(found)  # before the product starts, so as not to wait for it
             return report[:3], self.residual.T @ self.X, report[3:]
         self.scores += self.changed * like(factor, self.scores)
         self.scores += like(shift, self.scores)
@@ -325,7 +325,7 @@ class TensorPrimalDualPart(BasePart):
             tops, rows, columns, self.place_t, self.theta, self.q, self.sigma, mu, next_mu
         )
         self.residual_sums, gaps = of_t.sum(dim=0), gaps + gap
-        if not self.problem.shared:  # U, Eq. 20: the same on the scores of the own class
+        if not self.problem.shared:  # U, Eq. 20: the same for the scores of the bag's class
             own = self.codes[:, None].expand(n_bags, K)
             tops_own = [top.gather(1, own) for top in tops]
             rows_own = [row.gather(1, own) for row in rows]
@@ -340,7 +340,7 @@ class TensorPrimalDualPart(BasePart):
         return to_numpy((report * self.weights).sum(dim=(1, 2))), *self.project()
 
     def _margin(self, mu: float) -> Any:
-        """E, Q, R and their multiplier; returns the squared gaps."""
+        """Update E, Q, R and their multiplier; return the squared gaps."""
         sign = torch.where(self.is_own, 1.0, -1.0).double()
         cost = torch.full_like(self.q, self.cost / mu)
         if self.mask:
@@ -354,7 +354,7 @@ class TensorPrimalDualPart(BasePart):
         return gap**2
 
     def _share(self, mu: float) -> Any:
-        """E, Z and their multiplier for the shared splitting; returns the squared gaps."""
+        """Update E, Z and their multiplier for the shared splitting; return the squared gaps."""
         n_classes = len(self.classes)
         nu = 2.0 * mu / n_classes
         through = nu / (mu + nu)
@@ -384,10 +384,10 @@ class TensorPrimalDualPart(BasePart):
         mu: float,
         next_mu: float,
     ) -> tuple[Any, ...]:
-        """A copy of the scores (T or U, Eq. 19): place, dual, maximum, multiplier, gaps, residuals.
+        """Update a copy of the scores (T or U, Eq. 19), and write the residual.
 
-        The largest entry of the scores with one entry changed moves towards `wanted`. What W has
-        to fit next is written into the residual.
+        The largest entry of the scores with one entry changed moves towards `wanted`. Returns
+        place, dual, maximum, multiplier, gaps and sums of the residual.
         """
         changed = self.scores[place, columns].double() - dual / mu
         is_first, is_second = rows[0] == place, rows[1] == place
@@ -427,7 +427,7 @@ class PrimalDualPart(BasePart):
             return min_max_axis(X, axis=0)
         lowest, highest = X[0].copy(), X[0].copy()
         step = max(1, 2**20 // X.shape[1])
-        for start in range(0, len(X), step):  # a file is read once
+        for start in range(0, len(X), step):  # reads a file once
             block = X[start : start + step]
             np.minimum(lowest, block.min(axis=0), out=lowest)
             np.maximum(highest, block.max(axis=0), out=highest)
@@ -439,7 +439,7 @@ class PrimalDualPart(BasePart):
         return scores, place, compiled.segments.maximum(scores, offsets).astype(np.float64)
 
     def _scores(self, W: Array) -> Array:
-        """X W', block by block where the instances are in a file."""
+        """X W', block by block if the instances are in a file."""
         if sparse.issparse(self.X):
             return np.ascontiguousarray(product(self.X, W))
         scores = np.empty((self.bags.n_instances, len(W)), np.result_type(self.X.dtype, W.dtype))
@@ -456,7 +456,7 @@ class PrimalDualPart(BasePart):
         self.report = np.empty((n_bags, 3))
 
     def project(self) -> tuple[Array, Array]:
-        """The residual' X and the sums of the residual, per class."""
+        """Compute residual' X and the sums of the residual, per class."""
         if sparse.issparse(self.X):
             projected = (self.residual.matrix.astype(self.X.dtype) @ self.X).toarray()
         else:
@@ -464,11 +464,11 @@ class PrimalDualPart(BasePart):
         return projected, self.residual.sums
 
     def _project_bags(self, block: slice, X: Array) -> Array:
-        """The residual' X over some bags, given their dense instances."""
+        """Compute residual' X over a block of bags, given their dense instances."""
         return self.residual.times(block, X)  # bag by bag, which reads each row once
 
     def change(self, step: Array) -> tuple[Array, Array]:
-        """How the scores change with a step of W: sums and sums of squares, per class."""
+        """Sums and sums of squares, per class, of the change of the scores by a step of W."""
         p, (first, second) = self.problem, self.moments
         if sparse.issparse(self.X):
             self.changed[:] = product(self.X, step)
@@ -483,16 +483,16 @@ class PrimalDualPart(BasePart):
     def update(
         self, factor: Floats, shift: Floats, mu: float, next_mu: float
     ) -> tuple[Array, Array, Array]:
-        """Lines 9 to 16 of Algorithm 1, then `project`."""
+        """Run lines 9 to 16 of Algorithm 1, then `project`."""
         self._update_bags(slice(0, len(self.bags)), factor, shift, mu, next_mu)
         return self.report.sum(axis=0), *self.project()
 
     def advance(
         self, step: Array, factor: Floats, shift: Floats, mu: float, next_mu: float
     ) -> tuple[Array, Array, Array]:
-        """`change` and `update` of dense instances in one pass, block by block."""
+        """Run `change` and `update` on dense instances in one pass, block by block."""
         projected = np.zeros(step.shape, self.X.dtype)
-        with few_cores():  # for products that wait for memory; one core reads the file
+        with few_cores():  # products are limited by memory bandwidth; one core reads the file
             for block, X in bag_blocks_ahead(self.bags):
                 self._change_bags(block, X, step)
                 self._update_bags(block, factor, shift, mu, next_mu)
@@ -513,11 +513,11 @@ class PrimalDualPart(BasePart):
         return self.residual.sums
 
     def _change_bags(self, block: slice, X: Array, step: Array) -> None:
-        """X step' of some bags; a product over all of a large file would read it several times."""
+        """X step' of a block of bags; one product over a large file would read it several times."""
         np.matmul(X, step.T, out=self.changed[rows_of(self.bags, block)])
 
     def _change_all(self, step: Array) -> None:
-        """X step' on the threads that do the rest: those of BLAS stay busy for a while after it."""
+        """X step' on our own threads: BLAS threads would keep spinning after the product."""
         with blas_cores(1):
             for block, X in read_bag_blocks(self.bags):
                 changed = self.changed[rows_of(self.bags, block)]
@@ -529,7 +529,7 @@ class PrimalDualPart(BasePart):
     def _update_bags(
         self, block: slice, factor: Floats, shift: Floats, mu: float, next_mu: float
     ) -> None:
-        """Lines 9 to 16 of Algorithm 1 for some bags."""
+        """Run lines 9 to 16 of Algorithm 1 for a block of bags."""
         p, residual = self.problem, self.residual
         run_blocks(
             compiled.primal_dual.update_bags, bounds_of(block, p.offsets, self.scores.size),
@@ -541,7 +541,7 @@ class PrimalDualPart(BasePart):
         )  # fmt: skip
 
     def state(self) -> dict[str, Array]:
-        """All that changes, for a checkpoint."""
+        """State to save in a checkpoint."""
         return super().state() | {"rows": self.residual.instances, "values": self.residual.values}
 
     def restore(self, state: dict[str, Array]) -> None:
@@ -553,12 +553,12 @@ class PrimalDualPart(BasePart):
 
 
 class KernelPart(PrimalDualPart):
-    """The same where W holds coefficients of instances: those of X' residual are the residual."""
+    """`PrimalDualPart` for a kernel: W holds coefficients, and X' residual is the residual."""
 
     tensor_part = None
 
     def project(self) -> tuple[Array, Array]:
-        """The transposed residual itself and its sums."""
+        """Transposed residual and its sums."""
         return self.residual.matrix.toarray().astype(self.X.dtype), self.residual.sums
 
     def norms_of_step(self, W: Array) -> Array:
@@ -571,12 +571,12 @@ class KernelPart(PrimalDualPart):
 
 
 def bounds_of(block: slice, offsets: Ints, n_values: float) -> Ints:
-    """Cut some bags into blocks of whole bags: one per thread, or one for little work."""
+    """Split a slice of bags into one block per thread, or a single block for little work."""
     some = offsets[block.start : block.stop + 1]
     return block.start + bag_bounds(some - some[0], n_values)
 
 
 def _slack(n: Any, sign: Any, threshold: Any) -> Any:
-    """Eq. 13; without cost the constraint is met exactly."""
+    """Eq. 13; without cost the constraint holds exactly."""
     shrunk = torch.where(sign * n > threshold, n - threshold * sign, torch.zeros_like(n))
     return torch.where((threshold == 0.0) | (sign * n < 0.0), n, shrunk)

@@ -11,7 +11,7 @@ from bagwise._types import Floats
 def solve_small_qp(
     H: Floats, q: Floats, A: Floats, b: Floats, *, tol: float = 1e-10, max_iter: int = 100
 ) -> tuple[Floats, Floats]:
-    """Solve a convex quadratic program of a few hundred variables at most.
+    """Solve a convex quadratic program of at most a few hundred variables.
 
     Parameters
     ----------
@@ -22,16 +22,16 @@ def solve_small_qp(
     A, b : ndarray of shape (m, n), (m,)
         The equations, independent of each other.
     tol : float, default=1e-10
-        Relative size of residuals and gap to stop at.
+        Relative size of residuals and gap at which to stop.
     max_iter : int, default=100
-        Most steps.
+        Maximum number of steps.
 
     Returns
     -------
     x : ndarray of shape (n,)
         The solution.
     y : ndarray of shape (m,)
-        The multipliers of the equations: H x + q - A' y is zero where x is positive.
+        The multipliers of the equations: entries of H x + q - A' y are zero where x is positive.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def solve_small_qp(
 
         try:
             dx, dy, dz = step(-x * z)
-        except np.linalg.LinAlgError:  # values of too different sizes: no step can be computed
+        except np.linalg.LinAlgError:  # badly scaled: no step can be computed
             break
         affine = float((x + _reach(x, dx) * dx) @ (z + _reach(z, dz) * dz)) / n
         centre = (affine / gap) ** 3 * gap
@@ -72,6 +72,6 @@ def solve_small_qp(
 
 
 def _reach(x: Floats, dx: Floats) -> float:
-    """How far x may go along dx, at most 1."""
+    """Longest step along dx, at most 1, that keeps x non-negative."""
     shrinking = dx < 0
     return min(1.0, float(np.min(-x[shrinking] / dx[shrinking]))) if shrinking.any() else 1.0

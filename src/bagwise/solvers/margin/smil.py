@@ -1,14 +1,14 @@
 r"""sMIL and sbMIL: support vector machines for sparse positive bags (Bunescu and Mooney 2007).
 
-A positive bag of n instances holds at least one positive one. If just that one, the scores of its
-instances average (1 - (n - 1)) / n = 2/n - 1; so sMIL requires of the mean of the bag
+A positive bag of n instances contains at least one positive instance. If it contains exactly one,
+the mean score of the bag is (1 - (n - 1)) / n = 2/n - 1. So sMIL requires
 
     w . phi(B) / |B| + b >= 2 / |B| - 1 - xi_B,        and f(x) <= -1 + xi_x
 
-of every instance x of a negative bag. Negative instances outnumber positive bags by far; a weight
-below 1 for their slacks, which the paper does not have, balances both sides. One convex problem, no
-alternation. sbMIL ranks the instances of positive bags by sMIL, calls the top ones positive and the
-others negative, and trains an ordinary SVM.
+for every positive bag B and every instance x of a negative bag. Negative instances far outnumber
+positive bags; a weight below 1 for their slacks, which the paper does not have, balances the
+classes. The problem is convex, without alternation. sbMIL ranks the instances of positive bags by
+sMIL, labels the top ones positive and the others negative, and trains an ordinary SVM.
 """
 
 from dataclasses import replace
@@ -32,7 +32,7 @@ def sparse_mil(
     negative_weight: float | str,
     tol: float,
 ) -> SolverResult:
-    """Learn by sMIL: the mean of a positive bag is as positive as one positive instance makes it.
+    """Learn by sMIL: the mean of a positive bag scores as if one of its instances were positive.
 
     Parameters
     ----------
@@ -41,14 +41,14 @@ def sparse_mil(
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
     positive : ndarray of bool of shape (n_bags,)
-        Which bags are positive; some are, some are not.
+        Which bags are positive; both kinds must occur.
     costs : ndarray of shape (n_bags,)
         C of each bag.
     negative_weight : float or "auto"
         Cost of an instance of a negative bag, as a multiple of its C; "auto" is the number
         of positive bags divided by that of negative instances.
     tol : float
-        Tolerance of the margins.
+        Tolerance on the margins.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def balanced_sparse_mil(
     negative_weight: float | str,
     tol: float,
 ) -> SolverResult:
-    """Learn by sbMIL: an SVM on labels of instances that sMIL guessed.
+    """Learn by sbMIL: an SVM on instance labels imputed by sMIL.
 
     Parameters
     ----------
@@ -77,16 +77,16 @@ def balanced_sparse_mil(
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
     positive : ndarray of bool of shape (n_bags,)
-        Which bags are positive; some are, some are not.
+        Which bags are positive; both kinds must occur.
     costs : ndarray of shape (n_bags,)
         C of each bag (or of its instances).
     eta : float
-        Share of the instances of positive bags that is taken for positive, but at least as many
-        as there are positive bags.
+        Share of the instances of positive bags to label positive; at least one per positive bag
+        on average.
     negative_weight : float or "auto"
         As in `sparse_mil`, which ranks the instances.
     tol : float
-        Tolerance of the margins.
+        Tolerance on the margins.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def balanced_sparse_mil(
     bag = np.repeat(np.arange(len(positive)), np.diff(offsets))
     ranked = -np.sort(-ranking.scores[positive[bag]])
     n_positive = max(int(np.rint(eta * len(ranked))), int(positive.sum()))
-    # Instances as good as the last one chosen are chosen too, whatever their order.
+    # Choose instances that tie with the last one too, so that the order does not matter.
     chosen = positive[bag] & (ranking.scores >= ranked[n_positive - 1] - 100 * tol)
     everything = sparse.eye_array(len(bag), format="csr")
     problem = MarginProblem.separate(everything, np.where(chosen, 1, -1), costs[bag])

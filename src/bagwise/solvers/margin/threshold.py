@@ -1,7 +1,7 @@
-"""Where a score becomes positive: a threshold from the scores of training or held-out bags.
+"""Decision thresholds from the scores of training or held-out bags.
 
 The intercept of a multi-instance SVM balances slacks of instances, while a bag is scored by its
-best instance: the scores rank bags well and cut badly. The threshold here separates bags.
+best instance. The scores rank bags well, but zero is a poor threshold for bags.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 
 N_FOLDS = 5
-PER_FOLD = 2  # bags of each class that a fold needs
+PER_FOLD = 2  # least number of bags of each class in a fold
 SCORE_BITS = 20  # scores that differ by less than 1e-6 of the largest are equal
 
 Solve = Callable[[FeatureSpace, Ints, Bools, Floats], SolverResult]
@@ -31,32 +31,31 @@ def at_threshold(
     threshold: str,
     seed: int,
 ) -> SolverResult:
-    """Solve a problem and shift its intercept, so that scores above the threshold are positive.
+    """Fit a model and shift its intercept, so that scores above the threshold become positive.
 
     Parameters
     ----------
     solve : callable
-        From (space, offsets, positive, costs) to a machine: ``solution`` is (coefficients of the
-        instances, intercept).
+        Takes (space, offsets, positive, costs) and returns a model: ``solution`` is (coefficients
+        of the instances, intercept).
     space : FeatureSpace
         The instances.
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
     positive : ndarray of bool of shape (n_bags,)
-        Which bags are positive; some are, some are not.
+        Which bags are positive; both kinds must occur.
     costs : ndarray of shape (n_bags,)
         C of each bag.
     threshold : {"zero", "training", "out_of_fold"}
-        Leave the intercept as it is, or separate the scores of the training bags, or scores by
-        machines trained without them. With fewer than 10 bags of a class "out_of_fold" is
-        "training".
+        Keep the intercept, or separate the scores of the training bags, or separate their
+        out-of-fold scores. With fewer than 10 bags of a class "out_of_fold" is "training".
     seed : int
-        For the folds.
+        Seed of the folds.
 
     Returns
     -------
     SolverResult
-        That of `solve` on all bags, with another intercept.
+        The result of `solve` on all bags, with another intercept.
     """
     result = solve(space, offsets, positive, costs)
     if threshold == "zero":
@@ -75,23 +74,23 @@ def at_threshold(
 def best_threshold(scores: Array, positive: Bools, weights: Array) -> float:
     """Find the threshold of highest accuracy.
 
-    Candidates are the middles of the gaps between neighbouring scores. Of equally good ones the
-    nearest to zero is taken, where the machine has its own threshold; of two equally near the
-    lower. Scores that differ by less than 1e-6 of the largest count as equal.
+    Candidates are the midpoints between adjacent scores. Ties are broken by the distance to zero,
+    the threshold of the model, then in favour of the lower threshold. Scores that differ by less
+    than 1e-6 of the largest count as equal.
 
     Parameters
     ----------
     scores : ndarray of shape (n_bags,)
         The scores.
     positive : ndarray of bool of shape (n_bags,)
-        Which bags are positive; some are, some are not.
+        Which bags are positive; both kinds must occur.
     weights : ndarray of shape (n_bags,)
-        How much each bag counts.
+        Weight of each bag.
 
     Returns
     -------
     float
-        Zero where all scores are equal.
+        The threshold; zero if all scores are equal.
 
     Examples
     --------
@@ -107,7 +106,7 @@ def best_threshold(scores: Array, positive: Bools, weights: Array) -> float:
     apart = np.diff(settled[order]) > 0
     if not apart.any():
         return 0.0
-    # From "all are positive" each bag below the threshold is one right or one wrong.
+    # Relative to "all positive", each bag below the threshold adds or loses its weight.
     gained = compiled.ties.settled(np.cumsum(np.where(sides, -shares, shares))[:-1])
     best = np.flatnonzero(apart & (gained == gained[apart].max()))
     middles = (ranked[best] + ranked[best + 1]) / 2
@@ -122,7 +121,7 @@ def out_of_fold_scores(
     costs: Floats,
     folds: Ints,
 ) -> Floats:
-    """Score each bag by a machine that was trained on the other folds.
+    """Score each bag by a model trained on the other folds.
 
     Parameters
     ----------
@@ -158,7 +157,7 @@ def bag_scores(space: FeatureSpace, offsets: Ints, coef: Floats) -> Floats:
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
     coef : ndarray of shape (n_instances,)
-        The machine.
+        Coefficients of the model.
 
     Returns
     -------
@@ -168,24 +167,24 @@ def bag_scores(space: FeatureSpace, offsets: Ints, coef: Floats) -> Floats:
 
 
 def even_folds(values: Floats, positive: Bools, seed: int) -> Ints:
-    """Deal bags to folds of the same shares of both classes and similar values.
+    """Assign bags to folds, stratified by class and by a value.
 
-    The bags of a class are sorted by their values; of each `N_FOLDS` neighbours, every one goes to
-    another fold, drawn at random. So the folds do not depend on the order of the bags.
+    The bags of a class are sorted by value; each run of `N_FOLDS` bags is assigned to the folds at
+    random, one bag per fold. The folds do not depend on the order of the bags.
 
     Parameters
     ----------
     values : ndarray of shape (n_bags,)
-        A value of each bag.
+        A value per bag.
     positive : ndarray of bool of shape (n_bags,)
-        Its class.
+        Which bags are positive.
     seed : int
-        For the draw.
+        Seed of the random assignment.
 
     Returns
     -------
     ndarray of int of shape (n_bags,)
-        Between 0 and `N_FOLDS` - 1.
+        The fold of each bag, from 0 to `N_FOLDS` - 1.
     """
     rng = np.random.RandomState(seed)
     folds = np.empty(len(values), dtype=np.int64)
@@ -199,7 +198,7 @@ def even_folds(values: Floats, positive: Bools, seed: int) -> Ints:
 
 
 def _mean_scores(space: FeatureSpace, offsets: Ints, positive: Bools) -> Floats:
-    """Mean scores of bags by the difference of the class means, which has no ties by margins."""
+    """Mean scores of bags by the difference of the class means, which avoids ties at margins."""
     sizes = np.diff(offsets)
     shares = np.where(positive, 1 / sizes[positive].sum(), -1 / sizes[~positive].sum())
     return compiled.segments.mean(space.scores(np.repeat(shares, sizes)), offsets)

@@ -1,10 +1,10 @@
-r"""An orthonormal basis of the column space of a tall table, read a few rows at a time.
+r"""An orthonormal basis of the column space of a tall table, read in blocks of rows.
 
 U = X T with U'U = I and UU' = XX^+, by Cholesky QR: the Gram matrix G = X'X is accumulated over
-blocks of rows, its columns are scaled to length one (the span does not change, and without it the
-factorisation breaks down on features of very different sizes), and T = G^(-1/2) by its Cholesky
-factor. Where that is ill-conditioned, by eigenvectors and a second pass. With fewer rows than
-columns, by the eigenvectors of XX'.
+blocks of rows, and T is the inverse of its Cholesky factor. The columns are first scaled to length
+one: the span does not change, and the factorisation would break down on features of very different
+scales. If the factor is ill-conditioned, eigenvectors and a second pass are used; with fewer rows
+than columns, the eigenvectors of XX'.
 """
 
 from collections.abc import Callable
@@ -23,12 +23,12 @@ from bagwise.compiled.lapack import eigenvectors
 from bagwise.compiled.threads import interruptible
 from bagwise.engines.arrays import centred_blocks, column_sums, empty, upper_gram
 
-COLUMNS = 256  # of a square matrix, looked at together
-# Gram matrices hold squares: relative eigenvalues below this are rounding, the rank ends there.
+COLUMNS = 256  # columns of a square matrix per block
+# Gram matrices contain squares: relative eigenvalues below this are rounding errors.
 RANK_TOLERANCE = 1e-12
-# Below this the Cholesky factor of a Gram matrix is inaccurate in its smallest directions.
+# Below this rcond the Cholesky factor of a Gram matrix is inaccurate in its smallest directions.
 SMALLEST_RCOND = {False: 1e-6, True: 1e-10}  # with products in float32, in float64
-# Products in single precision are taken again in double when U'U is this far from I.
+# Products in single precision are repeated in double precision if U'U is this far from I.
 LARGEST_LOSS = 1e-3
 
 
@@ -41,10 +41,10 @@ class ColumnSpan:
     basis : ndarray of shape (n_rows, rank)
         U.
     mean : ndarray of shape (n_columns,)
-        What was taken off each column; zeros without centring.
+        Mean subtracted from each column; zeros without centring.
     to_columns : callable
-        Multiplies T with coefficients, which may be overwritten: from the basis back to the
-        columns of X.
+        Multiplies T with coefficients, which may be overwritten: maps coefficients of the basis to
+        coefficients of the columns of X.
     shrunk : bool
         Whether a ridge made the columns of U shorter than one.
     """
@@ -101,9 +101,9 @@ def leading_span(X: Any, *, center: bool, n_components: int | None, ridge: float
     center : bool
         Whether columns are centred first.
     n_components : int or None
-        How many directions; all by default.
+        Number of directions; all by default.
     ridge : float
-        What is added to the squared singular values w: U = V sqrt(w / (w + ridge)).
+        Added to the squared singular values w: U = V sqrt(w / (w + ridge)).
 
     Returns
     -------
@@ -120,7 +120,7 @@ def leading_span(X: Any, *, center: bool, n_components: int | None, ridge: float
 
 
 def _span_of_few_rows(X: Any, mean: Floats, keep: int, ridge: float, *, scaled: bool) -> ColumnSpan:
-    """Through XX', whose eigenvectors are U; scaled columns decide the rank more surely."""
+    """Span from the eigenvectors of XX'; scaled columns make the rank decision more reliable."""
     scale = np.sqrt(_squares(X, mean)) if scaled else np.ones(X.shape[1])
     scale[scale <= RANK_TOLERANCE * scale.max(initial=0)] = 1.0
     if sparse.issparse(X):
@@ -145,7 +145,7 @@ def _span_of_few_rows(X: Any, mean: Floats, keep: int, ridge: float, *, scaled: 
 
 
 def _span_by_cholesky(X: Any, mean: Floats, *, double: bool) -> ColumnSpan | None:
-    """With products in float64, or in the type of X; None where that is not precise enough."""
+    """Span with products in float64, or in the dtype of X; None if that is not precise enough."""
     gram, scale = _scaled_gram(X, mean, double=double)
     norm = norm_of_upper(gram)
     try:
@@ -154,7 +154,7 @@ def _span_by_cholesky(X: Any, mean: Floats, *, double: bool) -> ColumnSpan | Non
         return None
     if dpocon(factor, norm)[0] < SMALLEST_RCOND[double]:
         return None
-    del gram  # U needs the memory
+    del gram  # free memory for U
     factor = factor.astype(X.dtype, order="F", copy=False)
 
     def to_columns(coefficients: Array) -> Array:
@@ -167,7 +167,7 @@ def _span_by_cholesky(X: Any, mean: Floats, *, double: bool) -> ColumnSpan | Non
 
 
 def _scaled_gram(X: Any, mean: Floats, *, double: bool = True) -> tuple[Floats, Floats]:
-    """X'X with ones on its diagonal, and what its columns were divided by."""
+    """X'X scaled to ones on its diagonal, and the scale of the columns."""
     gram = upper_gram(X, mean, double=double)
     scale = np.sqrt(gram.diagonal())
     scale[scale <= RANK_TOLERANCE * scale.max(initial=0)] = 1.0  # constant columns stay zero
@@ -177,7 +177,7 @@ def _scaled_gram(X: Any, mean: Floats, *, double: bool = True) -> tuple[Floats, 
 
 
 def _span_by_eigenvectors(X: Any, mean: Floats) -> ColumnSpan:
-    """For columns that (nearly) depend on each other; a second pass makes U orthonormal."""
+    """Span of (nearly) linearly dependent columns; a second pass makes U orthonormal."""
     gram, scale = _scaled_gram(X, mean)
     matrix = shortest_basis(gram, scale)
     if matrix.shape[1] == 0:  # all instances are equal
@@ -190,16 +190,16 @@ def _span_by_eigenvectors(X: Any, mean: Floats) -> ColumnSpan:
 
 
 def shortest_basis(gram: Floats, scale: Floats) -> Floats:
-    """T = X^+ U for columns that (nearly) depend on each other.
+    """Compute T = X^+ U for (nearly) linearly dependent columns.
 
-    It is the shortest of all T with XT = U: it lies in the space of the rows of X.
+    This is the T of smallest norm with XT = U: it lies in the row space of X.
 
     Parameters
     ----------
     gram : ndarray of shape (n_columns, n_columns)
         X'X with ones on its diagonal; the upper triangle is read.
     scale : ndarray of shape (n_columns,)
-        What the columns of X were divided by.
+        Scale of the columns of X.
 
     Returns
     -------
@@ -219,7 +219,7 @@ def _with_matrix(X: Any, mean: Floats, matrix: Floats, *, shrunk: bool = False) 
 
 
 def _leading(gram: Floats, keep: int) -> tuple[Floats, Floats]:
-    """The largest eigenvalues that are not rounding, falling, and their eigenvectors."""
+    """The largest eigenvalues above rounding, in decreasing order, and their eigenvectors."""
     n = len(gram)
     values, vectors = eigenvectors(gram, n - keep, n - 1, lower=False)
     values, vectors = values[::-1], vectors[:, ::-1]
@@ -255,13 +255,13 @@ def _whiten(X: Any, mean: Floats, scale: Floats, factor: Array) -> Array:
 
 
 def _loss_of_orthogonality(U: Array) -> float:
-    """|U'U v - v| / |v| for a few random v: about the largest error of an entry times sqrt(d)."""
+    """Estimate |U'U v - v| / |v| from a few random v: sqrt(d) times the largest entry error."""
     probes = np.random.RandomState(0).standard_normal((U.shape[1], 4)).astype(U.dtype)
     return float(np.linalg.norm(U.T @ (U @ probes) - probes) / np.linalg.norm(probes))
 
 
 def norm_of_upper(gram: Array) -> float:
-    """1-norm of the symmetric matrix whose upper triangle is given; the other one is zero.
+    """1-norm of a symmetric matrix given by its upper triangle; the lower triangle is zero.
 
     Parameters
     ----------

@@ -3,8 +3,9 @@ r"""MildML: a metric in which bags that share a label have a close pair (Guillau
     min over L, b    sum_pairs w log(1 + exp(t (d_L^2 - b))) + reg/2 |L|^2
 
 where t = 1 for two bags that share a label and -1 for two that do not, and d_L is the distance of
-their two closest instances in the metric itself. Both kinds of pairs have the same weight in all.
-Smooth but where the closest pair changes; L-BFGS from the principal directions.
+their two closest instances in the learned metric. Both kinds of pairs have the same total weight.
+The objective is smooth except where the closest pair changes; L-BFGS starts from the principal
+directions.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,21 +25,21 @@ BagPairs = tuple[Ints, Ints, Bools]
 
 
 def sample_pairs(label_sets: Ints, n_pairs: int, rng: np.random.RandomState) -> BagPairs:
-    """Pairs of bags, about as many that share a label as that do not; all where they are few.
+    """Sample as many pairs of bags with a shared label as without; all pairs if there are few.
 
     Parameters
     ----------
     label_sets : ndarray of shape (n_bags, n_labels)
-        0/1.
+        Label sets as zeros and ones.
     n_pairs : int
-        How many at most.
+        Maximum number of pairs.
     rng : RandomState
-        For drawing them.
+        Random generator for the sample.
 
     Returns
     -------
     first, second : ndarray of int64 of shape (n_found,)
-        The bags.
+        The bags of each pair.
     share : ndarray of bool of shape (n_found,)
         Whether they share a label.
     """
@@ -71,7 +72,7 @@ def sample_pairs(label_sets: Ints, n_pairs: int, rng: np.random.RandomState) -> 
 def pair_loss(
     L: Floats, b: float, X: Floats, offsets: Ints, pairs: BagPairs, reg: float
 ) -> tuple[float, Floats, float]:
-    """The objective, and its gradient in L and b.
+    """Evaluate the objective and its gradient in L and b.
 
     Parameters
     ----------
@@ -84,9 +85,9 @@ def pair_loss(
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
     pairs : tuple
-        As `sample_pairs` gives them.
+        Pairs from `sample_pairs`.
     reg : float
-        Weight of the squared length of L.
+        Weight of the squared norm of L.
 
     Returns
     -------
@@ -100,7 +101,7 @@ def pair_loss(
     weight = np.where(share, 0.5 / max(share.sum(), 1), 0.5 / max((~share).sum(), 1))
     margin = sign * (np.einsum("ij,ij->i", difference, difference) - b)
     loss = float(weight @ np.logaddexp(0, margin) + reg / 2 * np.vdot(L, L))
-    slope = weight * expit(margin) * sign  # by the squared distance
+    slope = weight * expit(margin) * sign  # derivative in the squared distance
     pull = np.zeros_like(Y)
     np.add.at(pull, left, slope[:, None] * difference)
     np.add.at(pull, right, -slope[:, None] * difference)
@@ -118,7 +119,7 @@ def mildml(
     max_iter: int,
     steps: Callable[[], Iterable[int]],
 ) -> SolverResult:
-    """Learn the map.
+    """Learn the linear map L.
 
     Parameters
     ----------
@@ -127,32 +128,32 @@ def mildml(
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
     pairs : tuple
-        As `sample_pairs` gives them.
+        Pairs from `sample_pairs`.
     n_components : int
-        Rows of the map.
+        Number of rows of the map.
     reg : float
-        Weight of its squared length.
+        Weight of the squared norm of the map.
     tol : float
-        Relative decrease of the objective at the end.
+        Relative decrease of the objective at which to stop.
     max_iter : int
         Maximum number of iterations.
     steps : callable
-        Gives one item per iteration, to tell of progress.
+        Returns an iterable with one item per iteration, to show progress.
 
     Returns
     -------
     SolverResult
         ``solution`` is (map, threshold).
     """
-    # Distances do not depend on the origin, and a change of unit rescales the map: what is left
-    # is reg, the only weight that has a unit.
+    # Distances do not depend on the origin, and a change of unit rescales the map. Only reg has a
+    # unit and must be converted.
     X, _, unit = unit_variance(X)
     reg = reg / unit**2
     start = leading_directions(X, n_components).T
     Y = X @ start.T
     left, right = compiled.set_distances.closest_instances(Y, offsets, *pairs[:2])
     usual = np.mean(np.square(Y[left] - Y[right]).sum(axis=1))
-    start /= np.sqrt(usual) if usual > 0 else 1.0  # the typical distance is the threshold, 1
+    start /= np.sqrt(usual) if usual > 0 else 1.0  # the typical distance equals the threshold, 1
     shape = start.shape
     curve: list[float] = []
     progress = iter(steps())
@@ -170,5 +171,5 @@ def mildml(
         objective, first, max_iter=max_iter, ftol=tol, gtol=1e-8, callback=tell, maxcor=20
     )
     solution = (found.x[:-1].reshape(shape) / unit, found.x[-1])
-    # A line search that finds nothing lower has come to an end, if only at a kink.
+    # A line search that finds no lower value counts as converged, possibly at a kink.
     return SolverResult(solution, curve, found.nit < max_iter)

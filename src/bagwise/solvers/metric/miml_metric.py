@@ -1,11 +1,11 @@
-r"""The metric of Jin, Wang and Zhou 2009: key instances near the centre of their label.
+r"""The metric of Jin, Wang and Zhou (2009): key instances are close to the centre of their label.
 
     min over A, Z, Q    sum_ic Y_ic |A'(x_Q(i,c) - z_c)|^2  /  sum_{c<c'} |A'(z_c - z_c')|^2
 
-with A'A = I, one centre per label, and Q(i, c) the instance of bag i that stands for its label c.
-The paper keeps the denominator above a constant; the ratio is the same problem without the scale.
-Each of the three steps lowers it: Q by nearest instances, A as the solution of a trace ratio, Z as
-the minimum of the numerator on the present level of the denominator.
+with A'A = I, one centre per label, and Q(i, c) the key instance of bag i for its label c. The paper
+keeps the denominator above a constant; the ratio is the same problem without the scale. Each of the
+three steps lowers the ratio: Q by nearest instances, A as the solution of a trace ratio problem, Z
+as the minimum of the numerator at the current value of the denominator.
 """
 
 from collections.abc import Iterable
@@ -22,8 +22,8 @@ from bagwise.solvers.metric.multi_instance_kmeans import Candidates, cluster_mea
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.unit_variance import unit_variance
 
-MAX_ROUNDS = 100  # of the trace ratio, which converges quadratically: a handful do
-COINCIDE = 1e-24  # squared distance of centres, relative to that of instances: rounding only
+MAX_ROUNDS = 100  # of the trace ratio, which converges quadratically: a few are enough
+COINCIDE = 1e-24  # relative squared distance up to which centres coincide within rounding
 
 
 def miml_metric(
@@ -36,24 +36,24 @@ def miml_metric(
     X : ndarray of shape (n_instances, n_features)
         The instances.
     candidates : Candidates
-        The labels of each bag; every label is carried by a bag, and there are two at least.
+        The labels of each bag; every label is in some bag, and there are at least two labels.
     n_components : int
-        How many directions.
+        Number of directions.
     tol : float
-        Relative change of the objective at the end.
+        Relative decrease of the objective at which to stop.
     steps : iterable
-        One item per iteration allowed.
+        One item per allowed iteration.
 
     Returns
     -------
     SolverResult
-        ``solution`` is (directions A, centres, the row that stands for each candidate label).
+        ``solution`` is (directions A, centres, the key row of each candidate label).
     """
     labels = candidates.labels
-    # The ratio depends neither on the origin nor on the unit of the features; rounding does.
+    # The ratio does not depend on the origin or unit of the features, but rounding errors do.
     X, origin, unit = unit_variance(X)
     scatter = np.square(X).sum()
-    ridge = 1e-9 * scatter * len(labels) / X.size  # keeps the ratio finite where all is separable
+    ridge = 1e-9 * scatter * len(labels) / X.size  # keeps the ratio positive if all is separable
     Z = candidates.bag_means(X)
     A = np.eye(X.shape[1])
     keys = _key_rows(X, Z, candidates)
@@ -73,7 +73,7 @@ def miml_metric(
         A = best_directions(within, len(Z) * centred.T @ centred, n_components, A)
         means = cluster_means(X[keys], labels, len(Z))
         mapped = move_centres(means @ A, Z @ A, sizes)
-        Z = means + (mapped - means @ A) @ A.T  # off A's directions the centres are free
+        Z = means + (mapped - means @ A) @ A.T  # centres are free outside the span of A
         keys = _key_rows(X @ A, Z @ A, candidates)
         numerator = np.square(X[keys] @ A - (Z @ A)[labels]).sum() + ridge * n_components
         curve.append(float(numerator / spread(Z @ A)))
@@ -99,16 +99,16 @@ def spread(Z: Floats) -> float:
 
 
 def best_directions(within: Floats, between: Floats, n: int, start: Floats) -> Floats:
-    """Orthonormal A with the largest tr(A' between A) / tr(A' within A).
+    """Find the orthonormal A with the largest tr(A' between A) / tr(A' within A).
 
     Parameters
     ----------
     within, between : ndarray of shape (n_features, n_features)
         Symmetric; `within` positive definite.
     n : int
-        How many directions.
+        Number of directions.
     start : ndarray of shape (n_features, any)
-        Directions to begin with; the ratio of the result is no smaller, where there are as many.
+        Initial directions; if there are `n` of them, the ratio does not decrease.
 
     Returns
     -------
@@ -132,19 +132,19 @@ def _ratio(A: Floats, between: Floats, within: Floats) -> float:
 
 
 def move_centres(means: Floats, centres: Floats, sizes: Floats) -> Floats:
-    """Centres nearest to the means of their instances whose spread is no smaller than before.
+    """Find the centres closest to the means of their instances without reducing the spread.
 
-    The minimum of ``sum_c a_c |z_c - mean_c|^2`` subject to ``spread(Z) >= spread(centres)``.
-    Its multiplier solves one equation, ``(diag(a - m lam) + lam 11') Z = diag(a) means``.
+    They minimise ``sum_c a_c |z_c - mean_c|^2`` subject to ``spread(Z) >= spread(centres)``.
+    The multiplier solves one equation, ``(diag(a - m lam) + lam 11') Z = diag(a) means``.
 
     Parameters
     ----------
     means : ndarray of shape (n_labels, n_dimensions)
         Mean of the instances of each label.
     centres : ndarray of shape (n_labels, n_dimensions)
-        The centres before.
+        The current centres.
     sizes : ndarray of shape (n_labels,)
-        How many instances each label has, all positive.
+        Number of instances of each label, all positive.
 
     Returns
     -------
@@ -163,16 +163,16 @@ def move_centres(means: Floats, centres: Floats, sizes: Floats) -> Floats:
 
     highest = _largest_multiplier(sizes) * (1 - 1e-9)
     if spread(at(highest)) < target:
-        return centres  # no multiplier does it: stay
+        return centres  # no multiplier reaches the spread
     root = brentq(lambda at_: spread(at(at_)) - target, 0.0, highest, xtol=1e-300, maxiter=1000)
     moved = at(root)
-    # Rounding may leave it a hair too narrow: widen it about its own centre.
+    # Rounding may leave the spread slightly too small: scale the centres about their mean.
     middle = moved.mean(axis=0)
     return middle + (moved - middle) * max(1.0, np.sqrt(target / spread(moved)))
 
 
 def _largest_multiplier(sizes: Floats) -> float:
-    """Where diag(a - m lam) + lam 11' stops being positive definite."""
+    """The lam at which diag(a - m lam) + lam 11' stops being positive definite."""
     m, (low, high) = len(sizes), np.partition(sizes, 1)[:2] / len(sizes)
     if low == high:
         return float(low)
@@ -190,6 +190,6 @@ def _largest_multiplier(sizes: Floats) -> float:
 
 
 def _key_rows(X: Floats, Z: Floats, candidates: Candidates) -> Ints:
-    """The nearest instance of each bag to the centre of each of its labels."""
+    """Find the instance of each bag nearest to the centre of each of its labels."""
     costs = candidates.distances(X, Z)
     return compiled.assignment.nearest_rows(costs, candidates.offsets, candidates.label_offsets)

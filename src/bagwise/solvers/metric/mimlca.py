@@ -26,31 +26,31 @@ from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 
 SMALLEST_RCOND = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-8}
 
-# Rows of U are nearly orthogonal when the rank is near their number, and then all assignments
-# cost nearly the same: above the first share of the rows something must go, and no more than the
-# second may stay.
+# If the rank is close to the number of rows, the rows of U are nearly orthogonal, and all
+# assignments cost nearly the same. If the rank exceeds the first share of the rows, it is reduced
+# to at most the second.
 DEGENERATE, LARGEST_RANK = 0.9, 0.5
-# k clusters lie in k - 1 dimensions: twice as many leave some for what is in no cluster.
+# k clusters lie in k - 1 dimensions: twice as many leave some for instances of no cluster.
 DIRECTIONS_PER_LABEL = 2
 
 
 def instance_span(
     X: Any, candidates: Candidates, *, center: bool, n_components: int | None, ridge: float
 ) -> ColumnSpan:
-    """The space in which instances are clustered.
+    """Find the space in which instances are clustered.
 
     Parameters
     ----------
     X : ndarray or CSR of shape (n_instances, n_features)
         The instances.
     candidates : Candidates
-        Which labels each may have.
+        The candidate labels of each instance.
     center : bool
         Whether features are centred.
     n_components : int or None
-        How many principal directions are kept; None for all, unless that leaves nothing to learn.
+        Number of principal directions to keep; None for all, unless the rank is too high.
     ridge : float
-        What is added to the squared singular values.
+        Added to the squared singular values.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def instance_span(
     Warns
     -----
     UserWarning
-        When the instances are nearly orthogonal in that space.
+        If the instances are nearly orthogonal in that space.
     """
     if n_components is not None or ridge > 0:
         span = leading_span(X, center=center, n_components=n_components, ridge=ridge)
@@ -78,19 +78,19 @@ def instance_span(
         return span
     keep = usual_rank(candidates)
     warn_user(
-        f"{message}The {keep} leading directions are used: set n_components or ridge to say "
-        "how many should be, or give more instances."
+        f"{message}Only the {keep} leading directions are used: set n_components or ridge, or "
+        "give more instances."
     )
     return leading_span(X, center=center, n_components=keep, ridge=0.0)
 
 
 def usual_rank(candidates: Candidates) -> int:
-    """How many directions are kept where something must go: two per label, not too many.
+    """Default number of directions if the rank must be reduced: two per label, with a limit.
 
     Parameters
     ----------
     candidates : Candidates
-        Which labels each instance may have.
+        The candidate labels of each instance.
 
     Returns
     -------
@@ -102,10 +102,10 @@ def usual_rank(candidates: Candidates) -> int:
 
 
 def metric_map(span: ColumnSpan, assigned: Ints, n_labels: int, *, ridge: float) -> Array:
-    """L = X^+ J on the assigned rows, in whose metric they lie near their own kind.
+    """Compute L = X^+ J on the assigned rows.
 
-    X = U T^+ gives L = T (U_a'U_a)^(-1) U_a'J, and U_a'U_a is the identity less the rows that
-    were left out: no second pass over X.
+    X = U T^+ gives L = T (U_a'U_a)^(-1) U_a'J. U_a'U_a is the identity minus the contribution of
+    the rows that were left out, so X is not read again.
 
     Parameters
     ----------
@@ -114,9 +114,9 @@ def metric_map(span: ColumnSpan, assigned: Ints, n_labels: int, *, ridge: float)
     assigned : ndarray of int64 of shape (n_instances,)
         The label of each instance, -1 for none.
     n_labels : int
-        How many labels there are.
+        Number of labels.
     ridge : float
-        What was added to the squared singular values.
+        Added to the squared singular values.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def metric_map(span: ColumnSpan, assigned: Ints, n_labels: int, *, ridge: float)
 
 
 def _map_of_present(span: ColumnSpan, inside: Bools, right: Array, ridge: float) -> Array:
-    """T (U_a'U_a)^(-1) right; `right` is overwritten."""
+    """Compute T (U_a'U_a)^(-1) right; `right` is overwritten."""
     if ridge == 0 and inside.all():
         return span.to_columns(right)
     gram = _gram_of_assigned(span, inside, ridge)
@@ -150,18 +150,18 @@ def _map_of_present(span: ColumnSpan, inside: Bools, right: Array, ridge: float)
 def shortest_map(
     to_columns: Callable[[Array], Array], gram: Array, right: Array, smallest: float
 ) -> Array:
-    """L where the rows left out took directions N with them: the shortest of all T(B + NC).
+    """Compute L of smallest norm, T(B + NC), if directions N are lost with the rows left out.
 
     Parameters
     ----------
     to_columns : callable
-        Multiplies T, from the basis to the columns of X, with coefficients.
+        Multiplies T with coefficients of the basis.
     gram : ndarray of shape (rank, rank)
         U_a'U_a; the upper triangle is read.
     right : ndarray of shape (rank, n_labels)
         U_a'J.
     smallest : float
-        Eigenvalues of `gram` below it are those of lost directions.
+        Eigenvalues of `gram` below this belong to lost directions.
 
     Returns
     -------
@@ -176,14 +176,14 @@ def shortest_map(
 
 
 def _gram_of_assigned(span: ColumnSpan, inside: Bools, ridge: float) -> Array:
-    """U_a'U_a, upper triangle; a ridge makes |XTB - J|^2 + ridge |TB|^2 of the least squares."""
+    """Upper triangle of U_a'U_a; with a ridge, the system of |XTB - J|^2 + ridge |TB|^2."""
     U = span.basis
     if ridge > 0:
         T = span.to_columns(np.eye(span.rank, dtype=U.dtype))
         return _product(U, inside, 1.0) + ridge * np.triu(T.T @ T)
     if 2 * inside.sum() <= len(U):
         return _product(U, inside, 1.0)
-    gram = _product(U, ~inside, -1.0)  # of the fewer rows, those left out
+    gram = _product(U, ~inside, -1.0)  # from the rows left out, which are fewer
     gram.flat[:: len(gram) + 1] += 1
     return gram
 
@@ -192,7 +192,7 @@ def _product(U: Array, chosen: Bools, factor: float) -> Array:
     """The upper triangle of U'U over chosen rows, times a factor."""
     total = np.zeros((U.shape[1], U.shape[1]), dtype=U.dtype, order="F")
     rows = np.flatnonzero(chosen)
-    step = max(256, arrays.BLOCK // 4 // U.shape[1])  # copies, unlike those of X
+    step = max(256, arrays.BLOCK // 4 // U.shape[1])  # small blocks, since they are copies
     for start in range(0, len(rows), step):
         block = U[rows[start : start + step]]
         lapack.add_product(total, block, factor)
@@ -200,7 +200,7 @@ def _product(U: Array, chosen: Bools, factor: float) -> Array:
 
 
 def _sums_at_length_one(span: ColumnSpan, assigned: Ints) -> Array:
-    """U_a'J: the sum of the rows of each label over the root of their number; labels with rows."""
+    """U_a'J: sum of the rows of each label, divided by the square root of their number."""
     U = span.basis
     rows = np.flatnonzero(assigned >= 0)
     _, label, sizes = np.unique(assigned[rows], return_inverse=True, return_counts=True)

@@ -1,8 +1,8 @@
-r"""MIMLCA where the bags are, on Dask workers or a device (Law et al. 2017, Algorithm 1).
+r"""MIMLCA on Dask workers or a device (Law et al. 2017, Algorithm 1).
 
-The same as ``mimlca`` for tables taller than wide, with numpy arrays and torch tensors alike. A
-part keeps its rows of U and their labels. The Gram matrix X'X travels once; in each iteration the
-sums of the rows of each label and the centres do.
+The same algorithm as in ``mimlca``, for tables with more rows than columns, on numpy arrays or
+torch tensors. A part stores its rows of U and their labels. The Gram matrix X'X is sent once; each
+iteration sends the sums of the rows of each label, and the centres.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ from bagwise.solvers.metric.mimlca import shortest_map
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates, PlacedRows, best_of_starts
 from bagwise.solvers.result import SolverResult
 
-SMALLEST_RCOND = 1e-10  # of X'X with columns of length one, for its Cholesky factor to do
-SMALLEST_LEFT = 1e-8  # of U_a'U_a: below, the rows left out took directions with them
-LARGEST_SHARE = 0.9  # of as many dimensions as instances: above, assignments all cost the same
+SMALLEST_RCOND = 1e-10  # of the scaled X'X: below, its Cholesky factor is inaccurate
+SMALLEST_LEFT = 1e-8  # of U_a'U_a: below, directions are lost with the rows left out
+LARGEST_SHARE = 0.9  # features per instance above which all assignments cost the same
 
 
 class MIMLCAPart(Part):
-    """A block of whole bags: its rows of U, and the label of each.
+    """A block of whole bags: its rows of U and their labels.
 
     Parameters
     ----------
     bags : Bags
         The bags.
     sets : csr_array of shape (n_bags, n_labels)
-        Their label sets, by `Candidates.as_sets`.
+        Their label sets, from `Candidates.as_sets`.
     one_each : bool
-        Whether a label has at most one row of a bag.
+        Whether a label gets at most one row of a bag.
 
     Attributes
     ----------
     U : array of shape (n_instances, rank)
-        The rows in the space where they are clustered. A checkpoint does not hold it: it is made
-        again from X.
+        The rows in the space of the clustering. Checkpoints do not store it: it is recomputed
+        from X.
     labels, kept : ndarray of int64 of shape (n_instances,)
-        The label of each row, -1 for none: those of the last assignment, and of the best start.
+        The label of each row, -1 for none, in the last assignment and in the best start.
     """
 
     def __init__(self, bags: Bags, sets: sparse.csr_array, *, one_each: bool) -> None:
@@ -67,7 +67,7 @@ class MIMLCAPart(Part):
         self.labels = self.kept = np.full(bags.n_instances, -2, dtype=np.int64)
 
     def identity(self) -> str:
-        """Which bags these are."""
+        """Digest of the bags and their candidate labels."""
         return digest(self.bags, self.candidates.labels, self.candidates.label_offsets)
 
     def sums(self) -> Any:
@@ -79,14 +79,14 @@ class MIMLCAPart(Part):
         return arrays.gram(self.X, mean)
 
     def whiten(self, mean: Array, scale: Any, factor: Any) -> None:
-        """U = (X - mean) / scale factor^-1."""
+        """Set U = (X - mean) / scale factor^-1."""
         scale, factor = like(scale, self.X), like(factor, self.X)
         self.U = arrays.empty(self.X, self.X.shape)
         for rows, block in arrays.centred_blocks(self.X, mean):
             self.U[rows] = solve_upper(factor, (block / scale).T, transposed=True).T
 
     def project(self, mean: Array, matrix: Any) -> None:
-        """U = (X - mean) matrix."""
+        """Set U = (X - mean) matrix."""
         matrix = like(matrix, self.X)
         self.U = arrays.empty(self.X, (self.X.shape[0], matrix.shape[1]))
         for rows, block in arrays.centred_blocks(self.X, mean):
@@ -97,11 +97,11 @@ class MIMLCAPart(Part):
         return arrays.gram(self.U)
 
     def turn(self, factor: Any) -> None:
-        """U becomes U factor^-1."""
+        """Replace U by U factor^-1."""
         self.U = like(solve_upper(factor, float64(self.U).T, transposed=True).T, self.X)
 
     def bag_sums(self) -> tuple[Any, Any]:
-        """Sums and weights of the centres to start from: of all rows of the bags with a label."""
+        """Sums and weights of the initial centres: all rows of the bags with a label."""
         c = self.candidates
         n_rows, n_labels = np.diff(c.offsets), np.diff(c.label_offsets)
         bag = np.repeat(np.arange(len(n_labels)), n_labels)  # of each candidate
@@ -112,15 +112,15 @@ class MIMLCAPart(Part):
         return sums, like(total, sums)
 
     def n_costs(self) -> int:
-        """How many pairs of a row and a candidate there are."""
+        """Number of pairs of a row and a candidate label."""
         return self.candidates.n_costs
 
     def choose(self, costs: Array) -> None:
-        """Take the cheapest assignment of given costs."""
+        """Set the labels to the cheapest assignment for given costs."""
         self.labels = self.candidates.assign(costs)[0]
 
     def assign(self, centres: Any) -> tuple[float, int]:
-        """Assign the rows to centres; returns the cost, and how many changed their label."""
+        """Assign the rows to centres; return the cost and the number of changed labels."""
         costs = self._distances(centres)
         before, (self.labels, places) = self.labels, self.candidates.assign(costs)
         return float(costs[places].sum()), int(np.count_nonzero(before != self.labels))
@@ -130,7 +130,7 @@ class MIMLCAPart(Part):
         return self.candidates.distances(self.U, np.ascontiguousarray(centres, self.U.dtype))
 
     def label_sums(self) -> tuple[Any, Any]:
-        """Sums of the rows of U of each label, and how many there are."""
+        """Sum and number of the rows of U of each label."""
         n_labels = self.candidates.n_labels
         sums = sums_by(self.U, self.labels, n_labels)
         return sums, like(np.bincount(self.labels[self.labels >= 0], minlength=n_labels), sums)
@@ -148,11 +148,11 @@ class MIMLCAPart(Part):
         return self.labels
 
     def keep(self) -> None:
-        """Keep the labels as the best so far."""
+        """Store the labels as the best so far."""
         self.kept = self.labels
 
     def take_kept(self) -> None:
-        """Go back to the labels of the best start."""
+        """Return to the labels of the best start."""
         self.labels = self.kept
 
     def state(self) -> dict[str, Ints]:
@@ -167,8 +167,8 @@ class MIMLCAPart(Part):
 class TensorMIMLCAPart(MIMLCAPart):
     """All bags on a device.
 
-    The assignment problems of the bags, which are tiny, are solved by the compiled code: their
-    costs, one per instance and candidate label, are all that leaves the device.
+    The compiled code solves the small assignment problems of the bags. Only their costs, one per
+    instance and candidate label, leave the device.
     """
 
     def __init__(self, bags: Bags, sets: sparse.csr_array, *, one_each: bool) -> None:
@@ -208,7 +208,7 @@ def mimlca_by_parts(
     steps: Callable[[], Iterable[int]],
     checkpoint: Checkpoint | None = None,
 ) -> tuple[SolverResult, dict[str, Any]]:
-    """Assign instances to labels and learn the metric, wherever the bags are.
+    """Assign instances to labels and learn the metric, on Dask workers or a device.
 
     Parameters
     ----------
@@ -219,19 +219,19 @@ def mimlca_by_parts(
     center : bool
         Whether features are centred.
     n_components : int or None
-        How many principal directions are kept; None for all.
+        Number of principal directions to keep; None for all.
     ridge : float
-        What is added to the squared singular values.
+        Added to the squared singular values.
     init : {"bag-means", "random"}
         The first start; all others are random assignments.
     n_init : int
-        How many starts.
+        Number of starts.
     rng : RandomState
-        For random starts.
+        Random generator for random starts.
     steps : callable
-        Gives one item per iteration allowed, for each start anew.
+        Returns an iterable with one item per allowed iteration; called for each start.
     checkpoint : Checkpoint, default=None
-        Where to save now and then, and to resume from.
+        File to save intermediate results in, and to resume from.
 
     Returns
     -------
@@ -281,7 +281,7 @@ def mimlca_by_parts(
 def _span(
     parts: Parts, mean: Array, n_components: int | None, ridge: float
 ) -> Callable[[Any], Any]:
-    """Make U on the parts; returns T, from its columns back to the features, as a function."""
+    """Compute U on the parts; return the function that multiplies T with coefficients of U."""
     G = parts.total("gram", mean)
     if n_components is not None or ridge > 0:
         values, vectors = arrays.eigh(G)
@@ -309,7 +309,7 @@ def _span(
 
 
 def _metric_map(parts: Parts, to_columns: Callable[[Any], Any], right: Any, ridge: float) -> Any:
-    """L = T (U_a'U_a)^-1 right, where rows are left out or there is a ridge."""
+    """Compute L = T (U_a'U_a)^-1 right, if rows are left out or there is a ridge."""
     if ridge > 0:
         G = parts.total("gram_of", True)
         T = to_columns(identity(G.shape[0], G))

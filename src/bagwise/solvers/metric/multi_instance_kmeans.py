@@ -2,9 +2,9 @@ r"""Multi-instance k-means (Law et al. 2017, Eq. 3): each cluster is a label of 
 
     min over H, Z    sum_jc H_jc |u_j - z_c|^2
 
-where each row of a bag goes to at most one of the bag's candidate labels and each candidate label
-gets at most one row (or any number of them), as many as can be. Lloyd's alternation: centres of
-the assigned rows, then one small assignment problem per bag.
+where each row of a bag is assigned to at most one of the bag's candidate labels, and each candidate
+label gets at most one row (or any number). As many rows as possible are assigned. Lloyd's algorithm
+alternates between the centres of the assigned rows and one small assignment problem per bag.
 """
 
 from collections.abc import Callable, Iterable
@@ -29,7 +29,7 @@ TIE = 1 - 1e-12
 
 @dataclass(frozen=True)
 class Candidates:
-    """Which labels the rows of each bag may have.
+    """The candidate labels of the rows of each bag.
 
     Attributes
     ----------
@@ -40,9 +40,9 @@ class Candidates:
     label_offsets : ndarray of int64 of shape (n_bags + 1,)
         Where the candidates of each bag begin.
     n_labels : int
-        How many labels there are.
+        Number of labels.
     one_each : bool
-        Whether a label has at most one row of a bag.
+        Whether a label gets at most one row of a bag.
     """
 
     offsets: Ints
@@ -53,7 +53,7 @@ class Candidates:
 
     @classmethod
     def from_indicator(cls, offsets: Ints, indicator: Ints, *, one_each: bool) -> Self:
-        """Read the candidates off a 0/1 array; a row of -1 (nothing known) has none."""
+        """Make candidates from a 0/1 array; a row of -1 (unknown) has none."""
 
         def find(start: int, stop: int) -> Ints:
             # Several times faster than numpy's search in two dimensions.
@@ -67,27 +67,28 @@ class Candidates:
 
     @classmethod
     def from_sets(cls, offsets: Ints, sets: sparse.csr_array, *, one_each: bool) -> Self:
-        """Read the candidates off the rows of a CSR array: what `as_sets` gave, or some of it."""
+        """Make candidates from the CSR array of `as_sets`, or from some of its rows."""
         labels, label_offsets = (a.astype(np.int64) for a in (sets.indices, sets.indptr))
         return cls(offsets, labels, label_offsets, sets.shape[1], one_each)
 
     def as_sets(self) -> sparse.csr_array:
-        """The candidates with a row per bag, which `place` cuts like the bags."""
+        """Convert to a CSR array with a row per bag, which `place` splits like the bags."""
         ones = np.ones(len(self.labels), np.int8)
         shape = len(self.offsets) - 1, self.n_labels
         return sparse.csr_array((ones, self.labels, self.label_offsets), shape=shape)
 
     @property
     def n_costs(self) -> int:
-        """How many pairs of a row and a candidate label there are."""
+        """Number of pairs of a row and a candidate label."""
         return int(compiled.assignment.block_offsets(self.offsets, self.label_offsets)[-1])
 
     def distances(
         self, points: Array, centres: Array, stale: Bools | None = None, out: Floats | None = None
     ) -> Floats:
-        """Squared distances of the rows to the centres of their candidates, as `assign` reads them.
+        """Squared distances of the rows to the centres of their candidates, in `assign`'s format.
 
-        With `stale` and `out`, only those of the stale labels are computed, and written into `out`.
+        With `stale` and `out`, only the distances to stale labels are computed, and written to
+        `out`.
         """
         out = np.empty(self.n_costs) if out is None else out
         stale = np.ones(self.n_labels, bool) if stale is None else stale
@@ -98,13 +99,13 @@ class Candidates:
 
     @property
     def forced(self) -> bool:
-        """Whether nothing can be chosen: one candidate at most, and one row where it is taken."""
+        """Whether there is only one assignment: one candidate at most, and one row for it."""
         n_labels, n_rows = np.diff(self.label_offsets), np.diff(self.offsets)
         free = (n_labels > 1) | ((n_labels == 1) & (n_rows > 1) & self.one_each)
         return not free.any()
 
     def assign(self, costs: Floats) -> tuple[Ints, Ints]:
-        """The cheapest assignment: the label of each row (-1 for none), and where its cost is."""
+        """Find the cheapest assignment: the label of each row (-1 for none), and cost indices."""
         solve = compiled.assignment.assign if self.one_each else compiled.assignment.nearest
         places = solve(costs, self.offsets, self.label_offsets)
         rows = np.flatnonzero(places >= 0)
@@ -115,19 +116,19 @@ class Candidates:
 
     @cached_property
     def _firsts(self) -> tuple[Ints, Ints]:
-        """Where the candidates of each row, and its costs, begin."""
+        """Start of the candidates and of the costs of each row."""
         n_rows, n_labels = np.diff(self.offsets), np.diff(self.label_offsets)
         first_label = np.repeat(self.label_offsets[:-1], n_rows)
         return first_label, offsets_of(np.repeat(n_labels, n_rows))[:-1]
 
     def bag_means(self, points: Array) -> Array:
-        """Centres to start from: the mean of all rows of the bags that carry a label.
+        """Initial centres: the mean of all rows of the bags that carry a label.
 
-        A row counts 1 / max(rows, candidates) of its bag: as much as it can be expected to have
-        the label.
+        The weight of a row is 1 / max(rows, candidates) of its bag: the prior probability that it
+        has the label.
         """
         n_rows, n_labels = np.diff(self.offsets), np.diff(self.label_offsets)
-        bag = np.repeat(np.arange(len(n_labels)), n_labels)  # of each candidate
+        bag = np.repeat(np.arange(len(n_labels)), n_labels)  # bag of each candidate
         count = n_rows[bag]
         weight = np.repeat(1 / np.maximum(n_rows, n_labels)[bag], count)
         first = self.offsets[bag] - np.cumsum(count) + count
@@ -143,7 +144,7 @@ class LocalRows:
     points : ndarray of shape (n_rows, n_features)
         The rows.
     candidates : Candidates
-        Which labels each may have.
+        The candidate labels of each row.
 
     Attributes
     ----------
@@ -162,11 +163,11 @@ class LocalRows:
 
     @property
     def parts(self) -> Parts:
-        """The rows as a part, made anew: a cycle would keep large rows in memory."""
+        """The rows as a part, created on each access: a cycle would keep large rows in memory."""
         return LocalParts(self)
 
     def begin(self, costs: Floats | None) -> Array:
-        """Centres to start from: of the bags of each label, or of the assignment of given costs."""
+        """Initial centres: from the bags of each label, or from the assignment for given costs."""
         self._forget()
         if costs is None:
             return self.candidates.bag_means(self.points)
@@ -174,31 +175,31 @@ class LocalRows:
         return cluster_means(self.points, assigned, self.candidates.n_labels)
 
     def assign(self, centres: Array) -> tuple[float, int]:
-        """Assign the rows to centres; the cost, and how many rows changed their label."""
+        """Assign the rows to centres; return the cost and the number of changed labels."""
         c = self.candidates
         c.distances(self.points, centres, self.stale, self.costs)
         before, (self.labels, places) = self.labels, c.assign(self.costs)
         changed = np.flatnonzero(self.labels != before)
-        # Only labels that won or lost a row have new centres, and new distances.
+        # Only labels that gained or lost a row have new centres and distances.
         touched = np.union1d(self.labels[changed], before[changed])
         self.stale = np.isin(np.arange(c.n_labels), touched)
         return float(self.costs[places].sum()), len(changed)
 
     def move(self, centres: Array) -> Array:
-        """The centres of the assigned rows, moved in place; one without rows stays."""
+        """Update the centres of the assigned rows in place; a centre without rows is kept."""
         has_rows = np.bincount(self.labels[self.labels >= 0], minlength=len(centres)) > 0
         fresh = np.flatnonzero(self.stale & has_rows)
-        number = np.full(len(centres) + 1, -1)  # its last entry stands for rows without label
+        number = np.full(len(centres) + 1, -1)  # the last entry is for rows without label
         number[fresh] = np.arange(len(fresh))
         centres[fresh] = cluster_means(self.points, number[self.labels], len(fresh))
         return centres
 
     def keep(self) -> None:
-        """Remember the labels as the best so far."""
+        """Store the labels as the best so far."""
         self.kept = self.labels
 
     def identity(self) -> str:
-        """Nothing: the rows follow from instances, which the settings of a checkpoint name."""
+        """Empty: the settings of a checkpoint already identify the instances."""
         return ""
 
     def state(self) -> dict[str, Ints]:
@@ -216,12 +217,12 @@ class LocalRows:
 
 
 class PlacedRows:
-    """Rows on parts, wherever those are; the methods are those of `LocalRows`.
+    """Rows on workers or a device, with the methods of `LocalRows`.
 
     Parameters
     ----------
     parts : Parts
-        Of a class with the methods of `MIMLCAPart`.
+        Parts of a class with the methods of `MIMLCAPart`.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -230,11 +231,11 @@ class PlacedRows:
 
     @property
     def n_costs(self) -> int:
-        """How many pairs of a row and a candidate label there are."""
+        """Number of pairs of a row and a candidate label."""
         return int(self.ends[-1])
 
     def begin(self, costs: Floats | None) -> Any:
-        """Centres to start from: of the bags of each label, or of the assignment of given costs."""
+        """Initial centres: from the bags of each label, or from the assignment for given costs."""
         if costs is None:
             sums, counts = self.parts.total("bag_sums")
         else:
@@ -243,16 +244,16 @@ class PlacedRows:
         return _means(sums, counts, 0.0 * sums)
 
     def assign(self, centres: Any) -> tuple[float, int]:
-        """Assign the rows to centres; the cost, and how many rows changed their label."""
+        """Assign the rows to centres; return the cost and the number of changed labels."""
         return self.parts.total("assign", centres)
 
     def move(self, centres: Any) -> Any:
-        """The centres of the assigned rows; a label without rows keeps its last one."""
+        """Compute the centres of the assigned rows; a label without rows keeps its centre."""
         sums, counts = self.parts.total("label_sums")
         return _means(sums, counts, centres)
 
     def keep(self) -> None:
-        """Remember the labels as the best so far."""
+        """Store the labels as the best so far."""
         self.parts.do("keep")
 
 
@@ -268,27 +269,27 @@ def best_of_starts(
     steps: Callable[[], Iterable[int]],
     checkpoint: Checkpoint | None = None,
 ) -> SolverResult:
-    """Assign rows to labels, from several starts, and let them keep the best labels.
+    """Assign rows to labels from several starts; `rows` stores the best labels.
 
     Parameters
     ----------
     rows : LocalRows or PlacedRows
-        The rows; for MIMLCA those of the basis of their space.
+        The rows; for MIMLCA, rows of the basis U.
     init : {"bag-means", "random"}
         The first start; all others are random assignments.
     n_init : int
-        How many starts.
+        Number of starts.
     rng : RandomState
-        For random starts.
+        Random generator for random starts.
     steps : callable
-        Gives one item per iteration allowed, for each start anew.
+        Returns an iterable with one item per allowed iteration; called for each start.
     checkpoint : Checkpoint, default=None
-        Where to save now and then, and to resume from. The caller removes it.
+        File to save intermediate results in, and to resume from. The caller removes it.
 
     Returns
     -------
     SolverResult
-        Without solution, which the rows keep. The curve holds the objective after each assignment
+        Without solution, which `rows` stores. The curve holds the objective after each assignment
         of the best start.
     """
 
@@ -300,7 +301,7 @@ def best_of_starts(
     now |= {"best": [], "settled": False}
     if checkpoint is not None and checkpoint.load(now, rows.parts):
         for start in range(1, int(now["start"]) + 1):
-            draw(start)  # later starts are those of a search that was not disturbed
+            draw(start)  # later starts equal those of an uninterrupted search
     first = int(now["start"])
     for start in range(first, n_init):
         if start > first:
@@ -315,11 +316,11 @@ def best_of_starts(
 def _alternate(
     rows: Rows, now: dict[str, Any], steps: Iterable[int], checkpoint: Checkpoint | None
 ) -> bool:
-    """Lloyd's alternation from where it is, until no row changes its label; tell whether so."""
+    """Run Lloyd's algorithm until no row changes its label; return whether it converged."""
     for _ in islice(steps, len(now["curve"]), None):
         cost, n_changed = rows.assign(now["centres"])
         before, now["curve"] = now["curve"], np.append(now["curve"], cost)
-        # Assignments of the same cost could take turns for ever.
+        # Assignments of equal cost could alternate forever.
         if len(before) and (n_changed == 0 or cost >= TIE * before[-1]):
             return True
         now["centres"] = rows.move(now["centres"])
@@ -338,7 +339,7 @@ def cluster_means(points: Array, assigned: Ints, n_labels: int) -> Array:
     assigned : ndarray of int64 of shape (n_rows,)
         Their labels, -1 for none.
     n_labels : int
-        How many labels there are.
+        Number of labels.
 
     Returns
     -------
@@ -352,7 +353,7 @@ def cluster_means(points: Array, assigned: Ints, n_labels: int) -> Array:
 def _weighted_means(
     points: Array, label: Array, row: Array, weight: Floats, n_labels: int
 ) -> Array:
-    """Mean of the rows of each label; 0 where there are none."""
+    """Weighted mean of the rows of each label; 0 for a label without rows."""
     total = np.bincount(label, weights=weight, minlength=n_labels)
     share = (weight / total[label]).astype(points.dtype)
     member = sparse.csr_array((share, (label, row)), shape=(n_labels, points.shape[0]))
@@ -361,6 +362,6 @@ def _weighted_means(
 
 
 def _means(sums: Any, counts: Any, before: Any) -> Any:
-    """Sums over counts; a label without rows stays where it was."""
+    """Sums divided by counts; a label without rows keeps its previous centre."""
     empty = (counts == 0)[:, None]
     return sums / (counts[:, None] + empty) * ~empty + before * empty

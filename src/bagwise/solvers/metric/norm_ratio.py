@@ -11,8 +11,8 @@ from bagwise.compiled.threads import interruptible
 from bagwise.engines.arrays import eigh
 from bagwise.solvers.result import SolverResult
 
-# A row shorter than this share of the mean counts as that long, in both sums: its direction is
-# not known. Rows of zeros then cost nothing and pull nowhere.
+# Smooths the norms in both sums, since the direction of a row of zeros is undefined. Such rows then
+# add almost nothing to the objective and nothing to its gradient.
 SHORTEST = 1e-9
 
 
@@ -26,42 +26,42 @@ def minimise_norm_ratio(
     max_iter: int,
     tol: float,
 ) -> SolverResult:
-    r"""Find U that shortens the rows of A and lengthens those of B, norms not squared.
+    r"""Find U that shortens the rows of A relative to the rows of B, with norms not squared.
 
     .. math:: \min_U \lambda(U) = \frac{\sum_i |a_i U| + \tau |U|_F}{\sum_j |b_j U|}
 
-    With :math:`N_A = \sum_i a_i a_i^\top / |a_i U|` and :math:`N_B` alike, a stationary U with
+    Let :math:`N_A = \sum_i a_i a_i^\top / |a_i U|`, and :math:`N_B` alike. A stationary U with
     orthonormal columns spans eigenvectors of :math:`N_A - \lambda N_B`. So each step takes the
-    eigenvectors of its smallest eigenvalues. Nothing says that this lowers the ratio, though it
-    mostly does; where it does not, a step that never raises it is made instead: with
+    eigenvectors of its smallest eigenvalues. This usually lowers the ratio, but without guarantee.
+    If it does not, a majorisation step is made instead, which never raises the ratio. With
     :math:`\lambda` fixed the numerator lies below a quadratic and the denominator above a linear
-    function that touch at the present U, and U becomes the polar factor of
+    function that touch at the current U, and U becomes the polar factor of
     :math:`(\alpha I - N_A + \lambda N_B) U`, :math:`\alpha` the largest eigenvalue of
-    :math:`N_A`. Unconstrained (the algorithm as printed) the lowest point of that difference is
+    :math:`N_A`. Without constraint (the algorithm as published) the minimum of that difference is
     :math:`\lambda N_A^{-1} N_B U`; the columns of U then become parallel, since one direction
     alone has the smallest ratio.
 
     Parameters
     ----------
     A, B : ndarray of shape (n_rows, n_features)
-        Differences that should become short, and long.
+        Differences that should become short (A) and long (B).
     n_components : int
         Number of columns of U.
     orthonormal : bool
-        Whether these are kept orthonormal.
+        Whether the columns of U are kept orthonormal.
     reg : float
-        The penalty :math:`\tau |U|_F` for U = I, as a share of the sum beside it: directions that
-        rows of A never take would have the ratio 0.
+        The penalty :math:`\tau |U|_F` for U = I, relative to the sum over A. Without it, directions
+        orthogonal to the rows of A would have ratio 0.
     max_iter : int
         Maximum number of steps.
     tol : float
-        The end comes when a step lowers the ratio by less than this share of it.
+        Relative decrease of the ratio at which to stop.
 
     Returns
     -------
     SolverResult
-        ``solution`` is (U,), scaled so that the rows of B become 1 long on average; the curve holds
-        the ratio, with means in the place of sums.
+        ``solution`` is (U,), scaled so that the mean norm of the rows of B is 1; the curve holds
+        the ratio, with means instead of sums.
     """
     n_features = A.shape[1]
     penalty = reg * _lengths(A).sum() / np.sqrt(n_features)
@@ -83,7 +83,7 @@ def minimise_norm_ratio(
 
 
 class _Place:
-    """A matrix U, its ratio, and where to go from there."""
+    """A matrix U, its ratio, and the steps from there."""
 
     def __init__(self, U: Floats, A: Floats, B: Floats, penalty: float) -> None:
         size = np.linalg.norm(U)
@@ -93,14 +93,14 @@ class _Place:
 
     @cached_property
     def near(self) -> Floats:
-        """N_A, the gradient of the numerator being N_A U."""
+        """N_A; the gradient of the numerator is N_A U."""
         gram = (self.A / self.short[:, None]).T @ self.A
         gram.flat[:: len(gram) + 1] += self.shrinkage
         return gram
 
     @cached_property
     def far(self) -> Floats:
-        """N_B, of the denominator."""
+        """N_B; the gradient of the denominator is N_B U."""
         return (self.B / self.long[:, None]).T @ self.B
 
     def eigenvectors(self, n_components: int) -> Floats:
@@ -119,7 +119,7 @@ class _Place:
 
 
 def widest_directions(B: Floats, n_components: int) -> Floats:
-    """The directions in which rows are longest: where there is nothing to compare them with.
+    """Find the directions in which rows are longest, if there are no rows A to compare with.
 
     Parameters
     ----------
@@ -131,14 +131,14 @@ def widest_directions(B: Floats, n_components: int) -> Floats:
     Returns
     -------
     ndarray of shape (n_features, n_components)
-        Orthogonal columns of one length, so that the rows of B become 1 long on average.
+        Orthogonal columns of equal norm, scaled so that the mean norm of the rows of B is 1.
     """
     U = leading_directions(B, n_components)
     return U / _lengths(B @ U).mean()
 
 
 def leading_directions(B: Floats, n_components: int) -> Floats:
-    """The leading right singular vectors of a table; principal directions where it is centred.
+    """Leading right singular vectors of a table; the principal directions if it is centred.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 r"""MIMLCA by likelihood: tied Gaussians under the label sets of the bags.
 
-An instance of label c is x ~ N(m_c, S_W). Which instance has which of the candidate labels of its
-bag is not known: EM. The E-step sums over all labelings that the label set allows
-(``bagwise.compiled.candidate_labels``); the M-step needs the sums of the instances of each label
-and one d x d eigenproblem. In coordinates z = V'(x - m_0) with
+An instance of label c is x ~ N(m_c, S_W). The labels of instances are latent, restricted to the
+candidate labels of their bag; EM fits the model. The E-step sums over all labelings that the label
+set allows (``bagwise.compiled.candidate_labels``); the M-step needs the sums of the instances of
+each label and one d x d eigenproblem. In coordinates z = V'(x - m_0) with
 
     V'S_W V = I,    V'S_B V = diag(b),
 
@@ -12,8 +12,8 @@ S_W pooled within the labels and S_B by the method of moments, the density of la
     fixed effects    N(s_c / n_c, I)
     random effects   N(s / (n + 1/b), 1 + 1/(n + 1/b)),    m_c ~ N(m_0, S_B): PLDA
 
-with n and s the count and the sum of the label, without the share of the instance itself. An
-instance of no label is N(0, 1 + b).
+with n and s the count and the sum of the label, without the contribution of the instance itself. An
+instance without label is N(0, 1 + b).
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 from bagwise.solvers.result import SolverResult
 
 BLOCK = 2**21  # values of a block of instances
-MAX_OPERATIONS = 1e8  # instance x subset x label of one bag; beyond, its posterior is approximated
-MOST_MATCHED = 14  # labels, or instances, of a bag whose matchings are all summed over
-LARGEST_MATCHINGS = 2**22  # values of the table for one bag
-DOUBLE = 1000  # features up to which d x d matrices are float64 whatever X is
+MAX_OPERATIONS = 1e8  # instances x subsets x labels of a bag above which it is approximated
+MOST_MATCHED = 14  # labels, or instances, of a bag up to which all matchings are summed
+LARGEST_MATCHINGS = 2**22  # values in the table of one bag
+DOUBLE = 1000  # features up to which d x d matrices are float64 for any dtype of X
 
-NEGLIGIBLE = 1e-9  # probability of no label, for the scatter of those instances
+NEGLIGIBLE = 1e-9  # probability of no label below which an instance is left out of their scatter
 SMALLEST_COUNT = 1e-6  # of a label, in its prior
-SMALLEST_VARIANCE = 1e-9  # between labels, relative to that within; below, a direction drops out
+SMALLEST_VARIANCE = 1e-9  # between-label variance, relative to within, for a direction to be kept
 FLOOR = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}  # added to S_W of unit variances
-# Iterations with fixed effects first: while all labels are alike S_B is 0, and would stay so.
+# Initial iterations with fixed effects: while all labels are alike S_B is 0, and would remain 0.
 FIXED_FIRST = 1
-UNDAMPED, DAMPING = 20, 0.5  # iterations; later posteriors are averaged: shares left out can cycle
-FIRST_SHARE = 0.1  # of instances without label, and of labels without instance, at the start
-SHARES = 1e-4, 1 - 1e-4  # bounds of that of labels without instance
+UNDAMPED, DAMPING = 20, 0.5  # posteriors of later iterations are averaged, since they can cycle
+FIRST_SHARE = 0.1  # initial share of instances without label, and of labels without instance
+SHARES = 1e-4, 1 - 1e-4  # bounds of the share of labels without instance
 
 
 @dataclass(frozen=True)
@@ -75,24 +75,24 @@ class Gaussians:
     mean : ndarray of shape (n_features,)
         m_0.
     directions : ndarray of shape (n_features, n_directions)
-        V, those that tell labels apart first; with random effects only those.
+        V, discriminative directions first; with random effects only those.
     between : ndarray of shape (n_kept,)
-        b in the directions that tell labels apart.
+        b in the discriminative directions.
     sums : ndarray of shape (n_labels, n_kept)
         Sum of the instances of each label.
     counts : ndarray of shape (n_labels,)
-        Their expected number.
+        Expected number of instances of each label.
     random : bool
         Whether the means of labels are random effects.
     log_prior : ndarray of shape (n_labels,)
-        Of the labels, where a label may have several instances of a bag.
+        Log-prior of the labels, if a label may have several instances of a bag.
     log_null, log_shown, log_absent : float
-        Of the share of instances without label, and for one instance per label of the share of
-        labels with, and without, instance.
+        Log of the share of instances without label and, with one instance per label, of the shares
+        of labels with and without instance.
     constant : float
-        What the log-density of every instance has in common.
+        Common term of the log-densities of all instances.
     null_share, absent_share : float
-        The shares themselves; 0 where there are none.
+        Shares of instances without label, and of labels without instance.
     """
 
     mean: Floats
@@ -115,7 +115,7 @@ class Gaussians:
         return 1 / self.between if self.random else np.empty(0)
 
     def null_scores(self, Z: Any) -> Any:
-        """Log-density of instances of no label, less what all densities have in common."""
+        """Log-density of instances without label, up to the constant common to all densities."""
         scale = like(1 + self.between, Z)
         return -0.5 * ((Z * Z / scale).sum(1) + float(np.log1p(self.between).sum()))
 
@@ -140,12 +140,13 @@ class PLDAPart(Part):
     one_each : bool
         Whether a label has at most one instance of a bag.
     null : bool
-        Whether an instance may be without label though there is one for it.
+        Whether an instance may have no label even if a label is available.
 
     Attributes
     ----------
     posterior : ndarray of shape (n_pairs,)
-        Of each instance and candidate label, as ``bagwise.compiled.assignment`` places costs.
+        Posterior of each instance and candidate label, in the order of the costs of
+        ``bagwise.compiled.assignment``.
     null_posterior : ndarray of shape (n_instances,)
         Probability that an instance has no label.
     """
@@ -162,7 +163,7 @@ class PLDAPart(Part):
         self.null_posterior = np.zeros(bags.n_instances)
 
     def identity(self) -> str:
-        """Which bags these are."""
+        """Digest of the bags and their candidate labels."""
         return digest(self.bags, self.candidates.labels, self.candidates.label_offsets)
 
     def sums(self) -> Any:
@@ -170,7 +171,7 @@ class PLDAPart(Part):
         return to_numpy(arrays.column_sums(self.X))
 
     def start(self, mean: Floats) -> tuple[Any, ...]:
-        """The first posterior, all labels alike, and its moments."""
+        """Set the initial posterior, with equal scores of all labels; return its moments."""
         log_null = float(np.log(FIRST_SHARE))
         shown, absent = float(np.log1p(-FIRST_SHARE)), log_null if self.null else -np.inf
         shares = log_null if not self.candidates.one_each else 0.0, shown, absent
@@ -181,7 +182,7 @@ class PLDAPart(Part):
         return self.moments(mean)
 
     def moments(self, mean: Floats) -> tuple[Any, ...]:
-        """Sums, counts and squared shares of each label, and the scatter of unnamed instances."""
+        """Sums, counts and squared shares of labels, and the scatter of unlabelled instances."""
         found = self._no_moments()
         for bags, rows in self._blocks():
             self._add_moments(found, bags, rows, self._centred(rows, mean))
@@ -195,22 +196,22 @@ class PLDAPart(Part):
         return to_numpy(total)
 
     def expect(self, model: Gaussians, mean: Floats, damping: float) -> tuple[Any, ...]:
-        """The E-step, and the moments of its posterior.
+        """Run the E-step and compute the moments of its posterior.
 
         Parameters
         ----------
         model : Gaussians
             The model.
         mean : ndarray of shape (n_features,)
-            Where the moments are centred.
+            Origin of the moments.
         damping : float
-            Share of the last posterior in the new one.
+            Share of the previous posterior in the new one.
 
         Returns
         -------
         tuple
-            Log-likelihood (random effects: less that of instances that all have no label), change
-            of the posterior, and the moments.
+            Log-likelihood (with random effects, relative to a model without labels), change of the
+            posterior, and the moments.
         """
         value, change, found = 0.0, 0.0, self._no_moments()
         n_kept, directions = len(model.between), like(model.directions, self._like())
@@ -235,7 +236,7 @@ class PLDAPart(Part):
         return (value, change, *self._taken(found))
 
     def posteriors(self) -> tuple[Floats, Floats]:
-        """Posterior of each instance and candidate, and of no label."""
+        """Posterior of each instance and candidate label, and of no label."""
         return self.posterior, self.null_posterior
 
     def state(self) -> dict[str, Floats]:
@@ -256,13 +257,13 @@ class PLDAPart(Part):
         return slice(*self.pair_offsets[[bags.start, bags.stop]].tolist())
 
     def _local(self, bags: slice) -> tuple[Ints, Ints, Ints]:
-        """Offsets of rows, candidates and pairs of some bags; rows and pairs begin at 0."""
+        """Offsets of rows, candidates and pairs of a block of bags; rows and pairs start at 0."""
         c, ends = self.candidates, slice(bags.start, bags.stop + 1)
         offsets, pairs = c.offsets[ends], self.pair_offsets[ends]
         return offsets - offsets[0], c.label_offsets[ends], pairs - pairs[0]
 
     def _rows_of_pairs(self, bags: slice) -> Ints:
-        """The row, counted in the block, of each pair."""
+        """Row of each pair within the block."""
         offsets, label_offsets, _ = self._local(bags)
         n, k = np.diff(offsets), np.diff(label_offsets)
         return np.repeat(np.arange(offsets[-1]), np.repeat(k, n))
@@ -276,7 +277,7 @@ class PLDAPart(Part):
         return self.candidates.labels[place]
 
     def _scores(self, model: Gaussians, bags: slice, Z: Any) -> Floats:
-        """Log-density of each pair, less what all densities have in common."""
+        """Log-density of each pair, up to the constant common to all densities."""
         offsets, label_offsets, pairs = self._local(bags)
         scores = np.empty(pairs[-1])
         over_bags(
@@ -295,7 +296,7 @@ class PLDAPart(Part):
         log_absent: float,
         damping: float = 0.0,
     ) -> tuple[float, float]:
-        """Replace the posterior of some bags; their log-likelihood, and how far it moved."""
+        """Update the posterior of a block of bags; return its log-likelihood and its change."""
         offsets, label_offsets, pairs = self._local(bags)
         rows = slice(*self.candidates.offsets[[bags.start, bags.stop]].tolist())
         found, null_found = np.zeros_like(scores), np.zeros_like(null_scores)
@@ -320,7 +321,7 @@ class PLDAPart(Part):
         self.posterior[self._pairs(bags)], self.null_posterior[rows] = found, null_found
         return float(value.sum()), float(moved)
 
-    # Operations on the instances; a part on a device has its own.
+    # Operations on the instances, overridden for tensors.
 
     def _like(self) -> Any:
         return self.X[:0]
@@ -365,9 +366,9 @@ class PLDAPart(Part):
 
 
 class TensorPLDAPart(PLDAPart):
-    """All bags on a device; the posteriors of its bags are found by the compiled code.
+    """All bags on a device; the compiled code computes the posteriors.
 
-    One score per instance and candidate label leaves the device, and one posterior comes back.
+    One score per instance and candidate label is copied from the device, and one posterior back.
     """
 
     def _centred(self, rows: slice, mean: Floats) -> Any:
@@ -436,7 +437,7 @@ def _posteriors(start: int, stop: int, offsets: Ints, null: Floats, *arguments: 
 
 
 def _ways(n: Ints, k: Ints, one_each: bool) -> Ints:
-    """How the posterior of bags of n instances and k labels is found."""
+    """Inference method for bags of n instances and k labels."""
     ways = compiled.candidate_labels
     if one_each:
         fewer, more = np.minimum(n, k), np.maximum(n, k)
@@ -453,7 +454,7 @@ def _ways(n: Ints, k: Ints, one_each: bool) -> Ints:
 
 
 def _best_matching(weights: Floats, may_be_absent: bool) -> Floats:
-    """The matching of largest weight as zeros and ones; where all are equal, their mean."""
+    """The matching of largest weight as zeros and ones; the mean of all if all are equal."""
     if np.ptp(weights) == 0:  # at the start
         return np.full(weights.shape, 1 / max(weights.shape))
     weights = np.maximum(weights, 0) if may_be_absent else weights
@@ -481,33 +482,33 @@ def label_set_plda(
     Parameters
     ----------
     bags : Bags
-        The bags, wherever they are.
+        The bags: in memory, on a device or on workers.
     indicator : ndarray of shape (n_bags, n_labels)
         Their label sets.
     random : bool
-        Random effects, or fixed ones.
+        Whether the means of labels are random effects, or fixed ones.
     one_each : bool
         Whether a label has at most one instance of a bag.
     null : bool
-        Whether an instance may be without label though there is one for it.
+        Whether an instance may have no label even if a label is available.
     shrinkage : float or None
-        Of S_W towards the variances; None for that of OAS, 0 for maximum likelihood.
+        Shrinkage of S_W towards the variances; None for OAS, 0 for maximum likelihood.
     max_iter : int
         Maximum number of iterations.
     tol : float
-        Mean change of the posterior of an instance at the end.
+        Mean change of the posterior of an instance at which to stop.
     track : callable, default=iter
         Wraps the iterations, to show progress.
     checkpoint : Checkpoint, default=None
-        Where to save now and then, and to resume from.
+        File to save intermediate results in, and to resume from.
 
     Returns
     -------
     SolverResult
         ``solution`` is (posterior of each instance and candidate label, posterior of no label);
         the curve is minus the log-likelihood. With random effects an instance is predicted without
-        its own share, the log-likelihood is that beyond instances without labels, and the curve
-        may rise.
+        its own contribution, the log-likelihood is relative to a model without labels, and the
+        curve may rise.
     Gaussians
         The model.
     """
@@ -527,7 +528,7 @@ def label_set_plda(
         mean = parts.total("sums") / n
         scatter = parts.total("gram", mean)
         scale = np.sqrt(np.diag(scatter).astype(np.float64) / n)
-        rounding = 10 * np.finfo(dtype).eps * np.abs(mean)  # all that a constant feature varies by
+        rounding = 10 * np.finfo(dtype).eps * np.abs(mean)  # variation of a constant feature
         scale = np.where(scale > rounding, scale, np.where(mean == 0, 1.0, np.abs(mean)))
         memory |= {"mean": mean, "scatter": scatter, "scale": scale}
         memory |= {
@@ -543,7 +544,7 @@ def label_set_plda(
         memory["curve"] = np.append(memory["curve"], -value)
         memory["settled"] = bool(change <= 2 * tol * n and memory["n_iter"] >= FIXED_FIRST)
         if memory["settled"] or memory["n_iter"] + 1 == max_iter:
-            posteriors[:] = parts.each("posteriors")  # in a step, which is repeated after a loss
+            posteriors[:] = parts.each("posteriors")  # a step is repeated if a worker is lost
         return bool(memory["settled"])
 
     with place(bags, PLDAPart, indicator, one_each=one_each, null=null) as parts:
@@ -559,14 +560,14 @@ def label_set_plda(
 
 @dataclass(frozen=True)
 class Estimate:
-    """The M-step: the model of given moments.
+    """The M-step: estimate the model from given moments.
 
     Attributes
     ----------
     one_each, null, shrinkage
         As for `label_set_plda`.
     n_rows : int
-        How many instances there are.
+        Number of instances.
     """
 
     one_each: bool
@@ -575,15 +576,15 @@ class Estimate:
     n_rows: int
 
     def __call__(self, moments: dict[str, Any], *, random: bool) -> Gaussians:
-        """The model of given moments.
+        """Estimate the model from given moments.
 
         Parameters
         ----------
         moments : dict
             Sums, counts and squared shares of the labels, the scatter about ``mean`` of all and of
-            unnamed instances, and the ``scale`` of the features.
+            unlabelled instances, and the ``scale`` of the features.
         random : bool
-            Random effects, or fixed ones.
+            Whether the means of labels are random effects, or fixed ones.
 
         Returns
         -------
@@ -610,9 +611,9 @@ class Estimate:
         kept = between > SMALLEST_VARIANCE
         if not random:
             kept = values > 10 * d * np.finfo(M.dtype).eps * max(values[0], SMALLEST_COUNT)
-        n_kept = max(1, int(np.count_nonzero(kept)))  # both fall from the first to the last
+        n_kept = max(1, int(np.count_nonzero(kept)))  # both are in decreasing order
         between = np.maximum(between[:n_kept], SMALLEST_VARIANCE)
-        Q = Q[:, ::-1][:, : n_kept if random else d]  # for the likelihood, the others as well
+        Q = Q[:, ::-1][:, : n_kept if random else d]  # the likelihood needs the others too
         V = lapack.solve_upper(R, Q)
         log_det = -np.log(np.diag(R).astype(np.float64)).sum() - np.log(scale).sum()
         del R, Q, C
@@ -634,7 +635,7 @@ class Estimate:
         )
 
     def _within(self, moments: dict[str, Any], M: Array, N: float, own: float) -> Array:
-        """Upper Cholesky factor of S_W, of features of unit variance."""
+        """Upper Cholesky factor of S_W, for features scaled to unit variance."""
         W = np.asfortranarray(moments["scatter"] - moments["unnamed"])
         unit = moments["scale"].astype(W.dtype)
         W /= unit
@@ -648,7 +649,7 @@ class Estimate:
         return lapack.cholesky(W, overwrite=True)
 
     def _shares(self, moments: dict[str, Any], N: float) -> dict[str, Any]:
-        """Priors of labels, and of none."""
+        """Log-priors of the labels, and of no label."""
         counts, null = np.maximum(moments["counts"], SMALLEST_COUNT), float(moments["null"])
         if not self.one_each:
             total = N + null
@@ -670,19 +671,19 @@ def _times_root(M: Array, weights: Floats) -> Array:
 
 
 def oas_shrinkage(upper: Array, n: float) -> float:
-    """How far to shrink a covariance towards a multiple of the identity (Chen et al. 2010).
+    """OAS shrinkage of a covariance towards a multiple of the identity (Chen et al. 2010).
 
     Parameters
     ----------
     upper : ndarray of shape (d, d)
         The covariance; the upper triangle is read.
     n : float
-        How many rows it is of.
+        Number of rows.
 
     Returns
     -------
     float
-        Between 0 and 1; as :func:`sklearn.covariance.oas`.
+        Between 0 and 1, as in :func:`sklearn.covariance.oas`.
     """
     d = len(upper)
     diagonal = np.diag(upper).astype(np.float64)

@@ -1,17 +1,17 @@
-r"""The annealed SVM of SVMlin (Sindhwani and Keerthi 2006): labels as probabilities, slowly cooled.
+r"""The SVM of SVMlin (Sindhwani and Keerthi 2006): deterministic annealing of label probabilities.
 
 .. math:: \min_{w, p} \tfrac12 |w|^2 + \tfrac{C_1}2 \sum_{labelled} (1 - y_i f_i)_+^2
     + \tfrac{C_2}2 \sum_{unlabelled} \bigl(p_j (1 - f_j)_+^2 + (1 - p_j) (1 + f_j)_+^2\bigr)
     - C_2 T \sum_{unlabelled} H(p_j)
 
-subject to mean p = share of positive rows, H the entropy. The constant feature 1 carries the
-intercept. At each temperature T the probabilities for given w, and w for given probabilities, are
-found in turns until the probabilities stay; then T falls. Hot, all labels are equally likely; cold,
-each is chosen.
+subject to mean p = share of positive rows, H the entropy. The constant feature 1 represents the
+intercept. At each temperature T the solver alternates between the probabilities for given w and w
+for given probabilities until the probabilities converge; then T decreases. At high temperatures all
+labels are equally likely; at low ones each is certain.
 
 p has a closed form up to one number, the multiplier of its mean: p = sigmoid((nu - g) / T) with
-2 g = (1 - f)_+^2 - (1 + f)_+^2. w is found by Newton's method: the loss is piecewise quadratic,
-each step a least-squares problem solved by conjugate gradients, by products with X and X'.
+2 g = (1 - f)_+^2 - (1 + f)_+^2. w is found by Newton's method: the loss is piecewise quadratic, and
+each step is a least-squares problem, solved by conjugate gradients with products of X and X'.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ COOLING = 1.5
 MAX_STAGES = 30
 MAX_TURNS = 100
 EPS = float(np.finfo(np.float64).eps)
-SETTLED = 1e-6  # divergence of probabilities between turns, entropy at the end
+SETTLED = 1e-6  # divergence of probabilities between turns, and entropy, at which to stop
 
 
 def squared_hinge_svm(
@@ -45,11 +45,11 @@ def squared_hinge_svm(
     X : ndarray or CSR of shape (n_rows, n_features)
         The rows.
     up, down : ndarray of shape (n_rows,)
-        Cost of a row as a positive, as a negative one.
+        Cost of a row as a positive and as a negative one.
     w : ndarray of shape (n_features + 1,)
-        Where to begin.
+        Starting point.
     tol : float
-        Norm of the gradient to stop at, relative to that at w = 0.
+        Norm of the gradient at which to stop, relative to that at w = 0.
     max_iter : int, default=200
         Maximum number of Newton steps.
 
@@ -66,7 +66,7 @@ def squared_hinge_svm(
         slopes = _slopes(f, up, down)
         gradient = w - _project(X, slopes)
         size = float(np.linalg.norm(gradient))
-        # No sum is closer to zero than the rounding of its terms.
+        # The gradient cannot be smaller than the rounding error of its terms.
         if size <= max(enough, EPS * length_of_X * float(np.linalg.norm(slopes))):
             return w, f, True
         curvature = up * (f < 1) + down * (f > -1)
@@ -74,14 +74,14 @@ def squared_hinge_svm(
         way = X @ step[:-1] + step[-1]
         slope = _slope_along(w, step, f, way, up, down)
         length = line_search(slope, slope(0.0))
-        if length == 0:  # the step is rounding: nothing lower can be found
+        if length == 0:  # the step is at the level of rounding
             break
         w, f = w + length * step, f + length * way
     return w, f, False
 
 
 def probabilities(f: Floats, temperature: float, share: float) -> Floats:
-    """The probabilities of being positive, of given mean, at a temperature.
+    """Probabilities of being positive, with a given mean, at a temperature.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def probabilities(f: Floats, temperature: float, share: float) -> Floats:
     ndarray of shape (n,)
     """
     g = 0.5 * (np.maximum(0.0, 1 - f) ** 2 - np.maximum(0.0, 1 + f) ** 2) / temperature
-    # The mean rises with nu.
+    # The mean increases with nu.
     reach = np.log(share / (1 - share))
     low, high = float(g.min()) + reach - 1, float(g.max()) + reach + 1
     nu = brentq(lambda nu: float(expit(nu - g).mean()) - share, low, high, xtol=1e-14)
@@ -131,11 +131,11 @@ def annealed_svm(
     signs : ndarray of shape (n_rows,)
         1, -1, and 0 for unlabelled rows.
     C1, C2 : float
-        Cost of a labelled, of an unlabelled row.
+        Cost of a labelled and of an unlabelled row.
     share : float
         Share of positive rows among the unlabelled ones.
     tol : float
-        Relative size of the gradient at which a machine is solved.
+        Relative size of the gradient at which an SVM counts as solved.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def _divergence(p: Floats, q: Floats) -> float:
 
 
 def _slopes(f: Floats, up: Floats, down: Floats) -> Floats:
-    """Minus the derivative of the loss by f."""
+    """Minus the derivative of the loss with respect to f."""
     return up * np.maximum(0.0, 1 - f) - down * np.maximum(0.0, 1 + f)
 
 

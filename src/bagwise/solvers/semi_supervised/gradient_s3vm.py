@@ -3,9 +3,9 @@ r"""Semi-supervised SVMs by gradient descent (Chapelle, Sindhwani and Keerthi 20
 .. math:: \min_{w, b} \tfrac12 |w|^2 + \tfrac{C_1}2 \sum_{labelled} (1 - y_i f_i)_+^2
     + C_2 U(f_{unlabelled})
 
-subject to: the mean score of the unlabelled rows is 2 share - 1. U is large where scores are near
-0, so the problem is not convex. A schedule solves easier problems first, each from the solution of
-the one before:
+subject to the constraint that the mean score of the unlabelled rows is 2 share - 1. U is large at
+scores near 0, so the problem is not convex. A schedule solves easier problems first, each starting
+from the previous solution:
 
 "smoothed"        U = sum of exp(-3 f^2) / 2, convolved with a Gaussian whose width shrinks to 0
                   (cS3VM);
@@ -14,8 +14,8 @@ the one before:
                   p V(f) + (1 - p) V(-f) - T H(p), where V(f) = (1 - f)_+^2 / 2, H is the entropy,
                   and the temperature T falls (nabla-DA).
 
-The constraint is eliminated: with the mean of the unlabelled rows at the origin, b is its right
-side. Without unlabelled rows b is free.
+The constraint is eliminated: if the mean of the unlabelled rows is at the origin, b equals its
+right-hand side. Without unlabelled rows b is free.
 """
 
 from collections.abc import Callable
@@ -36,16 +36,16 @@ from bagwise.solvers.semi_supervised.annealed_svm import entropy, probabilities
 
 @dataclass(frozen=True)
 class Expansion:
-    """A function of scores to the second order.
+    """Second-order expansion of a function of the scores.
 
     Attributes
     ----------
     value : float
-        Its value.
+        The value.
     slopes : ndarray of shape (n,)
-        Its gradient.
+        The gradient.
     curvatures, coupling : ndarray of shape (n,)
-        Its Hessian is diag(curvatures) + coupling coupling'.
+        The Hessian is diag(curvatures) + coupling coupling'.
     """
 
     value: float
@@ -56,11 +56,11 @@ class Expansion:
 
 Loss = Callable[[Floats], Expansion]
 
-COSTS = 2.0 ** np.arange(-10, 1)  # of C2, as published
+COSTS = 2.0 ** np.arange(-10, 1)  # factors of C2, as published
 WIDTHS = np.append(3.0 / 2.0 ** np.arange(10), 0.0)  # standard deviations of a score
 TEMPERATURES = 10.0 / 2.0 ** np.arange(14)
-JITTER = 1e-10  # of the mean diagonal of a kernel matrix
-LOOSE = 100.0  # the stages before the last may miss the tolerance by this factor
+JITTER = 1e-10  # relative to the mean diagonal of a kernel matrix
+LOOSE = 100.0  # factor of the tolerance for all stages but the last
 
 
 def gaussian_loss(f: Floats, width: float) -> Expansion:
@@ -93,7 +93,7 @@ def label_loss(f: Floats, temperature: float, share: float) -> Expansion:
     f : ndarray of shape (n,)
         Scores.
     temperature : float
-        T > 0; towards 0 each label is certain.
+        T > 0; as T goes to 0, each label becomes certain.
     share : float
         The mean of the probabilities.
 
@@ -104,7 +104,7 @@ def label_loss(f: Floats, temperature: float, share: float) -> Expansion:
     up, down = np.maximum(0.0, 1 - f), np.maximum(0.0, 1 + f)  # -V'(f) and V'(-f)
     p = probabilities(f, temperature, share)
     value = 0.5 * float(p @ up**2 + (1 - p) @ down**2) - temperature * float(entropy(p).sum())
-    # The multiplier of the mean moves with every score: this couples the rows.
+    # The multiplier of the mean depends on every score, which couples the rows.
     tilt, variance = up + down, p * (1 - p)
     total = temperature * max(float(variance.sum()), np.finfo(float).tiny)
     return Expansion(
@@ -116,12 +116,12 @@ def label_loss(f: Floats, temperature: float, share: float) -> Expansion:
 
 
 def stages(schedule: str, share: float) -> list[tuple[float, Loss]]:
-    """The problems of a schedule: the share of C2 that counts, and the loss of unlabelled rows.
+    """The problems of a schedule: factors of C2 and losses of unlabelled rows.
 
     Parameters
     ----------
     schedule : {"annealed", "smoothed", "deterministic"}
-        Its name.
+        Name of the schedule.
     share : float
         Share of positive rows among the unlabelled ones.
 
@@ -146,7 +146,7 @@ class PartlyLabelledRisk:
     signs : ndarray of shape (n_rows,)
         1, -1, and 0 for unlabelled rows.
     C1, C2 : float
-        Cost of a labelled, of an unlabelled row.
+        Cost of a labelled and of an unlabelled row.
     loss : callable
         The loss of the scores of unlabelled rows.
     """
@@ -193,7 +193,7 @@ class PartlyLabelledRisk:
         return self.rows @ w - self.mean @ w
 
     def _back(self, w: Floats, slopes: Floats) -> Floats:
-        """Gradient by (w, b) from that by the scores."""
+        """Gradient in (w, b) from the gradient in the scores."""
         total = float(slopes.sum())
         by_w = w + self.rows.T @ slopes - total * self.mean
         return np.append(by_w, total * self.free_intercept)
@@ -211,7 +211,7 @@ def gradient_s3vm(
     max_iter: int,
     tol: float,
 ) -> SolverResult:
-    """Follow a schedule, by L-BFGS or by Newton's method.
+    """Solve the problems of a schedule by L-BFGS or Newton's method.
 
     Parameters
     ----------
@@ -220,17 +220,17 @@ def gradient_s3vm(
     signs : ndarray of shape (n_rows,)
         1, -1, and 0 for unlabelled rows.
     C1, C2 : float
-        Cost of a labelled, of an unlabelled row.
+        Cost of a labelled and of an unlabelled row.
     share : float
         Share of positive rows among the unlabelled ones.
     schedule : {"annealed", "smoothed", "deterministic"}
-        The problems that lead to the last one.
+        The sequence of problems.
     solver : {"lbfgs", "newton"}
-        The minimiser of each.
+        The minimiser of each problem.
     max_iter : int
-        Most iterations of a stage.
+        Maximum number of iterations per problem.
     tol : float
-        Size of the gradient at the end, relative to that at w = 0.
+        Size of the gradient at which to stop, relative to that at w = 0.
 
     Returns
     -------
@@ -249,14 +249,14 @@ def gradient_s3vm(
         last = k == len(plan) - 1
         found = _minimum(risk, point, solver, max_iter, enough if last else LOOSE * enough)
         point = found.x
-        converged &= found.status != 1  # the budget ran out; other ends are those of rounding
+        converged &= found.status != 1  # 1: iteration limit; other failures are due to rounding
         curve.append(float(found.fun))
     w = point[:-1]
     return SolverResult((w, np.array(point[-1] - risk.mean @ w)), curve, converged)
 
 
 def kernel_factor(gram: Floats) -> Floats:
-    """Features of rows whose products are a kernel matrix: its Cholesky factor.
+    """Features whose inner products are a kernel matrix: its Cholesky factor.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ def kernel_factor(gram: Floats) -> Floats:
     Returns
     -------
     ndarray of shape (n_rows, n_rows)
-        L, with L L' = gram and a tiny diagonal.
+        L, with L L' equal to `gram` plus a tiny diagonal.
     """
     shifted = np.array(gram, order="F")
     shifted[np.diag_indices(len(gram))] += JITTER * (float(np.trace(gram)) / len(gram) or 1.0)

@@ -4,14 +4,15 @@ r"""The Laplacian SVM (Belkin 2006) in closed form: a kernel deformed by a graph
     + C \sum_{labelled} (1 - y_i (f_i + b))_+
 
 L is the Laplacian of the graph of nearest neighbours of all n rows. By the representer theorem f is
-a sum of kernels over all rows; with M = gamma L it is the ordinary SVM of the labelled rows
-under the kernel K - K (I + M K)^-1 M K, and
+a sum of kernels over all rows; with M = gamma L the problem is the ordinary SVM of the labelled
+rows with the kernel K - K (I + M K)^-1 M K, and
 
     f = K Z beta,    Z = (I + M K)^-1 E,    labelled kernel = E' K Z,
 
-where E picks the labelled rows and beta are the SVM's coefficients (Sindhwani 2005). For rows X as
-they are, K = X X' and X' Z = (I + X' M X)^-1 X' E: a system in the features where those are fewer.
-L of a constant is zero, so neither the intercept nor a shift of the rows matters to the graph.
+where E selects the labelled rows and beta are the SVM's coefficients (Sindhwani 2005). With the
+linear kernel, K = X X' and X' Z = (I + X' M X)^-1 X' E: a smaller system if there are fewer
+features than rows. L times a constant is zero, so the intercept and shifts of the rows do not
+change the penalty.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,19 +35,19 @@ from bagwise.solvers.result import SolverResult
 
 
 def graph_laplacian(rows: Any, n_neighbors: int) -> sparse.csr_array:
-    """Laplacian of the graph that joins each row with its nearest ones, either way.
+    """Laplacian of the symmetrised nearest-neighbour graph.
 
     Parameters
     ----------
     rows : ndarray or CSR of shape (n_rows, n_features)
         The rows.
     n_neighbors : int
-        How many neighbours; at most all others.
+        Number of neighbours; limited to all other rows.
 
     Returns
     -------
     CSR of shape (n_rows, n_rows)
-        Degrees minus edges; edges weigh 1.
+        Degrees minus edges; edges have weight 1.
     """
     n_rows = rows.shape[0]
     neighbors = nearest_neighbors(rows, min(n_neighbors, n_rows - 1))[1]
@@ -66,7 +67,7 @@ def laplacian_svm(
     tol: float,
     track: Callable[[Iterable[Any]], Iterable[Any]] = iter,
 ) -> list[SolverResult]:
-    """Learn a machine per vector of signs; all share the deformed kernel.
+    """Fit an SVM per vector of signs; all share the deformed kernel.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ def laplacian_svm(
     tol : float
         Tolerance of the SVM.
     track : callable, default=iter
-        Wraps the machines, to tell of progress.
+        Wraps the loop over the SVMs, to show progress.
 
     Returns
     -------
@@ -98,7 +99,7 @@ def laplacian_svm(
             representable = bool(np.isfinite(spread).all() and np.isfinite(gram).all())
         except InputError:
             raise
-        except ValueError:  # of LAPACK: not definite by rounding, or not finite
+        except ValueError:  # from LAPACK: indefinite by rounding, or not finite
             representable = False
     if not representable:
         raise InputError(
@@ -145,7 +146,7 @@ def _deformed(space: FeatureSpace, penalty: sparse.csr_array, known: Ints) -> tu
 
 
 def check_memory(size: int) -> None:
-    """Refuse two square matrices and a copy that do not fit into memory."""
+    """Raise an error if two square matrices and a copy do not fit in memory."""
     require_memory(
         3 * 8.0 * size**2,
         purpose=f"LaplacianSVM with square matrices of {size:,} rows (the smaller of rows and "

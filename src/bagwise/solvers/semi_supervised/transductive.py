@@ -2,11 +2,11 @@ r"""The transductive SVM of Joachims (1999): labels of unlabelled rows, switched
 
 .. math:: \min_{y_u, w, b} \tfrac12 |w|^2 + C_1 \sum_{labelled} \xi_i + C_2 \sum_{unlabelled} \xi_j
 
-over labels y_u with a given number of positive ones. The SVM of the labelled rows gives the first
+over labels y_u with a given number of positive ones. The SVM of the labelled rows gives the initial
 labels. Two unlabelled rows of opposite labels whose slacks sum to more than 2 have less slack with
-their labels exchanged; so the objective falls with each exchange and each new machine. The cost of
-unlabelled rows begins at a hundred-thousandth of C2 and doubles up to C2: begun at C2, the first
-labels would hardly ever change.
+their labels exchanged, so the objective decreases with each exchange and each new SVM. The cost of
+unlabelled rows starts at C2 / 100,000 and doubles until it reaches C2: with C2 from the start, the
+initial labels would hardly ever change.
 """
 
 from collections.abc import Iterator
@@ -21,17 +21,17 @@ from bagwise.solvers.margin.max_margin import Machine, MarginProblem, max_margin
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.wellsvm.label_starts import balanced_labels
 
-FIRST = 1e-5  # share of C2 to begin with
+FIRST = 1e-5  # initial cost, as a fraction of C2
 GROWTH = 2.0
 
 
 def annealed_costs(last: float) -> Iterator[float]:
-    """Costs from a hundred-thousandth of `last`, doubled up to `last`.
+    """Costs from ``last / 100_000``, doubled until `last`.
 
     Parameters
     ----------
     last : float
-        The cost to end with.
+        The final cost.
 
     Yields
     ------
@@ -52,21 +52,21 @@ def annealed_costs(last: float) -> Iterator[float]:
 
 
 def switchable(labels: Ints, scores: Floats, slack: float = 0.0) -> tuple[Ints, Ints]:
-    """Rows whose labels should be exchanged: one list of positive, one of negative rows.
+    """Find pairs of a positive and a negative row whose labels should be exchanged.
 
     Parameters
     ----------
     labels : ndarray of shape (n,)
         1 and -1.
     scores : ndarray of shape (n,)
-        What the machine says.
+        Scores of the current SVM.
     slack : float, default=0.0
-        By how much the sum of two slacks must exceed 2.
+        How much the sum of two slacks must exceed 2.
 
     Returns
     -------
     positive, negative : ndarray of int of shape (n_pairs,)
-        The rows of each pair, the worst first: both have slack, in sum more than 2.
+        The rows of each pair, largest slacks first. Both have slack, with a sum above 2.
     """
     slacks = 1 - labels * scores
     up, down = (np.flatnonzero(labels == sign) for sign in (1, -1))
@@ -81,7 +81,7 @@ def switchable(labels: Ints, scores: Floats, slack: float = 0.0) -> tuple[Ints, 
 
 
 def ordinary_svm(space: FeatureSpace, signs: Ints, cost: float, tol: float) -> Machine:
-    """The SVM of the labelled rows, with a free intercept.
+    """Fit the SVM of the labelled rows, with a free intercept.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def ordinary_svm(space: FeatureSpace, signs: Ints, cost: float, tol: float) -> M
     cost : float
         C.
     tol : float
-        Tolerance of the margins.
+        Tolerance on the margins.
 
     Returns
     -------
@@ -123,19 +123,19 @@ def transductive_svm(
     signs : ndarray of shape (n_rows,)
         1, -1, and 0 for unlabelled rows.
     C1, C2 : float
-        Cost of the slack of a labelled, an unlabelled row.
+        Cost of the slack of a labelled and of an unlabelled row.
     n_positive : int
-        How many unlabelled rows are positive.
+        Number of positive rows among the unlabelled ones.
     max_iter : int
-        Most machines to solve.
+        Maximum number of SVMs to fit.
     tol : float
-        Tolerance of the margins.
+        Tolerance on the margins.
 
     Returns
     -------
     SolverResult
-        ``solution`` is (coef of rows, intercept, labels, cost of unlabelled rows per machine); the
-        curve is the objective of each machine at that cost.
+        ``solution`` is (coef of rows, intercept, labels, cost of unlabelled rows per SVM); the
+        curve is the objective of each SVM at that cost.
     """
     unknown = np.flatnonzero(signs == 0)
     machine = ordinary_svm(space, signs, C1, tol)
@@ -153,7 +153,7 @@ def transductive_svm(
             if len(up) == 0 or len(curve) >= max_iter or not settled:
                 break
             labels[unknown[up]], labels[unknown[down]] = -1, 1
-        # Where a machine spends its whole budget, so would all that follow.
+        # If an SVM does not converge, later ones would not either.
         if len(curve) >= max_iter or not settled:
             break
     if len(unknown) == 0:
@@ -167,11 +167,11 @@ def transductive_svm(
 def _solve(
     space: FeatureSpace, labels: Ints, costs: Floats, before: Machine, tol: float
 ) -> Machine:
-    """The SVM of all rows at these labels, begun at the machine before."""
+    """Fit the SVM of all rows with these labels, starting from the previous one."""
     everything = sparse.eye_array(len(labels), format="csr")
     problem = MarginProblem.separate(everything, labels, costs)
     inside = labels * before.scores < 1
     kept = np.minimum(np.abs(before.coef), costs)
-    # A row outside its margin has no multiplier, one inside has all; between, as it was.
+    # Keep multipliers that agree with the label; otherwise C inside the margin, 0 outside.
     multipliers = np.where(labels * before.coef > 0, kept, np.where(inside, costs, 0.0))
     return max_margin(space, problem, tol=tol, start=before.start(multipliers))

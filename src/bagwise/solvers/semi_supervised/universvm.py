@@ -5,13 +5,13 @@ r"""The transductive SVM of UniverSVM (Collobert 2006): a ramp loss, by concave-
 
 subject to mean f over the unlabelled rows = mean y over the labelled ones, with the hinge
 H_a(z) = (a - z)_+ and the ramp R_s = H_1 - H_s, which is flat below s in (-1, 0]. The ramp is a
-convex function minus a convex one: with the second held at its tangent the rest is an SVM. A copy
-(j, y) of an unlabelled row with y f_j < s gets the tangent's slope; then
+difference of convex functions: if the second is replaced by its tangent, the rest is an SVM. A copy
+(j, y) of an unlabelled row with y f_j < s gets the slope of the tangent; then
 
     H_1(y f) + y f = 1 + (y f - 1)_+
 
-so it becomes a point of the opposite sign with the margin -1. The balance is kept by two
-points at the mean of the unlabelled rows, one of each sign, of a cost no multiplier can reach.
+so it becomes a point of the opposite sign with the margin -1. The balance constraint is enforced by
+two points at the mean of the unlabelled rows, one of each sign, with a cost above any multiplier.
 """
 
 from dataclasses import replace
@@ -28,7 +28,7 @@ from bagwise.solvers.semi_supervised.transductive import ordinary_svm
 
 
 def ramp(z: Floats, s: float) -> Floats:
-    """R_s(z): the hinge at 1, cut off at z = s.
+    """Ramp loss R_s(z): the hinge at 1, constant below z = s.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def ramp_svm(
     max_iter: int,
     tol: float,
 ) -> SolverResult:
-    """Learn by the concave-convex procedure, begun at the SVM of the labelled rows.
+    """Learn by the concave-convex procedure, starting from the SVM of the labelled rows.
 
     Parameters
     ----------
@@ -64,20 +64,20 @@ def ramp_svm(
     signs : ndarray of shape (n_rows,)
         1, -1, and 0 for unlabelled rows.
     C1, C2 : float
-        Cost of the loss of a labelled row, of each copy of an unlabelled row.
+        Cost of the loss of a labelled row, and of each copy of an unlabelled row.
     s : float
         Where the ramp becomes flat.
     mean_score : float
-        What the scores of the unlabelled rows are on average.
+        Required mean score of the unlabelled rows.
     max_iter : int
-        Most machines to solve.
+        Maximum number of SVMs to fit.
     tol : float
-        Tolerance of the margins.
+        Tolerance on the margins.
 
     Returns
     -------
     SolverResult
-        ``solution`` is (coef of rows, intercept); the curve is the objective after each machine.
+        ``solution`` is (coef of rows, intercept); the curve is the objective after each SVM.
     """
     known, unknown = np.flatnonzero(signs), np.flatnonzero(signs == 0)
     first = ordinary_svm(space, signs, C1, tol)
@@ -94,7 +94,7 @@ def ramp_svm(
     at_copies = slice(len(known), len(known) + len(copies))
 
     def tangents(machine: Machine) -> Ints:
-        """1 for the copies that lie on the flat part."""
+        """1 for copies on the flat part of the ramp."""
         return (copies * np.tile(machine.scores[unknown], 2) < s).astype(np.int64)
 
     def solve(flat: Ints, before: Machine | None) -> Machine:
@@ -117,7 +117,7 @@ def ramp_svm(
 def _problem(
     y: Ints, known: Ints, unknown: Ints, C1: float, C2: float, mean_score: float
 ) -> MarginProblem:
-    """Labelled rows, unlabelled rows as positive and as negative, their mean as both."""
+    """SVM problem of labelled rows, both copies of unlabelled rows, and both copies of the mean."""
     u, n_rows = len(unknown), len(known) + len(unknown)
     order = np.concatenate([known, unknown, unknown])
     n = len(order)
@@ -138,7 +138,7 @@ def _problem(
 
 
 def _carried(task: MarginProblem, before: Machine, starts: list[Floats]) -> Start:
-    """Multipliers of the machine before; of a point that changed sides, by its slack."""
+    """Warm start from the previous SVM; if a sign changed, the slack sets the multiplier."""
     signs, multipliers = starts
     missed = task.margins - task.signs * (task.combine @ before.scores)
     by_slack = np.where(missed > 0, task.costs, 0.0)

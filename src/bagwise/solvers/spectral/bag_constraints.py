@@ -7,11 +7,11 @@ indicator of instances in labelled bags,
 
     Q = B Y'Y B' - mu e e',    mu = sum(Y'Y) / M^2        (the sum of Eq. 9)
 
-over the M labelled bags. The paper prints B (Y'Y - mu I) B': its Appendix A takes the sum of
-b_s b_r' over all pairs of bags for B B', where it is (B 1)(B 1)'.
+over the M labelled bags. The paper prints B (Y'Y - mu I) B': its Appendix A equates the sum of
+b_s b_r' over all pairs of bags with B B', but the sum is (B 1)(B 1)'.
 
-Q is never formed. Its entry for two instances depends on the label sets of their bags only, so it
-is a small matrix between groups: instances whose bags have the same label set.
+Q is never formed. Its entry for two instances depends only on the label sets of their bags, so a
+small matrix between groups suffices; a group is all instances whose bags have the same label set.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from bagwise.exceptions import InputError
 CONSTRAINTS = ("bag", "bag_as_printed", "bag_only_ambiguous", "spectral_learning", "regularization")
 # A matrix between this many label sets takes 3 GB.
 MOST_GROUPS = 20_000
-BLOCK = 512  # rows of a dense similarity handled at once
+BLOCK = 512  # rows of a dense similarity per block
 
 
 def low_rank(factor: Floats, weights: Floats) -> LinearOperator:
-    """The symmetric matrix F diag(weights) F', not written out.
+    """Operator of the symmetric matrix F diag(weights) F'.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def low_rank(factor: Floats, weights: Floats) -> LinearOperator:
 
 
 def group_term(groups: Ints, core: LinearOperator) -> LinearOperator:
-    """A matrix whose entry for two instances depends on their groups only: G core G'.
+    """Operator G core G': the entry for two instances depends only on their groups.
 
     Parameters
     ----------
@@ -76,11 +76,11 @@ class ConstrainedSimilarity:
     Attributes
     ----------
     similarity : ndarray, CSR or anything with ``@``, of shape (n_instances, n_instances)
-        W, or what the constraints left of it.
+        W, possibly with entries removed by the constraints.
     term : LinearOperator or None
-        What the constraints add.
+        Term added by the constraints.
     diagonal : ndarray of shape (n_instances,) or None
-        What they add to single instances.
+        Diagonal term added by the constraints.
     scale : ndarray of shape (n_instances,)
         D^-1/2, or ones.
     shift : ndarray of shape (n_instances,) or None
@@ -88,7 +88,7 @@ class ConstrainedSimilarity:
     degrees : ndarray of shape (n_instances,)
         D.
     alpha : float
-        The weight that Q got: `alpha` itself, or adapted to the size of the graph.
+        The weight of Q: `alpha`, or `alpha` adapted to the size of the graph.
     """
 
     similarity: Any
@@ -106,11 +106,11 @@ class ConstrainedSimilarity:
 
     @property
     def dtype(self) -> Any:
-        """The precision of the similarity, in which products are made."""
+        """The precision of the similarity, which products use."""
         return self.similarity.dtype
 
     def __matmul__(self, v: Floats) -> Floats:
-        """Multiply by vectors, one or several in columns; the cost is that of W."""
+        """Multiply by one vector, or by the columns of a matrix, at about the cost of W."""
         column = (-1, *[1] * (v.ndim - 1))
         scale = self.scale.astype(self.dtype).reshape(column)
         z = scale * v.astype(self.dtype, copy=False)
@@ -125,7 +125,7 @@ class ConstrainedSimilarity:
         return product
 
     def toarray(self) -> Floats:
-        """Write the matrix out; for few instances."""
+        """Convert to a dense matrix, for few instances."""
         return (self @ np.eye(len(self.scale))).astype(np.float64)
 
 
@@ -141,28 +141,28 @@ def constrain(
     normalization: str = "symmetric",
     beta: float = 20.0,
 ) -> ConstrainedSimilarity:
-    """Join a similarity of instances with what label sets of bags say.
+    """Combine a similarity of instances with the constraints of label sets.
 
     Parameters
     ----------
     similarity : ndarray, CSR or the like, of shape (n_instances, n_instances)
-        W: symmetric, no negative entries.
+        W: symmetric, with non-negative entries.
     bag_index : ndarray of int of shape (n_instances,)
         The bag of each instance.
     label_sets : ndarray of shape (n_bags, n_classes) or None
-        Zeros and ones; a row of -1 where nothing is known.
+        Zeros and ones; a row of -1 if the label set is unknown.
     constraints : str or None
         One of `CONSTRAINTS`, or None for plain spectral clustering.
     alpha : float
         The weight of Q.
     n_clusters : int
-        The number of clusters; with more clusters than classes two instances of one class need
-        not be together.
+        The number of clusters; with more clusters than classes, two instances of a class may be in
+        different clusters.
     adapt_alpha : bool
-        Whether W is a graph, whose degrees do not grow with the number of instances as the row
-        sums of Q do: alpha is then multiplied by their ratio.
+        Whether W is a sparse graph. Its degrees do not grow with the number of instances, but the
+        row sums of Q do: alpha is then multiplied by their ratio.
     normalization : {"symmetric", "additive"}, default="symmetric"
-        Of spectral learning.
+        The normalization of spectral learning.
     beta : float, default=20.0
         The weight of the regularization.
 
@@ -175,7 +175,7 @@ def constrain(
     if constraints is None or label_sets is None or not (label_sets >= 0).all(axis=1).any():
         return plain
     sets = _LabelSetGroups.of(bag_index, label_sets)
-    if sets.n_classes == 0:  # empty sets only: no label tells two bags apart
+    if sets.n_classes == 0:  # empty sets only: no constraints
         return plain
     must_link = n_clusters <= sets.n_classes
     if constraints == "spectral_learning":
@@ -190,19 +190,19 @@ def constrain(
         groups, core = sets.groups, _corrected(sets)
     if adapt_alpha:
         alpha *= float(degrees.mean()) / sets.mean_row_sum()
-    term = group_term(groups, alpha * core)  # in this order: no more large arrays
+    term = group_term(groups, alpha * core)  # this order avoids large arrays
     return ConstrainedSimilarity(similarity, term, None, plain.scale, None, degrees, alpha)
 
 
 @dataclass(frozen=True)
 class _LabelSetGroups:
-    """Instances grouped by the label set of their bag; unlabelled ones are a group, too."""
+    """Instances grouped by the label set of their bag; unlabelled instances are one group."""
 
     groups: Ints  # (n_instances,)
-    indicator: Floats  # (n_groups, n_classes), of zeros where unknown
+    indicator: Floats  # (n_groups, n_classes), zeros if unknown
     known: Bools  # (n_groups,)
-    n_bags: Ints  # (n_groups,) bags in each
-    n_classes: int  # that occur
+    n_bags: Ints  # (n_groups,)
+    n_classes: int  # number of classes that occur
 
     @classmethod
     def of(cls, bag_index: Ints, label_sets: Ints) -> _LabelSetGroups:
@@ -216,12 +216,12 @@ class _LabelSetGroups:
 
     @property
     def sizes(self) -> Floats:
-        """How many labels each group has."""
+        """Number of labels of each group."""
         return self.indicator.sum(axis=1)
 
     @property
     def profiles(self) -> Floats:
-        """The y of each group: its labels, which add up to 1."""
+        """The y of each group: its label indicator, normalised to sum 1."""
         return self.indicator / np.maximum(self.sizes, 1)[:, None]
 
     @property
@@ -231,17 +231,17 @@ class _LabelSetGroups:
         return float(total @ total) / float(self.n_bags[self.known].sum()) ** 2
 
     def mean_row_sum(self) -> float:
-        """Of B Y'Y B'."""
+        """Mean row sum of B Y'Y B'."""
         n_instances = np.bincount(self.groups, minlength=len(self.known))
         total = n_instances @ self.profiles
         return float(total @ total) / len(self.groups)
 
     def single(self) -> Floats:
-        """Columns that mark the groups with one label, that of the column."""
+        """Indicator restricted to the groups with a single label."""
         return self.indicator * (self.sizes == 1)[:, None]
 
     def pairs(self) -> tuple[Bools, Bools]:
-        """Which pairs of groups are a must-link and which a cannot-link (Table 1)."""
+        """Which pairs of groups are must-links, and which are cannot-links (Table 1)."""
         if len(self.known) > MOST_GROUPS:
             raise InputError(
                 f"the bags have {len(self.known)} different label sets, and these constraints "
@@ -259,7 +259,7 @@ def _corrected(sets: _LabelSetGroups) -> LinearOperator:
 
 
 def _as_printed(bag_index: Ints, label_sets: Ints) -> tuple[Ints, LinearOperator]:
-    """Eq. 12: all bags count, each a group of its own."""
+    """Eq. 12: all bags count, and each bag is a group."""
     indicator = np.maximum(label_sets, 0).astype(float)
     profiles = indicator / np.maximum(indicator.sum(axis=1), 1)[:, None]
     total = profiles.sum(axis=0)
@@ -269,7 +269,7 @@ def _as_printed(bag_index: Ints, label_sets: Ints) -> tuple[Ints, LinearOperator
 
 
 def _only_ambiguous(sets: _LabelSetGroups) -> LinearOperator:
-    """The corrected matrix without the pairs that must-links and cannot-links know (w.o. clml)."""
+    """The corrected matrix without must-link and cannot-link pairs (w.o. clml)."""
     must, cannot = sets.pairs()
     ambiguous = np.outer(sets.known, sets.known) & ~must & ~cannot
     core = np.where(ambiguous, sets.profiles @ sets.profiles.T - sets.mu, 0.0)
@@ -301,8 +301,8 @@ def _regularized(
 ) -> ConstrainedSimilarity:
     """Ji and Xu 2006: a penalty on the distance of must-linked instances in the embedding.
 
-    The penalty of an instance is the mean over the instances it is linked with: as a sum it would
-    grow with their number, and a fixed beta would mean something else in every data set.
+    The penalty of an instance is the mean over the instances it is linked with. A sum would grow
+    with their number, and beta would depend on the size of the data set.
     """
     single = sets.single()
     n_linked = np.bincount(sets.groups, minlength=len(single)) @ single
@@ -312,12 +312,12 @@ def _regularized(
 
 
 def _linked(sets: _LabelSetGroups, single: Floats) -> Floats:
-    """1 for instances of bags with a single label, by which they are linked with others; else 0."""
+    """1 for instances of bags with a single label, which have must-links; 0 otherwise."""
     return np.any(single > 0, axis=1)[sets.groups].astype(float)
 
 
 def _without(similarity: Any, groups: Ints, left_out: Bools) -> Any:
-    """A similarity without the pairs of instances whose groups are left out."""
+    """Copy of a similarity without the pairs of instances whose groups are in `left_out`."""
     if sparse.issparse(similarity):
         entries = similarity.tocoo()
         kept = ~left_out[groups[entries.row], groups[entries.col]]
@@ -339,10 +339,10 @@ def _degrees(similarity: Any) -> Floats:
 
 
 def _positive(degrees: Floats) -> Floats:
-    """Degrees, of a hundredth of the mean at least.
+    """Clip degrees to at least a hundredth of their mean.
 
-    The labels of an instance count with the inverse of its degree: an instance far from all others
-    would outweigh them all.
+    The constraints of an instance are weighted by the inverse of its degree: an instance far from
+    all others would outweigh them all.
     """
     mean = float(degrees.mean())
     return np.maximum(degrees, 0.01 * mean) if mean > 0 else np.ones_like(degrees)

@@ -1,7 +1,7 @@
 """Spectral clustering with bag constraints (Pei and Fern 2014), Algorithm 1 after the eigenvectors.
 
-The matrix whose eigenvectors are taken is made in `bag_constraints`, the eigenvectors in
-`block_eigenvectors`; here the instances are placed in their space and clustered, new ones too.
+`bag_constraints` builds the matrix, and `block_eigenvectors` computes its eigenvectors; this module
+embeds training and new instances in their space and clusters them.
 """
 
 from typing import Any
@@ -14,11 +14,11 @@ from bagwise._types import Array, Floats, Ints
 from bagwise.compiled.threads import interruptible
 from bagwise.solvers.spectral.bag_constraints import ConstrainedSimilarity
 
-KMEANS_SAMPLE = 10_000  # rows on which the best of several k-means starts is found
+KMEANS_SAMPLE = 10_000  # rows of the sample for choosing among several k-means starts
 
 
 def embed(vectors: Floats, values: Floats, *, weighted: bool) -> Floats:
-    """Place the instances in the space of the eigenvectors, on the unit sphere (steps 4 and 5).
+    """Embed the instances in the space of the eigenvectors, on the unit sphere (steps 4 and 5).
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def embed(vectors: Floats, values: Floats, *, weighted: bool) -> Floats:
     values : ndarray of shape (n_vectors,)
         Their eigenvalues.
     weighted : bool
-        Whether each counts with the root of its eigenvalue.
+        Whether each is multiplied by the square root of its eigenvalue.
 
     Returns
     -------
@@ -40,10 +40,10 @@ def embed(vectors: Floats, values: Floats, *, weighted: bool) -> Floats:
 def extension(
     operator: ConstrainedSimilarity, vectors: Floats, values: Floats, *, weighted: bool
 ) -> Floats:
-    """Prepare the Nyström extension: what the similarities of a new instance are multiplied by.
+    """Factors of the Nyström extension, to multiply with the similarities of a new instance.
 
     An eigenvector at x is sum_p w(x, p) v_p / (lambda sqrt(d_x d_p)); d_x is the same for all
-    eigenvectors, and falls out when the row is given length 1.
+    eigenvectors, and cancels when the row is normalised.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def extension(
 def k_means(
     embedding: Floats, n_clusters: int, n_init: int, rng: np.random.RandomState
 ) -> tuple[Ints, Floats]:
-    """Cluster the embedding (step 6); of many rows, the best start is found on a sample.
+    """Cluster the embedding (step 6); with many rows, the best start is chosen on a sample.
 
     Parameters
     ----------
@@ -80,12 +80,12 @@ def k_means(
     n_init : int
         The number of starts.
     rng : RandomState
-        Where randomness comes from.
+        Random generator.
 
     Returns
     -------
     clusters : ndarray of shape (n_instances,)
-        The cluster of each.
+        The cluster of each instance.
     centers : ndarray of shape (n_clusters, n_vectors)
         The centres.
     """
@@ -100,14 +100,14 @@ def k_means(
 
 
 def nearest_center(similarities: Any, at_anchors: Array, centers: Array) -> Ints:
-    """Place new instances by the Nyström extension, and find the nearest centre of each.
+    """Embed new instances by the Nyström extension, and find the nearest centre of each.
 
     Parameters
     ----------
     similarities : ndarray or CSR of shape (n_new, n_anchors)
-        Similarities of new instances to the anchors; each row up to a factor.
+        Similarities of new instances to the anchors; rows may have any scale.
     at_anchors : ndarray of shape (n_anchors, n_vectors)
-        What `extension` prepared.
+        The factors from `extension`.
     centers : ndarray of shape (n_clusters, n_vectors)
         The centres of the clusters.
 
@@ -121,12 +121,12 @@ def nearest_center(similarities: Any, at_anchors: Array, centers: Array) -> Ints
 
 
 def _floored(values: Floats) -> Floats:
-    """Eigenvalues, of a hundredth of the largest at least: small and negative ones are noise."""
+    """Clip eigenvalues at a hundredth of the largest: small and negative ones are noise."""
     return np.maximum(values, 0.01 * values[0]) if values[0] > 0 else np.ones_like(values)
 
 
 def unit_rows(rows: Array) -> Array:
-    """Give rows length 1; rows of zeros stay.
+    """Scale rows to length 1; rows of zeros remain zero.
 
     Parameters
     ----------

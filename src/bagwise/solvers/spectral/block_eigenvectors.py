@@ -10,7 +10,7 @@ from bagwise.compiled.lapack import with_fixed_signs
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.solvers.result import SolverResult
 
-DEPTH = 6  # blocks that a restart adds
+DEPTH = 6  # blocks added per restart
 
 
 def leading_eigenvectors(
@@ -18,31 +18,31 @@ def leading_eigenvectors(
 ) -> SolverResult:
     """Find the eigenvectors of the largest (algebraic) eigenvalues, by block Krylov-Schur.
 
-    A graph of separate parts has the eigenvalue 1 as often as it has parts, and well separated
-    clusters nearly so: a method that multiplies single vectors sees such an eigenvalue once. Here
-    blocks of vectors are multiplied, and what was found is accepted only when new random vectors,
-    orthogonal to it, add nothing.
+    The multiplicity of the eigenvalue 1 is the number of connected components of the graph, and
+    well separated clusters are similar. A method that multiplies single vectors finds such an
+    eigenvalue only once. This one multiplies blocks of vectors, and accepts the result only if new
+    random vectors, orthogonal to it, add nothing.
 
     Parameters
     ----------
     operator : object with ``shape``, ``dtype``, ``@`` and ``toarray``
         The symmetric matrix; `toarray` is called for small ones only.
     n_vectors : int
-        How many; at most the size of the matrix.
+        Number of eigenvectors; at most the size of the matrix.
     rng : RandomState
-        Where random vectors come from.
+        Random generator for the vectors.
     tol : float
-        The residual allowed of each eigenvector, relative to its eigenvalue (or, of a small one, to
-        a hundredth of the largest).
+        Tolerance on the residual of each eigenvector, relative to its eigenvalue (or to a hundredth
+        of the largest, if that is larger).
     max_iter : int, default=100
-        Most restarts.
+        Maximum number of restarts.
 
     Returns
     -------
     SolverResult
         ``solution`` is (vectors, values), largest first, with the signs of
         `lapack.with_fixed_signs`; the objective is the sum of the
-        eigenvalues (Eq. 13), which never falls; the residuals are the largest of each restart.
+        eigenvalues (Eq. 13), which never decreases; the residuals are the largest of each restart.
     """
     n = operator.shape[0]
     block = n_vectors // 4 + 4
@@ -73,7 +73,7 @@ def leading_eigenvectors(
             curve.append(float(values[:n_vectors].sum()))
             if verified == -np.inf:
                 gaps = np.linalg.norm(coupling @ rotation[-block:, :n_vectors], axis=0)
-            else:  # the random vectors took the place of what was left
+            else:  # random vectors replaced the remaining block
                 found = basis[:, :n_vectors]
                 gaps = np.linalg.norm(operator @ found - values[:n_vectors] * found, axis=0)
             residuals.append(float(gaps.max()))
@@ -95,8 +95,8 @@ def _orthonormal(
 ) -> tuple[Array, Array, Array]:
     """Split a block into basis @ shares + q @ r, with q orthonormal and orthogonal to the basis.
 
-    Twice is enough, but where the block lacks rank: q is filled there with random vectors, and r
-    with zeros.
+    Two passes are enough unless the block is rank-deficient: q is then filled with random vectors,
+    and r with zeros.
     """
     q, shares, r = block, np.zeros((basis.shape[1], block.shape[1])), np.eye(block.shape[1])
     eps = np.finfo(block.dtype).eps

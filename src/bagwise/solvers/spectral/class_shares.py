@@ -1,11 +1,11 @@
-"""Which classes is a cluster made of, when only label sets of bags are known?
+"""Shares of the classes in each cluster, from the label sets of bags.
 
-An instance of cluster k belongs to class c with probability theta_kc, and to one of the labels of
-its bag for sure. The likelihood
+An instance of cluster k belongs to class c with probability theta_kc, and its class is one of the
+labels of its bag. The likelihood
 
     sum_p log sum_{c in Y_p} theta_{k(p), c}
 
-is concave in theta; the iteration below (EM) maximises it.
+is concave in theta; EM maximises it.
 """
 
 import numpy as np
@@ -27,19 +27,19 @@ def class_shares(
     n_clusters : int
         The number of clusters.
     max_iter : int, default=100
-        Most iterations.
+        Maximum number of iterations.
     tol : float, default=1e-3
-        Stop when no share changes by more.
+        Largest change of a share at which to stop.
 
     Returns
     -------
     ndarray of shape (n_clusters, n_classes)
-        Rows add up to 1; zeros for a cluster of left-out instances only.
+        Rows sum to 1; zeros for a cluster without usable instances.
     """
     n_classes = candidates.shape[1]
     instance, label = np.nonzero(candidates)
     cell = clusters[instance] * n_classes + label
-    # Instances with candidates, in order: where the entries of each begin.
+    # Start and number of the entries of each instance that has candidates.
     _, place, length = np.unique(instance, return_index=True, return_counts=True)
     shares = np.full(n_clusters * n_classes, 1.0)
     for _ in range(max_iter):

@@ -1,4 +1,4 @@
-"""Labels to begin with: those that keep a balance, and the best of random ones."""
+"""Initial labels: balanced by scores, or the best of several random labellings."""
 
 import numpy as np
 
@@ -8,12 +8,12 @@ from bagwise.solvers.margin.feature_space import FeatureSpace
 
 
 def n_expected(share: float, n: int) -> int:
-    """How many of `n` rows a share makes, to the nearest; at least one of each sign if it can be.
+    """Round ``share * n`` to a number of rows that leaves at least one of each sign, if possible.
 
     Parameters
     ----------
     share : float
-        Between 0 and 1.
+        Share of the rows, between 0 and 1.
     n : int
         The number of rows.
 
@@ -25,14 +25,14 @@ def n_expected(share: float, n: int) -> int:
 
 
 def balanced_labels(scores: Floats, n_positive: int) -> Ints:
-    """Call the highest scores 1, the others -1; of scores equal up to rounding, the first.
+    """Label the highest scores 1 and the others -1; among scores equal up to rounding, the first.
 
     Parameters
     ----------
     scores : ndarray of shape (n,)
         Scores of rows.
     n_positive : int
-        How many are positive.
+        Number of positive labels.
 
     Returns
     -------
@@ -53,25 +53,25 @@ def balanced_labels(scores: Floats, n_positive: int) -> Ints:
 def aligned_labels(
     space: FeatureSpace, n: int, n_clusters: int, rng: np.random.RandomState, draws: int = 20
 ) -> Ints:
-    """Of random balanced labels, those whose indicator kernel is aligned best with the kernel.
+    """Draw random balanced labels; return those best aligned with the kernel.
 
     Parameters
     ----------
     space : FeatureSpace
         The rows.
     n : int
-        Their number.
+        Number of rows.
     n_clusters : int
-        How many labels.
+        Number of labels.
     rng : RandomState
-        For the draws.
+        Random generator for the draws.
     draws : int, default=20
-        How many are drawn.
+        Number of draws.
 
     Returns
     -------
     ndarray of int of shape (n,)
-        0, ..., n_clusters - 1.
+        Labels 0, ..., n_clusters - 1.
 
     Notes
     -----
@@ -85,6 +85,6 @@ def aligned_labels(
         for k in range(n_clusters):
             u = (drawn == k) - float(np.mean(drawn == k))
             value += float(u @ space.scores(u))
-        if value > best + 1e-9 * abs(value):  # of draws equal up to rounding, the first
+        if value > best + 1e-9 * abs(value):  # keep the first of draws equal up to rounding
             best, labels = value, drawn
     return labels

@@ -1,17 +1,17 @@
-"""WellSVM: a support vector machine whose labels are known in part (Li 2013).
+"""WellSVM: a support vector machine for weakly labelled data (Li 2013).
 
     max_a min_(y in B) 1'a - 1/2 |v(a, y)|^2,    v(a, y) = sum_i a_i y_i phi(x_i),   0 <= a_i <= C_i
 
-is solved by cutting planes: for a working set of label vectors y_1 .. y_T the *master* finds their
-weights mu and a (label-kernel learning); a *generator* then looks for a label vector of B that a
-violates more than those. What a label vector may be, B, depends on the setting:
+is solved by cutting planes: for a working set of label vectors y_1 .. y_T the *master* problem
+finds their weights mu and a (label-kernel learning); a *generator* then looks for a more violated
+label vector in B. The set B of admissible label vectors depends on the setting:
 
 - semi-supervised (`PartialLabels`): some y_i are known, the others have a given balance;
 - clustering (`BoundedLabels`): -beta <= 1'y <= beta;
-- multi-instance (`KeyInstances`): not signs, but one instance of each positive bag is chosen.
+- multi-instance (`KeyInstances`): one instance of each positive bag is chosen, instead of signs.
 
-The generator maximises |v(a, y)|^2, a convex function, step by step over B: a local search. So the
-bound that ends the search holds for the label vectors it has found, not for all of B.
+The generator maximises |v(a, y)|^2, a convex function, over B by local search. So the bound of the
+stopping criterion holds for the label vectors found, not for all of B.
 """
 
 from __future__ import annotations
@@ -31,40 +31,40 @@ from bagwise._types import Array, Bools, Floats, Ints
 from bagwise.compiled.lapack import with_fixed_signs
 from bagwise.solvers.result import SolverResult
 
-if TYPE_CHECKING:  # numba loads when the first kernel runs
+if TYPE_CHECKING:  # numba is imported with the first compiled function
     from bagwise.compiled.dual_descent import Rows
 
 Column = tuple[Ints, Ints]  # row and sign of each variable
 
 TINY = np.finfo(float).tiny
-INEXACT = 0.1  # how exactly a problem is solved, in units of the gap of the one it serves
-LEVEL = 0.7  # where between the bounds the next weights are looked for
+INEXACT = 0.1  # tolerance of a subproblem, relative to the gap of the outer problem
+LEVEL = 0.7  # position of the level between the lower and the upper bound
 MAX_PASSES = 1000  # over the variables, for one mu
-MOST_PASSES = 20_000  # over the variables, for one machine
+MOST_PASSES = 20_000  # over the variables, for one fit
 MAX_STEPS = 100  # of the level method, for one working set
 ASCENT = 10  # steps of the label search
-ALTERNATIONS = 10  # of labels and machine, to refine
-GROWTH = 0.05  # least growth of the violation by a step of it, relative
+ALTERNATIONS = 10  # between labels and SVM, in `refine`
+GROWTH = 0.05  # least relative growth of the violation per step of the label search
 MAX_PLANES = 8  # kept from one working set to the next
 
 
 class Mixture(NamedTuple):
-    """The machine: the mean of the machines of several label vectors, by their weights.
+    """The fitted model: the weighted mean of the SVMs of several label vectors.
 
     Attributes
     ----------
     f : ndarray of shape (width,)
-        The machine as a vector of its rows.
+        The model as a vector in the space of the rows.
     coef : ndarray of shape (n_rows,)
-        The weight of each row in it.
+        The coefficient of each row in f.
     picks : ndarray of shape (n_variables, n_cuts) or (n_variables, 1)
-        The row of each variable, under each label vector where that differs.
+        The row of each variable; one column per label vector if they differ.
     signs : ndarray of shape (n_variables, n_cuts)
-        Its label.
+        The label of each variable.
     weights : ndarray of shape (n_cuts,)
         mu.
     gap : ndarray of shape ()
-        Distance of the objective to the lowest bound met, relative.
+        Relative distance of the objective from the lower bound.
     """
 
     f: Floats
@@ -77,28 +77,28 @@ class Mixture(NamedTuple):
 
 @dataclass(frozen=True)
 class MixtureResult(SolverResult):
-    """The outcome of `well_svm`."""
+    """The result of `well_svm`."""
 
     solution: Mixture
 
 
 class LabelSet(Protocol):
-    """B: the label vectors among which the machine may choose."""
+    """B: the set of admissible label vectors."""
 
     def choose(self, scores: Floats, alpha: Floats, tie: Floats) -> Column:
-        """The label vector of B best for the linear score a_i (x_i . v); ties go by `tie`."""
+        """Maximise the linear score a_i (x_i . v) over B; `tie` breaks ties."""
 
 
 @dataclass(frozen=True)
 class PartialLabels:
-    """Known signs, and a given number of -1 among the others.
+    """Label vectors with known signs, and a given number of -1 among the others.
 
     Attributes
     ----------
     signs : ndarray of int8 of shape (n_rows,)
-        +1 or -1; 0 where the label is not known.
+        +1 or -1; 0 if the label is unknown.
     n_negative : int
-        How many of the unknown labels are -1.
+        Number of -1 among the unknown labels.
     """
 
     signs: Ints
@@ -110,7 +110,7 @@ class PartialLabels:
         return np.flatnonzero(self.signs == 0)
 
     def choose(self, scores: Floats, alpha: Floats, tie: Floats) -> Column:
-        """Known labels stay; of the others the lowest are negative."""
+        """Keep the known labels; the lowest scores among the others become negative."""
         signs, u = self.signs.copy(), self.unknown
         signs[u] = split(alpha[u] * scores[u], tie[u], self.n_negative)
         return np.arange(len(signs)), signs
@@ -118,21 +118,21 @@ class PartialLabels:
 
 @dataclass(frozen=True)
 class BoundedLabels:
-    """Any signs with at least `n_least` of each.
+    """Label vectors with at least `n_least` rows of each sign.
 
     Attributes
     ----------
     n_rows : int
         Number of rows.
     n_least : int
-        Rows that each sign has at least.
+        Least number of rows of each sign.
     """
 
     n_rows: int
     n_least: int
 
     def choose(self, scores: Floats, alpha: Floats, tie: Floats) -> Column:
-        """The sign of each row, or of the order where too few have one sign."""
+        """Take the sign of each score, or the ranks of the scores if a sign has too few rows."""
         r = alpha * scores
         negative = int(np.sum((r < 0) | ((r == 0) & (tie < 0))))
         negative = min(max(negative, self.n_least), self.n_rows - self.n_least)
@@ -141,7 +141,7 @@ class BoundedLabels:
 
 @dataclass(frozen=True)
 class KeyInstances:
-    """One key instance stands for each positive bag; all instances of other bags are used.
+    """A key instance represents each positive bag; all instances of other bags are used.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ class KeyInstances:
         return np.flatnonzero(~np.repeat(self.positive, np.diff(self.offsets)))
 
     def choose(self, scores: Floats, alpha: Floats, tie: Floats) -> Column:
-        """The instance of highest score in each positive bag (r = H s + tau / 2 of Eq. 25)."""
+        """Choose the best instance of each positive bag (r = H s + tau / 2 of Eq. 25)."""
         rows = compiled.segments.argmax(compiled.ties.settled(scores), self.offsets)
         best = self.offsets[:-1] + rows
         keys = best[self.positive]
@@ -169,14 +169,14 @@ class KeyInstances:
 
 
 def split(r: Floats, tie: Floats, n_negative: int) -> Ints:
-    """Signs with given numbers that maximise r'y: the lowest by (r, tie) are negative.
+    """Maximise r'y over signs with a given number of -1: the lowest by (r, tie) are negative.
 
     Parameters
     ----------
     r, tie : ndarray of shape (n,)
-        What to sort by, first and second.
+        Primary and secondary sort key.
     n_negative : int
-        How many are -1.
+        Number of -1.
 
     Returns
     -------
@@ -194,14 +194,14 @@ def split(r: Floats, tie: Floats, n_negative: int) -> Ints:
 
 
 def canonical_order(rows: Rows, group: Array) -> Ints:
-    """An order of the rows that does not depend on the order they came in.
+    """Sort the rows in an order that does not depend on their input order.
 
     Parameters
     ----------
     rows : Rows
         The rows.
     group : ndarray of shape (n_rows,)
-        What to sort by first, such as the label.
+        Primary sort key, such as the label.
 
     Returns
     -------
@@ -217,23 +217,23 @@ def canonical_order(rows: Rows, group: Array) -> Ints:
 
 
 def aligned_start(rows: Rows, labels: LabelSet, order: Ints, n_starts: int, seed: int) -> Column:
-    """Of random labels, and the sides of the first principal component, the best by alignment.
+    """Choose the best aligned of random labels and the signs of the first principal component.
 
-    Rows of many features are nearly orthogonal: each then holds on to its own label, and a search
-    that begins with random labels ends there. The component is not held by any.
+    Rows with many features are nearly orthogonal: each row then keeps its label, and a search from
+    random labels ends at once. The principal component does not depend on single rows.
 
     Parameters
     ----------
     rows : Rows
         The rows.
     labels : LabelSet
-        B, to which it then belongs.
+        B, which contains the result.
     order : ndarray of int64 of shape (n_rows,)
-        The rows in an order of their own.
+        The rows in canonical order.
     n_starts : int
-        How many to draw.
+        Number of random draws.
     seed : int
-        Of the draws.
+        Seed of the draws.
 
     Returns
     -------
@@ -256,7 +256,7 @@ def aligned_start(rows: Rows, labels: LabelSet, order: Ints, n_starts: int, seed
 
 
 def _principal(rows: Rows, start: Floats) -> Floats:
-    """Scores of the rows by their first principal component, as far as signs need it."""
+    """Scores of the rows on their first principal component, accurate enough for signs."""
 
     def gram(scores: Floats) -> Floats:
         return compiled.dual_descent.score(
@@ -266,7 +266,7 @@ def _principal(rows: Rows, start: Floats) -> Floats:
     n = len(start)
     if n > 2:
         operator = LinearOperator((n, n), matvec=gram, dtype=np.float64)
-        with suppress(ArpackError):  # all rows at 0, or many components of one length
+        with suppress(ArpackError):  # all rows are 0, or many components are equal
             found = eigsh(operator, 1, v0=start, tol=0.01, maxiter=20)[1]
             return with_fixed_signs(found)[:, 0]
     return gram(start)
@@ -283,7 +283,7 @@ def supervised(
     tol: float,
     seed: int,
 ) -> tuple[Floats, Floats]:
-    """The ordinary SVM without offset: its vector f and its dual variables.
+    """Fit an ordinary SVM without intercept.
 
     Parameters
     ----------
@@ -292,22 +292,22 @@ def supervised(
     pick : ndarray of int64 of shape (n_variables,)
         The row of each variable.
     signs : ndarray of int8 of shape (n_variables,)
-        Its label.
+        The label of each variable.
     costs : ndarray of shape (n_variables,)
-        Its C.
+        C of each variable.
     start : ndarray of shape (n_variables,), default=None
         Dual variables to start from.
     order : ndarray of int64 of shape (n_variables,)
-        The variables in the order that is shuffled.
+        Canonical order of the variables, which is then shuffled.
     tol : float
-        Relative duality gap to stop at.
+        Relative duality gap at which to stop.
     seed : int
-        Of the shuffling.
+        Seed of the shuffling.
 
     Returns
     -------
     f : ndarray of shape (width,)
-        The machine.
+        The model.
     alpha : ndarray of shape (n_variables,)
         The dual variables.
     """
@@ -338,7 +338,7 @@ def well_svm(
     seed: int = 0,
     track: Callable[[Any], Any] = iter,
 ) -> MixtureResult:
-    """Learn the machine from a first label vector (Algorithms 2 to 4).
+    """Fit the model from an initial label vector (Algorithms 2 to 4).
 
     Parameters
     ----------
@@ -349,31 +349,31 @@ def well_svm(
     costs : ndarray of shape (n_variables,)
         C of each variable.
     first : tuple of ndarray
-        Row and sign of each variable under the first label vector, of B.
+        Row and sign of each variable under the initial label vector, which is in B.
     alpha : ndarray of shape (n_variables,), default=None
         Dual variables to start from.
     order : ndarray of int64 of shape (n_variables,)
-        The variables in the order that is shuffled.
+        Canonical order of the variables, which is then shuffled.
     tol : float
-        Duality gap of the master, violation of a new label vector, and decrease of the objective
-        to stop at, all relative to the objective.
+        Duality gap of the master problem, violation of a new label vector, and decrease of the
+        objective at which to stop, all relative to the objective.
     max_cuts : int
-        Most label vectors in the working set.
+        Maximum number of label vectors in the working set.
     stable : float, default=0.0
-        Stop also where each of the last two label vectors changed less than this share of the
-        labels that B gives to the scores of the machine.
+        Also stop if each of the last two label vectors changed less than this share of the labels
+        that B assigns to the scores of the model.
     n_random : int, default=0
-        Random starts of the search for a violated label vector. They tighten the relaxation, but
-        not what is learned: far from f, label vectors of opposite sense cancel each other.
+        Random starts of the search for a violated label vector. They tighten the relaxation but do
+        not improve the model: far from f, label vectors of opposite signs cancel.
     seed : int, default=0
-        Of the shuffling.
+        Seed of the shuffling.
     track : callable, default=iter
         Wraps the rounds, to show progress.
 
     Returns
     -------
     MixtureResult
-        The machine, and the objective after each cut.
+        The model, and the objective after each cut.
     """
     master = _Master(rows, costs, order, first, alpha, seed)
     curve: list[float] = []
@@ -381,7 +381,7 @@ def well_svm(
     chosen, changes = np.zeros(len(costs), np.int8), [1.0]
     for _ in track(range(max_cuts)):
         before = curve[-1] if curve else np.inf
-        # A loose tolerance first; before the end a pass at the tight one.
+        # A loose tolerance first; a final pass at the tight one.
         for exactly in sorted({max(tol / 2, INEXACT * step), tol / 2}, reverse=True):
             objective = master.solve(exactly)
             scores = compiled.dual_descent.score(rows, master.f)
@@ -421,7 +421,7 @@ def refine(
     tol: float,
     seed: int = 0,
 ) -> Mixture:
-    """Alternate between labels and machine from a mixture; keep what lowers the S3VM's objective.
+    """Alternate between labels and SVM, from a mixture; keep the lowest S3VM objective.
 
     Parameters
     ----------
@@ -432,18 +432,18 @@ def refine(
     costs : ndarray of shape (n_rows,)
         C of each row.
     mixture : Mixture
-        Where to start.
+        Starting point.
     order : ndarray of int64 of shape (n_rows,)
-        The rows in the order that is shuffled.
+        Canonical order of the rows, which is then shuffled.
     tol : float
-        Relative duality gap of each machine.
+        Relative duality gap of each SVM.
     seed : int, default=0
-        Of the shuffling.
+        Seed of the shuffling.
 
     Returns
     -------
     Mixture
-        The machine of one label vector, or the given one where that is better.
+        The SVM of one label vector, or the given mixture if it is better.
     """
     lowest, signs = s3vm_objective(rows, labels, costs, mixture)
     best, picks = mixture, np.arange(rows.n_rows)
@@ -474,16 +474,16 @@ def s3vm_objective(
     labels : PartialLabels
         B.
     costs : ndarray of shape (n_rows,)
-        C of each row; that of the unlabelled ones is the same, so that sorting finds the best y.
+        C of each row; equal for all unlabelled rows, so that sorting finds the best y.
     mixture : Mixture
-        The machine.
+        The model.
 
     Returns
     -------
     objective : float
-        Its value.
+        The objective.
     signs : ndarray of int8 of shape (n_rows,)
-        Those labels.
+        The best labels.
     """
     scores = compiled.dual_descent.score(rows, mixture.f)
     _, signs = labels.choose(scores, np.ones(len(scores)), scores)
@@ -495,7 +495,7 @@ class _Master:
     """Label-kernel learning on a working set: min over mu of J(mu) = max_a sum_t mu_t G(a, y_t).
 
     Any feasible a bounds J from below by the plane 1'a - 1/2 sum_t mu_t |v_t|^2. The level method
-    keeps these planes and steps to the nearest mu where none exceeds a level between the bounds.
+    stores these planes and moves to the nearest mu where none exceeds a level between the bounds.
     """
 
     def __init__(
@@ -509,14 +509,14 @@ class _Master:
         self.E = np.zeros((len(self.f), 1))
         self.squares = np.array([self.square(first, self.f)])
         self.groups = compiled.dual_descent.sign_groups(self.pick, self.signs, order)
-        self.highest, self.gap = np.inf, 0.0  # least primal value met, at mu; gap there
-        self.planes: list[Floats] = []  # 1'a - |v_t|^2 / 2 of each t, for each a met
-        self.alphas: deque[Floats] = deque(maxlen=MAX_PLANES)  # the last of these a
+        self.highest, self.gap = np.inf, 0.0  # lowest primal value so far, and its gap
+        self.planes: list[Floats] = []  # 1'a - |v_t|^2 / 2 for each t and each a so far
+        self.alphas: deque[Floats] = deque(maxlen=MAX_PLANES)  # the last few a
         self.n_passes = 0
 
     @property
     def is_spent(self) -> bool:
-        """Whether the variables were visited so often that the machine is left as it is."""
+        """Whether the limit on passes over the variables is reached."""
         return self.n_passes >= MOST_PASSES
 
     def coef(self) -> Floats:
@@ -531,7 +531,7 @@ class _Master:
         return self.pick[:, t % self.pick.shape[1]], self.signs[:, t]
 
     def spread(self, column: Column, alpha: Floats | None = None) -> Floats:
-        """a_i y_i, added up on the rows of the variables."""
+        """Coefficient of each row: the sum of a_i y_i over its variables."""
         total = np.zeros(self.rows.n_rows)
         np.add.at(total, column[0], (self.alpha if alpha is None else alpha) * column[1])
         return total
@@ -545,7 +545,7 @@ class _Master:
         return compiled.dual_descent.square(self.rows, self.spread(column), v)
 
     def add(self, column: Column) -> None:
-        """Take a label vector into the working set, with weight 0."""
+        """Add a label vector to the working set, with weight 0."""
         pick, signs = column
         if self.pick.shape[1] > 1 or (pick != self.pick[:, 0]).any():
             wide = np.broadcast_to(self.pick, (len(pick), self.signs.shape[1]))
@@ -556,7 +556,7 @@ class _Master:
         v = self.vector(column)
         self.E = np.column_stack([self.E, v - self.f])
         self.squares = np.append(self.squares, self.square(column, v))
-        # Planes of the smaller working set still bound J: each gains the entry of the new column.
+        # Planes of the smaller working set still bound J: append the entry of the new column.
         planes = self.planes[-MAX_PLANES:]
         self.planes = [
             np.append(plane, self._entry(alpha, column))
@@ -564,13 +564,13 @@ class _Master:
         ]
 
     def _entry(self, alpha: Floats, column: Column) -> float:
-        """1'a - |v(a, y)|^2 / 2 of an earlier a."""
+        """1'a - |v(a, y)|^2 / 2 for an earlier a."""
         coef = self.spread(column, alpha)
         v = compiled.dual_descent.combine(self.rows, coef)
         return float(alpha.sum()) - compiled.dual_descent.square(self.rows, coef, v) / 2
 
     def solve(self, tol: float) -> float:
-        """Move mu and a to their saddle point, to a relative gap; return the objective there."""
+        """Move mu and a to their saddle point, up to a relative gap; return the objective."""
         best, apart = self.mu, 1.0
         for step in range(MAX_STEPS + 1):
             if step > 0 or not self.planes:
@@ -603,11 +603,11 @@ class _Master:
         return found.primal
 
     def _plane(self) -> Floats:
-        """1'a - |v_t|^2 / 2 of each t: the plane in mu that the present a makes."""
+        """1'a - |v_t|^2 / 2 of each t: the plane in mu of the current a."""
         return self.alpha.sum() - self.squares / 2
 
     def _move(self, mu: Floats) -> None:
-        """Change the weights: the v_t stay, their mean does not."""
+        """Change the weights mu: the v_t do not change, but their weighted mean f does."""
         shift = self.E @ mu
         self.mu = mu
         self.f += shift
@@ -617,10 +617,11 @@ class _Master:
 def _violated(
     master: _Master, labels: LabelSet, tie: Floats, tol: float, n_random: int
 ) -> tuple[Column, float]:
-    """A label vector of B with large |v(a, y)|^2, and that square; `tie` has the scores of f.
+    """Find a label vector of B with large |v(a, y)|^2; return it and that square.
 
-    From f, from the worst label vector of the working set (Prop. 4 and 6), and from some at random,
-    step to the best label vector for the linear score of the last one, as long as the square grows.
+    The search starts from f, whose scores are `tie`, from the worst label vector of the working set
+    (Prop. 4 and 6), and from random scores. It moves to the best label vector for the linear score
+    of the last one, as long as the square grows.
     """
     ranked = np.argsort(-master.squares)
     base = float(master.squares[ranked[0]])
