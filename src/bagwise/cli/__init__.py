@@ -1,4 +1,4 @@
-"""The command line, ``bagwise --help``: one file per command; heavy modules load inside them."""
+"""The command line (``bagwise --help``): a file per command, which imports heavy modules late."""
 
 from bagwise.cli.app import app, main
 

@@ -116,7 +116,7 @@ def annotate(
     corrected = read_known(corrections, method.make(values), method.name)
 
     data = read_columns(file, columns, memory_limit)
-    # Gaps are refused before they are scaled.
+    # Reject missing values before they are scaled.
     check_bags(None, data.bags, reset=True, allow_nan=steps.impute is not None)
     note_labels(data, columns)
     bags, labels = data.bags, label_sets_of(data)
@@ -207,7 +207,7 @@ def _print_first(shown: Mapping[str, Any], doubted: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class _Tasks:
-    """Tasks for Label Studio: their file, and the column that they show of an instance."""
+    """Tasks for Label Studio: the file, and the column of the instances that is shown."""
 
     path: Path
     kind: str
@@ -220,7 +220,7 @@ class _Tasks:
         return self.path.with_suffix(".xml")
 
     def with_column(self, columns: options.Columns) -> options.Columns:
-        """Keep the column that is shown."""
+        """Add the shown column to the columns to keep."""
         kept = columns.keep or []
         if self.column is None or self.column in kept:
             return columns
@@ -265,7 +265,7 @@ def _tasks(
     if shown and path is None:
         raise InputError(f"--{shown[0][0]} needs --label-studio, which shows it.")
     if len(shown) > 1:
-        raise InputError("--image, --audio and --text exclude each other: show one of them.")
+        raise InputError("--image, --audio and --text are mutually exclusive: give one of them.")
     if path is None:
         return None
     if path.suffix.lower() != ".json":

@@ -1,4 +1,4 @@
-"""The application: its commands, its global options, and how errors reach a person or a script."""
+"""The application: commands, global options, error messages and exit codes."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from bagwise.cli.review import review
 from bagwise.exceptions import INTERRUPTED, BagwiseError, InputError
 
 BAD_INPUT, BUG = 2, 1
-_interrupts: list[int] = []  # signals that came
+_interrupts: list[int] = []  # signals received
 
-# Messages of the library name arguments; the command line has options.
+# The library names Python arguments in messages; `_as_options` turns them into options.
 _FILL = "fill the gaps with InstanceTransformer(SimpleImputer()) in a pipeline"
 _CALLED = {"meta": "keep", "trusted": "trust"}
 _NAMES = [field.name for field in fields(Columns)]
@@ -57,7 +57,7 @@ class OneLineErrors:
     """A mixin for commands: errors are one line on stderr and an exit code."""
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **settings: Any) -> Any:
-        """Run a command: 2 for bad input, 130 for Ctrl-C, 1 for a bug of ours."""
+        """Run a command and exit: 2 for bad input, 130 for Ctrl-C, 1 for a bug in bagwise."""
         words = sys.argv[1:] if args is None else list(args)
         settings["standalone_mode"] = False
         with warnings.catch_warnings():
@@ -76,7 +76,7 @@ class CommandGroup(OneLineErrors, TyperGroup):
     """The group of all commands."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find a command; one of version 0.1 moved."""
+        """Find a command; explain where ``reproduce`` of version 0.1 went."""
         if args[:1] == ["reproduce"]:
             raise InputError(
                 "bagwise reproduce moved: since 0.2 it is `python -m reproduction` in a checkout."
@@ -85,9 +85,9 @@ class CommandGroup(OneLineErrors, TyperGroup):
 
 
 def _print_error(error: Exception, *, debug: bool) -> int:
-    """Say in one line what went wrong; the exit code."""
+    """Print an error in one line, and return the exit code."""
     if type(error).__name__ == "NoArgsIsHelpError":
-        return BAD_INPUT  # the help was shown
+        return BAD_INPUT  # the help was printed
     if debug:
         typer.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     message, code = _one_line(error), BAD_INPUT
@@ -114,13 +114,13 @@ def _as_options(message: str) -> str:
 
 
 def _option(argument: str) -> str:
-    """The option that stands for an argument of Python."""
+    """The command-line option for a Python argument."""
     return f"--{_CALLED.get(argument, argument).replace('_', '-')}"
 
 
 def _one_line(error: BaseException) -> str:
     if isinstance(error, MemoryError):
-        return "the work needs more memory than there is."
+        return "there is not enough memory for this command."
     message = getattr(error, "format_message", error.__str__)
     text = message() or type(error).__name__
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
@@ -197,18 +197,18 @@ def run(application: typer.Typer, name: str) -> None:
     application : typer.Typer
         The commands.
     name : str
-        How the application is called in help and errors.
+        Name of the application in help and errors.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without ± is no reason to stop
+            stream.reconfigure(errors="replace")  # do not fail if the terminal lacks ±
     _keep_libraries_off_stdout()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
         sys.unraisablehook = _interrupt_again
     try:
         application(prog_name=name)
-    except KeyboardInterrupt:  # while the commands are put together
+    except KeyboardInterrupt:  # while the commands are set up
         typer.echo("Interrupted.", err=True)
         sys.exit(INTERRUPTED)
 
@@ -219,7 +219,7 @@ def _interrupt(signum: int, _: FrameType | None) -> None:
 
 
 def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
-    """Repeat a Ctrl-C that came in a callback of a compiled library: no error leaves one."""
+    """Repeat a Ctrl-C that was lost in a callback of a compiled library, which cannot raise."""
     if issubclass(lost.exc_type, KeyboardInterrupt):
         later = threading.Timer(0.05, _interrupt_main_thread)
         later.daemon = True
@@ -231,15 +231,15 @@ def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
 def _interrupt_main_thread() -> None:
     if sys.platform == "win32":
         signal.raise_signal(signal.SIGINT)
-    else:  # which ends what it waits for, too
+    else:  # also interrupts a blocking system call
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
 def _keep_libraries_off_stdout() -> None:
-    """Send to stderr what compiled libraries print: LAPACK writes its complaints to file 1.
+    """Redirect output of compiled libraries to stderr: LAPACK prints its errors to descriptor 1.
 
-    `sys.stdout` gets a copy of file 1, and file 1 becomes stderr: results stay apart, so that
-    ``--json`` prints one document whatever the libraries print.
+    `sys.stdout` gets a copy of descriptor 1, which then becomes stderr, so that ``--json`` prints
+    one document whatever the libraries print.
     """
     stdout = sys.stdout
     if not isinstance(stdout, io.TextIOWrapper) or stdout.fileno() != 1:
@@ -248,7 +248,7 @@ def _keep_libraries_off_stdout() -> None:
     try:
         own = os.dup(1)
         os.dup2(2, 1)
-    except OSError:  # without a stderr
+    except OSError:  # there is no stderr
         return
     sys.stdout = open(  # noqa: SIM115
         own,

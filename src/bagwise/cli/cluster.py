@@ -27,7 +27,7 @@ def cluster(
     output: Annotated[
         Path,
         options.output_option(
-            "FILE", "Clusters of instances, .parquet, .csv or .tsv; a page (.html) goes beside it."
+            "FILE", "Clusters of instances, .parquet, .csv or .tsv; the page gets the suffix .html."
         ),
     ],
     columns: options.Columns,
@@ -54,7 +54,7 @@ def cluster(
     """
     from bagwise.io.write_table import file_beside, write_columns
 
-    file_beside(output, "instances")  # refuses an ending that cannot be written
+    file_beside(output, "instances")  # rejects an unknown suffix
     page = output.with_suffix(".html")
     refuse_existing([output, *[page][no_report:]], force=force, inputs=[file])
 
@@ -70,7 +70,7 @@ def cluster(
     model = CSP.make({**options.parse_parameters(parameters), "n_clusters": n_clusters})
     data = read_columns(file, columns, memory_limit)
     note_labels(data, columns)
-    # Gaps are refused before they are scaled.
+    # Reject missing values before they are scaled.
     check_bags(None, data.bags, reset=True, allow_nan=steps.impute is not None)
     labels_of_bags = data.labels if data.label_sets is None else data.label_sets
     known = None if labels_of_bags is None else labels_of_bags.as_sets().tolist()

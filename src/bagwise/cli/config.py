@@ -1,4 +1,4 @@
-"""The options of every command: those that save a run in a file, ``--quiet``, ``--debug``."""
+"""Options of every command: ``--config``, ``--save-config``, ``--quiet`` and ``--debug``."""
 
 import difflib
 import functools
@@ -27,11 +27,11 @@ _OF_NO_RUN = {"config", "save_config", "debug", "force", "help", "quiet"}
 
 # From the shell to a command: `bagwise.__main__.main` loads `cli.app`; `app.run` sets up streams
 # and Ctrl-C; `OneLineErrors.main` turns errors into a line and an exit code; Typer parses the
-# words; `run` in `_with_run_options` applies the options of every command, then calls it.
+# arguments; `run` in `_with_run_options` applies the options of every command, then calls it.
 class Application(typer.Typer):
     """A Typer application whose commands take ``--config``, ``--save-config``, ``-q``, ``--debug``.
 
-    A parameter whose type is a dataclass of options stands for these options.
+    A parameter whose type is a dataclass of options is expanded into these options.
     """
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
@@ -51,7 +51,7 @@ def read_options(context: typer.Context, path: Path | None) -> Path | None:
     Parameters
     ----------
     context : typer.Context
-        The command and what was typed.
+        The command and its arguments.
     path : Path or None
         The file; None if none was given.
 
@@ -79,7 +79,7 @@ def read_options(context: typer.Context, path: Path | None) -> Path | None:
 
 
 def write_options(context: typer.Context, path: Path, *, force: bool) -> None:
-    """Save the options of a run in a TOML file, from which ``--config`` repeats it.
+    """Save the options of a run in a TOML file for ``--config``.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def write_options(context: typer.Context, path: Path, *, force: bool) -> None:
     path : Path
         The file.
     force : bool
-        Whether it may be overwritten.
+        Whether the file may be overwritten.
     """
     from bagwise import __version__
     from bagwise._files import replacing
@@ -204,7 +204,7 @@ def _keys(option: Any) -> list[str]:
 
 
 def _key(option: Any) -> str:
-    """The name under which an option is written."""
+    """The name of an option in a saved file."""
     return _keys(option)[0]
 
 
@@ -219,7 +219,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _as_typed(value: Any, option: Any, where: str) -> Any:
-    """A value from a file as on the command line: a text, a list of texts, or a flag."""
+    """Convert a TOML value to its form on the command line: string, list of strings, or flag."""
     if getattr(option, "is_flag", False):
         if not isinstance(value, bool):
             raise InputError(f"{where} is {_toml(value)}: expected true or false.")
@@ -236,7 +236,7 @@ def _as_typed(value: Any, option: Any, where: str) -> Any:
 
 
 def _flat(table: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of a table; those of one method, in a table of its own, as ``nsk.C``."""
+    """Flatten a table of parameters: ``C`` in an inner table ``nsk`` becomes ``nsk.C``."""
     flat: dict[str, Any] = {}
     for name, item in table.items():
         nested = isinstance(item, dict) and name in METHODS
@@ -249,7 +249,7 @@ def _text(value: Any) -> str:
 
 
 def _parameter(text: str) -> tuple[str, Any]:
-    """Name and value of ``C=10``: numbers and booleans converted, the rest as it was typed."""
+    """Name and value of ``C=10``; only numbers and booleans are converted."""
     ((name, value),) = parse_parameters([text]).items()
     plain = isinstance(value, (bool, int)) or (isinstance(value, float) and value - value == 0)
     return name, value if plain else text.partition("=")[2]
@@ -260,7 +260,7 @@ def _line(key: str, value: Any) -> str:
 
 
 def _toml(value: Any) -> str:
-    # JSON's texts, numbers, truth values and lists are TOML's, but for one character.
+    # Strings, numbers, booleans and lists are written alike in JSON and TOML, except DEL.
     if isinstance(value, dict):
         return "{ " + ", ".join(_line(key, item) for key, item in value.items()) + " }"
     return json.dumps(value, default=str, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""Known labels of instances: from a file of corrections into a fit."""
+"""Known labels of instances: read them from files, and match them with instances and bags."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Known:
         self.selections = []
 
     def about(self, data: Contents) -> Bools:
-        """Whether a label of any instance is known, for each bag."""
+        """Whether each bag has an instance with a known label."""
         import numpy as np
 
         self.locate(data)
@@ -92,16 +92,16 @@ class Known:
 
 
 def read_known(path: Path | None, estimator: Any, method: str) -> Known | None:
-    """Read corrections, if there is a file of them and the method can use it.
+    """Read the file of ``--corrections``; raise an error if the method cannot use it.
 
     Parameters
     ----------
     path : Path or None
-        What was given to ``--corrections``.
+        The value of ``--corrections``.
     estimator : estimator
-        What will be fitted.
+        The estimator to fit.
     method : str
-        Its name.
+        The name of the method, for messages.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def read_known(path: Path | None, estimator: Any, method: str) -> Known | None:
 
 
 def _read_table(path: Path) -> list[Correction]:
-    """What ``bagwise review --export`` wrote; a table written by hand needs no sizes."""
+    """Read a table of ``bagwise review --export``, or one written by hand without sizes."""
     from bagwise.io.table import read_written
     from bagwise.review import Correction
 
@@ -164,11 +164,11 @@ def _read_table(path: Path) -> list[Correction]:
 
 
 def _read_sets(path: Path) -> list[SetCorrection]:
-    """What ``bagwise review --export`` wrote about label sets, beside the other corrections."""
+    """Read the corrections of label sets that ``bagwise review --export`` wrote beside `path`."""
     from bagwise.io.table import read_written
     from bagwise.review import SetCorrection
 
-    endings = dict.fromkeys([path.suffix, ".csv"])  # JSON has no form of its own
+    endings = dict.fromkeys([path.suffix, ".csv"])  # they are CSV beside JSON
     places = [path.with_name(f"{path.stem}.sets{ending}") for ending in endings]
     beside = next((place for place in places if place.is_file()), None)
     if beside is None:
@@ -177,7 +177,7 @@ def _read_sets(path: Path) -> list[SetCorrection]:
     texts = [str(value).lower() for value in columns["present"]]
     odd = next((text for text in texts if text not in ("true", "false")), None)
     if odd is not None:
-        raise InputError(f"{beside} says {odd!r} about a label: expected true or false.")
+        raise InputError(f"{beside} has {odd!r} in the column present: expected true or false.")
     rows = zip(columns["bag"], columns["label"], texts, strict=True)
     return [SetCorrection(str(bag), str(label), text == "true") for bag, label, text in rows]
 
@@ -189,18 +189,18 @@ def known_labels(
     *,
     background: Any = None,
 ) -> list[Any] | None:
-    """Find the instances that corrections are about, and note how many were used.
+    """Match corrections with instances, and print how many were used.
 
     Parameters
     ----------
     known : Known or None
-        What `read_known` returned, located.
+        Result of `read_known`, after `Known.locate`.
     bags : Bags
         The bags to learn from.
     written : mapping of str to label
-        The labels, by the text with which they are written.
+        The labels by their string form.
     background : object, default=None
-        The parameter of the method.
+        The parameter ``background`` of the method.
 
     Returns
     -------
@@ -231,14 +231,14 @@ def known_labels(
 def with_known(
     sets: list[set[Any] | None], known: list[Any] | None, bags: Bags, classes: Iterable[Any]
 ) -> list[set[Any] | None]:
-    """Add labels of known instances to the sets of their bags, and note where they were missing.
+    """Add the labels of known instances to the sets of their bags, and print what was missing.
 
     Parameters
     ----------
     sets : list of set or None
         The label set of each bag.
     known : list or None
-        What `known_labels` returned.
+        Result of `known_labels`.
     bags : Bags
         The bags.
     classes : iterable

@@ -39,8 +39,8 @@ Name = Annotated[
 def _without_command(context: typer.Context, json: options.Json = False) -> None:
     """List, describe, download and export data sets.
 
-    Without a command it lists them. Some are shipped with the package, some are generated; others
-    are read from the folder in the environment variable BAGWISE_DATA or from the user's cache.
+    Without a command, lists the data sets. Some are shipped with the package, some are generated;
+    others are read from the folder in the environment variable BAGWISE_DATA or the user's cache.
 
     ```
     bagwise datasets
@@ -72,7 +72,7 @@ def show_list(json: options.Json = False) -> None:
         print_json(as_records(columns))
         return
     print_table(columns)
-    note("To fetch: bagwise datasets get NAME. More: bagwise datasets describe NAME.")
+    note("Download: bagwise datasets get NAME. Details: bagwise datasets describe NAME.")
 
 
 @datasets.command()
@@ -153,7 +153,7 @@ def export(
             y=data.get("y"),
             label_sets=sets,
             instance_labels=data.instance_labels,
-            # A label stays 0 or 1, so that 1 is the positive one wherever labels are sorted.
+            # Labels stay 0 and 1, so that 1 is positive also after sorting.
             classes=None if sets is None else data.classes,
             force=force,
         )

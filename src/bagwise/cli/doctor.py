@@ -1,4 +1,4 @@
-"""``bagwise doctor``: what is installed, what this machine has, and whether it works."""
+"""``bagwise doctor``: check the installation and the machine."""
 
 import importlib
 import importlib.util
@@ -20,7 +20,7 @@ _CORE = (
     *("narwhals", "typer", "rich"),
 )
 _IMPORTED_AS = {"scikit-learn": "sklearn"}
-# What each extra installs, as pyproject.toml has it.
+# The packages of each extra, as in pyproject.toml.
 EXTRAS = {
     "plot": ("matplotlib",),
     "report": ("jinja2", "matplotlib"),
@@ -77,7 +77,7 @@ def _versions(broken: list[str]) -> dict[str, str]:
     for name in _CORE:
         try:
             importlib.import_module(_IMPORTED_AS.get(name, name))
-        except Exception as error:  # a package can fail to load in as many ways as there are
+        except Exception as error:  # an import can raise any exception
             broken.append(f"{name} cannot be imported: {error}")
         found[name] = _installed(name) or "absent"
     return found
@@ -148,13 +148,13 @@ def _files() -> dict[str, str]:
     places = {"working folder": Path.cwd(), "temporary files": Path(tempfile.gettempdir())}
     places["cache"] = user_cache()
     found = {name: f"{path}: {_writable(path)}" for name, path in places.items()}
-    kernels = "kept nowhere, compiled by each process: set NUMBA_CACHE_DIR to a folder to write to"
+    kernels = "not cached, compiled by each process: set NUMBA_CACHE_DIR to a writable folder"
     try:
         from bagwise.compiled.compilation import cache_folder
 
         if (folder := cache_folder()) is not None:
             kernels = f"{folder}: can be written"
-    except Exception as error:  # without numba, which is listed as broken
+    except Exception as error:  # numba is missing and listed as broken
         kernels = f"unknown: {error}"
     return found | {"compiled kernels": kernels}
 
@@ -163,7 +163,7 @@ def _writable(folder: Path) -> str:
     there = next(place for place in (folder, *folder.parents) if place.exists())
     try:
         with tempfile.TemporaryFile(dir=there):
-            return "can be written" if there == folder else "can be made"
+            return "can be written" if there == folder else "can be created"
     except OSError as error:
         return f"cannot be written ({error.strerror})"
 
@@ -180,7 +180,7 @@ def _terminal() -> dict[str, Any]:
 
 
 def _try_kernels(broken: list[str]) -> None:
-    """Compile and run one kernel, because a broken numba is noticed only then."""
+    """Compile and run one function: a broken numba fails only then."""
     import numpy as np
 
     try:
@@ -188,7 +188,7 @@ def _try_kernels(broken: list[str]) -> None:
 
         segments.maximum(np.array([1.0, 3.0, 2.0]), np.array([0, 2, 3]))
     except Exception as error:
-        broken.append(f"numba cannot compile a kernel: {error}")
+        broken.append(f"numba cannot compile a function: {error}")
 
 
 def _installed(name: str) -> str | None:
@@ -197,7 +197,7 @@ def _installed(name: str) -> str | None:
     try:
         return version(name)
     except PackageNotFoundError:
-        return "of unknown version"
+        return "unknown version"
 
 
 def _phrase(value: Any) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bagwise.cli.numbers import Target
     from bagwise.model_selection import Comparison, Difference
 
-_TREES = ("pooled-trees", "baseline: pooled trees")  # as one of the methods, or beside them
+_TREES = ("pooled-trees", "baseline: pooled trees")  # as a method, and as a baseline
 _UNINFORMED = ("baseline: majority", "baseline: frequencies", "baseline: mean")
 
 
@@ -57,7 +57,7 @@ def evaluate(
     output: Annotated[
         Path | None,
         options.output_option(
-            "TABLE", "The table, .csv, .tsv or .parquet; the scores of each fold go beside it."
+            "TABLE", "The table, .csv, .tsv or .parquet; scores of each fold go to a second file."
         ),
     ] = None,
     force: options.Force = False,
@@ -71,7 +71,7 @@ def evaluate(
     The output is the mean and standard deviation of each score over the folds, and the difference
     of each method from the first one with its interval (corrected resampled t-test) and
     probabilities. For more than two classes, AUC is the mean over the classes, each against all
-    others. The baselines are the commonest label, and trees on pooled statistics (mean, min, max
+    others. The baselines are the most common label, and trees on pooled statistics (mean, min, max
     and std of each feature); a warning names the methods that are not better than these trees.
     -o scores.csv also writes the table, and the scores of each fold to scores.folds.csv.
 
@@ -103,7 +103,7 @@ def evaluate(
     beside = dict.fromkeys([*(() if no_baseline else BASELINES), *(baseline or ())])
     baselines(label_sets=False, names=beside)
     check_task(task, positive)
-    for name, found in chosen.items():  # wrong names and parameters are refused before reading
+    for name, found in chosen.items():  # reject wrong parameters before reading
         make_for_task(found, settings[name], task)
     bags, labels, groups = read_labelled(
         file,
@@ -115,7 +115,7 @@ def evaluate(
     )
     if set(chosen) != {"pooled-trees"}:
         note_width(bags, steps.components)
-    # Scorers of scikit-learn take the label 1 for the positive one of two.
+    # The scorers of scikit-learn expect the positive label to be 1.
     target = target_of(labels, task, columns, positive, coded=bool(scoring))
     if target.is_number:
         chosen = {name: found.for_numbers() for name, found in chosen.items()}
@@ -199,7 +199,7 @@ def _baselines(
 def _after_fold(
     step: Callable[[str], None], models: Collection[str], folds: int, repeats: int, bags: Bags
 ) -> Callable[[], None]:
-    """A function to call after each fold: advance the bar; the first time, note the features."""
+    """A callback for each fold: advances the bar, and prints the features the first time."""
     steps = _steps(models, folds, repeats)
     first = next(_steps(models, folds, repeats))
 
@@ -229,7 +229,7 @@ def _steps(models: Collection[str], folds: int, repeats: int) -> Iterator[str]:
 
 
 def _outputs(output: Path | None) -> list[Path]:
-    """The table of methods, and that of folds; none without ``--output``."""
+    """Paths of the tables of methods and of folds; none without ``--output``."""
     from bagwise.io.write_table import file_beside
 
     return [] if output is None else [output, file_beside(output, "folds")]
@@ -292,12 +292,12 @@ def _warning(difference: Difference) -> str:
     name, size = difference.name, f"{abs(difference.mean):.3f} {difference.measure}"
     if difference.mean > 0:
         verdict = (
-            f"{name} is not clearly better than pooled trees: by {size} in the same folds, better "
-            f"with a probability of {difference.better:.0%}"
+            f"{name} is not clearly better than pooled trees: by {size} on the same folds, with a "
+            f"probability of {difference.better:.0%} of being better"
         )
     elif difference.mean < 0:
-        verdict = f"pooled trees are better than {name} by {size} in the same folds"
+        verdict = f"pooled trees are better than {name} by {size} on the same folds"
     else:
-        verdict = f"pooled trees are as good as {name} in the same folds"
+        verdict = f"pooled trees are as good as {name} on the same folds"
     auto = "auto" in METHODS and name != "auto"
     return f"{verdict}; try -m {'auto' if auto else 'pooled-trees'}."

@@ -56,10 +56,10 @@ def fit(
     Reads a file with a row per instance, or an npz or HDF5 file of bags; bags without a label are
     left out. Writes the model to a .skops file, with the names of its columns, for `bagwise
     predict`. Without -m several methods are calibrated and combined, and a table shows the score
-    and weight of each; --group keeps bags of one group in one of the folds on which they are
-    compared. Instances are standardised unless --no-scale is given. A label column with many
-    different numbers is a regression target (--task). With --corrections, known labels of instances
-    are kept fixed (-m orlr).
+    and weight of each; --group keeps the bags of a group in one fold of this comparison. Instances
+    are standardised unless --no-scale is given. A label column with many different numbers is a
+    regression target (--task). With --corrections, known labels of instances are kept fixed
+    (-m orlr).
 
     ```
     bagwise fit musk1.csv -o auto.skops
@@ -86,7 +86,7 @@ def fit(
     if group is not None and not fit_arguments(estimator, groups=group):
         raise InputError(
             f"--group is for methods that hold out bags during a fit (auto, attention): "
-            f"{chosen.name} does not. --keep {group} keeps the column beside the results."
+            f"{chosen.name} does not. Use --keep {group} to copy the column to the results."
         )
     bags, labels, groups = read_labelled(
         file,
@@ -114,7 +114,7 @@ def fit(
     with computing(f"Fitting {chosen.name} on {len(bags)} bags"):
         model.fit(bags, y, **fit_arguments(model, instance_labels=known, groups=groups))
     note_features(bags)
-    if checkpoint is not None:  # which is gone, and of no meaning where the model is used
+    if checkpoint is not None:  # the file is deleted, so the saved model must not name it
         model.set_params(**{n: None for n in model.get_params() if n.endswith("checkpoint")})
     facts = {
         "method": chosen.name,
@@ -174,7 +174,9 @@ def _drawn(method: Method, folds: int | None, seed: int | None) -> dict[str, int
         if value is None:
             continue
         if name not in method.parameters:
-            what = "compares nothing on folds" if name == "cv" else "draws nothing at random"
-            raise InputError(f"{option} is not for {method.name}, which {what}: leave it out.")
+            what = "does not use folds" if name == "cv" else "is not random"
+            raise InputError(
+                f"{option} does not apply to {method.name}, which {what}: leave it out."
+            )
         found[name] = value
     return found

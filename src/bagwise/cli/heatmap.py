@@ -181,8 +181,8 @@ def places(data: Contents, axes: list[str], file: Path) -> Floats:
     if not axes:
         if data.coords is None:
             raise InputError(
-                f"{file} has no coords: a heat map needs the place of each patch. Name two columns "
-                "of a table with --coords X,Y, or write `coords` into the HDF5 files."
+                f"{file} has no coords: a heat map needs the position of each patch. Name two "
+                "columns of a table with --coords X,Y, or write `coords` into the HDF5 files."
             )
         return data.coords
     try:
@@ -234,6 +234,6 @@ def _thumbnails(
     if unknown:
         raise InputError(
             f"--thumbnails {folder}: the size of the slide {unknown[0]} is not stored in its file. "
-            "Say with --downsample how many pixels of the full resolution a pixel is."
+            "Give the number of full-resolution pixels per thumbnail pixel with --downsample."
         )
     return found, sizes

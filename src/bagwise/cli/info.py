@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bagwise._types import Floats
     from bagwise.io.contents import Contents
 
-_SHOWN = 20  # labels in the table
+_SHOWN = 20  # maximum number of labels in the table
 
 
 def info(
@@ -51,7 +51,7 @@ def info(
     print_table({"fact": names, "value": [_shown(v) for v in facts.values()]}, heading=False)
     if counts:
         common = dict(sorted(counts.items(), key=lambda item: -item[1])[:_SHOWN])
-        # Spaces around a label are seen between quotes.
+        # Quotes make spaces around a label visible.
         names = [name if name == name.strip() else repr(name) for name in common]
         print_table({"label": names, "bags": list(common.values())})
     if len(counts) > _SHOWN:
@@ -70,7 +70,7 @@ def _number_facts(numbers: Floats, n_bags: int) -> dict[str, Any]:
 
 
 def _unlabelled(data: Contents) -> dict[str, int]:
-    """How many bags have no known label, how many of them are in no second table; empty sets."""
+    """Count bags without a label, those of them not in the table of labels, and empty sets."""
     counts: dict[str, int] = {}
     for labels in (data.labels, data.label_sets):
         if labels is not None and not labels.known.all():

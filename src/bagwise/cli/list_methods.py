@@ -44,7 +44,7 @@ def methods(
     if search is not None:
         chosen = search_methods(search)
         if not chosen:
-            raise InputError(f"no method is found by {search!r}: see `bagwise methods`.")
+            raise InputError(f"no method matches {search!r}: see `bagwise methods`.")
     else:
         chosen = list(METHODS.values()) if name is None else [find_method(name)]
     if json:
@@ -58,7 +58,7 @@ def methods(
             "what it does": [method.title for method in chosen],
         }
         print_table(columns)
-        print_lines(["Parameters and paper of one: bagwise methods NAME"])
+        print_lines(["Parameters and paper of a method: bagwise methods NAME"])
         return
     for method in chosen:
         facts = _facts(method)

@@ -25,8 +25,8 @@ Task = Annotated[
     ),
 ]
 _TASKS = ("classification", "regression")
-_MANY, _FEW = 10, 5  # different numbers that are not all whole
-_MANY_WHOLE = 20  # different whole numbers
+_MANY, _FEW = 10, 5  # numbers of distinct values, not all integers
+_MANY_WHOLE = 20  # number of distinct integers
 
 
 def check_task(task: str | None, positive: str | None) -> None:
@@ -56,14 +56,14 @@ def make_for_task(method: Method, parameters: dict[str, Any], task: str | None) 
 
 
 def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> Floats | None:
-    """The numbers of bags if numbers are to be predicted, with a note.
+    """The target of a regression, a number per bag; print a note if it was detected.
 
     Parameters
     ----------
     labels : Labels
         The labels of the file, all of them known.
     task : {"regression", "classification"} or None
-        What was asked for; None to detect it.
+        The value of ``--task``; None to detect the task.
     name : str or None, default=None
         The label column.
 
@@ -102,7 +102,7 @@ def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> 
 
 
 class Target(NamedTuple):
-    """What a model learns to predict for each bag.
+    """The prediction target of a model.
 
     Attributes
     ----------
@@ -123,27 +123,27 @@ class Target(NamedTuple):
 
     @property
     def task(self) -> str:
-        """The name of the task, as ``--task`` has it."""
+        """The name of the task, as in ``--task``."""
         return "regression" if self.is_number else "classification"
 
 
 def target_of(
     labels: Labels, task: str | None, columns: Columns, positive: str | None, *, coded: bool = False
 ) -> Target:
-    """What a model learns from the labels of a file.
+    """Make the prediction target from the labels of a file.
 
     Parameters
     ----------
     labels : Labels
-        What `read_labelled` returned.
+        Result of `read_labelled`.
     task : str or None
-        What was given to ``--task``.
+        The value of ``--task``.
     columns : Columns
-        Where the labels come from.
+        The names of the columns.
     positive : str or None
-        What was given to ``--pos-label``.
+        The value of ``--pos-label``.
     coded : bool, default=False
-        Whether two labels are 0 and 1 in any case.
+        Whether two labels are always coded as 0 and 1.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def known_numbers(labels: Labels | None) -> Floats | None:
     if values is None:
         some = ", ".join(labels.names[:3])
         raise LabelError(f"the model predicts numbers, and the label column holds {some}.")
-    return np.append(values, np.nan)[labels.codes]  # the code -1 takes the last
+    return np.append(values, np.nan)[labels.codes]  # code -1 selects the last
 
 
 def _as_numbers(labels: Labels) -> Floats | None:
@@ -195,8 +195,8 @@ def _as_numbers(labels: Labels) -> Floats | None:
 def contributions(model: Any, bags: Bags) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """How much each instance contributes to the number of its bag; None if that is too expensive.
 
-    By random subsets of a bag ("sampled" of `instance_attributions`), or if these are too many by
-    removing one instance at a time ("one_removed"), with a note. `bagwise report` does the same.
+    Computed on random subsets of a bag ("sampled" in `instance_attributions`) or, if that is too
+    expensive, by removing one instance at a time ("one_removed"), as in `bagwise report`.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ def flag(name: str, help: str, *, short: str | None = None, **settings: Any) -> 
 def option(*names: str, help: str, **settings: Any) -> Any:
     """Declare an option with a value, whose default is not shown; `settings` go to typer.
 
-    Without `names` it is called as the parameter: ``memory_limit`` is ``--memory-limit``.
+    Without `names` it is named after the parameter: ``memory_limit`` is ``--memory-limit``.
     """
     return typer.Option(*names, help=help, **{"show_default": False} | settings)
 
@@ -44,9 +44,9 @@ def column(help: str, metavar: str = "COLUMN", *names: str, **settings: Any) -> 
 
 
 def _matching_columns(context: typer.Context, incomplete: str) -> list[str]:
-    """Columns of the file that was typed, or of its table of labels; after a comma, one more."""
+    """Complete a column of the typed file or table of labels; after a comma, another column."""
     before, comma, last = incomplete.rpartition(",")
-    # While a value is missing, as here, arguments are not assigned to their names yet.
+    # During completion, arguments are not assigned to their names yet.
     given = [*context.args, *map(context.params.get, ("file", "labels", "model"))]
     names = [name for path in given if path is not None for name in column_names(Path(path))]
     return [before + comma + name for name in dict.fromkeys(names) if name.startswith(last)]
@@ -73,7 +73,7 @@ def column_names(path: Path) -> list[str]:
             opened: Any = gzip.open if name.endswith(".gz") else open
             with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
                 return next(csv.reader(file, delimiter="\t" if ".tsv" in name else ","), [])
-    except (OSError, ValueError, ImportError, csv.Error):  # nothing to offer
+    except (OSError, ValueError, ImportError, csv.Error):  # no completion
         pass
     return []
 
@@ -89,7 +89,7 @@ def parse_parameters(texts: Iterable[str] | None) -> dict[str, Any]:
     Parameters
     ----------
     texts : iterable of str or None
-        What was given to ``--set``.
+        The value of ``--set``.
 
     Returns
     -------
@@ -131,7 +131,7 @@ def parameters_by_method(values: Mapping[str, Any], methods: Iterable[str]) -> d
     {'nsk': {'C': 10}, 'mind': {'C': 10, 'kind': 'minmin'}}
     """
     found: dict[str, Any] = {method: {} for method in methods}
-    # Parameters of all methods first: those of one method win.
+    # Parameters of one method come last and override those of all methods.
     for name, value in sorted(values.items(), key=lambda item: "." in item[0]):
         method, _, own = name.rpartition(".")
         if method and method not in found:
@@ -149,7 +149,7 @@ def annotator_parameters(method: Method, *, background: bool, noisy_sets: bool) 
     Parameters
     ----------
     method : Method
-        What will be fitted.
+        The method to fit.
     background, noisy_sets : bool
         Whether the options were given.
 
@@ -178,7 +178,7 @@ def _value(text: str) -> Any:
 
 
 def _matching_parameters(context: typer.Context, incomplete: str) -> list[str]:
-    """Parameters of the chosen methods, as ``C=``."""
+    """Complete a parameter of the chosen methods, as ``C=``."""
     chosen = {"annotate": "orlr"}.get(str(context.info_name), context.params.get("method")) or ""
     several = [chosen] if isinstance(chosen, str) else list(chosen)
     methods = [METHODS[name] for name in several if name in METHODS]
@@ -191,7 +191,7 @@ def _matching_parameters(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def _matching_scores(incomplete: str) -> list[str]:
-    """Names of scores, for the shell."""
+    """Complete the name of a score in the shell."""
     from sklearn.metrics import get_scorer_names
 
     return [name for name in ["AUC", *get_scorer_names()] if name.startswith(incomplete)]
@@ -222,7 +222,7 @@ def model_and_file(model: Path, file: Path) -> tuple[Path, Path]:
     Parameters
     ----------
     model, file : Path
-        What was typed.
+        The arguments as typed.
 
     Returns
     -------
@@ -275,9 +275,9 @@ Merge = Annotated[
 Positive = Annotated[
     str | None,
     column(
-        "The positive label of two, for which one instance is enough. By default the larger "
-        "number, or the text that names a presence (active, yes, tumor), or else the last label "
-        "in sorted order.",
+        "Which of two labels is positive: one positive instance makes a bag positive. By default "
+        "the larger number, a word for presence (active, yes, tumor), or else the last label in "
+        "sorted order.",
         "LABEL",
         "--pos-label",
         "--positive",
@@ -468,7 +468,7 @@ class Columns:
         self.keep = _split(self.keep)
         if self.label is not None and self.label_set is not None:
             raise InputError(
-                "label= and label_set= exclude each other: a bag has one or the other."
+                "label= and label_set= are mutually exclusive: a bag has one or the other."
             )
         if self.missing is not None and self.labels is None:
             raise InputError("missing= needs labels=: it is for bags that are not in that table.")
@@ -500,7 +500,7 @@ class Steps:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The same for `make_model` and `instance_steps`."""
+        """The options as arguments of `make_model` and `instance_steps`."""
         return {"scale": not self.no_scale, "pca": self.components, "impute": self.impute}
 
 

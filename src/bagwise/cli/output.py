@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from bagwise.io.contents import Contents
 
 _WRAPPED = 24  # a column wider than this may be wrapped
-_LEAST = 16  # what is left of it
-_GAP = 2  # between two columns
-_BETWEEN_LINES = 5.0  # seconds between lines of progress, where no bar can be shown
-_quiet: list[bool] = []  # not empty while notes and progress are not printed
+_LEAST = 16  # minimum width of a wrapped column
+_GAP = 2  # spaces between two columns
+_BETWEEN_LINES = 5.0  # seconds between lines of progress if no bar is shown
+_quiet: list[bool] = []  # not empty while notes and progress are off
 
 
 def print_table(
@@ -63,7 +63,7 @@ def print_table(
             padding=(0, 1), collapse_padding=True,
         )  # fmt: skip
         for name in block:
-            # Prose may be wrapped; a number or a short name would be unreadable so.
+            # Only prose is wrapped: numbers and short names would be hard to read.
             prose = widths[name] > _WRAPPED
             table.add_column(
                 name,
@@ -79,7 +79,7 @@ def print_table(
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print sentences on stdout, each from a new line, wrapped at the width of the terminal.
+    """Print sentences on stdout, each on a new line, wrapped at the width of the terminal.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def print_json(value: Any) -> None:
     Parameters
     ----------
     value : object
-        Dicts, lists, texts and numbers, NumPy's included.
+        Dicts, lists, strings and numbers, also of NumPy.
     """
     typer.echo(json.dumps(_json_value(value), indent=2, ensure_ascii=False, allow_nan=False))
 
@@ -132,7 +132,7 @@ def refuse_taken(table: Mapping[str, Any], data: Contents) -> None:
     table : mapping of str to ndarray
         The columns of the results.
     data : Contents
-        What was read, with the columns to keep.
+        The contents of the file, with the columns to keep.
     """
     from bagwise.exceptions import InputError
 
@@ -152,7 +152,7 @@ def with_places(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
     table : mapping of str to ndarray
         Columns with a value per instance; the first two are the bag and the row.
     data : Contents
-        What was read.
+        The contents of the file.
 
     Returns
     -------
@@ -226,7 +226,7 @@ def computing(task: str, total: int | None = None) -> Iterator[Callable[..., Non
 
 @contextmanager
 def noting_compilation() -> Iterator[None]:
-    """Print afterwards that numba compiled kernels, and whether the next run has to do it again."""
+    """Report afterwards that numba compiled functions, and whether the result was cached."""
     before = _n_compilations()
     yield
     if _n_compilations() > before:
@@ -241,14 +241,14 @@ def noting_compilation() -> Iterator[None]:
 
 
 def _n_compilations() -> int:
-    # Not imported for it: numba takes a third of a second, and many commands run no kernel.
+    # Not imported here: numba takes a third of a second, and many commands do not need it.
     loaded = sys.modules.get("bagwise.compiled.compilation")
     return loaded.n_compilations() if loaded else 0
 
 
 @contextmanager
 def progress(task: str, total: int | None = None) -> Iterator[Callable[..., None]]:
-    """Show a bar on stderr while work goes on, and remove it at the end.
+    """Show a progress bar on stderr, and remove it at the end.
 
     If stderr is not a terminal but, for example, a log file, lines are printed instead: one for
     every step that states what was done, and for other steps at most one every five seconds.
@@ -263,7 +263,7 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[..., None
     Yields
     ------
     callable
-        To be called after each step; it may be given what was done.
+        Call it after each step, optionally with a description of the step.
     """
     if _quiet:
         yield lambda done="": None

@@ -23,7 +23,7 @@ def predict(
     output: Annotated[
         Path,
         options.output_option(
-            "FILE", "Predictions of bags, .parquet, .csv or .tsv; those of instances go beside it."
+            "FILE", "Predictions of bags, .parquet, .csv or .tsv; instances go to a second file."
         ),
     ],
     bag: options.Bag = None,

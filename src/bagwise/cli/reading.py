@@ -67,7 +67,7 @@ def note_width(bags: Bags, pca: int | str | None) -> None:
     bags : Bags
         The bags to learn from.
     pca : int, "auto" or None
-        What was given to ``--pca``.
+        The value of ``--pca``.
     """
     if pca is None and not bags.is_sparse and bags.n_features > max(_WIDE, 2 * len(bags)):
         warning(
@@ -100,7 +100,7 @@ def read_labelled(
     group, memory_limit
         As in `Request`.
     corrected : Known or None
-        What is known about instances: bags with such instances are kept without a label.
+        Known labels of instances; bags with such instances are kept even without a label.
     allow_nan : bool, default=False
         Whether features may have missing values, for --impute.
 
@@ -134,7 +134,7 @@ def read_labelled(
     labels = _positive_last(labels[known], positive)
     groups = None if data.groups is None else data.groups[known]
     bags = data.bags[known]
-    # Gaps are refused before they are scaled.
+    # Reject missing values before they are scaled.
     check_bags(None, bags, reset=True, allow_nan=allow_nan)
     return bags, labels, groups
 
@@ -145,14 +145,14 @@ def note_label_sets(labels: Labels | None) -> None:
     Parameters
     ----------
     labels : Labels or None
-        What is known about bags.
+        The labels of the bags.
     """
     if labels is None or not labels.has_sets:
         return
     n_empty = int((labels.known & (labels.indicator == 0).all(axis=1)).sum())
     n_unknown = int((~labels.known).sum())
     if n_empty:
-        unknown = f" (nothing is known of {n_unknown} others)" if n_unknown else ""
+        unknown = f" (the sets of {n_unknown} others are unknown)" if n_unknown else ""
         note(f"{n_empty} of {len(labels)} bags have the empty label set{unknown}.")
 
 
@@ -162,9 +162,9 @@ def note_labels(data: Contents, chosen: Columns) -> None:
     Parameters
     ----------
     data : Contents
-        What was read.
+        The contents of the file.
     chosen : Columns
-        How it was read.
+        The columns that were requested.
     """
     labels = data.labels if data.label_sets is None else data.label_sets
     if labels is None:
@@ -195,9 +195,9 @@ def has_chosen_order(labels: Labels, positive: str | None) -> bool:
     Parameters
     ----------
     labels : Labels
-        What `read_labelled` returned.
+        Result of `read_labelled`.
     positive : str or None
-        What it was given.
+        The argument of `read_labelled`.
 
     Returns
     -------
@@ -216,15 +216,15 @@ def open_model(path: Path, trusted: Sequence[str] | None = None) -> tuple[Any, d
     path : Path
         A file that `bagwise fit` or `save_model` wrote.
     trusted : sequence of str or None, default=None
-        What was given to ``--trust``.
+        The value of ``--trust``.
 
     Returns
     -------
     model : estimator
         The fitted model.
     metadata : dict
-        What `bagwise fit` kept: ``method``, ``parameters``, ``classes``, ``columns``, ``training``,
-        ``corrections``, each of the expected type; any of them may be missing.
+        What `bagwise fit` saved: ``method``, ``parameters``, ``classes``, ``columns``,
+        ``training``, ``corrections``, each of the expected type; any of them may be missing.
 
     Raises
     ------
@@ -246,7 +246,7 @@ def open_model(path: Path, trusted: Sequence[str] | None = None) -> tuple[Any, d
     is_right = {
         "method": isinstance(metadata.get("method"), str | None),
         "parameters": isinstance(metadata.get("parameters"), dict | None),
-        # With --pos-label the model knows its two labels as 0 and 1.
+        # With --pos-label the model encodes its two labels as 0 and 1.
         "classes": classes is None
         or (_are_two_labels(classes) and list(getattr(model, "classes_", ())) == [0, 1]),
         "columns": isinstance(columns, dict) and _are_columns(columns),
@@ -310,12 +310,12 @@ def read_for_model(
     model : estimator
         The saved model.
     metadata : mapping
-        Of the model file: under ``columns``, the columns it was fitted on.
+        Metadata of the model file; ``columns`` are the columns it was fitted on.
     chosen : Columns
         The columns named now; the others are those of the fit. A label column of the fit may be
         absent: new bags need no labels.
     labelled : bool, default=True
-        Whether labels are read; without, the label columns of the model are left out.
+        Whether labels are read; otherwise the label columns of the model are left out.
     group, memory_limit, extra_columns
         As in `Request`.
 
@@ -381,18 +381,18 @@ def _as_fitted(
 
 
 def labels_for(model: Any, data: Contents, metadata: Mapping[str, Any]) -> Labels | None:
-    """The labels of bags as a saved model knows them.
+    """The labels of bags as a saved model encodes them.
 
     Parameters
     ----------
     model : estimator
         The saved model.
     data : Contents
-        What `read_for_model` returned. Where it has labels and label sets, those of the kind that
-        the model was fitted on are taken.
+        Result of `read_for_model`. If it has labels and label sets, the kind that the model was
+        fitted on is used.
     metadata : mapping
-        Of the model file: under ``classes``, the labels that a model fitted with --pos-label
-        knows as 0 and 1.
+        Metadata of the model file; ``classes`` are the labels that a model fitted with
+        --pos-label encodes as 0 and 1.
 
     Returns
     -------
@@ -409,7 +409,7 @@ def labels_for(model: Any, data: Contents, metadata: Mapping[str, Any]) -> Label
 
 
 def _request(chosen: Columns, **settings: Any) -> Request:
-    """What to read, from the options of a command; None stands for the reader's default."""
+    """Make a request from the options of a command; None means the default of `Request`."""
     named = {name: value for name, value in vars(chosen).items() if value is not None}
     return Request(**named, **settings)
 
@@ -430,7 +430,7 @@ def _read(path: Path, request: Request) -> Contents:
     with progress(f"Reading {path.name}"), naming(path, request.labels):
         data = read_contents(path, request)
     if data.left_out:
-        note(f"Not features, by their names: {', '.join(data.left_out)}.")
+        note(f"Not used as features, judging by their names: {', '.join(data.left_out)}.")
     if request.missing == "drop" and data.absent:
         note(f"Left out, because not in {Path(request.labels).name}: {len(data.absent)} bags.")
     if data.n_other_entries:
@@ -468,12 +468,12 @@ def _chosen_labels(data: Contents, chosen: Columns) -> Labels:
 
 
 def label_sets_of(data: Contents) -> Labels:
-    """The label sets of bags; a label is a set of one.
+    """The label sets of bags; a single label becomes a set of one.
 
     Parameters
     ----------
     data : Contents
-        What was read.
+        The contents of the file.
 
     Returns
     -------
@@ -496,7 +496,7 @@ def kept_of_bags(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
     table : mapping of str to ndarray
         The results, a row per bag.
     data : Contents
-        What was read.
+        The contents of the file.
 
     Returns
     -------

@@ -26,12 +26,12 @@ def recordings(data: Contents) -> list[str]:
 def find_recording(folder: Path, name: str, *, inside: bool = False) -> str | None:
     """Find the file of a recording: by its name, by the end of its path, or with a usual suffix.
 
-    A table is often written elsewhere: ``/x/june/a.wav`` is found as ``june/a.wav`` or ``a.wav``.
+    A table may have paths of another machine: ``/x/june/a.wav`` may be ``june/a.wav`` or ``a.wav``.
 
     Parameters
     ----------
     folder : Path
-        Where to look.
+        The folder to search.
     name : str
         The recording, as a table names it.
     inside : bool, default=False
@@ -63,14 +63,14 @@ def find_recordings(folder: Path, names: Iterable[str]) -> dict[str, str | None]
     Parameters
     ----------
     folder : Path
-        Where to look.
+        The folder to search.
     names : iterable of str
         The recordings, as a table names them.
 
     Returns
     -------
     dict of str to str or None
-        By recording, as `find_recording` returns it.
+        Result of `find_recording` for each recording.
     """
     found = {name: find_recording(folder, name, inside=True) for name in dict.fromkeys(names)}
     missing = [name for name, place in found.items() if place is None]
@@ -86,14 +86,14 @@ def find_recordings(folder: Path, names: Iterable[str]) -> dict[str, str | None]
 def check_folders(
     raven: Path | None, audacity: Path | None, data: Contents, *, force: bool
 ) -> dict[str, Path]:
-    """Reject labels for Raven and Audacity without times, or if files exist, before any work.
+    """Check before any work that clips have times, and that no label file is overwritten.
 
     Parameters
     ----------
     raven, audacity : Path or None
-        What was given to ``--raven`` and ``--audacity``.
+        The values of ``--raven`` and ``--audacity``.
     data : Contents
-        What was read.
+        The contents of the file.
     force : bool
         Whether files may be overwritten.
 
@@ -131,9 +131,9 @@ def write_folders(
     Parameters
     ----------
     folders : mapping of str to Path
-        What `check_folders` returned.
+        Result of `check_folders`.
     data : Contents
-        What was read.
+        The contents of the file.
     table : mapping of str to ndarray
         ``start``, ``end``, ``label`` and ``probability`` of each instance.
     background : object
@@ -144,7 +144,7 @@ def write_folders(
     from bagwise.io.selections import write_selections
 
     if "audacity" in folders and data.columns:
-        note(f"Labels for Audacity have no room for {', '.join(data.columns)}.")
+        note(f"Label files for Audacity cannot contain these columns: {', '.join(data.columns)}.")
     for program, folder in folders.items():
         write_selections(
             folder,

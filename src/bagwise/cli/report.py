@@ -163,7 +163,7 @@ def _held_out(
     seed: int,
     impute: str | None,
 ) -> HeldOut:
-    """Predict each labelled bag by a model that was fitted without it, also for the baselines."""
+    """Cross-validated predictions of the labelled bags, by the model and by the baselines."""
     from dataclasses import replace
 
     from sklearn.base import is_classifier
@@ -202,7 +202,7 @@ def _held_out_numbers(
     seed: int,
     impute: str | None,
 ) -> HeldOut:
-    """The same for a number per bag; bags without a number are left out of the folds."""
+    """Cross-validated predictions of a number per bag; bags without a number are left out."""
     from dataclasses import replace
 
     import numpy as np
@@ -268,7 +268,7 @@ def _clips(folder: Path, data: Contents, column: str | None) -> dict[str, Any]:
         return {}
     files = recordings(data)
     if column is not None and list(data.columns[column]) != files:
-        return {}  # a column of clips that are cut already
+        return {}  # the column names files that are already cut
     found = {name: find_recording(folder, name) for name in dict.fromkeys(files)}
     if not any(found.values()):
         return {}

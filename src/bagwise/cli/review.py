@@ -110,7 +110,7 @@ def review(
         if json:
             print_json(exported)
         return
-    refuse_existing([sidecar], force=True, inputs=[file, model])  # it is continued
+    refuse_existing([sidecar], force=True, inputs=[file, model])  # an existing file is continued
     from bagwise.cli.reading import open_model, read_for_model
     from bagwise.io.clips import clip_texts
     from bagwise.review import Corrections
@@ -126,7 +126,7 @@ def review(
     annotator = _annotator(model, fitted, data, facts)
     if not annotator.has_labels:
         hint = "" if columns.labels else " (--labels names a second table of labels)"
-        note(f"No label of a bag is known{hint}: every label is a choice.")
+        note(f"No bag has a known label{hint}: all classes are offered.")
     with progress(f"Annotating {data.bags.n_instances} instances of {len(data.bags)} bags"):
         queue = _queue(annotator, sidecar, names=facts.get("classes"), limit=limit)
     note_features(data.bags)
@@ -158,11 +158,11 @@ def review(
 
 
 def _shown_column(image: str | None, audio: str | None, text: str | None) -> tuple[str, str] | None:
-    """What is shown of an instance, and the column that contains it; None if none is named."""
+    """The kind of media that is shown, and its column; None if no option names one."""
     named = {"image": image, "audio": audio, "text": text}
     shown = [(kind, name) for kind, name in named.items() if name is not None]
     if len(shown) > 1:
-        raise InputError("--image, --audio and --text exclude each other: show one of them.")
+        raise InputError("--image, --audio and --text are mutually exclusive: give one of them.")
     return shown[0] if shown else None
 
 
@@ -183,11 +183,11 @@ def _media(
 
 @dataclass(frozen=True)
 class _Annotator:
-    """The part of a model that labels instances, and what it labels."""
+    """The estimator of a pipeline that labels instances, and its input."""
 
     estimator: Any
-    bags: Bags  # as the estimator sees them
-    sets: list[Any]  # the label set of each bag, None where it is unknown
+    bags: Bags  # after the preprocessing steps
+    sets: list[Any]  # the label set of each bag, None if unknown
     has_labels: bool
 
     @property
@@ -277,7 +277,7 @@ def _with_clips(media: ServedMedia | None, data: Contents, folder: Path) -> Serv
         if not any(found.values()):
             return None
         return ServedMedia("audio", [found[name] for name in files], folder, start, end)
-    # A column of its own may hold clips that are cut already.
+    # A separate column may name files that are already cut.
     if media.kind == "audio" and list(media.values) == files:
         return ServedMedia("audio", files, folder, start, end)
     return media
@@ -297,7 +297,7 @@ def _serve(server: Any, *, show: Callable[[str], None], no_browser: bool) -> Non
 
 
 def _export(sidecar: Path, table: Path, *, force: bool) -> dict[str, Any]:
-    """Write the corrections made so far, and beside them those of label sets."""
+    """Write the corrections of instances, and those of label sets to a second table."""
     from bagwise.io.label_studio import InstanceLabel, write_annotated, write_lines
     from bagwise.review import read_corrections, read_set_corrections
 
@@ -335,7 +335,7 @@ def _write_fields(path: Path, rows: list[Any], names: Iterable[str], *, force: b
 
 
 def _steps(fitted: Any) -> list[str]:
-    """The options that make the steps before the model, as it was fitted."""
+    """The options that reproduce the preprocessing steps of a fitted model."""
     steps = getattr(fitted, "named_steps", {})
     words = [] if "scale" in steps else ["--no-scale"]
     if "pca" in steps:
@@ -353,7 +353,7 @@ def _next_command(
 ) -> str:
     """The command that learns from the decisions; columns as typed, or else as in the model."""
     words = ["bagwise", "fit", str(file), "-m", str(facts.get("method", "orlr")), *steps]
-    defaults: tuple[Any, ...] = (None, [], ";")  # the last is the separator
+    defaults: tuple[Any, ...] = (None, [], ";")  # ";" is the default separator
     typed = {name: value for name, value in vars(columns).items() if value not in defaults}
     named = facts.get("columns", {}) | typed
     for name in _ROLES:

@@ -27,11 +27,11 @@ from bagwise.exceptions import InputError
 from bagwise.inspection._tables import scoring_model
 
 METHODS = ("score", "single", "one_removed", "sampled")
-LEAST_SHARE, LARGEST_SHARE = 0.05, 0.5  # of coalitions that contain the first, the last in rank
-PENALTY = 1.0  # of the deviation from the scores of single instances
+LEAST_SHARE, LARGEST_SHARE = 0.05, 0.5  # of subsets with the first, the last in rank
+PENALTY = 1.0  # on the deviation from the scores of single instances
 
 
-N_SUBSETS = 50  # of a bag
+N_SUBSETS = 50  # per bag
 MOST_SCORED = 300_000  # instances that a model may have to score for contributions
 
 
@@ -43,20 +43,20 @@ def instance_attributions(
     n_samples: int = 200,
     random_state: Any = None,
 ) -> Array:
-    r"""Compute the contribution of each instance to the score of its bag, by any model of bags.
+    r"""Compute the contribution of each instance to the score of its bag, for any model of bags.
 
-    The score :math:`f(B)` of a bag is the model's ``decision_function``, or ``predict_proba`` where
-    it has none; of a regressor, its prediction. The contribution of an instance :math:`x` of a bag
+    The score :math:`f(B)` of a bag is the model's ``decision_function``, or ``predict_proba`` if it
+    has none; for a regressor, its prediction. The contribution of an instance :math:`x` of a bag
     :math:`B` is, by `method`:
 
     - "score": the model's own ``score_instances``;
     - "single": :math:`f(\{x\})`, the score of a bag with this instance alone;
-    - "one_removed": :math:`f(B) - f(B \setminus x)`, the score less that without the instance;
+    - "one_removed": :math:`f(B) - f(B \setminus x)`, the score minus that without the instance;
     - "sampled": the coefficient of the instance in a linear approximation of :math:`f` on random
-      subsets of the bag, in the manner of MILLI.
+      subsets of the bag, as in MILLI.
 
     If the score of a bag is the sum of scores of its instances, all four are these scores, up to a
-    constant. "one_removed" is near 0 where another instance supports the same class; "single"
+    constant. "one_removed" is near 0 if another instance supports the same class; "single"
     ignores the other instances; "sampled" takes both into account.
 
     Parameters
@@ -67,9 +67,9 @@ def instance_attributions(
     X : Bags or anything accepted as bags
         The bags.
     method : {"score", "single", "one_removed", "sampled"}, default="sampled"
-        What a contribution is.
+        Definition of the contribution.
     n_samples : int, default=200
-        Number of random subsets of a bag; for ``method="sampled"`` only. More are more precise.
+        Number of random subsets of a bag, for ``method="sampled"``; more are more precise.
     random_state : int, RandomState instance or None, default=None
         Seed of the subsets.
 
@@ -77,8 +77,8 @@ def instance_attributions(
     -------
     ndarray of shape (n_instances,) or (n_instances, n_classes)
         Aligned with ``bags.instances``. One column for two classes: positive contributions support
-        ``classes_[1]``. Else one per class. 0 for a class whose score is infinite, because no
-        training bag carries it.
+        ``classes_[1]``. Otherwise one column per class. 0 for a class whose score is infinite,
+        because no training bag has it.
 
     See Also
     --------
@@ -87,8 +87,9 @@ def instance_attributions(
     Notes
     -----
     Cost, in bags that the model scores (many of them in one call), for a bag of :math:`n`
-    instances: "score" 1, and once 1 more; "single" :math:`n`; "one_removed" :math:`n + 1`, or 1 if
-    :math:`n = 1`; "sampled" :math:`n` + `n_samples`, or :math:`2^n - 1` where that is not more.
+    instances: "score" 1, plus 1 for all bags together; "single" :math:`n`; "one_removed"
+    :math:`n + 1`, or 1 if :math:`n = 1`; "sampled" :math:`n` + `n_samples`, or :math:`2^n - 1` if
+    that is not more.
 
     A bag of one instance has no remainder. "one_removed" and "sampled" then subtract the undecided
     score: 0 (also for a regressor), or for probabilities one over the number of classes (for label
@@ -97,7 +98,7 @@ def instance_attributions(
     "sampled" ranks the instances of a bag by their single scores (of several classes, the largest).
     A subset contains the instance of highest rank with probability 0.05, the others with
     probabilities that rise linearly to 0.5; empty subsets are drawn again. Small subsets of
-    low-ranked instances reveal what a high-ranked instance adds, also where several are alike.
+    low-ranked instances reveal what a high-ranked instance adds, even if several are alike.
     Coefficients are fitted by ridge regression with an intercept, shrunk towards a linear function
     of the single scores. Small bags use all their subsets, weighted by their probability, without a
     penalty.
@@ -136,7 +137,7 @@ def _own_scores(model: Any, bags: Bags) -> Floats:
     estimator, seen = scoring_model(model, bags)
     scores = np.asarray(estimator.score_instances(seen), dtype=np.float64)
     of_bag = bag_scores(model, bags[:1])
-    if scores.ndim == 2 and of_bag.ndim == 1:  # a column per class, where bags have one score
+    if scores.ndim == 2 and of_bag.ndim == 1:  # a column per class, but one score per bag
         return without_constants(scores[:, -1]) - without_constants(scores[:, 0])
     scores = without_constants(scores)
     return scores if scores.ndim == 1 else scores[:, : of_bag.shape[1]]  # without the background
@@ -181,8 +182,8 @@ def _undecided(model: Any, scores: Floats) -> float:
 def _sampled(model: Any, bags: Bags, n_samples: int, rng: Any) -> Floats:
     single = _single(model, bags)
     alone = bags.split(single)
-    found = bags.split(single - _undecided(model, single))  # as it stays for bags of one instance
-    seed = rng.randint(2**31 - 1)  # the same for each bag: the others do not change the result
+    found = bags.split(single - _undecided(model, single))  # final for bags of one instance
+    seed = rng.randint(2**31 - 1)  # the same for each bag: other bags do not matter
     for group in _groups(bags, n_samples):
         drawn = {i: _draw(alone[i], n_samples, seed) for i in group}
         scores = selection_scores(model, bags, _parts(bags, {i: d.masks for i, d in drawn.items()}))
@@ -194,7 +195,7 @@ def _sampled(model: Any, bags: Bags, n_samples: int, rng: Any) -> Floats:
 
 
 def _groups(bags: Bags, n_samples: int) -> Iterator[list[int]]:
-    """Bags of several instances, as many together as their masks fit into a block."""
+    """Groups of bags of several instances; the masks of a group fit into a block."""
     largest = int(bags.sizes.max(initial=0))
     require_memory(
         6.0 * 8 * n_samples * largest,  # levels, their order, masks and the projected masks
@@ -218,8 +219,8 @@ def _parts(bags: Bags, masks: dict[int, Bools]) -> Iterator[Selection]:
 class Subsets:
     """Subsets of a bag, as masks of shape (n_subsets, size of the bag).
 
-    If they are all of at least two instances, `weights` has the probabilities of the single
-    instances and then of the subsets; else it is None.
+    If these are all subsets of at least two instances, `weights` has the probabilities of the
+    single instances and then of the subsets; otherwise it is None.
     """
 
     masks: Bools
@@ -227,7 +228,7 @@ class Subsets:
 
 
 def _draw(single: Floats, n_samples: int, seed: int) -> Subsets:
-    """All subsets of at least two instances, if these are few; else random ones."""
+    """All subsets of at least two instances if there are few; otherwise random subsets."""
     size = len(single)
     best = single.reshape(size, -1).max(axis=1)
     ranks = np.empty(size, dtype=np.intp)
@@ -296,7 +297,7 @@ def affordable_attributions(model: Any, bags: Bags) -> tuple[Array | None, str]:
         As `instance_attributions` returns them; None if every method would score too many
         instances.
     method : str
-        "sampled" or "one_removed"; if there are no values, why.
+        "sampled" or "one_removed"; if `values` is None, the reason.
     """
     sizes = bags.sizes.astype(float)
     # A random subset contains half of a bag on average.

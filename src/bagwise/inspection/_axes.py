@@ -1,4 +1,4 @@
-"""What displays share: axes in a figure of their own, a plain frame and a plain legend."""
+"""Base class of displays on one pair of axes; a plain frame and a plain legend."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Self
@@ -7,7 +7,7 @@ from bagwise.extras import import_extra
 
 
 class AxesDisplay(ABC):
-    """A display on one pair of axes: subclasses give its size and draw it."""
+    """A display on one pair of axes; subclasses define its size and draw it."""
 
     ax_: Any
     figure_: Any
@@ -41,13 +41,13 @@ class AxesDisplay(ABC):
 
 
 def plain_frame(ax: Any, *, grid: str | None = None) -> None:
-    """Leave the lower and the left edge of the frame; draw a light grid along an axis or both."""
+    """Hide the upper and right edges of the frame; draw a light grid along one axis or both."""
     ax.spines[["top", "right"]].set_visible(False)
     if grid is not None:
         ax.grid(axis=grid, color="0.5", alpha=0.3, linewidth=0.6)
 
 
 def plain_legend(ax: Any, **settings: Any) -> None:
-    """Draw a legend without a frame; a label may be called "$x", which is no formula."""
+    """Draw a legend without a frame; labels such as "$x" are not parsed as formulas."""
     for text in ax.legend(frameon=False, **settings).get_texts():
         text.set_parse_math(False)

@@ -19,15 +19,15 @@ MOST_SHOWN = 2000
 class ClusterMapDisplay(AxesDisplay):
     """Show instances as points of a plane, coloured by cluster, class or anything else.
 
-    Make one with `from_estimator` or `from_predictions`; `from_embedding` makes several of one
-    layout.
+    Create it with `from_estimator` or `from_predictions`; `from_embedding` creates several displays
+    with one layout.
 
     Parameters
     ----------
     points : ndarray of shape (n_shown, 2)
-        Where the instances lie.
+        Positions of the instances.
     groups : sequence of shape (n_shown,)
-        What colours them: the cluster or the class of each; None where it is not known.
+        The group of each instance, such as its cluster or class, as a colour; None if unknown.
     title : str, default=""
         What the colours mean.
 
@@ -69,15 +69,15 @@ class ClusterMapDisplay(AxesDisplay):
         ----------
         estimator : estimator
             A fitted clusterer, or a pipeline that ends in one. Its ``embedding_`` is laid out
-            where it has one, else the instances.
+            if it has one, else the instances.
         X : Bags or anything accepted as bags
             The bags (or rows) it was fitted to.
         groups : sequence of shape (n_instances,), default=None
-            What colours the instances; the clusters (``labels_``) by default.
+            Groups that are shown as colours; the clusters (``labels_``) by default.
         layout : {"tsne", "pca"}, default="tsne"
-            How the plane is found: neighbours stay neighbours, or the two widest directions.
+            Projection to the plane: t-SNE, or the first two principal components.
         max_instances : int, default=2000
-            How many instances are drawn at most; more are sampled.
+            Maximum number of instances; larger data are sampled.
         random_state : int, RandomState instance or None, default=0
             Seed of the sample and of the layout.
         title : str, default=""
@@ -91,11 +91,11 @@ class ClusterMapDisplay(AxesDisplay):
         """
         model, bags = instance_model(estimator, X)
         if bags is None or not hasattr(model, "labels_"):
-            raise InputError(f"{type(model).__name__} has no labels_: it clusters no instances.")
+            raise InputError(f"{type(model).__name__} has no labels_: expected a clusterer.")
         if len(model.labels_) != bags.n_instances:
             raise InputError(
                 f"the model clustered {len(model.labels_)} instances, and X has "
-                f"{bags.n_instances}: give what it was fitted to."
+                f"{bags.n_instances}: pass the bags it was fitted to."
             )
         return cls.from_predictions(
             getattr(model, "embedding_", bags.instances),
@@ -116,18 +116,18 @@ class ClusterMapDisplay(AxesDisplay):
         title: str = "",
         ax: Any = None,
     ) -> Self:
-        """Lay out rows and colour them by groups that are known already.
+        """Lay out rows and colour them by given groups.
 
         Parameters
         ----------
         embedding : ndarray or sparse matrix of shape (n_instances, n_columns)
             The instances, or an embedding of them.
         groups : sequence of shape (n_instances,)
-            What colours them; None where it is not known.
+            Groups that are shown as colours; None if unknown.
         layout : {"tsne", "pca"}, default="tsne"
-            How the plane is found: neighbours stay neighbours, or the two widest directions.
+            Projection to the plane: t-SNE, or the first two principal components.
         max_instances : int, default=2000
-            How many instances are drawn at most; more are sampled.
+            Maximum number of instances; larger data are sampled.
         random_state : int, RandomState instance or None, default=0
             Seed of the sample and of the layout.
         title : str, default=""
@@ -162,13 +162,13 @@ class ClusterMapDisplay(AxesDisplay):
         embedding : ndarray or sparse matrix of shape (n_instances, n_columns)
             ``embedding_`` of a clustering, or the instances.
         *groups : sequence of shape (n_instances,)
-            One colouring for each display; None in it where a group is not known.
+            The groups of each display; None if a group is unknown.
         titles : sequence of str, default=()
             What each colouring means.
         layout : {"tsne", "pca"}, default="tsne"
-            How the plane is found: neighbours stay neighbours, or the two widest directions.
+            Projection to the plane: t-SNE, or the first two principal components.
         max_instances : int, default=2000
-            How many instances are drawn at most; more are sampled.
+            Maximum number of instances; larger data are sampled.
         random_state : int, RandomState instance or None, default=0
             Seed of the sample and of the layout.
 
@@ -223,13 +223,13 @@ def _in_the_plane(rows: Any, layout: str, rng: Any) -> Array:
 
         near = min(30.0, (rows.shape[0] - 1) / 3)
         return TSNE(perplexity=near, init="random", random_state=rng).fit_transform(rows)
-    if layout in ("tsne", "pca"):  # too few for t-SNE: as they are
+    if layout in ("tsne", "pca"):  # too few instances for t-SNE
         return _principal_scores(rows)
     raise InputError(f"layout is {layout!r}: it must be 'tsne' or 'pca'.")
 
 
 def _principal_scores(rows: Any) -> Array:
-    """The first two principal components, by the inner products: sparse rows stay sparse."""
+    """The first two principal components, from inner products: sparse rows stay sparse."""
     from scipy.sparse import issparse
 
     from bagwise.compiled.lapack import eigenvectors
@@ -251,7 +251,7 @@ class ClusterChoiceDisplay:
     Parameters
     ----------
     table : mapping of str to sequence
-        ``table`` of what :func:`bagwise.cluster.choose_clusters` returns.
+        The ``table`` of the result of :func:`bagwise.cluster.choose_clusters`.
     best : int, default=None
         The row to mark.
 
@@ -275,12 +275,12 @@ class ClusterChoiceDisplay:
 
     @classmethod
     def from_choice(cls, choice: Any, *, axes: Any = None) -> Self:
-        """Plot what `choose_clusters` found.
+        """Plot the result of `choose_clusters`.
 
         Parameters
         ----------
         choice : ClusterChoice
-            What it returned.
+            Result of `choose_clusters`.
         axes : pair of matplotlib Axes, default=None
             Where to plot; a new figure by default.
 

@@ -17,7 +17,7 @@ _DOT, _GROUP = "#d9762b", "#4a90d0"
 class DifferenceDisplay(AxesDisplay):
     """Show how much better or worse models are than a reference: the mean and its interval.
 
-    The grey band is the region of practical equivalence. Make one with `from_comparison`.
+    The grey band is the region of practical equivalence. Create it with `from_comparison`.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class DifferenceDisplay(AxesDisplay):
             measure, reference=reference, rope=rope, confidence=confidence
         )
         if not found:
-            raise InputError("one model was compared with nothing: give at least two to compare.")
+            raise InputError("the comparison has one model: expected at least two.")
         return cls(found).plot(ax=ax)
 
     def _size(self) -> tuple[float, float]:
@@ -103,7 +103,7 @@ class DifferenceDisplay(AxesDisplay):
 class RankDisplay(AxesDisplay):
     """Show the mean ranks of models over several data sets: a critical-difference diagram.
 
-    A bar joins models that do not differ significantly (Nemenyi test). Make one with `from_ranks`.
+    A bar joins models that do not differ significantly (Nemenyi test). Create it with `from_ranks`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Label sets that a model doubts: the bags an annotator should look at again."""
+"""Label sets that are probably wrong: the bags that an annotator should review."""
 
 from typing import Any
 
@@ -16,9 +16,9 @@ from bagwise.inspection._tables import Columns
 def doubted_bags(model: Any, X: Any, label_sets: Any) -> Columns:
     """List bags by the probability that their label set is wrong, most doubted first.
 
-    A label of the set is *spurious* where no instance has it; a label outside the set is *missing*
-    where some instance has it. Both probabilities are given the features and the whole set. The
-    probability that a set has an error counts those of all labels, as if they were independent.
+    A label of the set is *spurious* if no instance has it; a label outside the set is *missing* if
+    some instance has it. Both probabilities are conditional on the features and the whole set. The
+    probability that a set has an error combines those of all labels as if they were independent.
 
     Parameters
     ----------
@@ -27,18 +27,18 @@ def doubted_bags(model: Any, X: Any, label_sets: Any) -> Columns:
     X : Bags or anything accepted as bags
         The bags.
     label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-        What was written down. Bags of unknown label set are left out.
+        The given label sets. Bags whose label set is unknown are left out.
 
     Returns
     -------
     dict of str to ndarray
-        A row per bag: ``bag``; ``doubt``, the probability that its set is wrong; ``label``, the one
-        most likely to be wrong; ``error``, "missing" or "spurious".
+        A row per bag: ``bag``; ``doubt``, the probability that its set is wrong; ``label``, the
+        label most likely to be wrong; ``error``, "missing" or "spurious".
 
     Raises
     ------
     InputError
-        When the model takes label sets for right.
+        When the model assumes that all label sets are right.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def wrong_labels(model: Any, bags: Bags, sets: Ints) -> Floats:
     bags : Bags
         The bags.
     sets : ndarray of shape (n_bags, n_classes)
-        Their label sets; rows of -1 where nothing is known, which have no doubts.
+        Their label sets; rows of -1 are unknown and never doubted.
 
     Returns
     -------

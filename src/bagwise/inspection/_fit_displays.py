@@ -1,4 +1,4 @@
-"""Displays of fits: did they converge, and how do methods compare fold by fold?"""
+"""Displays of fits: the objective by iteration, and the scores of methods by fold."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from bagwise.inspection._axes import AxesDisplay, plain_frame, plain_legend
 class ObjectiveDisplay(AxesDisplay):
     """Show the objective of one fit, or of several, against the iteration.
 
-    Make one with `from_estimator` or `from_predictions`.
+    Create it with `from_estimator` or `from_predictions`.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class ObjectiveDisplay(AxesDisplay):
         The objective after each iteration, by the name of the model.
     excess : bool, default=False
         Whether to show how far each curve is above the lowest value of all, on a logarithmic axis,
-        instead of the objective itself. Only models of one objective can be compared so.
+        instead of the objective itself. Only models with the same objective are comparable.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class ObjectiveDisplay(AxesDisplay):
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, excess: bool = False, ax: Any = None) -> Self:
-        """Plot the curve that a fit has left.
+        """Plot the objective curve of a fitted model.
 
         Parameters
         ----------
@@ -73,7 +73,7 @@ class ObjectiveDisplay(AxesDisplay):
     def from_predictions(
         cls, curves: ArrayLike | Mapping[str, ArrayLike], *, excess: bool = False, ax: Any = None
     ) -> Self:
-        """Plot curves that are known already.
+        """Plot given curves.
 
         Parameters
         ----------
@@ -107,13 +107,13 @@ class ObjectiveDisplay(AxesDisplay):
         for name, curve in self.curves.items():
             above = curve - lowest
             if self.excess:
-                above = np.where(above > 0, above, np.nan)  # the lowest has no logarithm
+                above = np.where(above > 0, above, np.nan)  # log of 0
             few = len(curve) <= 30
             ax.plot(
                 np.arange(1, len(curve) + 1), above, marker="o" if few else "", ms=4, label=name
             )
         ax.set_xlabel("iteration")
-        ax.set_ylabel("objective, above the lowest" if self.excess else "objective")
+        ax.set_ylabel("objective minus its lowest value" if self.excess else "objective")
         if self.excess:
             ax.set_yscale("log")
         ax.xaxis.get_major_locator().set_params(integer=True)
@@ -132,16 +132,16 @@ def _curve(model: Any) -> Array:
 
 @dataclass(eq=False)
 class ComparisonDisplay(AxesDisplay):
-    """Show the scores of several methods: a dot per fold, and their mean with one deviation.
+    """Show the scores of several methods: a dot per fold, and mean ± one standard deviation.
 
-    Make one with `from_scores`.
+    Create it with `from_scores`.
 
     Parameters
     ----------
     scores : mapping of str to sequence of float
         The scores of each method, one per fold.
     score_name : str, default="accuracy"
-        What a score is, for the axis.
+        Name of the score, for the axis.
 
     Attributes
     ----------
@@ -171,7 +171,7 @@ class ComparisonDisplay(AxesDisplay):
         scores : mapping of str to sequence of float
             The scores of each method, one per fold.
         score_name : str, default="accuracy"
-            What a score is, for the axis.
+            Name of the score, for the axis.
         ax : matplotlib Axes, default=None
             Where to plot; a new figure by default.
 
@@ -194,5 +194,5 @@ class ComparisonDisplay(AxesDisplay):
             )  # fmt: skip
         ax.set_yticks(range(len(self.scores)), list(self.scores), parse_math=False)
         ax.set_ylim(len(self.scores) - 0.5, -0.5)
-        ax.set_xlabel(f"{self.score_name} (dots: folds; diamond: mean and one deviation)")
+        ax.set_xlabel(f"{self.score_name} (dots: folds; diamond: mean ± sd)")
         plain_frame(ax, grid="x")

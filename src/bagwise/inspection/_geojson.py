@@ -1,4 +1,4 @@
-"""Patches of a slide as GeoJSON, in the form that QuPath reads and writes."""
+"""Patches of a slide as GeoJSON, as QuPath reads and writes it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,8 +22,8 @@ def patches_as_geojson(
     """Write patches as square tiles, with their values as measurements.
 
     QuPath shows a tile in its own colour, and its measurements as a measurement map. Measurements
-    are a list of names and values, which all its versions read; metadata are texts, which QuPath
-    reads since version 0.5.
+    are a list of names and values, which all versions of QuPath read; metadata are strings, which
+    it reads since version 0.5.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def patches_as_geojson(
     label : str
         The class of the tiles in `supports`.
     supports : ndarray of bool of shape (n_instances,)
-        Which tiles are of the class; the others have none.
+        Which tiles belong to the class; the others have no class.
     colours : ndarray of int of shape (n_instances, 3)
         Red, green and blue of each tile, from 0 to 255.
     class_colour : sequence of 3 int
@@ -44,7 +44,7 @@ def patches_as_geojson(
     names : mapping of int to str
         Names of some tiles, by their row.
     metadata : mapping of str to sequence of length n_instances
-        Further values of each tile, by name; None where there is none.
+        Further values of each tile, by name; None if missing.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Heat maps: scores of instances at their places, such as the patches of a slide."""
+"""Heat maps: scores of instances at their positions, such as the patches of a slide."""
 
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -31,7 +31,7 @@ class PlacedScores:
     label : object
         The class.
     method : str
-        How they were found, see `instance_attributions`.
+        How the values were computed, see `instance_attributions`.
     """
 
     values: Floats
@@ -40,7 +40,7 @@ class PlacedScores:
 
     @property
     def name(self) -> str:
-        """What a value is."""
+        """Name of the values, such as "score for tumour"."""
         return f"{'score for' if self.method == 'score' else 'contribution to'} {self.label}"
 
 
@@ -86,7 +86,7 @@ def placed_scores(
 def usual_method(model: Any, bag: Bags) -> str:
     """The model's own scores if they pool to the score of a bag, else sampled subsets.
 
-    "single" where the bag is too large for subsets.
+    "single" if the bag is too large for subsets.
     """
     one = Bags(bag.instances[:1], [0, 1], feature_names=bag.feature_names)
     estimator, seen = instance_model(model, one)
@@ -97,7 +97,7 @@ def usual_method(model: Any, bag: Bags) -> str:
 
 
 def patch_edge(coords: Array) -> float:
-    """The edge of patches by their grid: the least distance between columns or rows.
+    """The edge of patches, from their grid: the smallest distance between columns or rows.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def patch_edge(coords: Array) -> float:
     Returns
     -------
     float
-        NaN where all patches are at one place.
+        NaN if all patches are at one position.
     """
     steps = np.concatenate([np.diff(np.unique(coords[:, axis])) for axis in (0, 1)])
     return float(steps.min()) if len(steps) else np.nan
@@ -132,7 +132,7 @@ def squares(coords: Array, edge: float) -> Floats:
 
 
 def colour_limits(values: Floats) -> tuple[float, float]:
-    """Ends of a colour scale: symmetric about 0 where there are values on both sides.
+    """Ends of a colour scale: symmetric about 0 if there are values on both sides.
 
     A few extreme values are beyond the ends.
 
@@ -172,14 +172,14 @@ def colours(values: Floats, limits: tuple[float, float]) -> Ints:
 
 
 def check_image(image: ArrayLike, size: tuple[float, float] | None) -> Array:
-    """Refuse what is no picture of colours or greys, and a picture of unknown size.
+    """Check that an image is a colour or grey picture, and that its size is known.
 
     Parameters
     ----------
     image : array-like of shape (height, width, 3) or (height, width)
         The picture.
     size : tuple (float, float) or None
-        Width and height of what it shows.
+        Width and height of the slide that it shows.
 
     Returns
     -------
@@ -206,9 +206,9 @@ def _scale(limits: tuple[float, float]) -> str:
 
 @dataclass(eq=False)
 class HeatMapDisplay(AxesDisplay):
-    """Show the scores of the instances of a bag at their places: a heat map of a slide.
+    """Show the scores of the instances of a bag at their positions: a heat map of a slide.
 
-    Make one with `from_estimator` or `from_predictions`. Where squares overlap, the higher score is
+    Create it with `from_estimator` or `from_predictions`. If squares overlap, the higher score is
     on top.
 
     Parameters
@@ -220,11 +220,11 @@ class HeatMapDisplay(AxesDisplay):
     patch_size : float
         Edge of the square that an instance covers.
     value_name : str, default="score"
-        What a score means, for the colour bar.
+        Name of the score, for the colour bar.
     limits : tuple (float, float), default=None
-        Ends of the colour scale; by default those of the values.
+        Ends of the colour scale; by default from the values.
     top : int, default=0
-        How many of the highest scores are framed.
+        Number of the highest scores that are framed.
     image : ndarray of shape (height, width, 3), default=None
         A picture of the whole slide, which is drawn below the squares.
     image_size : tuple (float, float), default=None
@@ -272,7 +272,7 @@ class HeatMapDisplay(AxesDisplay):
         random_state: Any = 0,
         ax: Any = None,
     ) -> Self:
-        """Score the instances of one bag and plot them at their places.
+        """Score the instances of one bag and plot them at their positions.
 
         Parameters
         ----------
@@ -283,14 +283,14 @@ class HeatMapDisplay(AxesDisplay):
         coords : array-like of shape (n_instances, 2)
             The upper left corner of each instance.
         patch_size : float, default=None
-            Edge of the square that an instance covers; by default the distance of the grid.
+            Edge of the square that an instance covers; by default the spacing of the grid.
         label : object, default=None
             The class; by default the last of two, else the class predicted for the bag.
         method : {"score", "single", "one_removed", "sampled"}, default=None
             As in `instance_attributions`. By default "score" if the model's own scores of
             instances pool to the score of the bag, else "sampled", for large bags "single".
         top : int, default=0
-            How many of the highest scores are framed.
+            Number of the highest scores that are framed.
         image : array-like of shape (height, width, 3), default=None
             A picture of the whole slide, which is drawn below the squares.
         image_size : tuple (float, float), default=None
@@ -331,7 +331,7 @@ class HeatMapDisplay(AxesDisplay):
         image_size: tuple[float, float] | None = None,
         ax: Any = None,
     ) -> Self:
-        """Plot scores that are known already.
+        """Plot given scores.
 
         Parameters
         ----------
@@ -340,13 +340,13 @@ class HeatMapDisplay(AxesDisplay):
         coords : array-like of shape (n_instances, 2)
             The upper left corner of each instance.
         patch_size : float, default=None
-            Edge of the square that an instance covers; by default the distance of the grid.
+            Edge of the square that an instance covers; by default the spacing of the grid.
         value_name : str, default="score"
-            What a score means, for the colour bar.
+            Name of the score, for the colour bar.
         limits : tuple (float, float), default=None
-            Ends of the colour scale; by default those of the values.
+            Ends of the colour scale; by default from the values.
         top : int, default=0
-            How many of the highest scores are framed.
+            Number of the highest scores that are framed.
         image : array-like of shape (height, width, 3), default=None
             A picture of the whole slide, which is drawn below the squares.
         image_size : tuple (float, float), default=None
@@ -362,7 +362,7 @@ class HeatMapDisplay(AxesDisplay):
         if scores.ndim != 1 or places.shape != (len(scores), 2) or not len(scores):
             raise InputError(
                 f"values have shape {scores.shape} and coords {places.shape}: expected a value and "
-                "the place (x, y) of each instance."
+                "the position (x, y) of each instance."
             )
         if not (np.isfinite(scores).all() and np.isfinite(places).all()):
             raise InputError("values and coords must be finite numbers: leave the others out.")

@@ -1,4 +1,4 @@
-"""Importance of features: how much a score falls where a feature says nothing."""
+"""Importance of features: how much a score falls if a feature is shuffled."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def permutation_importance(
         Bags that the model was not fitted on; on its training bags the importance of overfitted
         features is too large.
     y : array-like of shape (n_bags,)
-        Their labels or numbers.
+        The labels or numbers of the bags.
     scoring : str or callable, default=None
         A scorer of scikit-learn, such as "roc_auc" or "neg_mean_absolute_error"; by default the
         ``score`` of the model, accuracy or R2.
@@ -47,7 +47,7 @@ def permutation_importance(
     Returns
     -------
     Bunch
-        ``importances`` of shape (n_features, n_repeats), the score less that after the shuffle;
+        ``importances`` of shape (n_features, n_repeats), the score minus that after the shuffle;
         ``importances_mean`` and ``importances_std`` of shape (n_features,), and ``feature_names``,
         a list of str.
 

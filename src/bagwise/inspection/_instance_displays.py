@@ -21,8 +21,8 @@ from bagwise.inspection._tables import (
     with_background,
 )
 
-NAMED_COLOURS = 9  # as many as the eye distinguishes; the rest of the labels are drawn in grey
-SMALLEST_NAMED = 0.12  # share of a bar in which a label is written, if all of them fit
+NAMED_COLOURS = 9  # that the eye distinguishes; other labels are grey
+SMALLEST_NAMED = 0.12  # smallest share of a bar with its label inside, if all labels fit
 INCHES_PER_LETTER = 0.075  # of small print
 
 
@@ -30,7 +30,7 @@ INCHES_PER_LETTER = 0.075  # of small print
 class InstanceScoreDisplay(AxesDisplay):
     """Show the instances of each bag as dots along their scores, the key instance marked.
 
-    Make one with `from_estimator` or `from_predictions`.
+    Create it with `from_estimator` or `from_predictions`.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class InstanceScoreDisplay(AxesDisplay):
     names : sequence of str
         The name of each bag.
     score_name : str, default="instance score"
-        What a score means, for the axis.
+        Name of the score, for the axis.
 
     Attributes
     ----------
@@ -77,10 +77,10 @@ class InstanceScoreDisplay(AxesDisplay):
         X : Bags or anything accepted as bags
             The bags; the first `max_bags` are shown.
         label : object, default=None
-            Whose scores and key instances are shown. By default ``classes_[1]`` for a model with
-            one score for two classes, else the class predicted for each bag.
+            The class whose scores and key instances are shown. By default ``classes_[1]`` for a
+            model with one score for two classes, else the class predicted for each bag.
         max_bags : int, default=20
-            How many bags are shown at most.
+            Maximum number of bags to show.
         ax : matplotlib Axes, default=None
             Where to plot; a new figure by default.
 
@@ -91,7 +91,7 @@ class InstanceScoreDisplay(AxesDisplay):
         shown = check_bags(None, X, reset=True, allow_nan=True)[:max_bags]
         model, bags = scoring_model(estimator, shown)
         if predicts_numbers(model):
-            keys = key_instance_table(model, bags, label=label)["key_instance"]  # refuses a label
+            keys = key_instance_table(model, bags, label=label)["key_instance"]  # rejects a label
             return cls.from_predictions(bags, model.score_instances(bags), keys, ax=ax)
         scores, keys = model.score_instances(bags), model.key_instances(bags, label=label)
         if scores.ndim == 1:
@@ -114,7 +114,7 @@ class InstanceScoreDisplay(AxesDisplay):
         score_name: str = "instance score",
         ax: Any = None,
     ) -> Self:
-        """Plot scores that are known already.
+        """Plot given scores.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class InstanceScoreDisplay(AxesDisplay):
         keys : ndarray of shape (n_bags,), default=None
             The row of the key instance inside each bag; the highest score by default.
         score_name : str, default="instance score"
-            What a score means, for the axis.
+            Name of the score, for the axis.
         ax : matplotlib Axes, default=None
             Where to plot; a new figure by default.
 
@@ -149,7 +149,7 @@ class InstanceScoreDisplay(AxesDisplay):
         ax.plot(np.concatenate(self.scores), places, "o", ms=5, mew=0, label="instance", **blue)
         rows = np.arange(len(tops))
         ax.plot(tops, rows, "D", color="#d9762b", ms=6, label="key instance")
-        # A bag may be called "$x": that is a name, not a formula.
+        # A bag may be called "$x", which is not a formula.
         ax.set_yticks(rows, self.names, parse_math=False)
         ax.set_ylim(len(tops) - 0.4, -0.6)
         ax.set_xlabel(self.score_name, parse_math=False)
@@ -161,7 +161,7 @@ class InstanceScoreDisplay(AxesDisplay):
 class KeyInstanceDisplay:
     """Show the instances of a few bags as images, one bag per row, the key instance framed.
 
-    Make one with `from_estimator` or `from_predictions`, for instances whose features are the
+    Create it with `from_estimator` or `from_predictions`, for instances whose features are the
     pixels of an image.
 
     Parameters
@@ -171,14 +171,14 @@ class KeyInstanceDisplay:
     keys : sequence of int
         The row of the key instance inside each bag.
     titles : sequence of str
-        What is written beside each bag.
+        Text beside each bag.
 
     Attributes
     ----------
     figure_ : matplotlib Figure
         The figure.
     axes_ : ndarray of matplotlib Axes
-        One per place of the grid.
+        One per cell of the grid.
 
     Examples
     --------
@@ -217,7 +217,7 @@ class KeyInstanceDisplay:
         label : object, default=None
             The class to explain; by default the class predicted for the bag.
         max_bags : int, default=6
-            How many bags are shown at most.
+            Maximum number of bags to show.
         figure : matplotlib Figure, default=None
             Where to plot; a new figure by default.
 
@@ -248,7 +248,7 @@ class KeyInstanceDisplay:
         max_bags: int = 6,
         figure: Any = None,
     ) -> Self:
-        """Show key instances that are known already.
+        """Show given key instances.
 
         Parameters
         ----------
@@ -257,11 +257,11 @@ class KeyInstanceDisplay:
         keys : array-like of shape (n_bags,)
             The row of the key instance inside each bag.
         labels : array-like of shape (n_bags,), default=None
-            What is written below the name of each bag.
+            Text below the name of each bag.
         image_shape : tuple of int
             The shape of an image, ``(height, width)`` or ``(height, width, 3)``.
         max_bags : int, default=6
-            How many bags are shown at most.
+            Maximum number of bags to show.
         figure : matplotlib Figure, default=None
             Where to plot; a new figure by default.
 
@@ -323,9 +323,9 @@ def _check_image_shape(bags: Bags, image_shape: tuple[int, ...]) -> None:
 
 @dataclass(eq=False)
 class KeyFeatureDisplay(AxesDisplay):
-    """Show what distinguishes the key instance of a bag: its features among those of the others.
+    """Show what distinguishes the key instance of a bag: its features and those of the others.
 
-    Make one with `from_estimator` or `from_predictions`. Features are in standard deviations over
+    Create it with `from_estimator` or `from_predictions`. Features are in standard deviations over
     the instances of all given bags; those in which the key instance is farthest from the mean of
     the other instances of its bag come first.
 
@@ -338,7 +338,7 @@ class KeyFeatureDisplay(AxesDisplay):
     feature_names : sequence of str
         The names of the features.
     title : str
-        What is written above.
+        Title of the plot.
 
     Attributes
     ----------
@@ -381,11 +381,11 @@ class KeyFeatureDisplay(AxesDisplay):
         X : Bags or anything accepted as bags
             The bags.
         bag : int or object, default=0
-            The place of the bag, or its id.
+            The position of the bag, or its id.
         label : object, default=None
             The class to explain; by default the class predicted for the bag.
         max_features : int, default=15
-            How many features are shown at most.
+            Maximum number of features to show.
         ax : matplotlib Axes, default=None
             Where to plot; a new figure by default.
 
@@ -418,21 +418,21 @@ class KeyFeatureDisplay(AxesDisplay):
         max_features: int = 15,
         ax: Any = None,
     ) -> Self:
-        """Show the features of a key instance that is known already.
+        """Show the features of a given key instance.
 
         Parameters
         ----------
         bags : Bags or anything accepted as bags
             The bags.
         key : int
-            The row of the key instance inside its bag; the largest of `instance_attributions`, for
-            a model that names none.
+            The row of the key instance inside its bag, such as the one with the largest of the
+            `instance_attributions`.
         bag : int or object, default=0
-            The place of the bag, or its id.
+            The position of the bag, or its id.
         title : str, default=None
-            What is written above; the name of the bag by default.
+            Title of the plot; the name of the bag by default.
         max_features : int, default=15
-            How many features are shown at most.
+            Maximum number of features to show.
         ax : matplotlib Axes, default=None
             Where to plot; a new figure by default.
 
@@ -472,14 +472,14 @@ class KeyFeatureDisplay(AxesDisplay):
 
 
 def _place_of(bags: Bags, bag: Any) -> int:
-    """The place of a bag that is named by its place or its id."""
+    """The position of a bag, given its position or its id."""
     if isinstance(bag, int | np.integer) and not isinstance(bag, bool):
         if not -len(bags) <= bag < len(bags):
             raise InputError(f"bag is {bag}: there are {len(bags)} bags.")
         return int(bag) % len(bags)
     found = [i for i, name in enumerate(bags.names.tolist()) if name == bag]
     if not found:
-        raise InputError(f"no bag is called {bag!r}: give the id of a bag, or its place.")
+        raise InputError(f"no bag is called {bag!r}: give the id of a bag, or its position.")
     return found[0]
 
 
@@ -487,15 +487,15 @@ def _place_of(bags: Bags, bag: Any) -> int:
 class PosteriorDisplay(AxesDisplay):
     """Show the probabilities of the labels of a few instances, one stacked bar per instance.
 
-    Make one with `from_estimator` or `from_predictions`: the instances of one bag, or those of all
-    bags of whose label the model is least certain.
+    Create it with `from_estimator` or `from_predictions`. It shows the instances of one bag, or the
+    least certain instances of all bags.
 
     Parameters
     ----------
     proba : ndarray of shape (n_shown, n_labels)
         The probabilities; a row per bar.
     names : sequence of str of length n_shown
-        What is written beside each bar.
+        Text beside each bar.
     labels : sequence of length n_labels
         The label of each column.
 
@@ -546,9 +546,9 @@ class PosteriorDisplay(AxesDisplay):
             The label sets of the bags. By default no bag is labelled, and each instance is
             predicted by itself.
         bag : int, default=None
-            The bag to show, by its place. By default the least certain instances of all bags.
+            The position of the bag to show. By default the least certain instances of all bags.
         max_instances : int, default=12
-            How many instances are shown at most.
+            Maximum number of instances to show.
         classes : array-like of shape (n_classes,), default=None
             Names to show instead of the values of ``classes_``, in their order.
         ax : matplotlib Axes, default=None
@@ -561,7 +561,7 @@ class PosteriorDisplay(AxesDisplay):
         model, bags = instance_model(estimator, X)
         method = "predict_proba_instances" if label_sets is None else "annotate_proba"
         if bags is None or not hasattr(model, method):
-            raise InputError(f"{type(model).__name__} has no {method}: nothing to show.")
+            raise InputError(f"{type(model).__name__} has no {method}: there is nothing to show.")
         known = () if label_sets is None else (label_sets,)
         proba = getattr(model, method)(bags, *known)
         labels = with_background(model, class_names(model, classes))
@@ -580,7 +580,7 @@ class PosteriorDisplay(AxesDisplay):
         max_instances: int = 12,
         ax: Any = None,
     ) -> Self:
-        """Plot probabilities that are known already.
+        """Plot given probabilities.
 
         Parameters
         ----------
@@ -591,9 +591,9 @@ class PosteriorDisplay(AxesDisplay):
         labels : array-like of shape (n_labels,), default=None
             The label of each column; its number by default.
         bag : int, default=None
-            The bag to show, by its place. By default the least certain instances of all bags.
+            The position of the bag to show. By default the least certain instances of all bags.
         max_instances : int, default=12
-            How many instances are shown at most.
+            Maximum number of instances to show.
         ax : matplotlib Axes, default=None
             Where to plot; a new figure by default.
 
@@ -618,7 +618,7 @@ class PosteriorDisplay(AxesDisplay):
 
     def _draw(self, ax: Any) -> None:
         palette = import_extra("matplotlib", extra="plot").colormaps["Set3"].colors
-        palette = [colour for colour in palette if len(set(colour)) > 1]  # grey is for the rest
+        palette = [colour for colour in palette if len(set(colour)) > 1]  # grey is for other labels
         mass = self.proba.sum(axis=0)
         shown = np.flatnonzero(mass > 0)
         coloured = shown[np.argsort(-mass[shown], kind="stable")][:NAMED_COLOURS].tolist()
@@ -653,14 +653,14 @@ class PosteriorDisplay(AxesDisplay):
         ax.tick_params(axis="y", length=0)
 
     def _fit_inside(self, texts: Sequence[str], ax: Any) -> bool:
-        """Whether each label that would be written fits into its part of the bar."""
+        """Whether every label fits into its part of a bar."""
         letters = ax.get_window_extent().width / ax.figure.dpi / INCHES_PER_LETTER
         smallest = np.where(self.proba >= SMALLEST_NAMED, self.proba, np.inf).min(axis=0)
         return all(len(text) < letters * low for text, low in zip(texts, smallest, strict=True))
 
 
 def _shown_rows(bags: Bags, proba: Array, bag: int | None) -> Ints:
-    """All rows of the bag; else all rows, the least certain first."""
+    """The rows of the bag; if it is None all rows, least certain first."""
     if bag is None:
         return np.argsort(proba.max(axis=1), kind="stable")
     if not -len(bags) <= bag < len(bags):

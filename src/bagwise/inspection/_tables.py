@@ -1,7 +1,6 @@
-"""Predictions for bags and instances as columns: a dict of arrays of one length.
+"""Predictions for bags and instances as tables: dicts of arrays of equal length.
 
-Such a dict is at home everywhere: ``pandas.DataFrame(table)``, ``polars.DataFrame(table)``, a
-Parquet file, a page.
+Such a dict can be passed to ``pandas.DataFrame`` or ``polars.DataFrame``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +38,7 @@ def bag_table(
     Returns
     -------
     dict of str to ndarray of shape (n_bags,)
-        ``bag`` (its id, or its number); ``predicted``; where the model has them ``score`` (for
+        ``bag`` (its id, or its number); ``predicted``; if the model has them ``score`` (for
         ``classes_[1]``) or ``score_<class>``, ``probability_<class>``, and ``key_instance``, the
         row of the key instance inside its bag, with its ``key_score``. For a regressor
         ``predicted`` is the number, in units of the target. For label sets the column
@@ -85,7 +84,7 @@ def bag_table(
 
 
 def _keys_of_numbers(estimator: Any, bags: Bags) -> Columns:
-    """The key instance of each bag, and its share in the number of the bag."""
+    """The key instance of each bag and its score, for a regressor."""
     keys = estimator.key_instances(bags)
     scores = estimator.score_instances(bags)[bags.offsets[:-1] + keys]
     return {"key_instance": keys, "key_score": scores}
@@ -109,16 +108,16 @@ def instance_table(
     classes : array-like of shape (n_classes,), default=None
         Names to show instead of the values of ``classes_``, in their order.
     background_above : float, default=None
-        For a model with background: its probability above which an instance is background. By
-        default if background is more probable than every class.
+        For a model with background: an instance is background if its background probability exceeds
+        this value. By default if background is more probable than every class.
 
     Returns
     -------
     dict of str to ndarray of shape (n_instances,)
         ``bag`` and ``row`` (inside the bag, 0-based); ``score`` (for ``classes_[1]``) or
-        ``score_<class>``; ``probability_<class>`` where the model has it; ``predicted``, the class
-        of the instance by its own score (``background`` where the model has one that has no name);
-        ``key``, true for the key instance of a bag, for label sets of any of its predicted labels.
+        ``score_<class>``; ``probability_<class>`` if the model has it; ``predicted``, the class of
+        the instance by its own score (``background`` for a background class without a name);
+        ``key``, true for the key instance of a bag, or of any predicted label for label sets.
 
     Raises
     ------
@@ -170,7 +169,7 @@ def key_instance_table(model: Any, X: Any, *, label: Any = None) -> Columns:
     -------
     dict of str to ndarray of shape (n_bags,)
         ``bag``, ``n_instances``, ``predicted`` (with `label`: ``label``), ``key_instance`` (the
-        row inside the bag, 0-based) and, where the model scores instances, its ``key_score``.
+        row inside the bag, 0-based) and, if the model scores instances, its ``key_score``.
 
     Raises
     ------
@@ -231,10 +230,10 @@ def annotation_table(
     label_sets : list of set or None
         The labels of each bag.
     instance_labels : sequence, default=None
-        Known labels of instances, None where a label is not known.
+        Known labels of instances, None if unknown.
     background_above : float, default=None
-        For a model with background: its probability above which an instance is background. By
-        default if background is more probable than every label.
+        For a model with background: an instance is background if its background probability exceeds
+        this value. By default if background is more probable than every label.
     probabilities : bool, default=False
         Whether to add a column ``probability_<label>`` for each label.
 
@@ -276,7 +275,7 @@ def has_background(model: Any) -> bool:
 
 
 def background_name(model: Any) -> Any:
-    """What instances of the background are called in a table; None without background."""
+    """Name of the background in a table; None without background."""
     if not has_background(model):
         return None
     return with_background(model, model.classes_)[-1]
@@ -291,7 +290,7 @@ def label_columns(instances: Columns) -> Columns:
 
 
 def refuse_background_above(model: Any, background_above: float | None) -> None:
-    """Refuse a threshold of background where the model has no background."""
+    """Reject a background threshold if the model has no background."""
     if background_above is not None and not has_background(model):
         raise InputError(
             "background_above= is for a model with background: fit it with background=True."
@@ -299,7 +298,7 @@ def refuse_background_above(model: Any, background_above: float | None) -> None:
 
 
 def _likeliest(proba: Array, n_labels: int, background_above: float | None) -> Ints:
-    """The column that names each row; the background, after the labels, by its threshold."""
+    """The column of the label of each row; background, the last column, by its threshold."""
     if background_above is None or proba.shape[1] == n_labels:
         return proba.argmax(axis=1)
     labels = proba[:, :n_labels]
@@ -351,7 +350,7 @@ def summarise(bags: Bags) -> dict[str, Any]:
 
 
 def scoring_model(model: Any, X: Any) -> tuple[Any, Bags]:
-    """Look into a pipeline, as `instance_model` does, for a model that scores instances."""
+    """The model that scores instances and its input, as from `instance_model`."""
     estimator, bags = instance_model(model, X)
     if bags is None or not hasattr(estimator, "score_instances"):
         raise InputError(f"{type(estimator).__name__} has no instance scores.")
@@ -359,7 +358,7 @@ def scoring_model(model: Any, X: Any) -> tuple[Any, Bags]:
 
 
 def _rows(bags: Bags) -> Ints:
-    """The place of each instance inside its bag, 0-based."""
+    """The position of each instance inside its bag, 0-based."""
     return np.arange(bags.n_instances) - bags.offsets[:-1][bags.bag_index]
 
 
@@ -370,13 +369,13 @@ def _per_class(name: str, values: Array, classes: Array) -> Columns:
 
 
 def class_names(model: Any, classes: ArrayLike | None) -> Array:
-    """The names of the classes of a model: its own, or those that are given."""
+    """The given names of the classes of a model, or by default its own."""
     if classes is None:
         return model.classes_
     names = np.asarray(classes)
     if names.shape != model.classes_.shape:
         raise InputError(
-            f"classes has shape {names.shape}, and the model knows {len(model.classes_)} classes: "
+            f"classes has shape {names.shape}, but the model has {len(model.classes_)} classes: "
             "give one name each."
         )
     return names
@@ -389,7 +388,7 @@ def _named(labels: Array, model: Any, names: Array) -> Array:
 
 
 def with_background(model: Any, names: Array) -> Array:
-    """The names of the classes; that of the background last, where the model has one."""
+    """The names of the classes, with the background last if the model has one."""
     label = getattr(model, "background_label_", None)
     if label is None:
         return names
@@ -417,7 +416,7 @@ def _is_key(estimator: Any, bags: Bags) -> Bools:
 def keys_of_sets(
     estimator: Any, bags: Bags, predicted: Array
 ) -> Iterator[tuple[Any, Array, Array]]:
-    """For each label: its column, the bags predicted to carry it, the key instances."""
+    """For each label: its column, the bags predicted to have it, their key instances."""
     for k in np.flatnonzero(predicted.any(axis=0)):
         holders = np.flatnonzero(predicted[:, k])
         yield k, holders, estimator.key_instances(bags[holders], label=estimator.classes_[k])

@@ -1,10 +1,10 @@
-"""What BirdNET-Analyzer and Perch write: embeddings of clips, and tables of detections.
+"""Read the output of BirdNET-Analyzer and Perch: embeddings of clips, and tables of detections.
 
 Embeddings (version 1) are text files, one per recording, with a line per clip: its start, its end
-and the numbers. Version 2 writes one CSV file (``file_path,start,end,embedding``), which
+and its embedding. Version 2 writes one CSV file (``file_path,start,end,embedding``), which
 `CsvSource` reads. A table of detections, as CSV or as a selection table for Raven, has a row per
 clip and species; here a clip becomes one row, and each species a column with its confidence, 0
-where it was not reported. Perch-Hoplite writes logits of its classifiers in such a table.
+if it was not reported. Perch-Hoplite writes logits of its classifiers in such a table.
 """
 
 import csv
@@ -28,8 +28,8 @@ _SPECIES = ("Common name", "Common Name", "Scientific name", "Species Code")
 _CONFIDENCE = "Confidence"
 _PERCH = ("label", "logits")
 _PERCH_TIMES = (("filename", "window_start", "window_end"), ("source_id", "offset", None))
-_PERCH_LENGTH = 5.0  # seconds of a window, where the table does not say it
-_NOTHING = "nocall"  # a row for a recording without detections
+_PERCH_LENGTH = 5.0  # length of a window in seconds, if the table has no end
+_NOTHING = "nocall"  # the "species" of a recording without detections
 
 
 def open_birdnet(path: Path, features: Sequence[str] = ()) -> TableSource:
@@ -40,7 +40,7 @@ def open_birdnet(path: Path, features: Sequence[str] = ()) -> TableSource:
     path : Path
         The file or folder.
     features : sequence of str, default=()
-        Species that get a column although none of them was detected.
+        Species that get a column even if they were not detected.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def open_birdnet(path: Path, features: Sequence[str] = ()) -> TableSource:
 
 
 def is_result(names: Iterable[str]) -> bool:
-    """Whether a table with these columns is one of detections.
+    """Whether a table with these columns contains detections.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def _perch_columns(names: Sequence[str]) -> tuple[str, str, str | None] | None:
 
 
 class EmbeddingSource(TableSource):
-    """Files with a line per clip: start, tab, end, tab, numbers; read one after the other."""
+    """Embedding files with a line per clip: start, tab, end, tab, numbers."""
 
     def __init__(self, paths: Sequence[Path], root: Path) -> None:
         self._pa = pa = import_extra("pyarrow", extra="io")
@@ -135,7 +135,7 @@ class EmbeddingSource(TableSource):
         odd = [i for i, row in enumerate(rows) if len(row) != width]
         if odd:
             raise FileFormatError(
-                f"clip {first + odd[0]} of {path} has {len(rows[odd[0]])} numbers, where others "
+                f"clip {first + odd[0]} of {path} has {len(rows[odd[0]])} numbers, but others "
                 f"have {width}."
             )
         return np.array(rows, dtype=np.float32)
@@ -199,7 +199,7 @@ def _rows(path: Path, root: Path) -> Iterator[tuple[str, float, float, str, floa
                     continue
                 assert clips is not None
                 start, end = float(row[clips.start]), float(row[clips.end])
-                # In a table of several recordings the times run on; the offset does not.
+                # In a table of several recordings the times accumulate; the offset does not.
                 begin = float(row.get("File Offset (s)") or start)
                 recording = (row[clips.file] if clips.file else None) or _recording(path, root)
                 confidence = float(row[_CONFIDENCE])
@@ -213,7 +213,7 @@ def _rows(path: Path, root: Path) -> Iterator[tuple[str, float, float, str, floa
 def _perch_row(
     row: dict[str, str], columns: tuple[str, str, str | None]
 ) -> tuple[str, float, float, str, float]:
-    """A detection of Perch-Hoplite, its logit as a probability."""
+    """A detection of Perch-Hoplite, with the logit converted to a probability."""
     file, first, last = columns
     start = float(row[first])
     end = start + _PERCH_LENGTH if last is None else float(row[last])
@@ -221,7 +221,7 @@ def _perch_row(
 
 
 def _recording(path: Path, root: Path) -> str:
-    """The name of the recording that a file is about: its own, without what BirdNET adds."""
+    """The recording that a file describes: the file name without the suffix of BirdNET."""
     name = (path.relative_to(root) if root.is_dir() else Path(path.name)).as_posix()
     ending = next((e for e in BIRDNET if name.lower().endswith(e)), path.suffix)
     return name[: len(name) - len(ending)]

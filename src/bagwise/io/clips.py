@@ -1,4 +1,4 @@
-"""Clips of recordings: the columns of a table that say where in a recording a row was cut out.
+"""Clips of recordings: the columns of a table with the file, start and end of each clip.
 
 Tables of sound embeddings (BirdNET, Perch, OpenSoundscape) have a row per clip with its file, its
 start and its end in seconds. A clip is an instance, its recording the bag; the times are kept
@@ -30,14 +30,14 @@ class ClipColumns(NamedTuple):
 
 @dataclass(frozen=True)
 class Clips:
-    """Where in a recording each instance was cut out.
+    """Position of each instance in its recording.
 
     Attributes
     ----------
     start, end : ndarray of shape (n_instances,)
         In seconds.
     file : list of str, or None
-        The file of each instance; None where the bag is the file.
+        The file of each instance; None if the bag is the file.
     """
 
     start: Floats
@@ -45,14 +45,14 @@ class Clips:
     file: list[str | None] | None = None
 
     def take(self, rows: Ints, bags: Array) -> Clips:
-        """Bring clips into another order, in other bags.
+        """Select and reorder clips for other bags.
 
         Parameters
         ----------
         rows : ndarray of int
             The instances.
         bags : ndarray of shape (n_instances,)
-            The bag of each instance so far: the file where `file` is None.
+            The previous bag of each instance, which is its file if `file` is None.
 
         Returns
         -------
@@ -73,7 +73,7 @@ def clip_columns(names: Iterable[str]) -> ClipColumns | None:
     Returns
     -------
     ClipColumns or None
-        None where the table has no start or no end.
+        None if the table has no start or no end.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def clip_columns(names: Iterable[str]) -> ClipColumns | None:
 
 
 def clip_texts(clips: Clips) -> list[str]:
-    """Where each clip is, in words.
+    """Start and end of each clip as text.
 
     Examples
     --------

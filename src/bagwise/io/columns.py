@@ -1,4 +1,4 @@
-"""The columns of a table: which holds the bag, the labels, the features?"""
+"""Find the columns of a table with the bags, the labels and the features."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _NUMERIC = ("number", "vector", "numbers", "vectors")
 class Request:
     """What to read from a file, and how: the arguments of `read_bags`, and a few more.
 
-    `group` names the column with the group of each bag, `merge` that with the whole that bags are
-    merged into, `extra_columns` further columns that are read as strings, `clips` those that say
-    where in a recording a row was cut out.
+    `group` names the column with the group of each bag, `merge` the column with the merged bag that
+    it becomes part of, `extra_columns` further columns that are read as strings, and `clips` the
+    columns with the file, start and end of clips.
     """
 
     bag: str | None = None
@@ -59,7 +59,7 @@ class Request:
 
     @property
     def roles(self) -> dict[str, str | None]:
-        """The name of the column of each role; None where it was not given or not found."""
+        """The name of the column of each role; None if it was not given or not found."""
         return {role: getattr(self, role) for role in ROLES}
 
     @property
@@ -70,8 +70,8 @@ class Request:
 
 
 def find_columns(source: Source, request: Request) -> Request:
-    """Complete a request by the columns of a table: those of all roles, and the features."""
-    if request.labels is not None:  # which may have the others
+    """Complete a request: find the column of each role, the clips and the features."""
+    if request.labels is not None:  # that table may have the other columns
         request = replace(request, keep=[name for name in request.keep if name in source.names])
     for name in [*request.exclude, *(request.features or ()), *request.beside]:
         require_column(source, name)
@@ -124,7 +124,7 @@ def find_roles(source: Source, request: Request, among: Sequence[str] = ROLES) -
 
 
 def bag_columns(source: Source, request: Request, rows: Grouping) -> dict[str, Column]:
-    """Read the label, the label set, the group of each bag, and the whole it is merged into."""
+    """Read the label, label set and group of each bag, and the merged bag it becomes part of."""
     kinds: dict[str, Conversion] = {"label": "all", "label_set": "none", "group": "all"}
     kinds["merge"] = "integers"
     return {
@@ -137,7 +137,7 @@ def bag_columns(source: Source, request: Request, rows: Grouping) -> dict[str, C
 def label_bags(
     contents: Contents, columns: dict[str, Column], request: Request, instances: Column | None
 ) -> None:
-    """Add the columns of a table, or of a dict, with a value per bag or per instance."""
+    """Add labels, label sets, instance labels, groups and merged bags to the contents."""
     label, group = columns.get("label"), columns.get("group")
     sets, instance_labels, classes = encode_columns(
         columns.get("label_set"),
@@ -169,7 +169,7 @@ def _complete(column: Column, bags: Bags, name: str | None) -> Array:
 
 
 def read_clips(source: Source, request: Request, rows: Grouping) -> Clips | None:
-    """Read where in a recording each instance was cut out, where the table has it."""
+    """Read the file, start and end of each instance, if the table has them."""
     if request.clips is None:
         return None
     file, *times = request.clips
@@ -191,7 +191,7 @@ def kept_values(source: Source, name: str, rows: Ints) -> list[Any]:
 
 
 def written_values(source: Source, name: str) -> list[Any]:
-    """The value of each row of a column as a string, None where it is missing."""
+    """The value of each row of a column as a string, None if it is missing."""
     if "list" in source.kind(name) or source.kind(name) in ("numbers", "vectors"):
         raise InputError(
             f"the column {name!r} holds lists: it is read from tables with one row per instance."
@@ -202,7 +202,7 @@ def written_values(source: Source, name: str) -> list[Any]:
 
 
 def require_column(source: Source, name: str, detail: str = "") -> None:
-    """Raise an error where a table has no column of this name."""
+    """Raise an error if a table has no column of this name."""
     if name not in source.names:
         raise InputError(
             f"there is no column {name!r}{detail}: the columns are {listed(source.names)}."
@@ -266,7 +266,7 @@ def _features(source: Source, request: Request) -> list[str]:
         raise InputError(
             f"these columns are not numbers: {kinds}{', ...' if len(odd) > 10 else ''}. Name the "
             "feature columns with features=[...], leave these out with exclude=[...], keep them "
-            "beside the results with meta=[...], or say what they are with bag=, label= or "
+            "beside the results with meta=[...], or declare them with bag=, label= or "
             "label_set=."
         )
     if not left:

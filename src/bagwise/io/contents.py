@@ -34,26 +34,26 @@ class Contents:
     patch_sizes : ndarray of shape (n_bags,) or None
         Edge of the square that an instance covers, in the unit of `coords`; NaN unknown.
     slide_sizes : ndarray of shape (n_bags, 2) or None
-        Width and height of what the instances of a bag were cut from, likewise.
+        Width and height of the slide of each bag, in the unit of `coords`; NaN unknown.
     extras : dict of str to ndarray
         Other arrays of an npz file.
     groups : ndarray of shape (n_bags,) or None
         The group of each bag.
     wholes : ndarray of shape (n_bags,) or None
-        What each bag is merged into.
+        The merged bag that each bag becomes part of, such as a patient.
     columns : dict of str to list
-        Further columns of a table, in the order of the instances: as strings, or as they are where
-        they are kept for results.
+        Further columns of a table, in the order of the instances: as strings, or with their own
+        types if they are kept for results.
     clips : Clips or None
-        Where in a recording each instance was cut out.
+        Position of each instance in its recording.
     left_out : list of str
-        Columns that were taken for ids or times of clips and not for features.
+        Columns that are not features, because they look like ids or times of clips.
     suspects : list of str
-        Features that have one value in every bag and different ones between bags, as labels have.
+        Features that are constant within every bag and differ between bags, as labels do.
     absent : list of str
         The bags that a second table or dict of labels does not mention.
     n_other_entries : int
-        How many of its entries are about none of the bags.
+        Number of entries in that table or dict about bags that are not in the file.
     """
 
     bags: Bags
@@ -75,7 +75,7 @@ class Contents:
     n_other_entries: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse ids that are equal as strings: labels and predictions are matched by them."""
+        """Reject ids that are equal as strings, because labels are matched by these strings."""
         place: dict[str, int] = {}
         for i, name in enumerate([] if self.bags.ids is None else self.bags.ids.tolist()):
             first = place.setdefault(str(name), i)
@@ -87,12 +87,12 @@ class Contents:
                 )
 
     def take(self, index: Ints) -> "Contents":
-        """Select bags, with everything that is known about them.
+        """Select bags, with their labels and other data.
 
         Parameters
         ----------
         index : ndarray of int
-            Their positions, in increasing order.
+            Positions of the bags, in increasing order.
 
         Returns
         -------

@@ -17,7 +17,7 @@ from bagwise.exceptions import DataWarning
 from bagwise.io.contents import Contents
 from bagwise.io.labels import Grouping
 
-_SEPARATORS = (",", ";", "|", "/", "+")  # of labels in tables
+_SEPARATORS = (",", ";", "|", "/", "+")  # between the labels of a set
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)")  # 00e1 may be a hexadecimal id
 
 
@@ -70,10 +70,10 @@ class ValueCheck:
 
 
 def find_suspects(contents: Contents, names: Collection[str]) -> None:
-    """Find features that have one value in every bag, as labels have.
+    """Find features that are constant within every bag, as labels are.
 
-    Those among `names` can be left out, and go to ``contents.suspects``; of others a warning is all
-    that can be done. Bags on a cluster are not looked at.
+    Those among `names` can be excluded and go to ``contents.suspects``; others cause a warning.
+    Bags on Dask workers are not checked.
     """
     bags = contents.bags
     if type(bags) is not Bags:
@@ -85,7 +85,7 @@ def find_suspects(contents: Contents, names: Collection[str]) -> None:
     if others:
         warn_user(
             f"{quoted(others)}: constant within every bag, and different between bags, as labels "
-            "and metadata are. Remove such features from the file, unless they are meant.",
+            "and metadata are. Remove such features from the file, unless they are intended.",
             DataWarning,
         )
 
@@ -93,8 +93,8 @@ def find_suspects(contents: Contents, names: Collection[str]) -> None:
 def warn_of_near_duplicates(contents: Contents) -> None:
     """Warn about labels and ids that differ so little that one may be a typing error.
 
-    Labels that differ by case, by spaces around them, or that are one number written in two ways;
-    ids that differ by spaces or are one number written in two ways.
+    Labels may differ in case, ids may not; both may differ in surrounding spaces and in the form of
+    a number.
     """
     if contents.labels is not None:
         _warn_of_near(contents.labels.values, "labels", "classes", str.casefold)
@@ -107,7 +107,7 @@ def warn_of_near_duplicates(contents: Contents) -> None:
 def warn_of_separators(contents: Contents) -> None:
     """Warn about labels of sets that are probably several labels, such as "owl, robin".
 
-    Each of their parts is then a part of other labels too.
+    A label is suspected if each of its parts also occurs in other labels.
     """
     if contents.label_sets is None or contents.classes is None:
         return
@@ -156,6 +156,6 @@ def _warn_of_near(values: Array, what: str, read_as: str, fold: Callable[[str], 
     more = f", and {len(pairs) - 1} more such pairs" if len(pairs) > 1 else ""
     warn_user(
         f"the {what} {first!r} and {second!r} differ only by {difference}{more}: they are read as "
-        f"different {read_as}. If one is meant, correct the file.",
+        f"different {read_as}. If they mean the same, correct the file.",
         DataWarning,
     )

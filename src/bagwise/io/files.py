@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from bagwise.exceptions import BagwiseError, DataNotFoundError, FileFormatError, InputError
 
-# What BirdNET-Analyzer adds to the name of a recording.
+# Suffixes that BirdNET-Analyzer adds to the name of a recording.
 BIRDNET = (
     ".birdnet.embeddings.txt",
     ".birdnet.results.csv",
@@ -36,7 +36,7 @@ class Cluster(NamedTuple):
     npartitions: int | None
 
     def sees(self, path: Path) -> bool:
-        """Whether every worker sees this file, with the same size."""
+        """Whether every worker can access this file, with the same size."""
         path = path.resolve()
         found = self.client.run(_size_of, path)
         return all(size == _size_of(path) for size in found.values())
@@ -89,7 +89,7 @@ def format_errors(path: Path) -> Iterator[None]:
         raise
     except MemoryError as error:
         raise FileFormatError(
-            f"{path} needs more memory than there is: it is damaged, or memory_limit= is too high."
+            f"{path} exceeds the available memory: it is damaged, or memory_limit= is too high."
         ) from error
     # Four libraries parse untrusted bytes here; their errors have no common base class.
     except Exception as error:
@@ -102,7 +102,7 @@ def format_errors(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def naming(path: Path, other: Any = None) -> Iterator[None]:
-    """Put the name of the file into messages that name neither it nor another file."""
+    """Add the name of the file to error messages that name neither this nor the other file."""
     try:
         yield
     except InputError as error:

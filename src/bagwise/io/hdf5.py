@@ -2,9 +2,8 @@
 
 A file contains ``features`` (instances x features, or 1 x instances x features) and optionally
 ``coords``, with the size of the patches as an attribute; its name without the suffix is the id of
-the bag. If bagwise wrote the folder,
-``bags.json`` contains the rest: labels, the order and the type of the ids, the names of classes and
-features.
+the bag. If bagwise wrote the folder, ``bags.json`` contains the rest: labels, the order and the
+type of the ids, the names of classes and features.
 """
 
 import json
@@ -44,7 +43,7 @@ from bagwise.labels import Labels, plain_array
 _SIDECAR = "bags.json"
 _VERSION = 1
 _BESIDE = ("coords", "instance_labels")  # optional datasets of a file
-_MOST_KEPT = 2**28  # bytes of values between the first look at the files and the copy
+_MOST_KEPT = 2**28  # maximum bytes of values kept from the first pass over the files
 _RATIO = 10_000  # upper bound on the compression of a dataset
 _MOST_LINKS = 16  # HDF5's limit on consecutive soft links
 
@@ -67,10 +66,10 @@ class _BagFile:
 def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
     """Read a folder of HDF5 files, or one of them, as bags.
 
-    Opening a file takes longer than reading a small one, so each is opened once while the values
-    are few. For larger data, shapes are read first and values later. Features above the memory
-    limit stay in the files, and are read each time they are used; they are copied only to a folder
-    of the user (scratch).
+    Opening a file takes longer than reading a small one, so small data are read in one pass. For
+    larger data, shapes are read first and values later. Features above the memory limit stay in the
+    files and are read each time they are used; they are copied only if the user gives a folder
+    (`scratch`).
     """
     if request.exclude or (request.features is not None and len(request.features) != 1):
         raise InputError(
@@ -86,7 +85,7 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
     notes = _read_notes(path)
     paths = _bag_paths(path, notes)
     reader = _Reader((request.features or ["features"])[0], request.allow_external)
-    # Values that are kept are copied once more.
+    # Half of the limit, because the kept values are copied.
     left = 0 if request.cluster is not None else min(workspace.limit // 2, _MOST_KEPT)
     files: list[_BagFile] = []
     for p in paths:
@@ -161,7 +160,7 @@ def write_hdf5(path: Path, contents: Contents, *, compress: bool, force: bool) -
             with h5py.File(temporary / name, "w") as file:
                 for dataset, values in datasets.items():
                     part = values[bags.offsets[i] : bags.offsets[i + 1]]
-                    codec = "gzip" if compress and part.size else None  # empty: has no chunks
+                    codec = "gzip" if compress and part.size else None  # empty: no chunks
                     file.create_dataset(dataset, data=part, compression=codec)
         notes = json.dumps(_notes(contents, names), indent=1)
         (temporary / _SIDECAR).write_text(notes, encoding="utf-8")
@@ -208,7 +207,7 @@ def _bag_paths(path: Path, notes: dict[str, Any]) -> list[Path]:
         odd = sorted(set(listed_files) ^ set(found))[0]
         raise FileFormatError(
             f"{path / _SIDECAR} and the folder disagree about {odd.name!r}: restore the file, or "
-            f"remove {_SIDECAR} to read every file there is, without labels."
+            f"remove {_SIDECAR} to read all files, without labels."
         )
     return listed_files
 
@@ -222,8 +221,8 @@ class _Reader:
     """Opens the file of a bag, checks its content, and reads the values.
 
     HDF5 can refer to other files: by an external link, external storage, or a virtual dataset. An
-    untrusted file could thus copy any file of the user into the features. It is refused before the
-    other file is opened, unless external data are allowed.
+    untrusted file could thus copy any file of the user into the features. Such references are
+    rejected before the other file is opened, unless external data are allowed.
     """
 
     dataset: str
@@ -259,7 +258,7 @@ class _Reader:
             return _BagFile(path, shapes, dtypes, *sizes, values)
 
     def read_rows(self, bag: _BagFile, start: int, stop: int) -> Array:
-        """Read some rows of the features of a file, which must be as it was."""
+        """Read rows of the features; raise an error if the shape has changed since `load`."""
         h5py = import_extra("h5py", extra="io")
         with format_errors(bag.path), h5py.File(bag.path, "r") as file:
             part = self._found(file, self.dataset, bag.path)
@@ -273,7 +272,7 @@ class _Reader:
             return values
 
     def _found(self, file: Any, name: str, path: Path) -> Any:
-        """The dataset of a name, or None; refuses one stored in another file unless allowed."""
+        """The dataset with this name, or None; rejects data in other files unless allowed."""
         h5py = import_extra("h5py", extra="io")
         values = file.get(name) if self.allow_external else _inside(h5py, file, file, name, path)
         if not isinstance(values, h5py.Dataset):
@@ -287,7 +286,7 @@ class _Reader:
         return values
 
     def _checked_shapes(self, path: Path, parts: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-        """Check shapes and types; the shapes may begin with a 1, as in 1 x instances x features."""
+        """Check types and shapes; a leading axis of length 1 is dropped."""
         values = parts["features"]
         if values.ndim not in (2, 3) or (values.ndim == 3 and values.shape[0] != 1):
             raise FileFormatError(
@@ -315,7 +314,7 @@ class Hdf5Table(StreamedTable):
     files : list of _BagFile
         The files, without values.
     reader : _Reader
-        Opens them.
+        Opens the files.
     dtype : dtype
         The type of the values that are returned.
     """
@@ -340,7 +339,7 @@ class Hdf5Table(StreamedTable):
 
 
 def _patch_size(coords: Any) -> float:
-    """Edge of a patch in pixels of level 0, by the attributes of its coords; NaN if unknown.
+    """Edge of a patch in pixels of level 0, from the attributes of its coords; NaN if unknown.
 
     TRIDENT stores ``patch_size_level0``; CLAM the ``patch_size`` at a level, and its
     ``downsample``.
@@ -354,7 +353,7 @@ def _patch_size(coords: Any) -> float:
 
 
 def _slide_size(coords: Any) -> tuple[float, float]:
-    """Width and height of a slide in pixels of level 0, by the attributes of its coords, or NaN.
+    """Width and height of a slide in pixels of level 0, from the attributes of its coords, or NaN.
 
     TRIDENT stores ``level0_width`` and ``level0_height``; CLAM the size of a level as
     ``level_dim``, and its ``downsample``.
@@ -369,7 +368,7 @@ def _slide_size(coords: Any) -> tuple[float, float]:
 
 
 def _number(value: Any, place: int = 0) -> float:
-    """A number of an attribute, NaN if it is none."""
+    """A number in an attribute; NaN if it is not a number."""
     try:
         return float(np.ravel(value)[place])
     except (TypeError, ValueError, IndexError):
@@ -377,7 +376,7 @@ def _number(value: Any, place: int = 0) -> float:
 
 
 def _inside(h5py: Any, file: Any, group: Any, name: str, path: Path, depth: int = 0) -> Any:
-    """Follow a path inside a file link by link; refuse links to another file."""
+    """Follow a path inside a file link by link; reject links to another file."""
     if name.startswith("/"):
         group = file
     for part in filter(None, name.split("/")):
@@ -532,7 +531,7 @@ def _check_folder(path: Path, *, force: bool) -> None:
 
 
 def _move_into_place(temporary: Path, path: Path) -> None:
-    """Rename a finished folder; an older one is kept until that has succeeded."""
+    """Rename a finished folder to `path`; delete an older folder only afterwards."""
     if not path.exists():
         os.rename(temporary, path)
         return

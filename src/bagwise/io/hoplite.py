@@ -22,7 +22,7 @@ from bagwise.extras import import_extra
 from bagwise.io.sources import TableSource
 
 DATABASE, INDEX = "hoplite.sqlite", "usearch.index"
-_LENGTH = 5.0  # seconds of a window, where the database does not say it
+_LENGTH = 5.0  # length of a window in seconds, if it is not stored
 _PLACES = ("deployment", "project", "latitude", "longitude", "datetime")
 _WINDOWS = """
     SELECT windows.id, recordings.filename, windows.offsets, deployments.name, deployments.project,
@@ -36,11 +36,11 @@ _OLD_WINDOWS = """
     JOIN hoplite_sources AS sources ON windows.source_idx = sources.id ORDER BY windows.id
 """
 _BLOBS = "SELECT id, embedding FROM hoplite_embeddings WHERE id BETWEEN ? AND ? ORDER BY id"
-# Of a USearch index, from its source: a matrix of vectors, a head, then the nodes of the graph.
+# Layout of a USearch index, from its source code: vectors, a header, the nodes of the graph.
 _HEAD, _FLOAT16, _UINT64, _UINT32 = 64, 12, 14, 15
-_NODE = 8 + 2  # bytes of the key and the level; then lists of neighbours, each with a length
+_NODE = 8 + 2  # bytes of the key and the level; lists of neighbours follow, each with a length
 
-Read = Callable[[int, int], Array]  # embeddings of the windows from a first to before a last
+Read = Callable[[int, int], Array]  # embeddings of the windows start:stop
 
 
 class HopliteSource(TableSource):
@@ -91,7 +91,7 @@ class HopliteSource(TableSource):
 
 
 def _connected(database: Path) -> Any:
-    """Open a database for reading; a log of changes beside it is read, too."""
+    """Open a database read-only, including its write-ahead log if there is one."""
     log = database.with_name(f"{database.name}-wal")
     how = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
     return closing(sqlite3.connect(f"{database.resolve().as_uri()}?{how}", uri=True))
@@ -136,7 +136,7 @@ def _windows(database: Path) -> tuple[Ints, dict[str, list[Any]], bool]:
 
 
 def _file_names(files: list[str], deployments: list[Any]) -> list[str]:
-    """The file of each window; with its deployment where files of several have one name."""
+    """The file of each window, with its deployment if files of several have the same name."""
     pairs = set(zip(files, deployments, strict=True))
     if len(pairs) == len({file for file, _ in pairs}):
         return files
@@ -145,7 +145,7 @@ def _file_names(files: list[str], deployments: list[Any]) -> list[str]:
 
 
 def _length(connection: Any) -> float:
-    """The seconds of a window, from the settings of the model where they are kept."""
+    """Length of a window in seconds, from the settings of the model if they are stored."""
     for (text,) in connection.execute("SELECT data FROM hoplite_metadata"):
         settings = json.loads(text)
         inner = settings.get("model_config", settings) if isinstance(settings, dict) else {}
@@ -155,7 +155,7 @@ def _length(connection: Any) -> float:
 
 
 def _in_table(database: Path, ids: Ints) -> tuple[int, Read]:
-    """The length of the embeddings in a table, and how to read them."""
+    """The length of the embeddings in a table, and a function that reads them."""
 
     def read(start: int, stop: int) -> Array:
         with _connected(database) as connection:
@@ -165,7 +165,7 @@ def _in_table(database: Path, ids: Ints) -> tuple[int, Read]:
         if odd is not None:
             raise FileFormatError(
                 f"window {ids[start + odd]} of {database} has an embedding of {len(blobs[odd])} "
-                f"bytes, where others have {n_bytes}."
+                f"bytes, but others have {n_bytes}."
             )
         return np.frombuffer(b"".join(blobs), "<f2").reshape(stop - start, -1)
 
@@ -181,7 +181,7 @@ def _in_table(database: Path, ids: Ints) -> tuple[int, Read]:
 
 
 def _in_index(path: Path, ids: Ints) -> tuple[int, Read]:
-    """The length of the embeddings in a USearch index, and how to read them."""
+    """The length of the embeddings in a USearch index, and a function that reads them."""
     if not path.is_file():
         raise FileFormatError(
             f"there is no {path.name} in {path.parent}, which holds the embeddings: give the whole "
@@ -201,7 +201,7 @@ def _in_index(path: Path, ids: Ints) -> tuple[int, Read]:
 
 
 def _index(path: Path) -> tuple[Array, Array]:
-    """The vectors of a USearch index, mapped, and the key of each."""
+    """The vectors of a USearch index, memory-mapped, and their keys."""
     content = np.memmap(path, np.uint8, "r")
 
     def numbers(start: int, kind: str, n: int) -> list[int]:

@@ -1,7 +1,7 @@
 """Labels of instances for Label Studio, and corrections as JSON Lines or from Label Studio.
 
 Label Studio reads and writes a list of tasks. A task has ``data`` (here the bag, the row and the
-size of the bag, the columns that were kept, and what is shown), ``predictions`` of a model and
+size of the bag, the kept columns, and the shown text or media), ``predictions`` of a model and
 ``annotations`` of people; both hold results of the type ``choices``. In JSON Lines each line is a
 correction: ``{"bag": "rec1", "row": 3, "size": 8, "label": "wren"}``.
 """
@@ -23,7 +23,7 @@ _RESERVED = ("bag", "row", "size")
 
 
 class InstanceLabel(NamedTuple):
-    """The label that a person gave to a row of a bag, which had `size` instances if known."""
+    """A label that a person gave to a row of a bag; `size` is the size of the bag, if known."""
 
     bag: str
     row: int
@@ -53,12 +53,12 @@ def write_tasks(
     results : mapping of str to sequence
         ``label`` and ``probability`` of each instance.
     kind : {"image", "audio", "text"}, default="text"
-        What is shown.
+        The kind of data that is shown.
     media : sequence of str or None, default=None
         The address of the image or sound of each instance, or its text; by default its bag and
         row.
     prefix : str, default=""
-        What stands before an address.
+        Prefix of each address.
     model : str, default="bagwise"
         The name of the model, in Label Studio its version.
     force : bool, default=False
@@ -77,7 +77,7 @@ def _tasks(
 ) -> Iterator[dict[str, Any]]:
     if kind in table:
         raise InputError(
-            f"a kept column is called {kind!r}, as what Label Studio shows: rename it."
+            f"the kept column {kind!r} has the name of the data that Label Studio shows: rename it."
         )
     rows = zip(*table.values(), strict=True)
     labels = zip(results["label"], results["probability"], strict=True)
@@ -92,7 +92,7 @@ def _tasks(
 
 
 def write_interface(path: Path, labels: Iterable[str], kind: str, *, force: bool = False) -> None:
-    """Write the labelling interface of a project: what is shown, and a choice of labels.
+    """Write the labelling interface of a project: the shown data, and a choice of labels.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def write_interface(path: Path, labels: Iterable[str], kind: str, *, force: bool
     labels : iterable of str
         The labels to choose from.
     kind : {"image", "audio", "text"}
-        What is shown.
+        The kind of data that is shown.
     force : bool, default=False
         Whether a file may be overwritten.
     """
@@ -182,8 +182,8 @@ def read_lines(path: Path) -> list[InstanceLabel]:
 def read_annotated(path: Path) -> list[InstanceLabel]:
     """Read the annotations of people that Label Studio exported, as JSON or JSON-MIN.
 
-    Tasks that nobody annotated, and annotations that were skipped, are left out. Of several
-    annotations of a task the ground truth counts, else the last.
+    Tasks that nobody annotated, and annotations that were skipped, are left out. If a task
+    has several annotations, the ground truth is used, else the last one.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def read_annotated(path: Path) -> list[InstanceLabel]:
 
 
 def _annotated_label(task: Mapping[str, Any], where: str) -> str | None:
-    """The label of the annotation that counts; None where there is none."""
+    """The label of the annotation that is used; None if there is none."""
     annotations = task.get("annotations", [])
     if not isinstance(annotations, list) or not all(isinstance(a, dict) for a in annotations):
         raise FileFormatError(f"{where}: its annotations are not a list of objects.")
@@ -234,7 +234,7 @@ def _annotated_label(task: Mapping[str, Any], where: str) -> str | None:
 
 
 def _choice(value: Any, where: str) -> str | None:
-    """The one label of a result: a text, or choices."""
+    """The label of a result, which is a string or a list of choices."""
     if isinstance(value, dict):
         value = value.get("choices")
     labels = [value] if isinstance(value, str | int | float) else value
@@ -275,7 +275,7 @@ def _parsed(text: str, where: str) -> Any:
 
 
 def _write(path: Path, items: Iterable[str], *, force: bool) -> None:
-    """Write texts of JSON as one list, an item a line."""
+    """Write JSON strings as one list, one item per line."""
     with replacing(path, force=force) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write("[")
         for i, item in enumerate(items):

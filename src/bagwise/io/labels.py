@@ -37,7 +37,7 @@ class Column:
         codes = []
         for v in values:
             if isinstance(v, list | set | frozenset | np.ndarray):
-                v = tuple(v.tolist() if isinstance(v, np.ndarray) else v)  # can be a key
+                v = tuple(v.tolist() if isinstance(v, np.ndarray) else v)  # hashable
             codes.append(-1 if is_missing(v) else position.setdefault(v, len(position)))
         return cls(np.array(codes, dtype=np.int64), list(position))
 
@@ -131,8 +131,7 @@ def encode_columns(
 ) -> tuple[Labels | None, Ints | None, Array | None]:
     """Turn label sets and instance labels of a table into indices into common classes.
 
-    A text such as ``"a;b"`` and a label are matched by how the label is written, so the classes 1
-    and "1" are the same in a table.
+    Labels are matched by their string form, so the classes 1 and "1" are the same in a table.
 
     Parameters
     ----------
@@ -225,7 +224,7 @@ def _labels_of(value: Any, separator: str) -> tuple[Any, ...]:
 
 
 def _places(classes: Array) -> Callable[[Any], int]:
-    """A function that finds a label among the classes by how it is written."""
+    """A function that finds the index of a label among the classes, by its string form."""
     position = {_written(label): k for k, label in enumerate(classes)}
     if len(position) < len(classes):
         raise LabelError(f"two of the classes {classes.tolist()} are written the same in a table.")

@@ -23,8 +23,8 @@ _BLOCK = 2**22  # values copied at a time
 class Workspace:
     """Allocates arrays; those above `limit` bytes are memory maps in `scratch`.
 
-    A map in the temporary folder of the system is deleted with the last reference to it. One in a
-    folder of the user is kept after `keep` was called, that is if reading succeeded.
+    A map in the temporary folder of the system is deleted with the last reference to it. A map
+    in a folder of the user is kept if `keep` is called, that is if reading succeeded.
     """
 
     limit: int
@@ -42,7 +42,7 @@ class Workspace:
         return array
 
     def streams(self, shape: tuple[int, ...], dtype: DTypeLike) -> bool:
-        """Whether an array is to stay in its files: too large, and not wanted in `scratch`."""
+        """Whether an array stays in its files: it is too large, and there is no `scratch`."""
         n_bytes = np.dtype(dtype).itemsize * int(np.prod(shape, dtype=object))
         return n_bytes > self.limit and self.scratch is None
 
@@ -54,7 +54,7 @@ class Workspace:
         rows: Ints | None = None,
         columns: Ints | None = None,
     ) -> Array:
-        """Chosen rows and columns of a 2-D array in another type, copied block by block."""
+        """Copy rows and columns of a 2-D array block by block, optionally to another type."""
         n_rows = array.shape[0] if rows is None else len(rows)
         n_columns = array.shape[1] if columns is None else len(columns)
         result = self.empty((n_rows, n_columns), array.dtype if dtype is None else dtype)
@@ -65,7 +65,7 @@ class Workspace:
         return result
 
     def keep(self) -> None:
-        """Keep the maps in a folder of the user: reading succeeded."""
+        """Keep the maps in a folder of the user, after reading succeeded."""
         for finalizer in self._unfinished:
             finalizer.detach()
         self._unfinished.clear()

@@ -12,23 +12,23 @@ from bagwise.io.contents import Contents
 from bagwise.io.memory import Workspace
 from bagwise.labels import Labels
 
-PART = "slide"  # heading of the ids before merging, where the file has no column of them
+PART = "slide"  # column of the ids before merging, if the file has none
 
 
 def merge_contents(contents: Contents, by: Array, column: str, part: str | None) -> Contents:
-    """Merge the bags of a file, and bring everything beside them into their order.
+    """Merge the bags of a file, and reorder labels and other data accordingly.
 
-    A merged bag has the label that the bags it is made of agree on; unknown labels do not count.
-    Its label set is the union of theirs, unknown if one of them is.
+    A merged bag has the common label of its parts; unknown labels are ignored. Its label set is the
+    union of the sets of its parts, unknown if one of them is unknown.
 
     Parameters
     ----------
     contents : Contents
         Bags, labels, coordinates and further columns.
     by : ndarray of shape (n_bags,)
-        What each bag belongs to.
+        The merged bag that each bag becomes part of.
     column : str
-        The column that says so, for messages.
+        The name of the column `by`, for messages.
     part : str or None
         The column with the ids of `contents.bags`, if the file has one.
 
@@ -67,7 +67,7 @@ def merge_contents(contents: Contents, by: Array, column: str, part: str | None)
 
 
 def _merged(bags: Bags, by: Array, rows: Ints) -> Bags:
-    """The merged bags; those of a mapped file are copied into another one, not into memory."""
+    """The merged bags; memory-mapped instances are copied to another file, not to memory."""
     in_order = bool(np.all(np.diff(rows) == 1))
     if in_order or not is_mapped(bags.source):
         return bags.merge(by)
@@ -79,7 +79,7 @@ def _merged(bags: Bags, by: Array, rows: Ints) -> Bags:
 def _agreed(
     texts: Sequence[str | None], members: Sequence[Ints], names: Sequence[str], what: str
 ) -> Ints:
-    """A bag of each group whose label (or group) is that of all its bags, as far as known."""
+    """For each merged bag, a part with the common label (or group) of all known parts."""
     chosen = []
     for some, name in zip(members, names, strict=True):
         known = [i for i in some.tolist() if texts[i] is not None] or some.tolist()[:1]
@@ -87,8 +87,8 @@ def _agreed(
         if other is not None:
             raise LabelError(
                 f"the bags of {name} have different {what}, {texts[known[0]]!r} and "
-                f"{texts[other]!r}: merge= needs bags that agree. Give the table the {what[:-1]} "
-                "of the whole."
+                f"{texts[other]!r}: merge= needs bags that agree. Give all of them "
+                f"the same {what[:-1]}."
             )
         chosen.append(known[0])
     return np.array(chosen, dtype=np.int64)

@@ -1,6 +1,6 @@
 """NumPy archives (npz), the format of the shipped data sets.
 
-Keys: ``X`` (instances x features) or the parts of a sparse one (``X_data``, ``X_indices``,
+Keys: ``X`` (instances x features) or the parts of a sparse matrix (``X_data``, ``X_indices``,
 ``X_indptr``, ``X_shape``); ``bag`` (bag of each instance) and/or ``offsets``, neither if every
 row is a bag; ``y`` or ``Y`` (bags x classes, 0/1, a row of -1 if unknown);
 ``instance_labels``, ``classes``, ``ids``, ``feature_names``, ``coords``. Any other key goes
@@ -115,7 +115,7 @@ class _Members:
         self.names = list(self._infos)
 
     def get(self, name: str) -> Array | None:
-        """The array of a name, or None."""
+        """The array with this name, or None."""
         return self[name] if name in self._infos else None
 
     def __getitem__(self, name: str) -> Array:
@@ -149,7 +149,7 @@ class _Members:
             data = file.read(part.nbytes)
             part[...] = np.frombuffer(data, dtype, count=part.size)
             release_pages(array)
-        file.read()  # at the end zipfile compares the checksum
+        file.read()  # zipfile verifies the checksum at the end
         return array.T if fortran else array
 
 
@@ -233,7 +233,7 @@ def _reordered(values: Array | None, rows: Ints) -> Any:
 
 
 def _without_unknown(labels: Labels | None) -> tuple[Array | None, Bools | None]:
-    """The labels as an array; strings with unknown ones as strings and a mask."""
+    """The labels as an array, and a mask of the unknown ones if the labels are strings."""
     if labels is None:
         return None, None
     if labels.values.dtype != object or labels.known.all():

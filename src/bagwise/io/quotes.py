@@ -54,8 +54,8 @@ def quoted_columns(
 def _rows(head: bytes, delimiter: bytes) -> Iterator[list[bytes]]:
     """Cut bytes into rows of fields; a field in quotes keeps them."""
     d = re.escape(delimiter)
-    # A quoted text, where a doubled quote is one quote of the text and the end of the bytes may
-    # come first; then anything up to the end of the field.
+    # A quoted string, in which a doubled quote is a quote and which the end of the bytes may cut
+    # off; then anything up to the end of the field.
     field = re.compile(rb'((?:"[^"]*(?:""[^"]*)*(?:"|\Z))?[^%b\r\n]*)(%b|[\r\n]|\Z)' % (d, d))
     row: list[bytes] = []
     for text, end in (found.groups() for found in field.finditer(head)):

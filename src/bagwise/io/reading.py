@@ -1,4 +1,4 @@
-"""read_bags and write_bags: one function for every format."""
+"""``read_bags`` and ``write_bags``, for every format."""
 
 import os
 from collections import Counter
@@ -40,7 +40,7 @@ from bagwise.io.table import open_frame, open_table, read_table
 from bagwise.io.write_table import BagTable, write_csv, write_parquet
 
 _MISSING = ("unlabelled", "drop", "error")
-_USUAL_IDS = ("bag", "slide_id", "file", "file_path", "filename", "recording")  # of labels
+_USUAL_IDS = ("bag", "slide_id", "file", "file_path", "filename", "recording")  # in labels=
 _SUFFIXES = {  # of slides and recordings
     *("h5", "hdf5", "pt", "svs", "tif", "tiff", "ndpi", "mrxs", "scn", "vms", "vmu", "svslide"),
     *("bif", "czi", "dcm", "vsi", "isyntax", "sdpc", "zarr", "png", "jpg", "jpeg"),
@@ -106,8 +106,8 @@ def read_bags(
         label-set column. Bags are matched by their ids as strings; ``slide_08.svs`` is also the bag
         ``slide_08``. None is an unknown label.
     missing : {"unlabelled", "drop", "error"}, default="unlabelled"
-        What becomes of bags without an entry in `labels`: bags of unknown label, with a warning;
-        left out; an error. It is an error in any case if `labels` has no entry for any bag.
+        What to do with bags without an entry in `labels`: read them as unlabelled, with a warning;
+        leave them out; raise an error. It is always an error if `labels` has no entry for any bag.
     id_column : str, default=None
         The column of the table `labels` with the ids of the bags. By default `bag`, or a column
         called ``bag`` or ``slide_id``.
@@ -121,7 +121,7 @@ def read_bags(
         The format, if the suffix does not determine it.
     memory_limit : int or str, default=None
         Instances larger than this (bytes, or ``"2GB"``) are streamed into a memory-mapped file; an
-        uncompressed npz is mapped where it is. Half of the available memory by default.
+        uncompressed npz is mapped in place. Half of the available memory by default.
     scratch : path, default=None
         The folder for memory-mapped files, which are then kept. By default they are temporary and
         deleted with the last array that refers to them.
@@ -145,7 +145,7 @@ def read_bags(
         unknown), ``classes``, ``feature_names``, ``coords``, ``patch_sizes`` and ``slide_sizes``
         (of each HDF5 file, in the unit of ``coords``; NaN unknown), ``meta`` (a dict with the
         columns of `meta`, a value per instance), ``extras`` (other arrays of an npz file) and
-        ``clips`` (``start``, ``end`` and ``file`` of each instance, where a table has such columns:
+        ``clips`` (``start``, ``end`` and ``file`` of each instance, if a table has such columns:
         they are not features); None if absent.
 
     Raises
@@ -260,7 +260,7 @@ def read_contents(source: Any, request: Request) -> Contents:
 
 
 def _without_labels(source: Any, request: Request) -> Request:
-    """What to read from the file itself: groups, and what is merged, unless `labels` has them."""
+    """The request for the file itself: without labels, and without columns that `labels` has."""
     beside: list[str] = []
     is_file = isinstance(source, str | os.PathLike)
     if not is_file or format_of(Path(source), request.format) in TABLES:
@@ -277,7 +277,7 @@ def _without_labels(source: Any, request: Request) -> Request:
 
 
 def _names_in(labels: Any) -> list[str]:
-    """The columns of the table `labels`; none of a dict."""
+    """The columns of the table `labels`; none for a dict."""
     if isinstance(labels, Mapping):
         return []
     if not isinstance(labels, str | os.PathLike):
@@ -298,7 +298,7 @@ def suspicion(names: Sequence[str]) -> str:
 
 
 def _part_name(request: Request) -> str | None:
-    """The column of bag ids of a table of instances, if it is not called bag as the merged ids."""
+    """The column for the ids before merging; None if it is unknown or called bag."""
     return request.bag if request.labels is None and request.bag != "bag" else None
 
 
@@ -434,7 +434,7 @@ def _read_file(path: Path, request: Request, workspace: Workspace) -> Contents:
                 "from CSV, TSV and Parquet tables."
             )
         if request.labels is not None:
-            request = replace(request, bag=None)  # a column of the labels
+            request = replace(request, bag=None)  # `bag` names a column of the labels
         elif request.keep:
             raise InputError(
                 f"{path.name} has no column {request.keep[0]!r} to keep: give a table of the bags "
@@ -492,7 +492,7 @@ def _relabel(contents: Contents, request: Request) -> Contents:
 
 
 class _Entries(NamedTuple):
-    """The entry of each bag among the labels (-1: none), and how many are about other bags."""
+    """Row of the labels for each bag (-1: none), and the number of rows about other bags."""
 
     rows: Ints
     n_others: int
@@ -520,7 +520,7 @@ def _tabled_labels(
     others = [name for name in request.keep if name not in contents.columns]
     for other in others:
         require_column(table, other, " to keep")
-    request = replace(  # what the file has is read already
+    request = replace(  # already read if the file has them
         request,
         group=request.group if contents.groups is None else None,
         merge=request.merge if contents.wholes is None else None,
@@ -549,7 +549,7 @@ def _tabled_labels(
 
 
 def _with_id_column(table: Source, request: Request) -> Request:
-    """The request whose bag column is that of the labels: as named, or of a usual name."""
+    """Set the bag column of a request to the id column of the labels, as named or a usual one."""
     if request.id_column is not None:
         require_column(table, request.id_column, " (asked for with id_column=)")
         return replace(request, bag=request.id_column)
@@ -571,7 +571,7 @@ def _file_name(name: str) -> str:
 
 
 def _entries(bags: Bags, known: Sequence[str]) -> _Entries:
-    """Find the entry of each bag by its id; else without its suffix, else without its folder."""
+    """Find the entry of each bag by its id, by its id without suffix, or also without folders."""
     place = {name: row for row, name in enumerate(known)}
     ids = [str(name) for name in bags.names.tolist()]
     for fold in (_without_suffix, _file_name):

@@ -1,9 +1,9 @@
-"""Labels of clips for Raven and Audacity, one file per recording, and corrections back from them.
+"""Write labels of clips for Raven and Audacity, a file per recording, and read corrections.
 
 Raven (Pro or Lite) opens selection tables: tab-separated text with a heading and a row per box.
-Audacity imports labels: start, end and text, separated by tabs, without a heading. A guess that
-nobody looked at is told from a correction: in Raven by the columns ``Predicted`` and ``Checked``,
-in Audacity by the probability behind the label (``wren? 62 %``).
+Audacity imports labels: start, end and text, separated by tabs, without a heading. A
+prediction that nobody reviewed is recognised in Raven by the columns ``Predicted`` and ``Checked``,
+in Audacity by the probability after the label (``wren? 62 %``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bagwise._warnings import warn_user
 from bagwise.exceptions import DataWarning, FileFormatError, InputError
 from bagwise.io.clips import clip_columns
 
-LOW, HIGH = 0.0, 10_000.0  # Hz; the clips are not cut in frequency
+LOW, HIGH = 0.0, 10_000.0  # Hz; clips have no frequency range
 LABEL, SCORE, GUESS, CHECKED = "Annotation", "Score", "Predicted", "Checked"
 _LABELS = (LABEL, "annotation", "Label", "label", "Species", "species", "Common Name")
 _HEADING = (
@@ -32,16 +32,16 @@ _HEADING = (
     "High Freq (Hz)", LABEL, SCORE, GUESS, CHECKED, "Begin File",
 )  # fmt: skip
 _PATH = "Begin Path"
-_UNSEEN = re.compile(r"\? \d+ %$")  # a guess that nobody looked at
+_UNSEEN = re.compile(r"\? \d+ %$")  # a prediction that nobody reviewed
 _AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|m4a|aac|aiff?|wma)$", re.IGNORECASE)
-_SAME = 0.005  # seconds, between times that are written with two or more decimals
+_SAME = 0.005  # seconds; times may be rounded to two decimals
 
 
 class Selection(NamedTuple):
-    """A part of a recording that a person labelled.
+    """A labelled part of a recording.
 
-    `recording` is what the file is about: its ``Begin File``, or the name of the file itself;
-    `is_guess` says that the label was left as bagwise wrote it.
+    `recording` is the ``Begin File`` of the row, or else the name of the table; `is_guess` is True
+    for a prediction of bagwise that nobody changed or confirmed.
     """
 
     recording: str
@@ -53,7 +53,7 @@ class Selection(NamedTuple):
 
 
 def file_names(recordings: Iterable[str]) -> dict[str, str]:
-    """Name a file for each recording: its own name without ending, and folders where they differ.
+    """Choose a file name for each recording: its name without suffix, with folders if they differ.
 
     Parameters
     ----------
@@ -110,15 +110,15 @@ def write_selections(
     Parameters
     ----------
     folder : Path
-        Where; made where it does not exist.
+        The folder; created if it does not exist.
     program : {"raven", "audacity"}
-        What will open them.
+        The program that reads the files.
     recordings : sequence of str
         The recording of each instance.
     table : mapping of str to ndarray
         ``start``, ``end``, ``label`` and ``probability`` of each instance.
     kept : mapping of str to sequence, default=None
-        Further columns, a value per instance; Audacity has no room for them.
+        Further columns, a value per instance; not written for Audacity.
     background : object, default=None
         The label of clips that are left out.
     force : bool
@@ -168,7 +168,7 @@ def write_selections(
 
 
 class _Clip(NamedTuple):
-    """A clip with its label, and the further columns of it."""
+    """A clip with its label and further columns."""
 
     start: float
     end: float
@@ -194,7 +194,7 @@ def _write_audacity(file: Any, clips: list[_Clip], _: str, __: list[str]) -> Non
 
 
 def _heading(name: str) -> str:
-    """The heading of a further column: another than those of Raven."""
+    """The heading of a further column, distinct from those of Raven."""
     text = _one_line(name)
     return f"{text} (kept)" if text in {*_HEADING, *_LABELS, _PATH} else text
 
@@ -204,7 +204,7 @@ def _one_line(value: Any) -> str:
 
 
 def read_selections(path: Path) -> list[Selection]:
-    """Read what a person labelled in Raven or Audacity, and which guesses were left as they were.
+    """Read labels from Raven or Audacity; predictions that nobody reviewed are marked as guesses.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def read_selections(path: Path) -> list[Selection]:
 def _read_raven(file: Any, path: Path) -> Iterator[Selection]:
     reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
     names = list(reader.fieldnames or ())
-    # A further column may be called as one of a table that is not Raven's: file, start, ...
+    # Only columns of Raven: a further column may be called file, start, ...
     clips = clip_columns(name for name in names if name in (*_HEADING, _PATH))
     label = next((name for name in _LABELS if name in names), names[7] if len(names) > 7 else None)
     if clips is None or label is None:
@@ -259,7 +259,7 @@ def _read_raven(file: Any, path: Path) -> Iterator[Selection]:
 
 def _read_audacity(file: Any, path: Path) -> Iterator[Selection]:
     for number, line in enumerate(file, start=1):
-        if not line.strip() or line.startswith("\\"):  # the range of frequencies
+        if not line.strip() or line.startswith("\\"):  # a line with a frequency range
             continue
         start, end, *rest = [*line.rstrip("\r\n").split("\t", 2), "", ""][:3]
         text = rest[0].partition("\t")[0].strip()
@@ -272,7 +272,7 @@ def _selection(
     recording: str, start: str | None, end: str | None, label: str, path: Path, line: int
 ) -> Selection:
     try:
-        # A comma as in 2,5: Audacity writes numbers as the language of the system does.
+        # Audacity writes a decimal comma in some locales.
         begin, stop = (float((text or "").replace(",", ".")) for text in (start, end))
     except ValueError as error:
         raise FileFormatError(
@@ -285,19 +285,19 @@ def _selection(
 def match_selections(
     selections: Iterable[Selection], recordings: Sequence[str], start: Floats, end: Floats
 ) -> dict[int, str]:
-    """Find the clips that selections are about.
+    """Find the clips that selections label.
 
-    A selection with the times of a clip is about that clip; any other about the clips that it
-    covers, or that cover it, by half at least.
+    A selection with the times of a clip labels that clip. Any other selection labels the clips that
+    overlap with it by at least half of the shorter of the two.
 
     Parameters
     ----------
     selections : iterable of Selection
-        What a person labelled.
+        The labelled parts of recordings.
     recordings : sequence of str
         The recording of each instance.
     start, end : ndarray of shape (n_instances,)
-        Its times.
+        The times of each instance.
 
     Returns
     -------
@@ -320,7 +320,7 @@ def match_selections(
         rows.setdefault(name, []).append(i)
     clips_of: dict[tuple[str, Path], Ints] = {}
     known: dict[int, str] = {}
-    several: dict[int, str] = {}  # clips of which nothing is known, and an example of why
+    several: dict[int, str] = {}  # clips with contradictory labels, and a message about each
     for selection in selections:
         place = selection.recording, selection.path
         if place not in clips_of:
@@ -355,7 +355,7 @@ def _recording_of(selection: Selection, names: Mapping[str, str]) -> str:
     same = [name for name in names if name.replace("\\", "/").rpartition("/")[2] == last]
     if len(same) == 1:
         return same[0]
-    # Raven writes a.txt back as a.Table.1.selections.txt; the longest name wins.
+    # Raven saves a.txt as a.Table.1.selections.txt; the longest name wins.
     table = selection.path.name
     fitting = [name for name, own in names.items() if table.startswith(f"{own}.")]
     if not fitting:

@@ -23,7 +23,7 @@ from bagwise.io.quotes import quoted_columns
 
 METADATA = b"bagwise"  # key of bagwise's metadata in the schema of a Parquet file
 BLOCK_VALUES = 2**22  # values in one block of features
-LISTS = ("embedding", "embeddings", "features", "vector")  # CSV columns with lists as texts
+LISTS = ("embedding", "embeddings", "features", "vector")  # CSV columns with lists as strings
 _BETWEEN_NUMBERS = str.maketrans(dict.fromkeys("[](){},;", " "))
 _BLOCK_BYTES = 2**25
 _CSV_BLOCK = 2**22  # bytes; enlarged if a row does not fit
@@ -65,7 +65,7 @@ class FrameSource:
         return Column.of(self._series(name).to_list())
 
     def dtype(self, names: Sequence[str]) -> np.dtype[Any]:
-        """The type that holds the columns: a float where integers have gaps."""
+        """The common type of the columns; float if integers have missing values."""
         return np.result_type(*(self._numbers(self._series(name)[:0], name) for name in names))
 
     def blocks(self, names: Sequence[str], dtype: np.dtype[Any]) -> Iterator[Array]:
@@ -96,7 +96,7 @@ class FrameSource:
 class TableSource:
     """A pyarrow table in memory; base class of the Arrow sources."""
 
-    metadata: tuple[str, ...] = ()  # columns that are no features unless they are asked for
+    metadata: tuple[str, ...] = ()  # columns that are features only if requested
 
     def __init__(self, schema: Any, where: str, table: Any = None) -> None:
         self._pa = import_extra("pyarrow", extra="io")
@@ -151,7 +151,7 @@ class TableSource:
         return Column(codes, distinct)
 
     def dtype(self, names: Sequence[str]) -> np.dtype[Any]:
-        """The type that holds the columns: a float where integers have gaps."""
+        """The common type of the columns; float if integers have missing values."""
         kinds = {self.type_of(name) for name in names}  # few distinct types, even for many columns
         plain = np.result_type(*map(self._plain_type, kinds))
         types = self._pa.types
@@ -224,7 +224,7 @@ class TableSource:
         return kind.to_pandas_dtype()
 
     def numbers(self, values: Any) -> Array:
-        """An Arrow array of numbers as a NumPy array, with NaN where a value is missing."""
+        """An Arrow array of numbers as a NumPy array, with NaN for missing values."""
         types = self._pa.types
         if not types.is_floating(values.type) and (
             types.is_decimal(values.type) or values.null_count
@@ -262,7 +262,7 @@ class ParquetSource(TableSource):
             at += batch.num_rows
 
     def rows_per_batch(self) -> int:
-        """By the size in the metadata."""
+        """Number of rows, from the size in the metadata."""
         # The metadata of single columns are not used: pyarrow aborts the process if those of a
         # damaged file contradict its schema.
         metadata = self._file.metadata
@@ -277,8 +277,8 @@ class CsvSource(TableSource):
     Bags and labels are read as strings and converted afterwards: a quoted ``"12"`` is a string, an
     unquoted 12 a number. An unquoted empty field (or NA, null, ...) is missing, while ``""`` is an
     empty string. Features are 64-bit floats unless another type is requested. A column named
-    ``embedding`` or the like, and one of `lists`, may hold lists of numbers as texts: ``"0.1,0.2"``
-    or ``"[0.1, 0.2]"``.
+    ``embedding`` or the like, and one of `lists`, may hold lists of numbers as strings:
+    ``"0.1,0.2"`` or ``"[0.1, 0.2]"``.
     """
 
     def __init__(
@@ -353,27 +353,27 @@ class CsvSource(TableSource):
             n_done += batch.num_rows
 
     def _list_size(self, name: str) -> int:
-        """The length of the lists of numbers in a column, by its first row; 0 for other texts."""
+        """The length of the lists of numbers in a column, by its first row; 0 for other strings."""
         for batch in self._parsed([name]):
             numbers = numbers_of(batch.column(0)[0].as_py() or "")
             return len(numbers) if all(map(_is_float, numbers)) else 0
         return 0
 
     def _list_array(self, texts: Any, kind: Any, name: str, first: int) -> Any:
-        """Texts such as ``"0.1,0.2"`` as lists of numbers of equal length."""
+        """Parse strings such as ``"0.1,0.2"`` as lists of numbers of equal length."""
         values = np.empty((len(texts), kind.list_size), kind.value_type.to_pandas_dtype())
         for i, text in enumerate(texts.to_pylist()):
             numbers = numbers_of(text or "")
             if len(numbers) != values.shape[1]:
                 raise InputError(
-                    f"row {first + i} has {len(numbers)} numbers in the column {name!r}, where the "
+                    f"row {first + i} has {len(numbers)} numbers in the column {name!r}, but the "
                     f"first row has {values.shape[1]}: expected lists of equal length."
                 )
             try:
                 values[i] = numbers
             except ValueError as error:
                 raise InputError(
-                    f"row {first + i} has something else than numbers in the column {name!r}: "
+                    f"row {first + i} has values that are not numbers in the column {name!r}: "
                     f"{error}."
                 ) from error
         return self._pa.FixedSizeListArray.from_arrays(
@@ -398,7 +398,7 @@ class CsvSource(TableSource):
                 self._enlarge_blocks(error)
 
     def _inferred(self) -> Any:
-        """Names and types of the columns, by the first block of the file."""
+        """Names and types of the columns, inferred from the first block of the file."""
         while True:
             try:
                 with self._open() as stream:
@@ -445,7 +445,7 @@ Source: TypeAlias = FrameSource | TableSource
 
 
 def numbers_of(text: str) -> list[str]:
-    """The numbers of a list that is written as a text, as texts.
+    """Split a string with a list of numbers into the strings of the numbers.
 
     Examples
     --------

@@ -138,14 +138,14 @@ def read_table(source: Source, request: Request, workspace: Workspace) -> Conten
 def _read_rows(
     source: Source, request: Request, workspace: Workspace, chosen: Sequence[str]
 ) -> tuple[Bags, Grouping, Column | None, list[str]]:
-    """Bags from rows in any order, and the ids among the columns; without those of `chosen`."""
+    """Read bags from rows in any order; leave out columns of ids unless features were `chosen`."""
     if request.bag is None:
         raise InputError(
             f"the bag column is unknown. Name it with bag=: the columns are {listed(source.names)}."
         )
     column = source.column(request.bag, convert="integers")
     if len(column.codes) == 0:
-        raise FileFormatError("the table has no rows: there is nothing to make bags of.")
+        raise FileFormatError("the table has no rows, so there are no bags.")
     rows = group(column, request.bag)
     features, cluster = list(request.features or ()), request.cluster
     left_out = [] if chosen or source.notes else id_columns(source, features, rows)
@@ -204,7 +204,7 @@ def _read_some(
     last: int,
     ids: Array | None,
 ) -> Bags:
-    """Some bags of a Parquet file with rows grouped by bag, from their row groups."""
+    """Read some bags of a Parquet file whose rows are grouped by bag, on a Dask worker."""
     with format_errors(path):
         source = ParquetSource(path, rows=(int(offsets[first]), int(offsets[last])))
         offsets = offsets[first : last + 1] - offsets[first]
@@ -239,7 +239,7 @@ def _is_nested(series: Any) -> bool:
 def _read_lists(
     source: TableSource, request: Request, workspace: Workspace
 ) -> tuple[Bags, Grouping, Column | None]:
-    """Bags from lists of numbers, one column per feature, or from one list of vectors."""
+    """Read bags from lists of numbers, one column per feature, or from one list of vectors."""
     features = list(request.features or ())
     vectors = source.kind(features[0]) == "vectors"
     if (vectors and len(features) > 1) or any(source.kind(n) == "vectors" for n in features[1:]):
@@ -280,7 +280,7 @@ def _batches(source: TableSource, name: str) -> Iterator[tuple[int, Any]]:
         yield start, batch.column(name)
         start += batch.num_rows
     if start == 0:
-        raise FileFormatError("the table has no rows: there is nothing to make bags of.")
+        raise FileFormatError("the table has no rows, so there are no bags.")
 
 
 def _one_row_per_bag(source: TableSource, name: str | None, n_bags: int) -> Grouping:
@@ -292,7 +292,7 @@ def _one_row_per_bag(source: TableSource, name: str | None, n_bags: int) -> Grou
     for bag in np.flatnonzero(np.diff(grouped.offsets) > 1)[:1]:
         first, second = grouped.order[grouped.offsets[bag] :][:2]
         raise InputError(
-            f"the bag {grouped.ids.tolist()[bag]!r} stands in rows {first} and {second}: in a "
+            f"the bag {grouped.ids.tolist()[bag]!r} is in rows {first} and {second}: in a "
             "table of lists a row is a bag. If a row is an instance with a vector of features, "
             "make the column a list of fixed size."
         )
@@ -317,7 +317,7 @@ def _check_sizes(lists: Any, sizes: Ints, rows: Grouping, start: int, name: str)
         i = int(odd[0])
         raise InputError(
             f"{rows.name_of(start + i)} has lists of different lengths: {lengths[i]} values in the "
-            f"column {name!r}, where others have {sizes[i]}."
+            f"column {name!r}, but others have {sizes[i]}."
         )
 
 

@@ -1,4 +1,4 @@
-"""Tables: bags as CSV or Parquet, a row per instance or per bag; columns of results."""
+"""Write bags as CSV or Parquet, a row per instance or per bag, and tables of results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write_csv(path: Path, table: BagTable, *, delimiter: str, zipped: bool) -> N
 
 
 def write_parquet(path: Path, table: BagTable, *, compress: bool) -> None:
-    """Write a row per instance or a row per bag, with what the columns do not show as metadata."""
+    """Write a row per instance or per bag, and metadata that the columns do not contain."""
     parquet = import_extra("pyarrow.parquet", extra="io")
     schema = table.schema.with_metadata({METADATA: json.dumps(table.notes()).encode()})
     codec = "zstd" if compress else "none"
@@ -101,7 +101,7 @@ class BagTable:
         if self._by_bag or bags.feature_names is None:
             notes["feature_names"] = bags.feature_names
         if classes is None and self._contents.label_sets is not None:
-            classes = self._contents.label_sets.classes  # a class may have no bag to show it
+            classes = self._contents.label_sets.classes  # includes classes without bags
         if classes is not None:
             notes["classes"] = classes.tolist()
         return notes
@@ -198,13 +198,13 @@ class BagTable:
         odd = [t for t in sets.names if not t or t != t.strip() or separator in t]
         if odd:
             raise LabelError(
-                f"the label {odd[0]!r} cannot stand in a text of labels separated by "
+                f"the label {odd[0]!r} cannot be written in a list of labels separated by "
                 f"{separator!r}: choose another separator=, or write .npz."
             )
         return [None if labels is None else separator.join(labels) for labels in sets.name_lists]
 
     def _number_type(self) -> np.dtype[Any]:
-        """The type of the instances in native byte order, where Arrow has it."""
+        """The type of the instances in native byte order; an error if Arrow lacks it."""
         dtype = self._contents.bags.dtype
         try:
             self._pa.from_numpy_dtype(native := dtype.newbyteorder("="))
@@ -241,14 +241,14 @@ def _csv_texts(compute: Any, values: Any) -> Any:
 
 
 def file_beside(path: Path, kind: str) -> Path:
-    """Name a further table beside one of results: ``out.parquet``, ``out.instances.parquet``.
+    """The path of a second table of results: ``out.instances.parquet`` for ``out.parquet``.
 
     Parameters
     ----------
     path : Path
         The first table.
     kind : str
-        What the further table holds, such as "instances" or "review".
+        What the second table contains, such as "instances" or "review".
 
     Returns
     -------
@@ -256,7 +256,7 @@ def file_beside(path: Path, kind: str) -> Path:
     """
     if path.suffix.lower() not in (*_DELIMITERS, *_PARQUET):
         endings = ", ".join((*_DELIMITERS, *_PARQUET))
-        raise FileFormatError(f"predictions go into {endings}, and {path.name!r} is neither.")
+        raise FileFormatError(f"{path.name!r} has an unknown suffix: expected one of {endings}.")
     return path.with_name(f"{path.stem}.{kind}{path.suffix}")
 
 

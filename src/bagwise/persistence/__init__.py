@@ -1,8 +1,8 @@
 """Save and load models as skops files, which run no code when they are loaded.
 
 A model file is an ordinary skops archive (``skops.io.load`` opens it too) with one more member,
-``bagwise.json``: the versions that wrote it, and whatever the caller wants to remember. Plain
-``pickle`` works on every estimator as well; use it only for files you made yourself.
+``bagwise.json``: the versions that wrote it, and metadata of the caller. Plain ``pickle`` works on
+every estimator as well; use it only for files you made yourself.
 """
 
 import contextlib
@@ -33,14 +33,14 @@ __all__ = ["load_model", "save_model", "trusted_types"]
 
 _MEMBER = "bagwise.json"
 _VERSIONS = ("bagwise_version", "sklearn_version")
-_OLDER_SERIES = ("0.1",)  # whose files are read as well
+_OLDER_SERIES = ("0.1",)  # versions whose files can be read, too
 
-# What our estimators, and the scikit-learn ones around them, hold after a fit and skops does not
-# trust unasked. Trees are left out as skops leaves them out: their arrays index memory unchecked.
+# Types inside fitted estimators of bagwise and scikit-learn that skops does not trust by default.
+# The trees of scikit-learn are left out, as in skops: their arrays index memory unchecked.
 _HELD = (
     "bagwise._methods.ready_made.OnePerLabel",
     "bagwise.base._trees.RandomisedTrees",
-    "numpy.dtype",  # of imputers; read from an empty array
+    "numpy.dtype",  # in imputers; read from an empty array
     "bagwise.base._trees.RandomisedTreesRegressor",
     "scipy.sparse._csr.csr_array",
     "scipy.sparse._csr.csr_matrix",
@@ -58,8 +58,8 @@ _HELD = (
 def trusted_types() -> list[str]:
     """List the types that a model file may contain, by name, for ``skops.io.load``.
 
-    Every public estimator of bagwise, `Bags`, and a few types of SciPy and scikit-learn that fitted
-    estimators hold.
+    These are all public estimators of bagwise, `Bags`, and a few types of SciPy and scikit-learn
+    that fitted estimators contain.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def trusted_types() -> list[str]:
 
 
 def _trusted_in(modules: Iterable[ModuleType]) -> set[str]:
-    """The trusted types, as far as these modules export them."""
+    """The trusted types among the exports of these modules."""
     names = {_dotted(Bags), *_HELD}
     for module in modules:
         things = (getattr(module, name) for name in getattr(module, "__all__", ()))
@@ -95,7 +95,7 @@ def save_model(
 ) -> None:
     """Save a fitted estimator as a skops file.
 
-    A model that `load_model` would refuse is not saved, such as one with a step of XGBoost or with
+    A model that `load_model` would reject is not saved, such as one with a step of XGBoost or with
     scikit-learn's own trees, unless its types are in `trusted`. The trees of bagwise (pooled trees,
     also in `AutoBagClassifier` and `AutoBagRegressor`) are stored as arrays, and need no `trusted`.
 
@@ -104,13 +104,13 @@ def save_model(
     model : estimator
         Any estimator of bagwise, alone or inside scikit-learn's pipelines and searches.
     path : path
-        The file, by custom ``.skops``. It appears when it is complete.
+        The file, usually ``.skops``. It appears only when it is complete.
     metadata : dict, default=None
-        What to remember beside the model, such as names of columns: strings, numbers, booleans,
+        Values to save with the model, such as names of columns: strings, numbers, booleans,
         None, and lists and dicts of them.
     trusted : sequence of str, default=()
-        Types that the model may hold beside `trusted_types`, by the names the error gives. They
-        have to be given to `load_model` too.
+        Types that the model may contain besides `trusted_types`, by the names in the error. They
+        must be passed to `load_model`, too.
     force : bool, default=False
         Whether an existing file may be replaced.
 
@@ -119,7 +119,7 @@ def save_model(
     OutputExistsError
         When the file exists and `force` is False.
     ModelFileError
-        When the model holds something that a skops file cannot keep, or types that are not trusted.
+        When the model contains objects that skops cannot save, or types that are not trusted.
 
     See Also
     --------
@@ -157,7 +157,7 @@ def save_model(
             skops.dump(model, temporary, compression=zipfile.ZIP_DEFLATED)
             with temporary.open("rb") as written:
                 suspicious = inflates_too_much(written)
-            if suspicious:  # arrays of zeros: kept as they are, or loading would refuse them
+            if suspicious:  # arrays of zeros: not compressed, or loading would reject them
                 skops.dump(model, temporary, compression=zipfile.ZIP_STORED)
         except OSError:
             raise
@@ -173,7 +173,7 @@ def save_model(
                 f"{type(model).__name__} holds {nameless[0]}, which cannot be found again by its "
                 "name: give it a function defined in a module."
             )
-        # What the model holds is loaded already, and with it the module that exports it.
+        # The modules of all types in the model are already imported.
         unknown = sorted(set(held) - _trusted_in(_loaded_modules()) - set(trusted))
         if unknown:
             raise ModelFileError(
@@ -199,15 +199,15 @@ def load_model(
     path : path
         The file.
     trusted : sequence of str, default=()
-        Types to trust beside `trusted_types`, by the names the error gives: your own transformers,
+        Types to trust besides `trusted_types`, by the names in the error: your own transformers,
         scikit-learn's trees, or XGBoost. Loading imports the modules they name.
 
     Returns
     -------
     model : estimator
-        Its predictions equal those of the one that was saved.
+        The model; its predictions equal those of the saved one.
     metadata : dict
-        As given to `save_model`, and ``"bagwise_version"`` and ``"sklearn_version"``.
+        As passed to `save_model`, and ``"bagwise_version"`` and ``"sklearn_version"``.
 
     Raises
     ------
@@ -224,7 +224,7 @@ def load_model(
     exceptions = import_extra("skops.io.exceptions", extra="persist")
     names = [*trusted_types(), *trusted]
     try:
-        with file.open("rb") as archive:  # once: what was checked is what is loaded
+        with file.open("rb") as archive:  # opened once, so that the checked file is the loaded one
             check_archive(archive)
             notes = _read_notes(archive, file)
             model = skops.load(archive, trusted=names)
@@ -273,7 +273,7 @@ def _read_notes(archive: IO[bytes], file: Path) -> dict[str, Any]:
 
 
 def _public_modules() -> list[ModuleType]:
-    """The modules of bagwise without a leading underscore, those whose extra is absent left out."""
+    """The public modules of bagwise, except those whose extra is not installed."""
     modules = []
     for info in pkgutil.walk_packages(bagwise.__path__, "bagwise.", onerror=lambda name: None):
         if "._" not in info.name and not info.name.startswith("bagwise.cli"):
@@ -283,7 +283,7 @@ def _public_modules() -> list[ModuleType]:
 
 
 def _loaded_modules() -> list[ModuleType]:
-    """Those of the public modules that are imported already."""
+    """The public modules of bagwise that are already imported."""
     return [
         module
         for name, module in list(sys.modules.items())
@@ -304,13 +304,13 @@ def _checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
         ) from error
     if not same or metadata.keys() & set(_VERSIONS):
         raise InputError(
-            "metadata would not come back as it is: use lists for tuples, texts for keys, and "
+            "metadata would change when loaded: use lists instead of tuples, strings as keys, and "
             "leave 'bagwise_version' and 'sklearn_version' to bagwise."
         )
     return metadata
 
 
 def _series(version: str) -> str:
-    """The part of a version within which files stay readable: 1, 2, ..., and before 1 0.1, 0.2."""
+    """The part of a version within which files stay readable: 1, 2, ..., or 0.1, 0.2, ..."""
     parts = version.split(".")
     return ".".join(parts[:2] if parts[0] == "0" else parts[:1])

@@ -1,4 +1,4 @@
-"""The zip archive of a model file: what it would take to read it, found before it is read."""
+"""Check the zip archive of a model file, and the memory that it needs, before it is loaded."""
 
 import io
 import json
@@ -12,22 +12,22 @@ from bagwise._files import npy_header
 from bagwise._memory import byte_count
 
 CHUNK = 2**20  # bytes inflated at a time
-USUAL = 2**28  # bytes that a model may need whatever its file's size
-RATIO = 200  # times the file's size that a larger model may need
+USUAL = 2**28  # bytes that any model may need, even in a small file
+RATIO = 200  # maximum size of a larger model, as a multiple of its file
 COPIES = 3  # of an array while it is read: inflated bytes, their buffer, the array
 SCHEMA_COST = 20  # bytes in memory for a byte of JSON
 
 
 class DamagedError(ValueError):
-    """The archive is not what a model is saved as."""
+    """The archive is not a valid model file."""
 
 
 def check_archive(file: IO[bytes]) -> None:
     """Raise `DamagedError` for an archive that cannot be read safely.
 
-    Names that occur twice, links, sizes other than the declared ones, arrays with less data than
-    they claim, more than the file's size or the memory makes plausible: all of it is found without
-    keeping more than a chunk of a member in memory.
+    It finds duplicate names, links, sizes that differ from the declared ones, arrays with less data
+    than declared, and contents that are implausibly large for the file or the memory. At most one
+    chunk of a member is kept in memory.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def check_archive(file: IO[bytes]) -> None:
 
 
 def inflates_too_much(file: IO[bytes]) -> bool:
-    """Tell whether an archive inflates to more than its size makes plausible.
+    """Whether an archive inflates to an implausible multiple of its size.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def inflates_too_much(file: IO[bytes]) -> bool:
 
 
 def _member_sizes(file: IO[bytes], limit: int, *, nested: bool = False) -> dict[str, int]:
-    """Inflate each member in chunks, compare with what is declared; sizes in memory by name."""
+    """Sizes of the members in memory; inflates them in chunks to check the declared sizes."""
     sizes: dict[str, int] = {}
     with zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
@@ -78,7 +78,7 @@ def _member_sizes(file: IO[bytes], limit: int, *, nested: bool = False) -> dict[
             if member.file_size > limit:
                 raise DamagedError(f"{name!r} in it has {member.file_size} bytes")
             sizes[name] = _inflated_size(archive, member)
-            if name.endswith(".npz") and not nested:  # sparse arrays: an archive in the archive
+            if name.endswith(".npz") and not nested:  # sparse arrays are nested archives
                 inner = io.BytesIO(archive.read(member))
                 sizes[name] += sum(_member_sizes(inner, limit, nested=True).values())
             if sum(sizes.values()) > limit:
@@ -102,7 +102,7 @@ def _inflated_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
 
 
 def _referenced(schema: bytes, sizes: dict[str, int]) -> int:
-    """Bytes that are loaded when each reference to a member is followed."""
+    """Bytes that are loaded by all references of the schema to members."""
     followed: list[int] = []
     seen = set()
 
@@ -110,7 +110,7 @@ def _referenced(schema: bytes, sizes: dict[str, int]) -> int:
         name, number = node.get("file"), node.get("__id__")
         if isinstance(name, str) and name in sizes and (name, repr(number)) not in seen:
             followed.append(sizes[name])
-            if isinstance(number, int):  # one node, however often it stands there
+            if isinstance(number, int):  # a shared node is loaded once
                 seen.add((name, repr(number)))
 
     json.loads(schema, object_hook=visit)

@@ -1,4 +1,4 @@
-"""What a loaded model holds: compared with declarations, and without paths to other files."""
+"""Check the contents of a loaded model against declarations, and remove paths to files."""
 
 import inspect
 import os
@@ -31,9 +31,9 @@ from bagwise.base._fitted_state import (
 )
 
 # Parameters that name a file or a folder, by the last part of their name: scikit-learn's caches
-# (joblib unpickles what it finds there) and our checkpoints.
+# (joblib unpickles their files) and checkpoints of bagwise.
 PATHS = ("memory", "checkpoint")
-GRIDS = ("param_grid", "param_distributions")  # of searches: they set parameters by name
+GRIDS = ("param_grid", "param_distributions")  # of searches, which set parameters by name
 
 
 def forget_paths(model: Any) -> None:
@@ -42,7 +42,7 @@ def forget_paths(model: Any) -> None:
     Parameters
     ----------
     model : estimator
-        A loaded model; it is changed.
+        A loaded model, which is modified.
     """
     for thing in _parts(model):
         if not isinstance(thing, BaseEstimator):
@@ -74,7 +74,7 @@ def estimators_in(model: Any) -> list[BaseEstimator]:
 
 
 def model_problem(model: Any) -> str | None:
-    """Compare all that a model holds with what its estimators declare.
+    """Compare the contents of a model with the declarations of its estimators.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def model_problem(model: Any) -> str | None:
     Returns
     -------
     str or None
-        What is wrong, None where nothing is.
+        The first problem; None if there is none.
     """
     for thing in _parts(model):
         problem = _problem(thing)
@@ -111,7 +111,7 @@ def _estimator_problem(model: BaseEstimator) -> str | None:
     for name in vars(model):
         inherited = inspect.getattr_static(type(model), name, None)
         if hasattr(inherited, "__get__") and not inspect.isclass(inherited):
-            return f"{name} stands in place of a method"
+            return f"{name} replaces a method"
     try:
         with config_context(skip_parameter_validation=False):
             if hasattr(model, "_parameter_constraints"):
@@ -141,7 +141,7 @@ def _linear(model: Any) -> FittedState:
 
 
 def _libsvm(model: Any) -> FittedState:
-    """LIBSVM indexes all of these without looking."""
+    """Fitted state of an SVM; LIBSVM indexes all of these arrays without bounds checks."""
     state: FittedState = {}
     n_classes, n_pairs = 2, 1
     if is_classifier(model):
@@ -169,7 +169,7 @@ def _libsvm(model: Any) -> FittedState:
 
 
 def _check_libsvm_layout(model: Any, n_rows: int) -> None:
-    """Raise TypeError unless the arrays are laid out as scikit-learn lays them out."""
+    """Raise TypeError unless the arrays have the memory layout of scikit-learn."""
     n_support = len(model.support_)
     floats = ["support_vectors_", "dual_coef_", "_dual_coef_", "intercept_", "_intercept_"]
     arrays = {name: getattr(model, name) for name in [*floats, "_probA", "_probB"]}
@@ -189,7 +189,7 @@ def _check_libsvm_layout(model: Any, n_rows: int) -> None:
         raise TypeError("_sparse or _effective_probability is of another type or value")
     for name in floats[:3]:
         if sparse.issparse(arrays[name]) != model._sparse:
-            raise TypeError(f"{name} is sparse where the model is dense, or dense where it is not")
+            raise TypeError(f"{name} is sparse but the model is dense, or the reverse")
     vectors = arrays["support_vectors_"]
     if model._sparse and not vectors.indices.dtype == vectors.indptr.dtype == np.int32:
         raise TypeError("the support vectors have other indices than int32")
@@ -208,7 +208,7 @@ def _nystroem(model: Any) -> FittedState:
 
 
 def _per_feature(**names: str | None) -> Callable[[Any], FittedState]:
-    """Statistics of scalers, one per feature; None without the parameter named with them."""
+    """Statistics of scalers, one per feature; None is valid if the named parameter is False."""
     statistic = Floats("n_features_in_")
     return lambda model: {
         name: statistic if needs is None or getattr(model, needs) else OrNone(statistic)
@@ -217,7 +217,7 @@ def _per_feature(**names: str | None) -> Callable[[Any], FittedState]:
 
 
 def _imputer(model: Any) -> FittedState:
-    # NaN stands for a feature without any value; most other statistics are not numbers.
+    # NaN marks a feature without values; most other statistics are not numbers.
     numbers = model.strategy in ("mean", "median")
     return {"statistics_": Floats("n_features_in_", any_value=True)} if numbers else {}
 
@@ -239,7 +239,7 @@ SCIKIT_LEARN: dict[str, Callable[[Any], FittedState]] = {
 
 
 def _check_position(state: Any) -> None:
-    """MT19937 reads its 624 words at a position that NumPy takes from the state as it is."""
+    """Check the position in a state of MT19937, which NumPy uses as an index without checks."""
     if state["bit_generator"] == "MT19937":
         Whole(below=625).check(state["state"]["pos"], Sizes(), "the position of a random state")
 
@@ -251,7 +251,7 @@ def _parts(model: Any) -> Iterator[Any]:
         thing = stack.pop()
         if id(thing) in seen or isinstance(thing, str | bytes | int | float | complex | None):
             continue
-        seen[id(thing)] = thing  # kept, so that no other object gets its id
+        seen[id(thing)] = thing  # a reference, so that no other object gets its id
         yield thing
         if isinstance(thing, dict):
             stack += thing.values()

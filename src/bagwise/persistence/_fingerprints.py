@@ -7,14 +7,14 @@ from scipy import sparse
 
 from bagwise.bags import Bags
 
-MOST_BAGS = 100_000  # whose marks a model file keeps
+MOST_BAGS = 100_000  # whose fingerprints a model file may have
 
 
 def fingerprints(bags: Bags) -> list[str]:
-    """Make a mark of each bag, from its size, its first and its last instance.
+    """Hash each bag, by its size, its first and its last instance.
 
-    The same bag in another file, or under another name, has the same mark; nothing can be read
-    from it.
+    The same bag in another file, or under another name, has the same hash; its values cannot be
+    recovered from it.
 
     Parameters
     ----------

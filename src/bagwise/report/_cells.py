@@ -1,4 +1,4 @@
-"""The cells of tables as a person reads them."""
+"""Format the cells of tables for readers."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ LEADERBOARD_CAPTION = "Scores of held-out bags ± standard error, and weights in
 
 
 def cell_text(value: Any) -> str:
-    """Write a value for a person: three decimals, yes or nothing, and nothing for a gap.
+    """Format a value: three decimals; "yes" or empty; empty for a missing value.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def cell_text(value: Any) -> str:
 
 
 def are_numbers(values: Iterable[Any]) -> bool:
-    """Tell whether a column holds numbers (or gaps) only, to be set flush right.
+    """Whether a column has only numbers (or missing values), which are right-aligned.
 
     Parameters
     ----------
@@ -58,12 +58,12 @@ def are_numbers(values: Iterable[Any]) -> bool:
 
 
 def leaderboard_columns(leaderboard: Mapping[str, Sequence[Any]]) -> dict[str, list[str]]:
-    """What each method of an ensemble was worth, as cells; reasons for skipping only where any.
+    """Score, weight and time of each method of an ensemble, and why methods were skipped, if any.
 
     Parameters
     ----------
     leaderboard : mapping of str to sequence
-        The ``leaderboard_`` of an AutoBagClassifier.
+        The ``leaderboard_`` of an AutoBagClassifier or AutoBagRegressor.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Small plots for a page, drawn in its own colours: histogram, curves, scatter plot, map."""
+"""Small plots in the colours of the page: histogram, curves, scatter plot, map."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from bagwise._types import Array
 from bagwise.labels import Labels
 from bagwise.report._page import Drawing
 
-WIDTH, HEIGHT = 340, 250  # fits a telephone
+WIDTH, HEIGHT = 340, 250  # fits the screen of a phone
 RIGHT, TOP, BOTTOM = 12, 10, 40
 N_HUES = 12
 
@@ -24,9 +24,9 @@ class Curve:
     Attributes
     ----------
     name : str
-        What it is; empty where the caption names it.
+        Name in the legend; empty if the caption names the line.
     x, y : sequence of float
-        Its points.
+        Coordinates of the points.
     dots : bool
         Whether the points are marked.
     """
@@ -39,7 +39,7 @@ class Curve:
 
 @dataclass
 class _Axes:
-    """A frame with a scale on either side; collects marks."""
+    """A pair of axes that converts values to pixels and collects SVG marks."""
 
     x_range: tuple[float, float]
     y_range: tuple[float, float]
@@ -47,7 +47,7 @@ class _Axes:
 
     @property
     def left(self) -> float:
-        """Room for the longest number of the scale."""
+        """Left margin, which fits the longest number of the scale."""
         return 28 + 7 * max(len(f"{value:g}") for value in _ticks(*self.y_range))
 
     def x(self, value: float) -> float:
@@ -84,21 +84,21 @@ class _Axes:
 
 
 def histogram(values: Array, x_label: str, y_label: str, caption: str) -> Drawing:
-    """Draw how often whole numbers occur.
+    """Draw a histogram of integers.
 
     Parameters
     ----------
     values : ndarray of int
-        The numbers.
+        The integers.
     x_label, y_label, caption : str
-        What they are.
+        Labels of the axes, and the caption.
 
     Returns
     -------
     Drawing
     """
     low, high = int(values.min()), int(values.max())
-    step = max(1, -(-(high - low + 1) // 24))  # at most 24 bars, each of whole numbers
+    step = max(1, -(-(high - low + 1) // 24))  # at most 24 bars, with integer edges
     edges = np.arange(low, high + step + 1, step)
     counts, _ = np.histogram(values, edges)
     axes = _Axes((low - 0.5, edges[-1] - 0.5), (0, float(counts.max())))
@@ -108,7 +108,7 @@ def histogram(values: Array, x_label: str, y_label: str, caption: str) -> Drawin
         place = {"x": left + 0.5, "width": round(max(right - left - 1, 0.5), 1)}
         place |= {"y": axes.y(count), "height": round(axes.y(0) - axes.y(count), 1)}
         axes.marks.append(("rect", {"class": "bar"} | place, ""))
-    alt = f"Histogram: {caption} From {low} to {high}, {np.median(values):g} in the middle."
+    alt = f"Histogram: {caption} From {low} to {high}, median {np.median(values):g}."
     return Drawing(WIDTH, HEIGHT, axes.marks, alt, caption)
 
 
@@ -128,7 +128,7 @@ def curves(
     lines : sequence of Curve
         The lines.
     x_label, y_label, caption, alt : str
-        What they are.
+        Labels of the axes, the caption, and a description for screen readers.
     unit_square : bool, default=False
         Whether both axes go from 0 to 1, with the diagonal as a guide.
 
@@ -163,18 +163,18 @@ def scatter(
     caption: str,
     alt: str,
 ) -> Drawing:
-    """Draw a point per bag, each leading to its bag, and the line where both numbers are equal.
+    """Draw a point per bag, which links to the bag, and the diagonal.
 
     Parameters
     ----------
     x, y : ndarray of shape (n_points,)
         Two numbers of each bag.
     bags : list of int
-        The place of the bag of each.
+        The position of the bag of each point.
     titles : list of str
-        What is shown where the pointer rests on a point.
+        Tooltip of each point.
     x_label, y_label, caption, alt : str
-        What they are.
+        Labels of the axes, the caption, and a description for screen readers.
 
     Returns
     -------
@@ -193,20 +193,20 @@ def scatter(
 def point_map(
     points: Array, labels: Labels, bags: list[int], titles: list[str], caption: str, alt: str
 ) -> Drawing:
-    """Draw points of the plane in the colours of their labels, each leading to its bag.
+    """Draw points of the plane, coloured by label, which link to their bags.
 
     Parameters
     ----------
     points : ndarray of shape (n_points, 2)
-        Where they lie.
+        Coordinates of the points.
     labels : Labels
-        The label of each, where it has one.
+        The label of each point; it may be unknown.
     bags : list of int
-        The place of the bag of each.
+        The position of the bag of each point.
     titles : list of str
-        What is shown where the pointer rests on a point.
+        Tooltip of each point.
     caption, alt : str
-        What the map shows.
+        The caption, and a description for screen readers.
 
     Returns
     -------
@@ -247,7 +247,7 @@ def _padded(values: Array, share: float) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers between two ends: 1, 2 or 5 times a power of ten apart."""
+    """Round numbers between two ends, with a step of 1, 2 or 5 times a power of ten."""
     rough = (high - low) / 4
     power = 10.0 ** np.floor(np.log10(rough))
     step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough)

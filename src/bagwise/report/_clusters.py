@@ -11,12 +11,12 @@ from bagwise.report._page import Figure, Section, Table, render_page
 
 
 def clustered_instances(model: Any, bags: Any, known: Any) -> dict[str, Any]:
-    """Bag, row, cluster and, where labels are known, the likeliest class of each instance."""
+    """Bag, row, cluster and, if labels are known, the most probable class of each instance."""
     rows = np.arange(bags.n_instances) - bags.offsets[bags.bag_index]
     columns = {"bag": bags.names[bags.bag_index], "row": rows, "cluster": model.labels_}
     if model.classes_ is None:
         return columns
-    # Of the labels of its bag, the one most frequent in its cluster; of all, where none is known.
+    # The label of its bag that is most frequent in its cluster; any label if none is known.
     shares = model.cluster_class_shares_[model.labels_]
     allowed = np.array([[s is None or not s or c in s for c in model.classes_] for s in known])
     inside = np.where(allowed[bags.bag_index], shares, -1.0)
@@ -25,7 +25,7 @@ def clustered_instances(model: Any, bags: Any, known: Any) -> dict[str, Any]:
 
 
 def cluster_summary(model: Any) -> dict[str, Any]:
-    """The size of each cluster and, where labels are known, its class and the share of it."""
+    """The size of each cluster and, if labels are known, its main class and the share of it."""
     columns = {
         "cluster": np.arange(model.n_clusters),
         "instances": np.bincount(model.labels_, minlength=model.n_clusters),
@@ -46,7 +46,7 @@ def cluster_page(name: str, model: Any, data: Any, columns: dict[str, Any]) -> s
     model : estimator
         The fitted clustering.
     data : object with ``bags``, ``instance_labels`` and ``classes``
-        What was read from the file.
+        The contents of the file.
     columns : dict of str to ndarray
         The result of `clustered_instances`.
 
@@ -60,7 +60,7 @@ def cluster_page(name: str, model: Any, data: Any, columns: dict[str, Any]) -> s
         "Clusters",
         f"{size} in {model.n_clusters} clusters. The share of a class is estimated from the "
         "label sets of the bags.",
-        Table(cluster_summary(model), "Clusters, and the class that each refines"),
+        Table(cluster_summary(model), "Clusters and their main classes"),
     )
     sections = [clusters, Section("Map", *_maps(model, data, columns))]
     footer = f"Made by bagwise {bagwise.__version__} with `bagwise cluster`."
@@ -71,7 +71,7 @@ def _maps(model: Any, data: Any, columns: dict[str, Any]) -> list[Any]:
     colourings = {"by cluster": list(model.labels_)}
     if data.instance_labels is not None:
         names = data.classes
-        colourings["by class, as the file has it"] = [
+        colourings["by class, from the file"] = [
             None if k < 0 else (k if names is None else names[k]) for k in data.instance_labels
         ]
     elif "class" in columns:
@@ -86,5 +86,5 @@ def _maps(model: Any, data: Any, columns: dict[str, Any]) -> list[Any]:
         )
         display.plot(ax=figure.subplots())
         shown = f"The instances in the space of the clustering, coloured {display.title}"
-        figures.append(Figure(figure, f"{shown}.", f"{shown}; {len(display.points)} are drawn."))
+        figures.append(Figure(figure, f"{shown}.", f"{shown}; {len(display.points)} are shown."))
     return figures

@@ -1,4 +1,4 @@
-"""The section of a report about the data: counts, sizes, labels, and what could leak."""
+"""The data section of a report: counts, sizes, labels, and possible leakage."""
 
 import hashlib
 from typing import Any
@@ -14,11 +14,11 @@ from bagwise.report._charts import histogram
 from bagwise.report._page import Numbers, Section, SideBySide, Table
 from bagwise.report._subject import Subject
 
-MOST_COMPARED = 1_000_000  # instances whose copies are looked for
+MOST_COMPARED = 1_000_000  # maximum number of instances in the search for copies
 
 
 def data_section(subject: Subject, groups: Any, seen: Bools | None) -> Section:
-    """Show what the data is: counts, sizes, labels, and what could leak between groups.
+    """Describe the data: counts, sizes, labels, and possible leakage.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def data_section(subject: Subject, groups: Any, seen: Bools | None) -> Section:
     groups : array-like of shape (n_bags,) or None
         Bags that belong together, such as those of one patient.
     seen : ndarray of shape (n_bags,) or None
-        Which bags the model was fitted on, where that is known.
+        Which bags the model was fitted on, if that is known.
 
     Returns
     -------
@@ -40,7 +40,7 @@ def data_section(subject: Subject, groups: Any, seen: Bools | None) -> Section:
     if known is not None:
         items.append(("labels", f"{int((known.counts > 0).sum()):,}"))
         if not known.known.all():
-            items.append((f"{unit}s without label", f"{int((~known.known).sum()):,}"))
+            items.append((f"{unit}s without a label", f"{int((~known.known).sum()):,}"))
     beside: list[Any] = []
     if unit == "bag" and bags.sizes.max() > 1:
         caption = f"Sizes of the {len(bags):,} bags."
@@ -60,12 +60,12 @@ def _label_counts(known: Labels, unit: str) -> Table:
         f"{unit}s": counts[order[:12]].tolist(),
         "share": [f"{counts[k] / total:.0%}" for k in order[:12]],
     }
-    more = f"; the 12 commonest of {len(order)}" if len(order) > 12 else ""
+    more = f"; the 12 most common of {len(order)}" if len(order) > 12 else ""
     return Table(columns, f"Labels{more}")
 
 
 def _leakage(subject: Subject, groups: Any, seen: Bools | None) -> list[Any]:
-    """What would make metrics too good: copies in several bags, groups on both sides."""
+    """Report what would bias metrics: copies in several bags, groups on both sides of a split."""
     bags, known, unit = subject.bags, subject.known, subject.unit
     parts: list[Any] = []
     group_of = None if groups is None else np.asarray(groups).astype(str)
@@ -83,10 +83,10 @@ def _leakage(subject: Subject, groups: Any, seen: Bools | None) -> list[Any]:
                 len(np.unique(labels[labels >= 0])) > 1
                 for labels in (known.codes[place == g] for g in range(len(distinct)))
             )
-            mixed = f" {mixed_count:,} of them hold {unit}s of different labels."
+            mixed = f" {mixed_count:,} of them contain {unit}s with different labels."
         if seen is not None:
             both = np.intersect1d(place[seen], place[~seen])
-            mixed += f" {len(both):,} have {unit}s the model was fitted on, and others."
+            mixed += f" {len(both):,} contain {unit}s the model was fitted on, and other {unit}s."
         parts.append(
             f"The {unit}s belong to {len(distinct):,} groups.{mixed} {unit.capitalize()}s of one "
             "group must not be on both sides of a split between training and test."
@@ -115,7 +115,7 @@ def _copies(subject: Subject, group_of: Any) -> list[Any]:
     codes = None if known is None or known.has_sets else known.codes
     if codes is not None:
         across = sum(len({codes[i] for i in found} - {-1}) > 1 for found in shared)
-        text += f" {across:,} of these {what}s are in {unit}s of different labels."
+        text += f" {across:,} of these {what}s are in {unit}s with different labels."
     if group_of is not None:
         across = sum(len({group_of[i] for i in found}) > 1 for found in shared)
         text += f" {across:,} are in different groups."
@@ -133,7 +133,7 @@ def _copies(subject: Subject, group_of: Any) -> list[Any]:
 
 
 def _digests(bags: Bags) -> list[bytes]:
-    """A fingerprint per instance."""
+    """A hash of each instance."""
     values = bags.instances
     if sparse.issparse(values):
         parts = (

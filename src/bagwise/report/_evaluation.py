@@ -23,7 +23,7 @@ from bagwise.report._charts import N_HUES, Curve, curves
 from bagwise.report._page import Section, SideBySide, Table
 from bagwise.report._subject import Subject
 
-MOST_CLASSES = 16  # of a confusion matrix; beyond, the commonest mistakes are listed
+MOST_CLASSES = 16  # of a confusion matrix; for more, the most frequent errors are listed
 MOST_ROWS = 60
 _ROC_POINTS = 200
 
@@ -35,15 +35,15 @@ _OPTIMISTIC = (
 
 @dataclass(frozen=True)
 class _Assessment:
-    """Predictions and the truth for the bags whose label is known.
+    """True labels and predictions of the bags whose label is known.
 
     Attributes
     ----------
     truth, predicted : ndarray of shape (n_bags,) or (n_bags, n_names)
-        Places in `names`; or label sets as zeros and ones. No prediction is -1.
+        Indices into `names`, or label sets as 0/1 arrays; -1 for no prediction.
     scores : ndarray of shape (n_bags, n_names) or None
-        A score per label, minus infinity for labels the model does not score: those it does not
-        know, and the first of two classes.
+        A score per label, minus infinity for labels without a score: those unknown to the model,
+        and the first of two classes.
     proba : ndarray of shape (n_bags, n_names) or None
         Probabilities.
     names : list of str
@@ -63,13 +63,13 @@ class _Assessment:
 
     @property
     def ranked(self) -> list[int]:
-        """The labels that all bags have a score for: their ROC curves are shown."""
+        """The labels for which all bags have a score, so that a ROC curve can be drawn."""
         if self.scores is None:
             return []
         return np.flatnonzero(np.isfinite(self.scores).all(axis=0)).tolist()
 
     def ranking_of(self, k: int) -> tuple[Bools, Array] | None:
-        """Which bags carry a label, and their scores; None where all do, or none."""
+        """Which bags have a label, and their scores; None if all bags have it, or none."""
         if self.scores is None:
             return None
         carries = self.truth[:, k] == 1 if self.has_sets else self.truth == k
@@ -98,16 +98,16 @@ class _Assessment:
 def evaluation_section(
     subject: Subject, held_out: HeldOut | None, seen: Bools | None
 ) -> Section | None:
-    """Show how well a model does, where labels are known.
+    """Compare predictions with known labels.
 
     Parameters
     ----------
     subject : Subject
         The model, the bags, their labels and the predictions.
     held_out : HeldOut or None
-        Predictions by models that had not seen the bags; the metrics are then theirs.
+        Predictions by models that were not fitted on the bags; the metrics are then of these.
     seen : ndarray of bool of shape (n_bags,) or None
-        Which bags the model was fitted on, where that is known.
+        Which bags the model was fitted on, if that is known.
 
     Returns
     -------
@@ -145,7 +145,7 @@ def evaluation_section(
 
 
 def _not_in_training(known: Labels, seen: Bools | None, unit: str) -> tuple[Labels, str]:
-    """The labels by which a model is assessed itself, and how fair that is."""
+    """The labels of the bags for the metrics, and a sentence about their bias."""
     if seen is None:
         start = f"The model predicted the {unit}s of this report. If it was fitted on them, "
         return known, start + _OPTIMISTIC.format(unit=unit)
@@ -156,8 +156,8 @@ def _not_in_training(known: Labels, seen: Bools | None, unit: str) -> tuple[Labe
     if not seen.any():
         return known, f"The model was not fitted on any of these {unit}s."
     return known.without(seen), (
-        f"Metrics are of the {int(new.sum()):,} labelled {unit}s that the model was not fitted on; "
-        f"{int(seen.sum()):,} others were in its training."
+        f"Metrics are computed on the {int(new.sum()):,} labelled {unit}s that the model was not "
+        f"fitted on; {int(seen.sum()):,} others are training data."
     )
 
 
@@ -176,7 +176,7 @@ def _assess_held_out(subject: Subject, held_out: HeldOut) -> _Assessment:
 def _assess(
     known: Labels, predicted: Labels, scores: Any, proba: Any, own: list[Any]
 ) -> _Assessment:
-    """Bring what is predicted for the classes `own` into the order of the known labels."""
+    """Reorder predictions for the classes `own` by the known labels."""
     rows, has_sets = known.known, predicted.has_sets
     if scores is None and proba is not None:
         scores = proba[:, 1] if proba.shape[1] == 2 and not has_sets else proba
@@ -190,9 +190,9 @@ def _assess(
 
 
 def _by_label(values: Any, own: list[Any], known: Labels, fill: float) -> Any:
-    """A column per known label, for the labelled bags; one column is that of the last class.
+    """A column per known label, for the labelled bags; a single column is for the last class.
 
-    None where columns are not about classes, but for example about pairs of them.
+    None if the columns do not represent classes but, for example, pairs of classes.
     """
     if values is None:
         return None
@@ -208,13 +208,13 @@ def _by_label(values: Any, own: list[Any], known: Labels, fill: float) -> Any:
 
 
 def _plain_baseline(assessed: _Assessment) -> dict[str, _Assessment]:
-    """A baseline without features: the commonest label, or the labels by their frequency."""
+    """A baseline without features: the most common label, or labels by their frequency."""
     truth, names = assessed.truth, assessed.names
     if assessed.has_sets:
         shares = np.tile(np.mean(truth == 1, axis=0), (len(truth), 1))
         return {"baseline: labels by frequency": _Assessment(truth, None, shares, None, names)}
     commonest = np.full(len(truth), np.bincount(truth).argmax())
-    return {"baseline: commonest label": _Assessment(truth, commonest, None, None, names)}
+    return {"baseline: most common label": _Assessment(truth, commonest, None, None, names)}
 
 
 def _comparison(assessed: _Assessment, baselines: Mapping[str, _Assessment], unit: str) -> Table:
@@ -247,7 +247,7 @@ def _not_better(assessed: _Assessment, baselines: Mapping[str, _Assessment]) -> 
 
 
 def _confusions(assessed: _Assessment, unit: str) -> Table:
-    """The confusion matrix; of many classes, the commonest mistakes."""
+    """The confusion matrix; for many classes, the most frequent errors."""
     truth, predicted = assessed.truth, assessed.predicted
     assert predicted is not None
     present = np.union1d(truth, predicted[predicted >= 0])
@@ -269,7 +269,7 @@ def _confusions(assessed: _Assessment, unit: str) -> Table:
     table: dict[str, list[Any]] = {"label ↓ predicted →": [assessed.names[k] for k in present]}
     for k, column in zip(present, matrix.T, strict=True):
         heading = assessed.names[k]
-        while heading in table:  # a label may be called as another column
+        while heading in table:  # a label may have the name of another column
             heading += " "
         table[heading] = column.tolist()
     return Table(
@@ -278,7 +278,7 @@ def _confusions(assessed: _Assessment, unit: str) -> Table:
 
 
 def _label_table(assessed: _Assessment, unit: str) -> Table:
-    """Label by label, the commonest first: the rarest labels are where models fail."""
+    """Metrics of each label, most common first."""
     precision, recall, f1, support = precision_recall_fscore_support(
         assessed.truth, assessed.predicted, labels=np.arange(len(assessed.names)), zero_division=0
     )
@@ -295,9 +295,9 @@ def _label_table(assessed: _Assessment, unit: str) -> Table:
         columns["AUC"] = assessed.per_label(area_under_roc, order)
         if assessed.has_sets:
             columns["average precision"] = assessed.per_label(average_precision_score, order)
-    caption = "Label by label"
+    caption = "Metrics of each label"
     if len(order) < len(present):
-        caption += f": the {len(order)} commonest of {len(present)}"
+        caption += f": the {len(order)} most common of {len(present)}"
     return Table(columns, caption)
 
 
@@ -309,14 +309,14 @@ def _roc(assessed: _Assessment) -> Any:
             rows = np.unique(np.linspace(0, len(false) - 1, _ROC_POINTS).astype(int))
             lines.append(Curve(assessed.names[k], false[rows], true[rows]))
     if not lines or len(lines) > N_HUES:
-        return None  # a tangle: the table has the areas
+        return None  # unreadable: the table has the areas
     area = assessed.auc()
     one = f"of “{lines[0].name}”" if len(lines) == 1 else "of each label against the others"
     return curves(
         lines,
         x_label="false positive rate",
         y_label="true positive rate",
-        caption=f"ROC curve {one}. Area {area:.3f}; the dashed line is guessing.",
+        caption=f"ROC curve {one}. Area {area:.3f}; the dashed line is random guessing.",
         alt=f"ROC curve {one}, area under it {area:.3f}.",
         unit_square=True,
     )
@@ -332,12 +332,12 @@ def _calibration(assessed: _Assessment) -> Any:
         what, of = f"probability of “{assessed.names[1]}”", f"share of “{assessed.names[1]}”"
     else:
         chance, right = proba.max(axis=1), proba.argmax(axis=1) == truth
-        what, of = "probability of the predicted label", "share predicted right"
+        what, of = "probability of the predicted label", "share of correct predictions"
     if not np.isfinite(chance).all():
         return None
     observed, expected = calibration_curve(right, chance.clip(0, 1), n_bins=10)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of one class only
+        warnings.simplefilter("ignore")  # about a single class
         brier = brier_score_loss(right.astype(int), chance, pos_label=1)
     return curves(
         [Curve("", expected, observed, dots=True)],

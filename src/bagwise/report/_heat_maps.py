@@ -1,4 +1,4 @@
-"""Heat maps of slides: a picture and GeoJSON of each, and one page of all."""
+"""Heat maps of slides: a picture and a GeoJSON file of each, and one page of all."""
 
 import csv
 import io
@@ -35,9 +35,9 @@ from bagwise.report._page import Card, Numbers, Picture, Section, SideBySide, Ta
 from bagwise.report._place_maps import check_coords, patch_edges
 
 INDEX, TOP = "index.html", "top_patches.csv"
-MOST_PICTURES = 300  # on the page; all are files
+MOST_PICTURES = 300  # on the page; all maps are files
 PIXELS_PER_INCH = 130
-LARGEST_THUMBNAIL = 1600  # pixels of a side; a map has half as many
+LARGEST_THUMBNAIL = 1600  # pixels of a side; a map has about half as many
 _TOP_COLUMNS = ("slide", "rank", "row", "x", "y", "value", "class", "predicted", "label")
 _CONTRIBUTIONS = {
     "score": "The value of a patch is its score; the score of the slide is pooled from these "
@@ -58,14 +58,14 @@ class _SlideMap:
     coords: Array
     edge: float
     found: PlacedScores
-    label: str  # the class, as a reader sees it
+    label: str  # the name of the class that is shown
     predicted: str
     score: float
     truth: str | None
     seen: bool
     top: Array  # rows of the highest values, the highest first
-    meta: dict[str, list[Any]]  # further columns of its patches
-    thumbnail: Any = None  # of the slide: a file, or an array
+    meta: dict[str, list[Any]]  # further columns of the patches
+    thumbnail: Any = None  # picture of the slide: a file, or an array
     size: tuple[float, float] | None = None  # width and height, in the unit of the coords
 
     @property
@@ -76,11 +76,11 @@ class _SlideMap:
 
 @dataclass(eq=False, repr=False)
 class HeatMaps:
-    """Heat maps of bags whose instances have places, such as the patches of slides.
+    """Heat maps of bags whose instances have positions, such as the patches of slides.
 
     `save` writes, for each bag, a picture (``.png``) and its patches for QuPath (``.geojson``), a
     table of the top patches (``top_patches.csv``), and one page of all bags (``index.html``). All
-    maps have one colour scale.
+    maps share one colour scale.
 
     Parameters
     ----------
@@ -91,9 +91,9 @@ class HeatMaps:
     coords : array-like of shape (n_instances, 2)
         The upper left corner of each patch; for QuPath in pixels of the full resolution.
     y : array-like of shape (n_bags,), default=None
-        Labels, where they are known.
+        Labels, if they are known.
     patch_size : float or array-like of shape (n_bags,), default=None
-        Edge of the patches, in the unit of `coords`; by default, and where NaN, the distance of the
+        Edge of the patches, in the unit of `coords`; by default, and if NaN, the spacing of the
         grid.
     label : object, default=None
         The class to map; by default the last of two, else the class predicted for a slide.
@@ -105,13 +105,13 @@ class HeatMaps:
     title : str, default="Heat maps"
         Title of the page.
     seen : array-like of bool of shape (n_bags,), default=None
-        Which slides the model was fitted on; the page says so.
+        Which slides the model was fitted on, for a note on the page.
     classes : sequence, default=None
         Names to show instead of the values of ``classes_``, in their order.
     meta : mapping of str to sequence of length n_instances, default=None
         Further columns of the patches, for the table and, as metadata, for QuPath.
     thumbnails : sequence of path or None, default=None
-        A small picture of each whole slide, which its map is drawn over; None where there is none.
+        A small picture of each whole slide, which its map is drawn over; None if missing.
     slide_sizes : array-like of shape (n_bags, 2), default=None
         Width and height of each slide, in the unit of `coords`; needed for `thumbnails`.
     random_state : int, RandomState instance or None, default=0
@@ -155,7 +155,7 @@ class HeatMaps:
         Parameters
         ----------
         folder : path
-            The folder; made where there is none.
+            The folder; created if it does not exist.
         force : bool, default=False
             Whether files may be replaced.
         after_slide : callable, default=None
@@ -253,7 +253,7 @@ class HeatMaps:
         }
 
     def _pictures(self, bags: Bags) -> tuple[list[Any], list[tuple[float, float] | None]]:
-        """The thumbnail of each slide, and the size of the slide; None where there is none."""
+        """The thumbnail of each slide, and the size of the slide; None if there is none."""
         nothing: list[Any] = [None] * len(bags)
         pictures = nothing if self.thumbnails is None else list(self.thumbnails)
         if self.thumbnails is None:
@@ -298,8 +298,8 @@ class HeatMaps:
         texts = [_CONTRIBUTIONS[m] for m in dict.fromkeys(slide.found.method for slide in maps)]
         meaning = "red patches support the class, blue ones oppose it"
         texts.append(
-            f"All maps have one colour scale: {meaning if signed else 'yellow is high'}. The "
-            f"{self.top} highest patches of a slide are framed. The files beside this page hold "
+            f"All maps share one colour scale: {meaning if signed else 'yellow is high'}. The "
+            f"{self.top} highest patches of a slide are framed. The folder of this page has "
             "the patches of each slide for QuPath (.geojson) and all top patches (.csv)."
         )
         if n_seen:
@@ -311,13 +311,13 @@ class HeatMaps:
         both = list(zip(maps, pictures, strict=True))[:MOST_PICTURES]
         cards = [_card(slide, picture, i, heading) for i, (slide, picture) in enumerate(both)]
         left = len(maps) - len(cards)
-        rest = [f"{left} more maps are in the files beside this page."] if left else []
+        rest = [f"{left} more maps are in the folder of this page."] if left else []
         return render_page(
             self.title,
             [Section("Slides", Numbers(numbers), *texts, table), Section("Maps", *cards, *rest)],
             lead=f"Heat maps of the patches, by {type(final_estimator(self.model)).__name__}.",
             footer=f"Made by bagwise {bagwise.__version__}. This page needs no network and sends "
-            "nothing.",
+            "no data.",
         )
 
 
@@ -359,7 +359,7 @@ def _picture(slide: _SlideMap, limits: tuple[float, float]) -> bytes:
 
 
 def _read_thumbnail(path: Any) -> Array:
-    """The colours of a picture, which is made smaller where it is larger than a map."""
+    """The RGB values of a picture, which is reduced if it is too large."""
     images = import_extra("PIL.Image", extra="plot")
     try:
         with images.open(path) as picture:
@@ -405,7 +405,7 @@ def _top_table(maps: list[_SlideMap]) -> bytes:
 
 
 def _score(table: dict[str, Array], label: str, names: list[str]) -> float:
-    """The probability of a class, or its score where the model has no probabilities."""
+    """The probability of a class, or its score if the model has no probabilities."""
     for kind in ("probability", "score"):
         if f"{kind}_{label}" in table:
             return float(table[f"{kind}_{label}"][0])
@@ -416,9 +416,9 @@ def _score(table: dict[str, Array], label: str, names: list[str]) -> float:
 
 
 def _file_names(names: list[str]) -> list[str]:
-    """A distinct file name for each slide: its id where that is a safe name."""
+    """A distinct file name for each slide: its id if that is a safe name."""
     safe = [re.sub(r"[^\w.+=-]+", "_", name)[:150].lstrip(".") or "slide" for name in names]
-    taken = {Path(INDEX).stem, Path(TOP).stem}  # in lower case: some file systems ignore it
+    taken = {Path(INDEX).stem, Path(TOP).stem}  # in lower case: some file systems ignore case
     stems: dict[int, str] = {}
     for i in sorted(range(len(names)), key=lambda i: (safe[i] != names[i], names[i])):
         tries = itertools.chain([safe[i]], (f"{safe[i]}_{k}" for k in itertools.count(2)))
@@ -428,7 +428,7 @@ def _file_names(names: list[str]) -> list[str]:
 
 
 def check_folder(folder: Path, *, force: bool) -> None:
-    """Refuse a folder that contains something, without `force`, and a file."""
+    """Raise an error if a folder is a file, or is not empty and `force` is False."""
     if folder.exists() and not folder.is_dir():
         raise OutputExistsError(f"{folder} is a file: give the name of a folder.")
     check_place(folder, exists=folder.exists() and any(folder.iterdir()), force=force)

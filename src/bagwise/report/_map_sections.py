@@ -23,7 +23,7 @@ def cluster_section(subject: Subject) -> Section | None:
     Parameters
     ----------
     subject : Subject
-        The model, the bags, their labels and its predictions.
+        The model, the bags, their labels and the predictions.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def cluster_section(subject: Subject) -> Section | None:
         columns["its share"] = [float(shares[k].max()) for k in found]
     elif known is not None and not known.has_sets and (bags.sizes == 1).all():
         counts = [known[codes == k].counts for k in found]
-        columns["commonest label"] = [
+        columns["most common label"] = [
             known.names[int(c.argmax())] if c.any() else None for c in counts
         ]
         columns["its share"] = [float(c.max() / c.sum()) if c.any() else None for c in counts]
@@ -56,7 +56,7 @@ def cluster_section(subject: Subject) -> Section | None:
         parts.append("The share of a class is estimated from the labels of the bags alone.")
     elif "its share" in columns:
         parts.append(
-            "The share is that of the commonest label among the labelled rows of a cluster."
+            "The share is that of the most common label among the labelled rows of a cluster."
         )
     space = getattr(estimator, "embedding_", None)
     if space is None or not are_those_of_fit(getattr(estimator, "labels_", None), codes):
@@ -69,12 +69,12 @@ def cluster_section(subject: Subject) -> Section | None:
 
 
 def space_section(subject: Subject) -> Section | None:
-    """Show what a learned distance brings together, alone or as a step of a pipeline.
+    """Show the space of a learned distance, alone or as a step of a pipeline.
 
     Parameters
     ----------
     subject : Subject
-        The model, the bags, their labels and its predictions.
+        The model, the bags, their labels and the predictions.
 
     Returns
     -------
@@ -112,7 +112,7 @@ def space_section(subject: Subject) -> Section | None:
 
 
 def _metric_step(subject: Subject) -> tuple[Any, Bags | None]:
-    """The metric learner of a model, and the bags before it."""
+    """The metric learner of a model, and its input."""
     steps = [step for _, step in steps_of(subject.model) if not hasattr(step, "best_estimator_")]
     places = [i for i, step in enumerate(steps) if hasattr(step, "get_metric")]
     if not places:
@@ -162,7 +162,7 @@ def _sample(n: int) -> Ints:
 
 
 def _map(space: Any, labels: Labels, subject: Subject, caption: str) -> Any:
-    """Lay instances out in the plane: as they are in two dimensions, else by t-SNE."""
+    """Draw a map of instances: two features as they are, more by t-SNE."""
     rows = _sample(space.shape[0])
     bags, chosen = subject.bags, labels[rows]
     points, by = _plane(space[rows])
@@ -171,7 +171,7 @@ def _map(space: Any, labels: Labels, subject: Subject, caption: str) -> Any:
         f"{subject.bag_names[i]}, row {row}" + ("" if label is None else f": {label}")
         for i, row, label in zip(index, rows - bags.offsets[index], chosen.texts, strict=True)
     ]
-    part = f"{len(rows):,} of {space.shape[0]:,} are drawn. " if len(rows) < space.shape[0] else ""
+    part = f"{len(rows):,} of {space.shape[0]:,} are shown. " if len(rows) < space.shape[0] else ""
     shown = f"{caption}{by}. {part}Click a point to open its bag."
     alt = f"Map. {caption}; the numbers are in the table."
     return point_map(points, chosen, index.tolist(), titles, shown, alt)

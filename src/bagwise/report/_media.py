@@ -1,4 +1,4 @@
-"""Pictures, sounds and texts of instances, put into a page within a budget."""
+"""Embed images, sounds and texts of instances in a page, up to a size limit."""
 
 import base64
 import struct
@@ -34,11 +34,11 @@ LONGEST_TEXT = 1000
 
 @dataclass(frozen=True)
 class Media:
-    """What the instances of bags look or sound like, for a :class:`Report`.
+    """Images, sounds and texts of the instances, for a :class:`Report`.
 
-    Every list has one entry per instance, aligned with ``bags.instances``; None where there is
-    nothing. The page holds the files themselves: those of the first instances of each bag, as long
-    as the budget allows, the others by name.
+    Every list has one entry per instance, aligned with ``bags.instances``; None if there is none.
+    The files of the first instances of each bag are embedded in the page, up to the budget; the
+    others are shown by name.
 
     Parameters
     ----------
@@ -48,19 +48,19 @@ class Media:
     audio : sequence of path, default=None
         Sound files (WAV, MP3, Ogg, FLAC, M4A).
     clips : array-like of shape (n_instances, 2), default=None
-        Start and end of each instance in its `audio`, in seconds: the page holds that part alone,
-        of WAV files.
+        Start and end of each instance in its `audio`, in seconds; only this part is embedded. For
+        WAV files only.
     texts : sequence of str, default=None
         A text for each instance.
     sources : sequence, default=None
         The image each instance was cut from: an image file or array, as in `images`.
     boxes : array-like of shape (n_instances, 4), default=None
-        Where in its source each instance is: x, y (from the upper left), width, height in pixels;
-        NaN where it is not known.
+        Position of each instance in its source: x, y (from the upper left), width, height in
+        pixels; NaN if unknown.
     per_bag : int, default=6
-        How many instances of a bag are shown with image and sound.
+        Number of instances of a bag that are shown with image and sound.
     budget : int, default=20_000_000
-        How many bytes of files the page may hold.
+        Maximum number of bytes of embedded files.
 
     Examples
     --------
@@ -79,13 +79,13 @@ class Media:
     budget: int = 20_000_000
 
     def check(self, bags: Bags) -> None:
-        """Refuse lists that are not one entry per instance."""
+        """Check that every list has one entry per instance."""
         for name in ("images", "audio", "clips", "texts", "sources", "boxes"):
             values = getattr(self, name)
             if values is not None and len(values) != bags.n_instances:
                 raise InputError(
                     f"media.{name} has {len(values)} entries for {bags.n_instances} instances: "
-                    "give one each, None where there is nothing."
+                    "give one each, None if there is none."
                 )
         if self.clips is not None and (self.audio is None or np.shape(self.clips)[1:] != (2,)):
             raise InputError(
@@ -116,14 +116,14 @@ class Clip:
         return f"{self.path.name}, {self.start:g} to {self.end:g} s"
 
     def cut(self) -> bytes:
-        """The part as a WAV file; nothing where it cannot be cut out."""
+        """The part as a WAV file; empty if it cannot be cut out."""
         with self.path.open("rb") as file:
             sound = read_sound(file, self.start, self.end)
         return b"" if sound is None else sound.to_wav()
 
 
 class EmbeddedMedia:
-    """The media of the shown instances, as the page keeps them: each file once, within the budget.
+    """The embedded media of the shown instances: each file once, up to the budget.
 
     Parameters
     ----------
@@ -132,17 +132,17 @@ class EmbeddedMedia:
     rows : ndarray of int
         The instances that the page shows.
     ranks : ndarray of int
-        The place of each of them in its bag; the files of the first ones are embedded first.
+        The rank of each of them in its bag; files of the first ranks are embedded first.
 
     Attributes
     ----------
     files : list of str
-        Addresses that hold the files themselves.
+        Data URLs with the contents of the files.
     columns : dict
-        For ``image``, ``audio`` and ``source``: the place in `files` of each shown instance (-1:
+        For ``image``, ``audio`` and ``source``: the index into `files` of each shown instance (-1:
         not embedded) and its name; for ``text`` the texts; for ``box`` the boxes.
     note : str
-        What was left out.
+        A sentence about files that were left out.
     """
 
     def __init__(self, media: Media | None, rows: Ints, ranks: Ints) -> None:
@@ -189,7 +189,7 @@ class EmbeddedMedia:
     def _put_all(
         self, items: Any, rows: Any, order: Any, endings: dict[str, str], kind: str
     ) -> list[int]:
-        """The place of the item of each row; -1 for rows that are not in `order`."""
+        """The index of the file of each row; -1 for rows that are not in `order`."""
         places = np.full(len(rows), -1)
         for j in order:
             item = items[rows[j]]
@@ -201,7 +201,7 @@ class EmbeddedMedia:
         return places.tolist()
 
     def _put(self, item: Any, endings: dict[str, str], kind: str) -> int:
-        """Keep an item; returns its place, -1 where it is missing or the budget is spent."""
+        """Embed a file and return its index; -1 if it is missing or exceeds the budget."""
         if isinstance(item, np.ndarray):
             data, mime = png(item), "image/png"
             size = len(data)
@@ -233,10 +233,10 @@ class EmbeddedMedia:
         return len(self.files) - 1
 
     def _report_gaps(self, per_bag: int) -> None:
-        """Note what a reader should know; missing files are reported to the user."""
+        """Write the note for readers of the page, and warn the user about missing files."""
         if self._missing:
             if not self.files:
-                raise DataNotFoundError(f"no file {self._missing[0]!r}, nor any other of them.")
+                raise DataNotFoundError(f"no file {self._missing[0]!r}, and no other media file.")
             warn_user(
                 f"{len(self._missing)} media files were not found, {self._missing[0]!r} among "
                 "them: they are shown by name."
@@ -279,7 +279,7 @@ def png(image: Array) -> bytes:
     if image.dtype != np.uint8:
         image = (np.clip(np.nan_to_num(image.astype(float)), 0, 1) * 255).round().astype(np.uint8)
     height, width = image.shape[:2]
-    # Each line of pixels begins with the number of its filter: 0, none.
+    # Each line of pixels begins with its filter type: 0, no filter.
     lines = np.column_stack([np.zeros(height, np.uint8), image.reshape(height, -1)]).tobytes()
     kind = 0 if image.ndim == 2 else 2
     header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)

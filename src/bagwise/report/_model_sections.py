@@ -1,4 +1,4 @@
-"""The sections of a report about the model: what it is, what it is least certain of."""
+"""Sections of a report about the model: parameters, training, least certain predictions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,18 +14,18 @@ from bagwise.report._page import Section, SideBySide, Table
 from bagwise.report._subject import Subject, of_labels
 
 MOST_ROWS = 40
-LONGEST = 200  # letters of a parameter
+LONGEST = 200  # characters of a parameter
 
 
 def model_section(subject: Subject, facts: Mapping[str, Any]) -> Section:
-    """Show what the model is, and how its training went.
+    """Show the parameters of the model, and the objective during training.
 
     Parameters
     ----------
     subject : Subject
         The model.
     facts : mapping of str to object
-        What else is known of it.
+        Further facts about the model.
 
     Returns
     -------
@@ -38,7 +38,7 @@ def model_section(subject: Subject, facts: Mapping[str, Any]) -> Section:
         rows[name] = f"{type(step).__name__}({', '.join(own)})"
     parts: list[Any] = [
         Table(
-            {"": list(rows), "what it is": list(rows.values())},
+            {"": list(rows), "value": list(rows.values())},
             "Parameters that differ from their defaults",
         )
     ]
@@ -49,7 +49,7 @@ def model_section(subject: Subject, facts: Mapping[str, Any]) -> Section:
 
 
 def leaderboard_section(subject: Subject) -> Section | None:
-    """Show what each method of an automatic choice was worth.
+    """Show the score and weight of each method of an automatic choice.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def leaderboard_section(subject: Subject) -> Section | None:
 
 
 def steps_of(model: Any) -> list[tuple[str, Any]]:
-    """Name the parts of a model, those inside searches and pipelines too.
+    """List the parts of a model by name, including those inside searches and pipelines.
 
     Parameters
     ----------
@@ -125,8 +125,9 @@ def _training_curve(step: Any) -> Any:
         [Curve("", rows + 1, curve[rows])],
         x_label="iteration",
         y_label="objective",
-        caption=f"The objective of {name} while it was trained.",
-        alt=f"Objective of {name}: {curve[0]:.4g} at first, {curve[-1]:.4g} after {len(curve)}.",
+        caption=f"The objective of {name} during training.",
+        alt=f"Objective of {name}: {curve[0]:.4g} at first, {curve[-1]:.4g} after {len(curve)} "
+        "iterations.",
     )
 
 
@@ -136,7 +137,7 @@ def annotation_section(subject: Subject) -> Section | None:
     Parameters
     ----------
     subject : Subject
-        The model, the bags and its predictions.
+        The model, the bags and the predictions.
 
     Returns
     -------
@@ -174,12 +175,12 @@ def annotation_section(subject: Subject) -> Section | None:
 
 
 def row_section(subject: Subject) -> Section | None:
-    """Show the rows of which a semi-supervised model is least, and most, certain.
+    """Show the least and the most certain rows of a semi-supervised model.
 
     Parameters
     ----------
     subject : Subject
-        The model, the rows and its predictions.
+        The model, the rows and the predictions.
 
     Returns
     -------

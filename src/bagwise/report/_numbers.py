@@ -23,14 +23,14 @@ _OPTIMISTIC = (
 
 
 def target_section(subject: Subject) -> Section | None:
-    """Show what the numbers are."""
+    """Summarise the distribution of the target."""
     truth = subject.true_numbers
     if truth is None:
         return None
     known = truth[np.isfinite(truth)]
     facts = {
         "known": len(known),
-        "not known": len(truth) - len(known),
+        "unknown": len(truth) - len(known),
         "mean": float(known.mean()),
         "standard deviation": float(known.std()),
         "smallest": float(known.min()),
@@ -43,16 +43,16 @@ def target_section(subject: Subject) -> Section | None:
 def number_section(
     subject: Subject, held_out: HeldOut | None, seen: Bools | None
 ) -> Section | None:
-    """Show how well a regressor does, where numbers are known.
+    """Compare predicted with known numbers.
 
     Parameters
     ----------
     subject : Subject
         The model, the bags, their numbers and the predictions.
     held_out : HeldOut or None
-        Predictions by models that had not seen the bags; the errors are then theirs.
+        Predictions by models that were not fitted on the bags; the errors are then of these.
     seen : ndarray of bool of shape (n_bags,) or None
-        Which bags the model was fitted on, where that is known.
+        Which bags the model was fitted on, if that is known.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def number_section(
     if not assessed.any():
         return None
     if not baselines:
-        baselines = {"baseline: their mean": np.full(len(truth), truth[assessed].mean())}
+        baselines = {"baseline: mean": np.full(len(truth), truth[assessed].mean())}
     models = {"this model": predicted} | baselines
     parts: list[Any] = [how, _measures(models, truth, assessed)]
     own = number_measures(truth[assessed], predicted[assessed])["MAE"]
@@ -101,7 +101,7 @@ def number_section(
         titles,
         x_label="observed",
         y_label="predicted",
-        caption="Each point is a bag; on the line the prediction is right.",
+        caption="Each point is a bag; on the line predicted and observed are equal.",
         alt=f"Predicted against observed numbers of {len(bags):,} bags.",
     )
     parts.append(SideBySide([plot, _largest_errors(subject, truth, predicted, bags)]))
@@ -109,7 +109,7 @@ def number_section(
 
 
 def errors_of(subject: Subject, held_out: HeldOut | None) -> Floats | None:
-    """The absolute error of each bag, NaN where its number is not known."""
+    """The absolute error of each bag, NaN if its number is unknown."""
     if subject.true_numbers is None or subject.predicted_numbers is None:
         return None
     predicted = subject.predicted_numbers
@@ -119,7 +119,7 @@ def errors_of(subject: Subject, held_out: HeldOut | None) -> Floats | None:
 
 
 def as_numbers(values: Array, bags: Bags) -> Floats:
-    """Held-out predictions as numbers, NaN where there is none."""
+    """Held-out predictions as numbers, NaN if there is none."""
     listed = np.asarray(values).tolist()
     if len(listed) != len(bags):
         raise InputError(
@@ -137,8 +137,8 @@ def _not_in_training(assessed: Bools, seen: Bools | None) -> tuple[Bools, str]:
         return assessed, "The model was not fitted on any of these bags."
     new = assessed & ~seen
     return new, (
-        f"Errors are those of the {int(new.sum()):,} bags that the model was not fitted on; "
-        f"{int(seen.sum()):,} others were in its training."
+        f"Errors are computed on the {int(new.sum()):,} bags that the model was not fitted on; "
+        f"{int(seen.sum()):,} others are training data."
     )
 
 

@@ -12,12 +12,12 @@ from typing import Any
 from bagwise.extras import import_extra
 from bagwise.report._cells import are_numbers, cell_text
 
-# Black becomes the colour of the text, which is light where the reader prefers dark pages.
+# Black becomes the colour of the text, which is light in dark mode.
 _SVG_STYLE = (
     "<style>svg{color:#1d2126;fill:currentColor}"
     "@media screen and (prefers-color-scheme:dark){svg{color:#dfe3e8}}</style>"
 )
-_SHORT = 24  # letters of a cell that is never broken
+_SHORT = 24  # maximum characters of a cell without line breaks
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Table:
     caption : str
         What the table shows.
     shades : sequence of sequence of float, default=None
-        How strongly each cell is marked, from 0 to 1, row by row, those of the first column aside.
+        Intensity of the background of each cell, from 0 to 1, row by row, without the first column.
     bags : sequence of int, default=None
-        The place of the bag that each row is about; its first cell then leads to that bag.
+        The position of the bag of each row; the first cell then links to that bag.
     """
 
     columns: Mapping[str, Sequence[Any]]
@@ -43,14 +43,14 @@ class Table:
 
     @property
     def rows(self) -> list[list[str]]:
-        """The cells as texts, row by row."""
+        """The cells as strings, row by row."""
         return [
             [cell_text(value) for value in row] for row in zip(*self.columns.values(), strict=True)
         ]
 
     @property
     def styles(self) -> list[str]:
-        """How each column is set: numbers flush right, short texts without a line break."""
+        """CSS classes of each column: numbers right-aligned, short texts without a line break."""
         found = []
         for column in self.columns.values():
             short = all(len(cell_text(value)) <= _SHORT for value in column)
@@ -67,9 +67,9 @@ class Figure:
     figure : matplotlib Figure
         The plot.
     alt : str
-        What it shows, for those who cannot see it.
+        Description for screen readers.
     caption : str
-        What to look at.
+        The caption.
     """
 
     figure: Any
@@ -78,7 +78,7 @@ class Figure:
 
     @property
     def source(self) -> str:
-        """The plot as the address of an image that needs no network."""
+        """The plot as a data URL."""
         return f"data:image/svg+xml;base64,{base64.b64encode(_svg(self.figure)).decode()}"
 
 
@@ -91,9 +91,9 @@ class Picture:
     png : bytes
         The content of a PNG file.
     alt : str
-        What it shows, for those who cannot see it.
+        Description for screen readers.
     caption : str
-        What to look at.
+        The caption.
     """
 
     png: bytes
@@ -102,13 +102,13 @@ class Picture:
 
     @property
     def source(self) -> str:
-        """The picture as the address of an image that needs no network."""
+        """The picture as a data URL."""
         return f"data:image/png;base64,{base64.b64encode(self.png).decode()}"
 
 
 @dataclass(frozen=True)
 class Code:
-    """Lines to be typed.
+    """A block of code.
 
     Attributes
     ----------
@@ -126,15 +126,15 @@ class Drawing:
     Attributes
     ----------
     width, height : int
-        Its size in pixels.
+        Size in pixels.
     marks : list of (str, dict, str)
         SVG elements: name, attributes and text.
     alt : str
-        What it shows, for those who cannot see it.
+        Description for screen readers.
     caption : str
-        What to look at.
+        The caption.
     legend : list of (str, str)
-        A colour class and what it stands for.
+        A CSS class of a colour, and its meaning.
     """
 
     width: int
@@ -147,12 +147,12 @@ class Drawing:
 
 @dataclass(frozen=True)
 class SideBySide:
-    """Parts that stand beside each other where the screen is wide enough.
+    """Parts that are shown side by side if the screen is wide enough.
 
     Attributes
     ----------
     parts : list
-        What stands there.
+        The parts.
     """
 
     parts: list[Any]
@@ -160,14 +160,14 @@ class SideBySide:
 
 @dataclass(frozen=True)
 class Card:
-    """What a page shows about one bag, below its name.
+    """The part of a page about one bag, below its name.
 
     Attributes
     ----------
     bag : int
-        The place of the bag, to which the rows of a `Table` lead.
+        The position of the bag, to which the rows of a `Table` link.
     title : str
-        Its name.
+        The name of the bag.
     parts : list
         As in a section.
     """
@@ -179,12 +179,12 @@ class Card:
 
 @dataclass(frozen=True)
 class Numbers:
-    """A few numbers to be seen at a glance.
+    """A few numbers in large type.
 
     Attributes
     ----------
     items : list of (str, str)
-        What a number is, and the number.
+        The name of a number, and the number.
     """
 
     items: list[tuple[str, str]]
@@ -192,12 +192,12 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Explorer:
-    """All bags, to be searched and opened one at a time. A page has one at most.
+    """A searchable list of all bags, which opens one at a time; at most one per page.
 
     Attributes
     ----------
     data : dict
-        What ``templates/explorer.js`` shows, as plain values.
+        The data of ``templates/explorer.js``, as plain values.
     """
 
     data: Mapping[str, Any]
@@ -210,7 +210,7 @@ class Explorer:
 
     @property
     def script(self) -> str:
-        """The program that shows them."""
+        """The JavaScript program that shows the bags."""
         return (resources.files("bagwise.report") / "templates" / "explorer.js").read_text("utf-8")
 
 
@@ -220,9 +220,9 @@ class Section:
     Attributes
     ----------
     title : str
-        Its heading.
+        The heading.
     parts : tuple of str, Table, Figure, Picture, Drawing, SideBySide, Card, Numbers, Code, Explorer
-        What it shows, in order; a str is a paragraph of plain text.
+        The parts, in order; a str is a paragraph of plain text.
     """
 
     def __init__(self, title: str, *parts: Any) -> None:
@@ -234,14 +234,14 @@ def render_page(
 ) -> str:
     """Write sections as one HTML page that opens from disk.
 
-    All texts are taken as plain text: a bag called ``<script>`` is shown, never run.
+    All strings are escaped: a bag called ``<script>`` is shown, never run.
 
     Parameters
     ----------
     title : str
         Title of the page.
     sections : iterable of Section
-        What it shows.
+        The sections.
     lead : str, default=""
         A sentence below the title.
     footer : str, default=""
@@ -283,7 +283,7 @@ def render_page(
 
 
 def _policy(script: str) -> str:
-    """The one script that may run, for the content security policy of the page."""
+    """The hash of the script that may run, for the content security policy of the page."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"'sha256-{digest}'"
 

@@ -13,8 +13,8 @@ from bagwise.inspection._heat_maps import colour_limits, colours, patch_edge
 from bagwise.report._media import png
 from bagwise.report._subject import Subject
 
-MOST_CELLS = 512  # along an edge of a map; finer grids are joined
-N_COLOURS = 64  # of the scale: fewer make smaller files
+MOST_CELLS = 512  # along an edge of a map; finer grids get larger cells
+N_COLOURS = 64  # of the scale; fewer colours make smaller files
 BUDGET = 20_000_000  # bytes of all maps
 EMPTY = 232  # grey of cells without an instance
 
@@ -22,7 +22,7 @@ EMPTY = 232  # grey of cells without an instance
 def place_maps(
     subject: Subject, coords: ArrayLike | None, patch_size: ArrayLike | None
 ) -> tuple[dict[str, Any] | None, str]:
-    """Draw the scores of the instances of each bag at their places.
+    """Draw the scores of the instances of each bag at their positions.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def place_maps(
     coords : array-like of shape (n_instances, 2) or None
         The upper left corner of each instance.
     patch_size : float, array-like of shape (n_bags,) or None
-        Edge of the squares; by default the distance of the grid.
+        Edge of the squares; by default the spacing of the grid.
 
     Returns
     -------
@@ -39,7 +39,7 @@ def place_maps(
         For each bag the picture, its size, and the cells of the key instances; None without
         coordinates or scores.
     note : str
-        What a reader has to know.
+        A sentence for readers, empty if there is none.
     """
     bags, scores = subject.bags, subject.instance_scores
     if coords is None:
@@ -65,9 +65,9 @@ def place_maps(
     signed = limits[0] < 0 < limits[1]
     colour = "red is high, blue is low" if signed else "yellow is high, dark blue is low"
     maps["caption"] = (
-        f"Each instance at its place, coloured by its {subject.instance_score_name}: {colour}. "
-        f"The scale, from {limits[0]:.3g} to {limits[1]:.3g}, is that of all {subject.unit}s. Key "
-        "instances are framed."
+        f"Each instance at its position, coloured by its {subject.instance_score_name}: {colour}. "
+        f"The scale, from {limits[0]:.3g} to {limits[1]:.3g}, is the same for all {subject.unit}s. "
+        "Key instances are framed."
     )
     n_absent = maps["picture"].count(None)
     note = f"{n_absent} heat maps exceed the size limit of the page." if n_absent else ""
@@ -77,7 +77,7 @@ def place_maps(
 def grid_cells(coords: Array, edge: float) -> tuple[Ints, tuple[int, int]]:
     """The column and the row of each instance on a grid, and the size (rows, columns) of the grid.
 
-    Cells are as large as a patch, or larger where there would be too many.
+    Cells have the size of a patch, or are larger if there would be too many.
 
     Parameters
     ----------
@@ -113,12 +113,12 @@ def _drawn(cells: Ints, shape: tuple[int, int], values: Floats, limits: Any) -> 
 
 
 def check_coords(coords: ArrayLike, bags: Bags) -> Array:
-    """Refuse places that are not two finite numbers per instance."""
+    """Check that coordinates are two finite numbers per instance."""
     places = np.asarray(coords)
     if places.shape != (bags.n_instances, 2) or places.dtype.kind not in "fiu":
         raise InputError(
             f"coords have shape {places.shape} and type {places.dtype} for "
-            f"{bags.n_instances} instances: expected the place (x, y) of each."
+            f"{bags.n_instances} instances: expected the position (x, y) of each."
         )
     if not np.isfinite(places).all():
         raise InputError("coords must be finite numbers: leave the other instances out.")
@@ -126,7 +126,7 @@ def check_coords(coords: ArrayLike, bags: Bags) -> Array:
 
 
 def patch_edges(sizes: ArrayLike | None, bags: Bags, coords: Array) -> Floats:
-    """The edge of the patches of each bag: as given, or the distance of its grid."""
+    """The edge of the patches of each bag: as given, or the spacing of its grid."""
     try:
         given = np.array(np.nan if sizes is None else sizes, dtype=float)
         edges = np.array(np.broadcast_to(given, len(bags)))

@@ -1,4 +1,4 @@
-"""Report: everything there is to see about a model and bags, as one page."""
+"""The report about a model and bags, as one HTML page."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ from bagwise.report._page import Explorer, Section, render_page
 from bagwise.report._place_maps import place_maps
 from bagwise.report._subject import Subject, look_into, of_labels
 
-MOST_INSTANCES = 400_000  # that a page lists
+MOST_INSTANCES = 400_000  # maximum number on a page
 LEAST_PER_BAG = 20
 
 
@@ -45,40 +45,40 @@ LEAST_PER_BAG = 20
 class Report:
     """One self-contained page about a fitted model and bags: data, metrics, every bag.
 
-    It shows what the data is, how well the model does where labels are given, every bag with its
-    instances in the order of their contribution, and what else the model offers: clusters on a
-    map, the least certain annotations, the learned distance, the course of the training. What does
-    not apply is absent. The page needs no network.
+    It describes the data, compares predictions with labels if they are given, and shows every bag
+    with its instances in the order of their contribution. Depending on the model, it also shows
+    clusters on a map, the least certain annotations, the learned distance, and the objective during
+    training. The page needs no network.
 
     Parameters
     ----------
     model : estimator
         Any fitted estimator of bagwise, alone or in a pipeline or a search.
     bags : Bags or anything accepted as bags
-        The bags; rows, for models of rows.
+        The bags, or the rows for models of rows.
     y : array-like of shape (n_bags,), 0/1 array or list of sets, default=None
-        Their labels, where they are known: None (or -1) for a bag whose label is not. For a
-        regressor their numbers: None or NaN where a number is not known.
+        The labels of the bags; None (or -1) for an unknown label. For a regressor the numbers of
+        the bags; None or NaN for an unknown number.
     title : str, default=None
-        Title of the page; made from the model by default.
+        Title of the page; by default the name of the model and the number of bags.
     media : Media, default=None
         Images, sounds and texts of the instances.
     coords : array-like of shape (n_instances, 2), default=None
-        The place of each instance, such as the upper left corner of a patch: each bag then has a
-        heat map.
+        The position of each instance, such as the upper left corner of a patch; each bag then has
+        a heat map.
     patch_size : float or array-like of shape (n_bags,), default=None
-        Edge of the patches, in the unit of `coords`; by default, and where NaN, the distance of the
+        Edge of the patches, in the unit of `coords`; by default, and if NaN, the spacing of the
         grid.
     groups : array-like of shape (n_bags,), default=None
-        What belongs together, such as the patient of each slide; shown where a group spans labels.
+        The group of each bag, such as the patient of a slide, to report possible leakage.
     held_out : HeldOut, default=None
-        Predictions for these bags by models that had not seen them; the metrics are then theirs.
+        Predictions by models that were not fitted on these bags; the metrics are then of these.
     seen : array-like of bool of shape (n_bags,), default=None
-        Which bags the model was fitted on: metrics are of the others, where there are any.
+        Which bags the model was fitted on; metrics are computed on the others, if there are any.
     classes : sequence, default=None
         Names to show instead of the values of ``classes_``, in their order.
     facts : mapping of str to object, default=None
-        What else to show about the model, such as the file it came from.
+        Further facts to show about the model, such as its file.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class Report:
     facts: Mapping[str, Any] | None = None
 
     def to_html(self) -> str:
-        """Ask the model, and write the page.
+        """Compute the predictions, and write the page.
 
         Returns
         -------
@@ -136,25 +136,25 @@ class Report:
         return render_page(
             self.title or f"{name} on {len(bags):,} {unit}s",
             [section for section in found if section is not None],
-            lead=f"Predictions of {name} for these {unit}s, explained.",
+            lead=f"Predictions of {name} for these {unit}s, and their explanation.",
             footer=f"Made by bagwise {bagwise.__version__}. This page needs no network and sends "
-            "nothing.",
+            "no data.",
         )
 
     def save(self, path: str | os.PathLike[str], force: bool = False) -> Path:
-        """Write the page to a file, which appears when it is complete.
+        """Write the page to a file, which appears only when it is complete.
 
         Parameters
         ----------
         path : path
-            The file, by custom ``.html``.
+            The file, usually ``.html``.
         force : bool, default=False
             Whether an existing file may be replaced.
 
         Returns
         -------
         Path
-            Where it is.
+            The path of the file.
 
         Raises
         ------
@@ -174,7 +174,7 @@ def _explorer_section(
     maps: dict[str, Any] | None,
     note: str,
 ) -> Section:
-    """Every bag with its instances in the order of their scores, and what they look like."""
+    """The list of all bags, with their instances in the order of scores, and media."""
     rows, ranks, offsets = _ranked(subject)
     embedded = EmbeddedMedia(media, rows, ranks)
     data = {
@@ -205,7 +205,7 @@ def _explorer_section(
 
 
 def _bag_columns(subject: Subject, held_out: HeldOut | None) -> dict[str, Any]:
-    """What the page lists of each bag; held-out predictions decide which are wrong."""
+    """The values that the page lists for each bag; held-out predictions decide which are wrong."""
     known, predicted, proba = subject.known, subject.predicted, subject.raw_proba
     held_out_labels = None
     if held_out is not None and subject.predicted_numbers is None:
@@ -226,7 +226,7 @@ def _bag_columns(subject: Subject, held_out: HeldOut | None) -> dict[str, Any]:
 
 
 def _instance_columns(subject: Subject, rows: Ints) -> dict[str, Any]:
-    """What the page lists of each instance in `rows`, without media."""
+    """The values that the page lists for each instance in `rows`, without media."""
     bags, labels = subject.bags, subject.instance_labels
     place = {int(row): j for j, row in enumerate(rows)}
     return {
@@ -260,7 +260,7 @@ def _texts(labels: Labels | None) -> list[str] | None:
 
 
 def _ranked(subject: Subject) -> tuple[Ints, Ints, Ints]:
-    """The instances the page lists, best first in each bag; of large bags only the best."""
+    """The instances that the page lists, best first in each bag; only the best of large bags."""
     bags, scores = subject.bags, subject.instance_scores
     index = bags.bag_index
     key = np.ones(bags.n_instances)
@@ -274,7 +274,7 @@ def _ranked(subject: Subject) -> tuple[Ints, Ints, Ints]:
 
 
 def _wrong(known: Labels | None, predicted: Labels | None) -> list[int | None] | None:
-    """1 where the prediction is not the label, None where no label is known."""
+    """1 if the prediction differs from the label, 0 if not, None for an unknown label."""
     if known is None or predicted is None:
         return None
     if predicted.has_sets:
@@ -287,7 +287,7 @@ def _wrong(known: Labels | None, predicted: Labels | None) -> list[int | None] |
 
 
 def _numbers(values: Array | None, rows: Ints | None = None) -> list[float | None] | None:
-    """Numbers as short as a reader needs them; None for what no number is."""
+    """Numbers rounded to four digits; None for NaN and infinity."""
     if values is None:
         return None
     chosen = np.asarray(values if rows is None else values[rows], dtype=float)

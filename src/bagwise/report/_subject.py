@@ -1,4 +1,4 @@
-"""What a report is about: a model, bags, their labels, and all that the model predicts for them."""
+"""The subject of a report: a model, bags, their labels, and the predictions of the model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -49,29 +49,29 @@ class _Fitted:
 
     @property
     def works_on_rows(self) -> bool:
-        """Whether the model takes plain rows, not bags."""
+        """Whether the model works on rows instead of bags."""
         return isinstance(self.estimator, RowEstimator)
 
     @property
     def is_clusterer(self) -> bool:
-        """Whether it finds groups."""
+        """Whether the model is a clusterer."""
         return bool(is_clusterer(self.estimator))
 
     @property
     def classes(self) -> list[Any]:
-        """The classes of the model, as plain values; none where it has none."""
+        """The classes of the model, as plain values; empty if it has none."""
         return _classes_of(self.estimator)
 
     @property
     def unit(self) -> str:
-        """What the model is about: "bag" or "row"."""
+        """The unit of prediction: "bag" or "row"."""
         return "row" if self.works_on_rows and (self.bags.sizes == 1).all() else "bag"
 
     def labels(self, predicted: Any, kind: str = "partial") -> Labels:
-        """Predictions of the model, or of one fitted anew, as labels; other labels are unknown.
+        """Predictions of the model, or of a refitted one, as labels; other labels are unknown.
 
-        The classes are those of the model, then further labels of the bags. Among instances the
-        background, where the model has one, is the last class.
+        The classes are those of the model, then further labels of the bags. For instances the
+        background is the last class, if the model has one.
         """
         values, classes, names = np.asarray(predicted), self.classes, list(self.names)
         if values.ndim == 2:
@@ -88,7 +88,7 @@ class _Fitted:
         return Labels(kind, classes, codes, names=names)
 
     def call(self, method: str) -> Array | None:
-        """Call a method of the model on the bags, or on their rows; None where it has none."""
+        """Call a method of the model on the bags, or on their rows; None if it has none."""
         caller, X = self.estimator, self.transformed
         if X is None:
             caller, X = self.model, self.bags
@@ -123,46 +123,46 @@ class _OfInstances:
 
 @dataclass(frozen=True, kw_only=True)
 class Subject(_OfInstances, _OfBags, _Fitted):
-    """A model, bags, and its predictions for them, in one form for every kind of model.
+    """A model, bags, and its predictions, in one form for every kind of model.
 
-    `look_into` makes it. What a model does not predict is None.
+    `look_into` creates it. Values that a model does not predict are None.
 
     Attributes
     ----------
     model : estimator
-        As it was given.
+        The given model.
     estimator : estimator
-        What predicts instances: the last step of a pipeline, the best model of a search.
+        The last step of a pipeline, or the best model of a search.
     bags : Bags
-        As they were given.
+        The given bags.
     transformed : Bags or None
-        The bags as the estimator sees them; None where a step before makes a row of a bag.
+        The input of the estimator; None if an earlier step converts a bag to a row.
     names : list of str
-        What its classes are called.
+        The names of the classes.
     known : Labels or None
-        The labels of the bags, where they are known.
+        The labels of the bags, if they are known.
     predicted : Labels or None
         The predicted class, or label set, of each bag.
     true_numbers, predicted_numbers : ndarray of shape (n_bags,) or None
-        Of a regressor: the number of each bag, NaN where it is not known, and its prediction.
+        For a regressor: the number of each bag, NaN if unknown, and its prediction.
     raw_scores, raw_proba : ndarray or None
-        ``decision_function`` and ``predict_proba`` as they came.
+        Results of ``decision_function`` and ``predict_proba``.
     scores : ndarray of shape (n_bags,) or None
         One score per bag, called `score_name`.
     certainty : ndarray of shape (n_bags,) or None
         Margin between the predicted class and the next one.
     instance_scores : ndarray of shape (n_instances,) or None
-        What orders the instances, called `instance_score_name`.
+        The score by which instances are ordered, called `instance_score_name`.
     instance_labels : Labels or None
-        The class, or cluster, of each instance; `instance_heading` names what they are.
+        The class or cluster of each instance, under the heading `instance_heading`.
     instance_proba : ndarray of shape (n_instances,) or None
-        How probable that name is.
+        The probability of that class.
     posterior : ndarray of shape (n_instances, n_names) or None
-        The probability of each name, given the label set of the bag.
+        The probability of each class, given the label set of the bag.
     keys : dict of int to str
-        The key instances, and what each is the key for.
+        The rows of the key instances, and a text such as "key for wren".
     explanation : str
-        How instances are ordered, which is the key, and how they make the score of their bag.
+        How instances are ordered, which is the key, and how their scores determine that of the bag.
     """
 
     @cached_property
@@ -172,7 +172,7 @@ class Subject(_OfInstances, _OfBags, _Fitted):
 
 
 def look_into(model: Any, bags: Bags, y: Any, classes: Sequence[Any] | None) -> Subject:
-    """Find the part of a model that predicts instances, and compute all that a page shows.
+    """Find the part of a model that predicts instances, and compute everything on the page.
 
     Parameters
     ----------
@@ -181,8 +181,8 @@ def look_into(model: Any, bags: Bags, y: Any, classes: Sequence[Any] | None) -> 
     bags : Bags
         The bags.
     y : labels, numbers or None
-        What is known of them; it helps an annotator. For a regressor their numbers, NaN or None
-        where they are not known.
+        The known labels, which an annotator uses. For a regressor the numbers of the bags, NaN or
+        None if unknown.
     classes : sequence or None
         Names to show instead of the values of ``classes_``.
 
@@ -225,7 +225,7 @@ def _with_classes(model: Any, bags: Bags, y: Any, classes: Sequence[Any] | None)
     names = [str(label) for label in (own if classes is None else classes)]
     if len(names) != len(own):
         raise InputError(
-            f"classes has {len(names)} names, and the model knows {len(own)} classes: give one "
+            f"classes has {len(names)} names, but the model has {len(own)} classes: give one "
             "name each."
         )
     known = check_known_labels(y, bags, classes=own, names=names)
@@ -264,7 +264,7 @@ def _predicted_bags(fitted: _Fitted) -> _OfBags:
 
 
 def _lead(values: Array) -> Array:
-    """By how much the first of each row is ahead of the second."""
+    """The difference of the two largest values of each row."""
     if values.shape[1] < 2:
         return values[:, 0]
     top = np.sort(values, axis=1)[:, -2:]
@@ -272,12 +272,12 @@ def _lead(values: Array) -> Array:
 
 
 def of_labels(values: Array, labels: Labels) -> Array:
-    """The value in each row, of shape (n_classes,), that is about the label of the row."""
+    """The value of each row in the column of its label."""
     return values[np.arange(len(values)), labels.codes]
 
 
 def _predicted_instances(fitted: _Fitted, predicted: Labels | None) -> _OfInstances:
-    """By the scores of the model; by contributions where it has none that make the bag's score."""
+    """Scores of instances: the model's own if they pool to the bag score, else contributions."""
     assert predicted is not None
     found, bags = _OfInstances(), fitted.transformed
     if bags is not None and not fitted.works_on_rows:
@@ -313,11 +313,11 @@ def _ordering(
     if scores.ndim == 1:
         column = getattr(fitted.estimator, "_positive_column", 1)
         positive = fitted.names[-1 if column else 0]
-        own = scores if column else -scores  # of the positive class
+        own = scores if column else -scores  # for the positive class
         name = f"score for “{positive}”"
         explanation = (
-            f"Scores are for “{positive}”, the positive label, for which one instance is "
-            "enough. The key instance has the highest score, whatever the label of the bag."
+            f"Scores are for “{positive}”, the positive label: one positive instance makes a bag "
+            "positive. The key instance has the highest score, for bags of either label."
         )
     elif not predicted.has_sets:
         own = of_labels(scores, predicted[bags.bag_index])
@@ -336,14 +336,14 @@ def _ordering(
 def _best_carried(values: Array, predicted: Labels, bags: Bags) -> Array:
     """The largest value of each instance among the labels predicted for its bag."""
     carried = predicted.indicator[bags.bag_index] > 0
-    carried |= ~carried.any(axis=1, keepdims=True)  # no label predicted: the best of all
+    carried |= ~carried.any(axis=1, keepdims=True)  # no label predicted: the best of all labels
     return np.where(carried, values[:, : carried.shape[1]], -np.inf).max(axis=1)
 
 
 def _needs_contributions(fitted: _Fitted, found: _OfInstances) -> bool:
-    """Whether the model says neither how instances make the score of their bag, nor which decides.
+    """Whether the model has neither instance scores that pool to the bag score, nor key instances.
 
-    The scores of instances by an ensemble do not pool to the score of the bag.
+    Instance scores of an ensemble, for example, do not pool to the score of the bag.
     """
     scores_bags = any(hasattr(fitted.model, m) for m in ("decision_function", "predict_proba"))
     if not scores_bags or fitted.works_on_rows:
@@ -354,7 +354,7 @@ def _needs_contributions(fitted: _Fitted, found: _OfInstances) -> bool:
 
 
 def _contributions(fitted: _Fitted, predicted: Labels, found: _OfInstances) -> _OfInstances:
-    """Order the instances by their contributions to the score of the bag, as far as affordable."""
+    """Order the instances by their contributions to the score of the bag, if affordable."""
     bags = fitted.bags
     values, method = affordable_attributions(fitted.model, bags)
     if values is None:
@@ -400,10 +400,10 @@ def _keys(fitted: _Fitted, predicted: Labels, bags: Bags) -> dict[int, str]:
 
 
 def _annotated(fitted: _Fitted, known: Labels, bags: Bags, found: _OfInstances) -> _OfInstances:
-    """Name the instances given the label sets of their bags, which is more than their scores."""
+    """Label the instances given the label sets of their bags."""
     own, estimator = fitted.classes, fitted.estimator
     rows = known.indicator[:, : len(own)] == 1
-    # A set without any class of the model carries no information for it.
+    # A set without any class of the model is unknown to it.
     given = [{own[k] for k in np.flatnonzero(row)} or None for row in rows]
     posterior = None
     if hasattr(estimator, "annotate_proba"):
@@ -420,7 +420,7 @@ def _annotated(fitted: _Fitted, known: Labels, bags: Bags, found: _OfInstances) 
 
 
 def _with_background(fitted: _Fitted, labels: Labels, proba: Array | None) -> Labels:
-    """Labels of instances, background where it is the most probable: models name a label always."""
+    """Set labels of instances to background if it is most probable: models predict a label."""
     if proba is None or proba.ndim != 2 or proba.shape[1] == len(fitted.classes):
         return labels
     codes = np.where(proba.argmax(axis=1) == proba.shape[1] - 1, proba.shape[1] - 1, labels.codes)
@@ -437,7 +437,7 @@ def _clusters(fitted: _Fitted) -> _OfInstances:
     found = learned if found is None else found
     if found is None or len(found) != bags.n_instances:
         raise InputError(
-            f"{type(estimator).__name__} knows only the rows it was fitted on: give those."
+            f"{type(estimator).__name__} cannot cluster new rows: give the rows it was fitted on."
         )
     if are_those_of_fit(learned, found):
         found = learned
@@ -450,9 +450,9 @@ def _clusters(fitted: _Fitted) -> _OfInstances:
 
 
 def are_those_of_fit(fitted: Any, found: Array) -> bool:
-    """Whether instances are those of the fit, as far as the predictions show.
+    """Whether instances are probably those of the fit, by their predictions.
 
-    An extension to new instances differs a little from the fit, and other instances differ a lot.
+    Predictions for the same instances differ little from the fit, those for others differ a lot.
     """
     return (
         fitted is not None and len(fitted) == len(found) and float(np.mean(fitted == found)) >= 0.9
@@ -460,7 +460,7 @@ def are_those_of_fit(fitted: Any, found: Array) -> bool:
 
 
 def _assigned(fitted: _Fitted, bags: Bags) -> _OfInstances:
-    """Assign instances to labels: as in the fit, where they are its instances; else the nearest."""
+    """Assign instances to labels: as in the fit if they are its instances, else to the nearest."""
     learner = fitted.estimator
     found = fitted.labels(fitted.call("predict_instances"), "instances")
     nearest = _OfInstances(instance_labels=found, instance_heading="nearest label")
@@ -469,7 +469,7 @@ def _assigned(fitted: _Fitted, bags: Bags) -> _OfInstances:
         return nearest
     if not (assigned >= 0).any():
         return nearest
-    # The assigned instances have the fitted centroids where they are those of the fit.
+    # If the instances are those of the fit, their mean is the fitted centroid.
     label = int(learner.category_sizes_.argmax())
     rows = bags.instances[np.flatnonzero(assigned == label)]
     centre = np.asarray(learner._features(rows).mean(axis=0)).ravel()
@@ -502,7 +502,7 @@ def _true_numbers(y: Any, bags: Bags) -> Floats | None:
 
 
 def _parts_of_numbers(fitted: _Fitted) -> _OfInstances:
-    """What the instances of a bag add to its number: scores of the model, or contributions."""
+    """Scores or contributions of the instances, for a regressor."""
     values = fitted.call("score_instances") if fitted.transformed is not None else None
     name = "score"
     explanation = (

@@ -1,4 +1,4 @@
-"""What the page shows of an instance: plain values that go to the page as JSON."""
+"""The data of an instance on the review page: plain values that are sent as JSON."""
 
 import mimetypes
 import os
@@ -18,28 +18,28 @@ from bagwise.review.queue import DECIDED, ReviewQueue
 
 MOST_NEIGHBOURS = 60
 MOST_BARS = 128
-MOST_VALUES = 2**22  # from which the spread of the features is estimated
-UNUSUAL = 4  # features named in words
-LARGEST_FILE = 2**27  # bytes of an image or sound
+MOST_VALUES = 2**22  # sample from which means and deviations of features are estimated
+UNUSUAL = 4  # number of features that are listed
+LARGEST_FILE = 2**27  # maximum bytes of an image or sound
 WAV_TYPES = ("audio/wav", "audio/x-wav", "audio/vnd.wave", "audio/wave")
 _Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True)
 class ServedMedia:
-    """Something to look at, listen to or read for each instance, for a :class:`ReviewServer`.
+    """An image, sound or text of each instance, for a :class:`ReviewServer`.
 
     Attributes
     ----------
     kind : {"image", "audio", "text"}
-        What it is.
+        The kind of media.
     values : sequence of str or None
-        For each instance the text, or the name of the file; None where there is none.
+        For each instance the text, or the name of the file; None if there is none.
     folder : Path
-        Where the files are. A file outside of it, also one that a link in it leads to, is not
-        served.
+        The folder of the files. Files outside of it are not served, not even through a link in
+        the folder.
     start, end : ndarray of shape (n_instances,) or None
-        The part of a sound to play, in seconds; the whole of it by default.
+        The part of a sound to play, in seconds; by default the whole sound.
     """
 
     kind: str
@@ -49,18 +49,18 @@ class ServedMedia:
     end: Floats | None = None
 
     def file_of(self, instance: str) -> tuple[str, bytes] | None:
-        """Read the file of an instance; of a WAV file only the part to play.
+        """Read the file of an instance, or only the part to play of a WAV file.
 
         Parameters
         ----------
         instance : str
-            Its number, as a page requests it.
+            The number of the instance, as the page requests it.
 
         Returns
         -------
         tuple (type, bytes) or None
-            None where there is no such file, it is of another kind or larger than 128 MiB, or it
-            is outside of the folder.
+            None if there is no such file, or it is of another kind, larger than 128 MiB, or outside
+            of the folder.
         """
         number = self._number(instance)
         kind = None if number is None else self._type_of(number)
@@ -77,19 +77,19 @@ class ServedMedia:
         Parameters
         ----------
         instance : str
-            Its number, as a page requests it.
+            The number of the instance, as the page requests it.
 
         Returns
         -------
         tuple (type, bytes) or None
-            None where there is no sound in a WAV file, or no matplotlib to draw it.
+            None if there is no WAV file, or matplotlib is not installed.
         """
         number = self._number(instance)
         sound = None if number is None or not can_draw() else self.sound_of(number)
         return None if sound is None else ("image/png", draw_spectrogram(sound))
 
     def sound_of(self, instance: int) -> Sound | None:
-        """The part of a WAV file to play; None where there is none.
+        """The part of a WAV file to play; None if there is none.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class ServedMedia:
         return self._open(instance, lambda file, _: read_sound(file, *self._times(instance)))
 
     def described(self, instance: int) -> dict[str, Any]:
-        """What the page needs to know to show it.
+        """The description of the media of an instance for the page.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class ServedMedia:
         Returns
         -------
         dict
-            Texts and numbers.
+            Strings and numbers.
         """
         shown: dict[str, Any] = {"kind": self.kind, "text": self.values[instance]}
         if self.kind != "audio":
@@ -151,12 +151,12 @@ class ServedMedia:
 def _read_inside(
     folder: Path, name: str, read: Callable[[IO[bytes], int], _Read | None]
 ) -> _Read | None:
-    """Read a regular file of a folder; None for a device, a pipe, or what lies elsewhere."""
+    """Read a regular file in a folder; None for a device, a pipe, or a file elsewhere."""
     root = folder.resolve()
     path = (root / name).resolve()
     if not path.is_relative_to(root):
         return None
-    # A pipe without a writer would block a plain open for ever; Windows would translate newlines.
+    # A plain open would block on a pipe without a writer, and translate newlines on Windows.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with open(os.open(path, flags), "rb") as file:
         found = os.fstat(file.fileno())
@@ -168,12 +168,12 @@ def _whole(file: IO[bytes], size: int) -> bytes | None:
 
 
 class Strips:
-    """Features of instances as bars: how far each is from its mean, in standard deviations.
+    """Features of instances as bars: the distance from their mean in standard deviations.
 
     Parameters
     ----------
     bags : Bags
-        The bags, as the person knows them.
+        The bags with their original features.
     """
 
     def __init__(self, bags: Bags) -> None:
@@ -187,7 +187,7 @@ class Strips:
         self._spread = np.where(spread > 0, spread, 1.0)
 
     def bars(self, instances: Any) -> list[list[float]]:
-        """The bars of some instances; neighbouring features are averaged where there are many."""
+        """The bars of some instances; neighbouring features are averaged if there are many."""
         z = self._standardised(instances)
         n_features = z.shape[1]
         if n_features > MOST_BARS:
@@ -196,14 +196,14 @@ class Strips:
         return np.round(np.clip(z, -3, 3), 2).tolist()
 
     def unusual(self, instance: int) -> list[str]:
-        """The features that are furthest from their mean, in words."""
+        """The features that are farthest from their mean, as text."""
         value, z = self._dense([instance])[0], self._standardised([instance])[0]
         furthest = np.argsort(-np.abs(z), kind="stable")[:UNUSUAL]
         return [f"{self._names[j]} {value[j]:.3g} ({_signed(z[j])} sd)" for j in furthest]
 
     def _standardised(self, instances: Any) -> Floats:
         z = (self._dense(instances) - self._mean) / self._spread
-        return np.nan_to_num(z, nan=0.0)  # a gap, for the model to fill, is nothing unusual
+        return np.nan_to_num(z, nan=0.0)  # missing values are not unusual
 
     def _dense(self, instances: Any) -> Floats:
         rows = self._bags.instances[instances]
@@ -219,7 +219,7 @@ def _signed(value: float) -> str:
 def card(
     instance: int, queue: ReviewQueue, media: ServedMedia | None, strips: Strips
 ) -> dict[str, Any]:
-    """Collect what a person needs to see to judge an instance.
+    """Collect the data that a person needs to label an instance.
 
     Parameters
     ----------
@@ -228,14 +228,14 @@ def card(
     queue : ReviewQueue
         The predictions of the model, and the decisions.
     media : ServedMedia or None
-        What to show of instances.
+        The media of the instances.
     strips : Strips
-        Their features.
+        The features of the instances.
 
     Returns
     -------
     dict
-        Texts, numbers and lists.
+        Strings, numbers and lists.
     """
     bag, row, size = queue.place_of(instance)
     first, last = instance - row, instance - row + size
@@ -244,7 +244,7 @@ def card(
     bars = strips.bars(near) if media is None else [[]] * len(near)
     choices = queue.choices(instance)
     chance = {name: float(queue.posterior[instance, k]) for k, name in enumerate(queue.names)}
-    if len(choices) > 9:  # there are nine keys: for the likeliest
+    if len(choices) > 9:  # the nine keys are for the most probable labels
         choices = sorted(choices, key=lambda name: -chance[name])
     return {
         "instance": instance,

@@ -1,4 +1,4 @@
-"""Which instance to look at next: the one the model is least sure of, given all that is known."""
+"""The order of review: the least certain instance first, given all decisions."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -25,27 +25,27 @@ class ReviewQueue:
     model : estimator
         A fitted annotator with ``annotate_proba(bags, label_sets, instance_labels=...)``.
     bags : Bags
-        The bags, as the model wants them.
+        The bags, as input of the model.
     label_sets : 0/1 array, list of sets, or one label per bag
-        What is known of each bag.
+        The known labels of each bag.
     names : sequence of str, default=None
-        How the classes are written; as Python writes them by default.
+        The names of the classes; by default their string form.
     corrections : iterable of Correction, default=()
-        What is decided already.
+        Earlier decisions about instances.
     set_corrections : iterable of SetCorrection, default=()
-        What is decided already about label sets.
+        Earlier decisions about label sets.
     limit : int, default=None
-        How many instances are to be looked at, those decided already included; by default all whose
-        bag leaves a choice.
+        Number of instances to review, including decided ones; by default all instances with more
+        than one possible label.
 
     Attributes
     ----------
     chosen : ndarray of shape (n_chosen,)
-        The instances to be looked at.
+        The instances to review.
     posterior : ndarray of shape (n_instances, n_classes)
         The probability of each label, given the label sets and the decisions.
     names : list of str
-        How the columns are called, background last where there is one.
+        The names of the columns, with the background last if there is one.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class ReviewQueue:
         self._limit = limit
         self.names = [str(name) for name in (labels if names is None else names)]
         background = getattr(model, "background_label_", None)
-        if background is not None and background != -1:  # -1 would mean "not known"
+        if background is not None and background != -1:  # -1 would mean "unknown"
             labels, self.names = [*labels, background], [*self.names, str(background)]
         self._labels = dict(zip(self.names, labels, strict=True))
         self._names = written_names(bags)
@@ -111,13 +111,13 @@ class ReviewQueue:
         self.chosen = self._least_certain()
 
     def next(self) -> int | None:
-        """Choose the instance to look at.
+        """Choose the next instance to review.
 
         Returns
         -------
         int or None
-            The least certain that is open; where none is, the one passed over longest ago; None
-            where all are decided.
+            The least certain open instance; if there is none, the one skipped longest ago; None
+            if all are decided.
         """
         left = self.chosen[self.state[self.chosen] == OPEN]
         if len(left):
@@ -126,7 +126,7 @@ class ReviewQueue:
         return int(left[self._turn[left].argmin()]) if len(left) else None
 
     def certainty(self, instances: Any) -> Floats:
-        """The probability of the likeliest label.
+        """The probability of the most probable label.
 
         Parameters
         ----------
@@ -140,7 +140,7 @@ class ReviewQueue:
         return self.posterior[instances].max(axis=-1)
 
     def guess(self, instance: int) -> str:
-        """The prediction of the model, given all decisions; the decision itself where there is one.
+        """The prediction of the model, given all decisions; for a decided instance, the decision.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class ReviewQueue:
         ]
 
     def other_labels(self, instance: int) -> list[str]:
-        """The labels that its bag does not list, the likeliest by its own features first.
+        """The labels that are not in the label set of the bag, most probable first.
 
         Parameters
         ----------
@@ -195,14 +195,14 @@ class ReviewQueue:
         return sorted(others, key=lambda name: -proba[self.names.index(name)])
 
     def decide(self, instance: int, label: str | None) -> None:
-        """Take a decision into account; a label that the bag does not list is added to its set.
+        """Apply a decision; a label that is not in the label set of the bag is added to it.
 
         Parameters
         ----------
         instance : int
             A row of ``bags.instances``.
         label : str or None
-            Its label as it is written; None to take the decision back.
+            The name of its label; None to undo the decision.
         """
         self._known[instance] = None if label is None else self._labels[label]
         self.state[instance] = OPEN if label is None else DECIDED
@@ -212,16 +212,16 @@ class ReviewQueue:
         self.posterior[rows] = self._annotated(slice(bag, bag + 1))
 
     def change_set(self, bag: int, label: str, present: bool | None) -> None:
-        """Take into account whether a bag has a label.
+        """Apply a decision on whether a bag has a label.
 
         Parameters
         ----------
         bag : int
-            Its position.
+            The position of the bag.
         label : str
-            The label as it is written.
+            The name of the label.
         present : bool or None
-            Whether the bag has it; None to take the decision back.
+            Whether the bag has it; None to undo the decision.
         """
         self._change_set(bag, label, present)
         self._update_set(bag)
@@ -230,29 +230,29 @@ class ReviewQueue:
         self.chosen = self._least_certain()
 
     def changed(self, bag: int, label: str) -> bool | None:
-        """What was decided about a label of a bag.
+        """The decision on whether a bag has a label.
 
         Parameters
         ----------
         bag : int
-            Its position.
+            The position of the bag.
         label : str
-            The label as it is written.
+            The name of the label.
 
         Returns
         -------
         bool or None
-            None where nothing was decided.
+            None if there is no decision.
         """
         return self._set_changes.get(bag, {}).get(self._labels[label])
 
     def labels_of(self, bag: int) -> list[str]:
-        """The label set of a bag, as it is written and decided.
+        """The names of the label set of a bag, after decisions.
 
         Parameters
         ----------
         bag : int
-            Its position.
+            The position of the bag.
 
         Returns
         -------
@@ -262,14 +262,14 @@ class ReviewQueue:
         return [name for name, label in self._labels.items() if label in carried]
 
     def likeliest(self, bag: int, label: str) -> int:
-        """The instance of a bag that is likeliest to have a label, by its own features.
+        """The instance of a bag that most probably has a label, by its own features.
 
         Parameters
         ----------
         bag : int
-            Its position.
+            The position of the bag.
         label : str
-            The label as it is written.
+            The name of the label.
 
         Returns
         -------
@@ -281,7 +281,7 @@ class ReviewQueue:
         return int(self._bags.offsets[bag]) + int(proba[:, column].argmax())
 
     def pass_over(self, instance: int) -> None:
-        """Put an open instance behind all others.
+        """Move an open instance to the end of the queue.
 
         Parameters
         ----------
@@ -293,7 +293,7 @@ class ReviewQueue:
             self._turn[instance] = self._turn.max() + 1
 
     def unmet(self, instance: int) -> list[str]:
-        """Labels of the bag that nobody shows, where too few instances are left to show them.
+        """Labels of the bag without a decided instance, if too few undecided instances are left.
 
         Parameters
         ----------
@@ -303,7 +303,7 @@ class ReviewQueue:
         Returns
         -------
         list of str
-            Empty where decisions and label set can both be right.
+            Empty if the decisions are consistent with the label set.
         """
         bag = self.bag_of(instance)
         known = self._known[self._bags.offsets[bag] : self._bags.offsets[bag + 1]]
@@ -325,7 +325,7 @@ class ReviewQueue:
         return int(np.searchsorted(self._bags.offsets, instance, side="right")) - 1
 
     def place_of(self, instance: int) -> tuple[str, int, int]:
-        """Say where an instance is, as decisions are kept; `find` goes the other way.
+        """The position of an instance, as decisions are stored; `find` is the inverse.
 
         Parameters
         ----------
@@ -335,13 +335,13 @@ class ReviewQueue:
         Returns
         -------
         tuple (bag, row, size)
-            The id of its bag as it is written, the row inside it, and how many rows there are.
+            The id of its bag as a string, the row inside the bag, and the size of the bag.
         """
         bag, bags = self.bag_of(instance), self._bags
         return self._names[bag], int(instance - bags.offsets[bag]), int(bags.sizes[bag])
 
     def name_of(self, label: Any) -> str:
-        """How a label of the model is written.
+        """The name of a label of the model.
 
         Parameters
         ----------
@@ -355,7 +355,7 @@ class ReviewQueue:
         return next(name for name, value in self._labels.items() if value == label)
 
     def position(self, bag: str) -> int | None:
-        """The position of a bag, by its id as it is written; None where there is none.
+        """The position of a bag, by its id as a string; None if there is no such bag.
 
         Parameters
         ----------
@@ -369,19 +369,19 @@ class ReviewQueue:
         return self._position.get(bag)
 
     def find(self, bag: str, row: int) -> int | None:
-        """Find an instance by its bag, as that is written, and its row there.
+        """Find an instance by the id of its bag, as a string, and its row.
 
         Parameters
         ----------
         bag : str
             The id of the bag.
         row : int
-            The row inside it.
+            The row inside the bag.
 
         Returns
         -------
         int or None
-            A row of ``bags.instances``; None where there is no such bag.
+            A row of ``bags.instances``; None if there is no such bag.
         """
         place = self._position.get(bag)
         return None if place is None else int(self._bags.offsets[place]) + row
@@ -395,7 +395,7 @@ class ReviewQueue:
         proba = proba[:, : len(self.names)]
         if getattr(self._model, "missing_", 0) == 0:
             return proba
-        # The model may name a label that the set does not list; a reviewer chooses among the set.
+        # The model may predict a label outside the set; a reviewer chooses from the set.
         for bag in range(part.start, part.stop):
             rows = slice(*(offsets[bag : bag + 2] - offsets[part.start]))
             allowed = np.isin(self.names, self.choices(int(offsets[bag])))
@@ -406,7 +406,7 @@ class ReviewQueue:
 
     def _least_certain(self) -> Ints:
         n_choices = [len(self.choices(int(first))) for first in self._bags.offsets[:-1]]
-        open_bags = np.array(n_choices) > 1  # else there is nothing to choose
+        open_bags = np.array(n_choices) > 1  # more than one possible label
         order = np.lexsort((self.certainty(slice(None)), self.state != DECIDED))
         return order[open_bags[self._bags.bag_index[order]]][: self._limit]
 
@@ -418,7 +418,7 @@ class ReviewQueue:
             changes[self._labels[label]] = present
 
     def _update_set(self, bag: int) -> None:
-        """The label set as given, as decided, and with the labels that instances are known to have.
+        """Update a label set: the given one, with all decisions about the bag and its instances.
 
         An unknown set stays unknown.
         """

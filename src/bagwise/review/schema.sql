@@ -1,4 +1,4 @@
--- The tables of a file of corrections, made in one transaction by `bagwise.review.Corrections`.
+-- The tables of a file of corrections; `bagwise.review.Corrections` creates them in a transaction.
 BEGIN IMMEDIATE;
 CREATE TABLE decisions (
     id INTEGER PRIMARY KEY,

@@ -1,10 +1,10 @@
-"""A page on this machine where a person confirms or corrects labels of instances.
+"""Local web server for the page where a person confirms or corrects labels of instances.
 
-Only this machine can reach it (loopback), and of its users only who knows the address: it holds a
-random word. Another web site that the person visits meanwhile can neither read nor write: the
-address is secret, requests must name this host (so that a foreign name that resolves to 127.0.0.1
-is refused), and decisions must come from the page itself. Media are requested by the number of an
-instance, never by a path.
+The page is served on the loopback interface, at an address with a random token, so that other users
+of the machine cannot open it. Other web sites in the same browser can neither read nor write: the
+address is secret, the Host header must name this server (which prevents DNS rebinding), and
+decisions must have the origin of the page. Media are requested by the number of an instance, never
+by a path.
 """
 
 import contextlib
@@ -31,15 +31,15 @@ from bagwise.review.store import ConflictError, Corrections
 
 HOST = "127.0.0.1"
 LARGEST_REQUEST = 2**16
-LONGEST_CONNECTION = 30.0  # seconds; every connection carries one request
+LONGEST_CONNECTION = 30.0  # seconds; every connection has one request
 MOST_CONNECTIONS = 64
 _PAGES = {
     "": ("review.html", "text/html"),
     "review.css": ("review.css", "text/css"),
     "review.js": ("review.js", "text/javascript"),
 }
-_ACTIONS = ("decide", "skip", "move", "undo", "judge")  # of `_Review`, that a page may request
-MOST_DOUBTS = 200  # bags listed
+_ACTIONS = ("decide", "skip", "move", "undo", "judge")  # methods of `_Review` for the page
+MOST_DOUBTS = 200  # maximum number of listed bags
 LEAST_DOUBT = 0.02
 _HEADERS = {
     "Content-Security-Policy": (
@@ -55,7 +55,7 @@ _HEADERS = {
 
 
 class _RefusedError(Exception):
-    """A request that is answered with an error, and with what the page is to show instead."""
+    """A request that is answered with an error, and with the data that the page shows instead."""
 
     def __init__(self, status: HTTPStatus, reason: str, **shown: Any) -> None:
         super().__init__(reason)
@@ -64,7 +64,7 @@ class _RefusedError(Exception):
 
 @dataclass
 class _Review:
-    """What the page shows and does, one request at a time."""
+    """The state and the actions of the page; `lock` serialises requests."""
 
     queue: ReviewQueue
     corrections: Corrections
@@ -80,7 +80,7 @@ class _Review:
         self._strips = Strips(self.bags)
         self._doubts: list[dict[str, Any]] | None = None
         if self.media is not None and len(self.media.values):
-            self.media.spectrogram_of("0")  # the first drawing imports matplotlib
+            self.media.spectrogram_of("0")  # import matplotlib now, not at the first request
         for bag, row in self.corrections.skipped():
             instance = self.queue.find(bag, row)
             if instance is not None:
@@ -97,7 +97,7 @@ class _Review:
                 for near in shown["neighbours"]:
                     near["text"] = self.places[near["instance"]]
             bag, row, _ = self.queue.place_of(instance)
-            # What a decision about this card will be based on: see `_conflict`.
+            # The last decision that the person has seen: see `_conflict`.
             shown["after"] = self.corrections.last_about(bag, row)
         counts = self.corrections.counts()
         decided = int((self.queue.state[self.queue.chosen] == DECIDED).sum())
@@ -107,7 +107,7 @@ class _Review:
         return {**shown, **about, "progress": progress, "last": last}
 
     def doubts(self) -> dict[str, Any]:
-        """The bags whose label sets the model doubts most, and what was decided about them."""
+        """The label sets that are most probably wrong, and the decisions about them."""
         if self.find_doubts is None:
             return {"doubts": None}
         if self._doubts is None:
@@ -131,39 +131,39 @@ class _Review:
         return rows
 
     def judge(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep whether a bag has a label: in the file first, then in the queue."""
+        """Save a decision on whether a bag has a label: first in the file, then in the queue."""
         place, present = request.get("row"), request.get("present")
         if type(place) is not int or not 0 <= place < len(self._doubts or ()):
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, f"there is no doubt {place!r}")
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, f"there is no doubtful label set {place!r}")
         if present not in (True, False, None) or type(present) is int:
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, f"{present!r} is no decision")
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, f"{present!r} is not a decision")
         row = (self._doubts or [])[place]
         self.corrections.decide_set(row["bag"], row["label"], present, doubt=row["doubt"])
         self.queue.change_set(row["position"], row["label"], present)
         return self.doubts()
 
     def decide(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep a decision: in the file first, then in the queue."""
+        """Save a decision: first in the file, then in the queue."""
         instance, label = self._instance(request), request.get("label")
         if label not in self.queue.names:
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, f"{label!r} is no label")
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, f"{label!r} is not a label")
         self._keep(instance, request, label)
         self.queue.decide(instance, label)
         unmet, bag = self.queue.unmet(instance), self.queue.place_of(instance)[0]
         if unmet:
-            note = f"Saved, but no instance of {bag} is left to be {' or '.join(unmet)}."
+            note = f"Saved, but no instance of {bag} is left for {' or '.join(unmet)}."
             return {**self.show(None), "note": note}
         return self.show(None)
 
     def skip(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep that the person skipped the instance."""
+        """Save that the person skipped the instance."""
         instance = self._instance(request)
         self._keep(instance, request, None)
         self.queue.pass_over(instance)
         return self.show(None)
 
     def _keep(self, instance: int, request: Mapping[str, Any], label: str | None) -> None:
-        """Write a decision (None: a skip) to the file, unless another one came before it."""
+        """Write a decision (None: a skip) to the file, unless there is a newer decision."""
         where = self.queue.place_of(instance)
         about: dict[str, Any] = {
             "guess": self.queue.guess(instance),
@@ -179,18 +179,18 @@ class _Review:
             raise self._conflict(instance) from error
 
     def move(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Look at another instance; by default, at the next one."""
+        """Show another instance; by default the next one."""
         if "to" in request:
             return self.show(self._instance({"instance": request["to"]}))
         self.queue.pass_over(self._instance(request))
         return self.show(None)
 
     def undo(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Take the last decision back and show its instance again."""
+        """Undo the last decision and show its instance again."""
         try:
             last = self.corrections.undo(after=_number(request, "last"))
         except ConflictError as error:
-            reason = "Nothing was undone: another page has decided since. Press u to undo that."
+            reason = "Nothing was undone: another page made a later decision. Press u to undo that."
             raise _RefusedError(HTTPStatus.CONFLICT, reason, **self.show(None)) from error
         if last is None:
             return {**self.show(None), "note": "Nothing to undo."}
@@ -201,12 +201,12 @@ class _Review:
         return {**self.show(instance), "note": "Undone."}
 
     def _conflict(self, instance: int) -> _RefusedError:
-        """Another page, or another process, decided about the card that this page shows."""
+        """The error for a card that another page or process has decided in the meantime."""
         self._read_again(instance)
-        state = "was taken back or skipped"
+        state = "was undone or skipped"
         if self.queue.state[instance] == DECIDED:
             state = f"was decided as {self.queue.guess(instance)}"
-        reason = f"Not saved: this instance {state} elsewhere meanwhile. Decide again to change it."
+        reason = f"Not saved: this instance {state} elsewhere. Decide again to change it."
         return _RefusedError(HTTPStatus.CONFLICT, reason, **self.show(instance))
 
     def _read_again(self, instance: int) -> None:
@@ -226,35 +226,35 @@ class _Review:
 class ReviewServer(ThreadingHTTPServer):
     """Serves the page until it is stopped, with a thread for each connection.
 
-    A browser opens connections ahead of need, and a broken client may never finish its request:
-    connections are bounded in time, and where there are too many the oldest are closed, so that a
-    new request is always answered.
+    A browser opens connections in advance, and a broken client may never finish its request.
+    Connections therefore have a time limit, and if there are too many the oldest are closed, so
+    that a new request is always answered.
 
     Parameters
     ----------
     queue : ReviewQueue
-        What to look at.
+        The instances to review.
     corrections : Corrections
-        Where decisions go.
+        The file of decisions.
     bags : Bags
-        The bags to show, as the person knows them.
+        The bags to show, with their original features.
     media : ServedMedia, default=None
-        What to show of an instance instead of its features.
+        Media to show instead of the features of an instance.
     title : str, default=""
-        What is reviewed.
+        Title of the page, such as the name of the reviewed file.
     places : sequence of str, default=None
-        Where each instance is, such as "1.5 to 4.5 s".
+        The position of each instance, such as "1.5 to 4.5 s".
     autoplay : bool, default=False
         Whether to play the sound of an instance when it is shown.
     find_doubts : callable, default=None
-        Lists the label sets in doubt, as `bagwise.inspection.doubted_bags` returns them.
+        Returns the doubtful label sets, as `bagwise.inspection.doubted_bags` does.
     port : int, default=0
-        The port; 0 for any that is free.
+        The port; 0 for any free port.
 
     Attributes
     ----------
     address : str
-        The address of the page, with its secret.
+        The address of the page, with its secret token.
     """
 
     daemon_threads = True
@@ -275,13 +275,13 @@ class ReviewServer(ThreadingHTTPServer):
     ) -> None:
         self.review = _Review(queue, corrections, bags, media, title, places, autoplay, find_doubts)
         self.token = secrets.token_urlsafe(24)
-        self._since: dict[socket.socket, float] = {}  # when each connection began, oldest first
+        self._since: dict[socket.socket, float] = {}  # start of each connection, oldest first
         self._guard = threading.Lock()
         try:
             super().__init__((HOST, port), _Handler)
         except OSError as error:
             raise InputError(
-                f"port {port} cannot be used ({error.strerror}): leave it out to take a free one."
+                f"port {port} cannot be used ({error.strerror}): leave it out to use a free port."
             ) from error
         self.address = f"http://{HOST}:{self.server_port}/{self.token}/"
 
@@ -294,7 +294,7 @@ class ReviewServer(ThreadingHTTPServer):
         self.shutdown()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Close the oldest connections where there are too many."""
+        """Handle a request; close the oldest connections if there are too many."""
         with self._guard:
             self._since[request] = time.monotonic()
             too_many = list(self._since)[:-MOST_CONNECTIONS]
@@ -309,19 +309,19 @@ class ReviewServer(ThreadingHTTPServer):
         _disconnect(late)
 
     def shutdown_request(self, request: Any) -> None:
-        """Forget the connection."""
+        """End a connection, and remove it from the list."""
         with self._guard:
             self._since.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that is closed meanwhile is no error."""
+        """Ignore a connection that the browser closed."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers one request: a page, a file, a card, or what an action leads to."""
+    """Answers one request: with a page, a file, a card, or the result of an action."""
 
     server: ReviewServer
     server_version, sys_version = "bagwise", ""
@@ -354,21 +354,21 @@ class _Handler(BaseHTTPRequestHandler):
     def _post(self) -> tuple[str, bytes]:
         what = self._what()
         if self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
-            raise _RefusedError(HTTPStatus.FORBIDDEN, "this comes from another site")
+            raise _RefusedError(HTTPStatus.FORBIDDEN, "the request comes from another site")
         if what not in _ACTIONS:
             raise _RefusedError(HTTPStatus.NOT_FOUND, "there is no such action")
-        request = self._body()  # before the lock: a slow client must not keep others waiting
+        request = self._body()  # before the lock: a slow client must not block others
         with self.server.review.lock:
             return _as_json(getattr(self.server.review, what)(request))
 
     def _what(self) -> str:
-        """The requested page, once the request is known to be ours."""
+        """The requested page; an error if the host or the token of the request is wrong."""
         port = self.connection.getsockname()[1]
         if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
-            raise _RefusedError(HTTPStatus.FORBIDDEN, "this server has another name")
+            raise _RefusedError(HTTPStatus.FORBIDDEN, "the Host header does not name this server")
         given, _, rest = self.path.removeprefix("/").partition("/")
         if not hmac.compare_digest(given.encode(), self.server.token.encode()):
-            raise _RefusedError(HTTPStatus.FORBIDDEN, "copy the whole address")
+            raise _RefusedError(HTTPStatus.FORBIDDEN, "the token is wrong: copy the whole address")
         return rest
 
     def _body(self) -> Mapping[str, Any]:
@@ -403,17 +403,17 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """The terminal is for the person."""
+        """Print nothing to the terminal."""
 
 
 def _number(request: Mapping[str, Any], name: str) -> int:
-    """The number of a decision in a request; 0, none, where there is no such number."""
+    """The number of a decision in a request; 0 if there is none."""
     found = request.get(name, 0)
     return found if type(found) is int else 0
 
 
 def _disconnect(connections: Iterable[socket.socket]) -> None:
-    """End what threads read from or write to them; each thread then closes its own."""
+    """Shut connections down; the thread of each one then closes it."""
     for connection in connections:
         with contextlib.suppress(OSError):
             connection.shutdown(socket.SHUT_RDWR)

@@ -4,8 +4,8 @@ CREATE TABLE IF NOT EXISTS set_decisions (
     time TEXT NOT NULL,
     bag TEXT NOT NULL,
     label TEXT NOT NULL,
-    present INTEGER CHECK (present IN (0, 1)),  -- whether the bag has the label; null: taken back
-    doubt REAL                                  -- how likely the model found the set wrong
+    present INTEGER CHECK (present IN (0, 1)),  -- whether the bag has the label; null: undone
+    doubt REAL                                  -- probability that the set is wrong
 );
 CREATE VIEW IF NOT EXISTS set_corrections AS
     SELECT bag, label, present FROM set_decisions AS d

@@ -1,9 +1,9 @@
-"""The sidecar: every decision of a person about an instance, in a small SQLite file.
+"""The file of corrections: every decision of a person about an instance, in a SQLite database.
 
-Nothing in it is ever changed: a decision is a new row of ``decisions``, and so is its undoing. The
-view ``corrections`` (bag, row, size, label) is what holds now. Decisions about label sets are rows
+Rows are never changed: a decision is a new row of ``decisions``, and so is its undoing. The view
+``corrections`` (bag, row, size, label) has the current labels. Decisions about label sets are rows
 of ``set_decisions``, with the view ``set_corrections`` (bag, label, present). Each row is one
-transaction that SQLite writes through to the disk, so that a crash loses nothing.
+transaction that SQLite syncs to disk, so that a crash loses nothing.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _LAST = "SELECT id, bag, row, size FROM standing ORDER BY id DESC LIMIT 1"
 
 
 class ConflictError(BagwiseError, RuntimeError):
-    """Another page or process decided since the decision that a new one is based on."""
+    """Another page or process made a later decision than the one that the person saw."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Correction:
     Attributes
     ----------
     bag : str
-        The id of the bag, as it is written; its position where bags have no ids.
+        The id of the bag as a string; its position if bags have no ids.
     row : int
         The instance, counted from 0 inside its bag.
     size : int or None
-        How many instances the bag had at that time; None where that is not known.
+        Number of instances of the bag at that time; None if unknown.
     label : str
-        The label, as it is written.
+        The name of the label.
     """
 
     bag: str
@@ -53,16 +53,16 @@ class Correction:
 
 @dataclass(frozen=True)
 class SetCorrection:
-    """What a person knows about a label of a bag.
+    """A decision of a person on whether a bag has a label.
 
     Attributes
     ----------
     bag : str
-        The id of the bag, as it is written.
+        The id of the bag as a string.
     label : str
-        The label, as it is written.
+        The name of the label.
     present : bool
-        Whether the bag has it.
+        Whether the bag has the label.
     """
 
     bag: str
@@ -71,12 +71,12 @@ class SetCorrection:
 
 
 class Corrections:
-    """The decisions of a person about instances, kept in a file from the moment they are made.
+    """The decisions of a person about instances, saved to a file immediately.
 
     Parameters
     ----------
     path : path
-        The SQLite file; made where it does not exist, continued where it does.
+        The SQLite file; created if it does not exist, otherwise continued.
 
     Examples
     --------
@@ -105,8 +105,8 @@ class Corrections:
             )
         with _reading(self.path):
             self._file = _connect(self.path, "rwc")
-            # A commit ends when the journal is deleted: EXTRA syncs its folder too, so that a power
-            # failure cannot bring the journal back and roll an acknowledged decision back.
+            # A commit ends when the journal is deleted. EXTRA syncs the folder too, so that a power
+            # failure cannot restore the journal and roll back an acknowledged decision.
             self._file.execute("PRAGMA synchronous = EXTRA")
             self._prepare()
 
@@ -121,7 +121,7 @@ class Corrections:
         probability: float,
         after: int | None = None,
     ) -> None:
-        """Keep the label that a person gave to an instance.
+        """Save the label that a person gave to an instance.
 
         Parameters
         ----------
@@ -130,10 +130,10 @@ class Corrections:
         guess : str
             The prediction of the model.
         probability : float
-            How sure it was.
+            The probability of the prediction.
         after : int, default=None
-            The number of the last decision about the instance that the person saw, as `last_about`
-            gives it: `ConflictError` where there is a later one. None: not checked.
+            The number of the last decision about the instance that the person saw, from
+            `last_about`; `ConflictError` if there is a later one. None: not checked.
         """
         kind = "confirmed" if label == guess else "corrected"
         self._add(kind, bag, row, size, label, guess, probability, after=after)
@@ -148,7 +148,7 @@ class Corrections:
         probability: float,
         after: int | None = None,
     ) -> None:
-        """Keep that a person skipped the instance.
+        """Save that a person skipped the instance.
 
         Parameters
         ----------
@@ -157,50 +157,50 @@ class Corrections:
         guess : str
             The prediction of the model.
         probability : float
-            How sure it was.
+            The probability of the prediction.
         after : int, default=None
             As in `decide`.
         """
         self._add("skipped", bag, row, size, None, guess, probability, after=after)
 
     def undo(self, after: int | None = None) -> tuple[str, int] | None:
-        """Take the last decision that stands back.
+        """Undo the last decision.
 
         Parameters
         ----------
         after : int, default=None
-            The number of the decision to take back, as `last` gives it: `ConflictError` where it is
-            not the last one. None: not checked.
+            The number of the decision to undo, from `last`; `ConflictError` if it is not the last
+            one. None: not checked.
 
         Returns
         -------
         tuple (bag, row) or None
-            The instance it was about; None where there is none.
+            The instance of the decision; None if there is nothing to undo.
         """
         with self._lock, self._file:
             self._file.execute("BEGIN IMMEDIATE")
             last = self._file.execute(_LAST).fetchone()
             if after is not None and after != (0 if last is None else last[0]):
-                raise ConflictError("there is a later decision than the one to take back.")
+                raise ConflictError("there is a later decision than the one to undo.")
             if last is None:
                 return None
             self._insert("undone", *last[1:], None, None, None, undoes=last[0])
         return last[1], last[2]
 
     def last(self) -> int:
-        """Number the last decision that stands.
+        """Number of the last decision that was not undone.
 
         Returns
         -------
         int
-            0 where there is none.
+            0 if there is none.
         """
         with self._lock:
             last = self._file.execute(_LAST).fetchone()
         return 0 if last is None else int(last[0])
 
     def last_about(self, bag: str, row: int) -> int:
-        """Number the last decision, skip or undo about an instance.
+        """Number of the last decision, skip or undo about an instance.
 
         Parameters
         ----------
@@ -210,13 +210,13 @@ class Corrections:
         Returns
         -------
         int
-            0 where there is none.
+            0 if there is none.
         """
         with self._lock:
             return self._last_about(bag, row)
 
     def all(self) -> list[Correction]:
-        """List what holds now.
+        """List the current labels of instances.
 
         Returns
         -------
@@ -227,16 +227,16 @@ class Corrections:
             return _corrections(self._file)
 
     def decide_set(self, bag: str, label: str, present: bool | None, *, doubt: float) -> None:
-        """Keep whether a bag has a label.
+        """Save a decision on whether a bag has a label.
 
         Parameters
         ----------
         bag, label : str
             As in `SetCorrection`.
         present : bool or None
-            Whether the bag has it; None takes an earlier decision back.
+            Whether the bag has it; None undoes an earlier decision.
         doubt : float
-            How likely the model found the label set wrong there.
+            The probability that the label set is wrong, by the model.
         """
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         values = (now, bag, label, None if present is None else int(present), doubt)
@@ -249,7 +249,7 @@ class Corrections:
             )
 
     def sets(self) -> list[SetCorrection]:
-        """List what holds now about label sets.
+        """List the current decisions about label sets.
 
         Returns
         -------
@@ -274,7 +274,7 @@ class Corrections:
             return [tuple(row) for row in rows]
 
     def counts(self) -> dict[str, int]:
-        """Count the decisions that stand, by kind.
+        """Count the decisions that were not undone, by kind.
 
         Returns
         -------
@@ -301,7 +301,7 @@ class Corrections:
             self._file.execute("BEGIN IMMEDIATE")  # no other process writes until the commit
             _, bag, row, *_ = values
             if after is not None and after != self._last_about(bag, row):
-                raise ConflictError(f"instance {row} of {bag} was decided meanwhile.")
+                raise ConflictError(f"instance {row} of {bag} was decided in the meantime.")
             self._insert(*values)
 
     def _last_about(self, bag: str, row: int) -> int:
@@ -319,7 +319,7 @@ class Corrections:
         )
 
     def _prepare(self) -> None:
-        """Make the tables of a new file, or see that they are ours."""
+        """Create the tables of a new file, or check those of an existing file."""
         empty = self._file.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
         if empty and _header(self._file) == (0, 0):
             schema = _script("schema.sql")
@@ -337,7 +337,7 @@ def read_corrections(path: str | Path) -> list[Correction]:
     Parameters
     ----------
     path : path
-        What `Corrections` (``bagwise review``) wrote.
+        A file written by `Corrections` (``bagwise review``).
 
     Returns
     -------
@@ -345,7 +345,7 @@ def read_corrections(path: str | Path) -> list[Correction]:
     """
     path = Path(path)
     if not path.is_file():
-        raise DataNotFoundError(f"no file of corrections {str(path)!r}: `bagwise review` makes it.")
+        raise DataNotFoundError(f"no file of corrections {str(path)!r}: see `bagwise review`.")
     with _reading(path), contextlib.closing(_connect(path, "rw")) as file:
         _check_header(file, path)
         return _corrections(file)
@@ -357,7 +357,7 @@ def read_set_corrections(path: str | Path) -> list[SetCorrection]:
     Parameters
     ----------
     path : path
-        What `Corrections` (``bagwise review``) wrote.
+        A file written by `Corrections` (``bagwise review``).
 
     Returns
     -------
@@ -365,7 +365,7 @@ def read_set_corrections(path: str | Path) -> list[SetCorrection]:
     """
     path = Path(path)
     if not path.is_file():
-        raise DataNotFoundError(f"no file of corrections {str(path)!r}: `bagwise review` makes it.")
+        raise DataNotFoundError(f"no file of corrections {str(path)!r}: see `bagwise review`.")
     with _reading(path), contextlib.closing(_connect(path, "rw")) as file:
         _check_header(file, path)
         return _set_corrections(file) if _header(file)[1] > 1 else []
@@ -374,23 +374,23 @@ def read_set_corrections(path: str | Path) -> list[SetCorrection]:
 def match_corrections(
     corrections: Iterable[Correction], bags: Bags, names: Mapping[str, Any]
 ) -> tuple[list[Any], int]:
-    """Find the instances that corrections are about.
+    """Match corrections with the instances of bags.
 
     Parameters
     ----------
     corrections : iterable of Correction
         The corrections.
     bags : Bags
-        The bags, found by how their ids are written.
+        The bags, which are matched by their ids as strings.
     names : mapping of str to object
-        The label that each written label stands for; one that is not there stays a text.
+        The label of each name; a name that is not included stays a string.
 
     Returns
     -------
     instance_labels : list of length n_instances
-        The label of each instance, None where there is no correction.
+        The label of each instance, None without a correction.
     n_used : int
-        How many corrections are about these bags.
+        Number of corrections about these bags.
     """
     position = {name: i for i, name in enumerate(written_names(bags))}
     labels: list[Any] = [None] * bags.n_instances
@@ -417,7 +417,7 @@ def match_corrections(
 
 
 def written_names(bags: Bags) -> list[str]:
-    """The ids of bags as decisions are kept by them; refused where two bags would share theirs.
+    """The ids of bags as strings, for decisions; an error if two bags have the same.
 
     Parameters
     ----------
@@ -427,7 +427,7 @@ def written_names(bags: Bags) -> list[str]:
     Returns
     -------
     list of str
-        Positions where bags have no ids.
+        Positions if bags have no ids.
     """
     names = [str(name) for name in bags.names.tolist()]
     first: dict[str, int] = {}
@@ -435,14 +435,14 @@ def written_names(bags: Bags) -> list[str]:
         if first.setdefault(name, i) != i:
             raise InputError(
                 f"bags {first[name]} and {i} are both called {name!r}, so that decisions about "
-                "one would count for the other: give every bag an id of its own."
+                "one would count for the other: give every bag its own id."
             )
     return names
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     address = f"{path.resolve().as_uri()}?mode={mode}"
-    # Threads of the server share it behind a lock; transactions begin explicitly.
+    # The threads of the server share the connection with a lock; transactions begin explicitly.
     return sqlite3.connect(
         address, uri=True, check_same_thread=False, isolation_level=None, timeout=PATIENCE
     )
@@ -469,11 +469,11 @@ def _header(file: sqlite3.Connection) -> tuple[int, int]:
 def _check_header(file: sqlite3.Connection, path: Path) -> None:
     application, version = _header(file)
     if application != APPLICATION:
-        raise FileFormatError(f"{path} is not a file of corrections: `bagwise review` makes it.")
+        raise FileFormatError(f"{path} is not a file of corrections written by `bagwise review`.")
     if not 1 <= version <= VERSION:
         raise FileFormatError(
-            f"{path} holds corrections of another version ({version}, and this is {VERSION}): "
-            "install the bagwise that wrote it."
+            f"{path} has the format version {version}, expected at most {VERSION}: install the "
+            "version of bagwise that wrote it."
         )
 
 

@@ -1,6 +1,6 @@
 "use strict";
-// Shows all bags of a report: one page of names at a time, one bag at a time. Every text of the
-// data becomes a text node; nothing is ever read as HTML.
+// Shows all bags of a report: a list of names in pages, and one open bag. Every string of the data
+// becomes a text node; nothing is parsed as HTML.
 (() => {
   const byId = (id) => document.getElementById(id);
   const { bags, offsets, instances, labels, media, maps, heads, unit, numbers } = JSON.parse(byId("explorer-data").textContent);
@@ -24,7 +24,7 @@
   const plural = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
 
   // ---- finding bags
-  // Paths of recordings and slides share their folders: the list shows what follows.
+  // Paths of recordings and slides share folders: the list leaves these out.
   const first = bags.id[0] ?? "";
   const inFolder = (id) => id.startsWith(first.slice(0, folder)) && id.length > folder;
   let folder = first.length;
@@ -37,7 +37,7 @@
     if (instances.text) parts.push(...instances.text.slice(offsets[i], offsets[i + 1]));
     return parts.join("\n").toLowerCase();
   });
-  // How far a bag is from being judged otherwise; smaller is less certain.
+  // The margin of the prediction; smaller is less certain.
   const certainty = bags.certainty;
   const compare = (values, sign) => (a, b) => sign * ((values[a] ?? Infinity) - (values[b] ?? Infinity)) || a - b;
   const orders = { "as in the file": null };
@@ -53,8 +53,8 @@
   orders["largest first"] = compare(sizes, -1);
   const filters = { [`all ${unit}s`]: () => true };
   if (bags.wrong) {
-    filters["judged wrong"] = (i) => bags.wrong[i] === 1;
-    filters["judged right"] = (i) => bags.wrong[i] === 0;
+    filters["wrong predictions"] = (i) => bags.wrong[i] === 1;
+    filters["correct predictions"] = (i) => bags.wrong[i] === 0;
   }
   const among = (values) => [...new Set(values)].filter((value) => value !== null).sort().slice(0, 40);
   if (bags.truth && !numbers) for (const value of among(bags.truth)) filters[`label: ${value || "none"}`] = (i) => bags.truth[i] === value;
@@ -84,8 +84,8 @@
     list.replaceChildren(...state.found.slice(start, start + PAGE).map((i) => {
       const wrong = bags.wrong?.[i] === 1;
       const said = saying(i);
-      const cross = wrong ? [make("span", { "aria-hidden": "true" }, "✗ "), make("span", { class: "unseen" }, "judged wrong: ")] : [];
-      const answer = make("span", { class: wrong ? "answer wrong" : "answer", title: wrong ? `${said}, while the label is ${bags.truth[i] || "none"}` : said }, ...cross, said);
+      const cross = wrong ? [make("span", { "aria-hidden": "true" }, "✗ "), make("span", { class: "unseen" }, "wrong prediction: ")] : [];
+      const answer = make("span", { class: wrong ? "answer wrong" : "answer", title: wrong ? `predicted ${said}, but the label is ${bags.truth[i] || "none"}` : said }, ...cross, said);
       const link = make("a", { href: `#bag-${i}`, "data-bag": i }, make("span", { class: "id", title: bags.id[i] }, bags.id[i].slice(folder)), answer);
       return make("li", {}, link);
     }));
@@ -161,7 +161,7 @@
     const { source, box } = instances;
     const shown = source ? [...new Set(rows.map((k) => source[k]))].filter((s) => s >= 0) : [];
     return shown.map((s) => {
-      const drawn = make("svg:svg", { viewBox: "0 0 1 1", role: "img", "aria-label": "the original image, its instances framed, the key instance in amber" });
+      const drawn = make("svg:svg", { viewBox: "0 0 1 1", role: "img", "aria-label": "the source image with its instances framed, the key instance in amber" });
       const image = new Image();
       image.addEventListener("load", () => {
         const [width, height] = [image.naturalWidth, image.naturalHeight];
@@ -169,7 +169,7 @@
         drawn.prepend(make("svg:image", { href: media[s], width, height }));
       });
       image.src = media[s];
-      // The best last, so that its frame lies above the others.
+      // The best instance last, so that its frame is on top.
       for (const k of rows.filter((k) => source[k] === s && box[k]).reverse()) {
         const [x, y, width, height] = box[k];
         const frame = make("svg:rect", { x, y, width, height, class: keys.has(k) ? "key" : "" });
@@ -179,7 +179,7 @@
       return make("figure", { class: "source" }, drawn);
     });
   };
-  // A pixel of the picture is a cell of the grid; the page enlarges it.
+  // A pixel of the picture is a cell of the grid; the browser enlarges it.
   const heatMap = (i) => {
     if (!maps?.picture[i]) return [];
     const [width, height] = maps.size[i];
@@ -192,11 +192,11 @@
   const open = (i) => {
     state.open = i;
     const rows = Array.from({ length: offsets[i + 1] - offsets[i] }, (_, k) => offsets[i] + k);
-    // In order: the first is the largest.
+    // Scores are sorted: the first is the largest.
     const values = instances.score ? rows.map((k) => instances.score[k]).filter((v) => v !== null) : [];
     const [low, high] = [Math.min(0, values.at(-1) ?? 0), Math.max(0, values[0] ?? 0)];
     const facts = make("dl", { class: "facts" });
-    if (bags.truth) facts.append(fact(heads.truth ?? "label", bags.truth[i] === null ? "not known" : bags.truth[i] || "none"));
+    if (bags.truth) facts.append(fact(heads.truth ?? "label", bags.truth[i] === null ? "unknown" : bags.truth[i] || "none"));
     if (bags.heldOut) facts.append(fact("held out", bags.heldOut[i] || "none", bags.wrong?.[i] === 1 ? "wrong" : ""));
     if (bags.predicted) facts.append(fact(bags.heldOut ? "by this model" : "predicted", bags.predicted[i] || "none", !bags.heldOut && bags.wrong?.[i] === 1 ? "wrong" : ""));
     if (bags.score && !numbers) facts.append(fact(heads.bagScore, number(bags.score[i])));
@@ -241,7 +241,7 @@
     return true;
   };
 
-  // ---- hands
+  // ---- keyboard and mouse
   const links = () => [...list.querySelectorAll("a")];
   const step = (by) => {
     const now = links().indexOf(document.activeElement);

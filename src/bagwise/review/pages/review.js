@@ -1,15 +1,15 @@
 "use strict";
-// Texts come from files: they go into the page as text only, never as markup.
+// Strings come from files: they are inserted as text, never as markup.
 
 const at = (id) => document.getElementById(id);
 const percent = (p) => (p >= 0.995 ? (p === 1 ? "100 %" : "> 99 %") : `${Math.round(100 * p)} %`);
 
 let card = null;
 let busy = false;
-const trail = []; // instances looked at, in order
-let place = -1; // where on the trail we are
+const trail = []; // instances that were shown, in order
+let place = -1; // current position in the trail
 let shown = null; // the instance on the card
-let autoplay = null; // set by the first card, then by the person
+let autoplay = null; // set by the first card, then by the user
 let inDoubts = false;
 
 function make(tag, properties = {}, ...children) {
@@ -25,7 +25,7 @@ async function ask(action, request) {
     const options = request && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(request) };
     const response = await fetch(action, options);
     const found = await response.json();
-    if (response.status === 409) { // decided elsewhere meanwhile: show what stands now
+    if (response.status === 409) { // another page decided: show the current state
       show(found);
       complain(found.error);
       return;
@@ -35,7 +35,7 @@ async function ask(action, request) {
     else show(found);
   } catch (error) {
     const gone = error instanceof TypeError;
-    complain(gone ? "The server has ended. All decisions shown as made are saved." : `Error: ${error.message}`);
+    complain(gone ? "The server has stopped. All decisions shown here are saved." : `Error: ${error.message}`);
   } finally {
     busy = false;
   }
@@ -63,7 +63,7 @@ function show(found) {
   const isNew = shown !== card.instance;
   shown = card.instance;
   if (over) {
-    at("media").replaceChildren(); // a sound that plays ends
+    at("media").replaceChildren(); // stops a playing sound
     say(card.note || "All instances are decided.");
     return;
   }
@@ -88,11 +88,11 @@ function say(text) {
 
 function showInstance() {
   at("name").textContent = `${card.bag}, ${where()}`;
-  at("others").textContent = `Its bag: ${card.size} instance${card.size === 1 ? "" : "s"}`;
+  at("others").textContent = `The bag: ${card.size} instance${card.size === 1 ? "" : "s"}`;
   at("media").replaceChildren(picture(card, card.media, true));
   for (const id of ["play", "auto"]) at(id).hidden = !sound();
   if (autoplay) play();
-  at("unusual").textContent = card.media ? "" : `The bars are its features, in standard deviations. Unusual: ${card.unusual.join(", ")}`;
+  at("unusual").textContent = card.media ? "" : `Bars show the features of the instance in standard deviations from their means. Most unusual: ${card.unusual.join(", ")}`;
 }
 
 function picture(item, media, large) {
@@ -106,7 +106,7 @@ function picture(item, media, large) {
 }
 
 function listen(item, media, source) {
-  // Of a WAV file the server sends the clip alone; of others the browser plays the part.
+  // The server sends only the clip of a WAV file; the browser plays the part of other files.
   const part = media.part ? `#t=${media.part.join(",")}` : "";
   const player = make("audio", { src: source + part, controls: true, title: media.text, preload: "auto" });
   if (media.part) {
@@ -133,8 +133,8 @@ function play() {
   player.currentTime = card.media.part ? card.media.part[0] : 0;
   player.play().catch((error) => {
     if (error.name === "AbortError") return; // stopped, or another instance is shown
-    const waits = error.name === "NotAllowedError"; // before the first key or click
-    say(waits ? "Press Space to play: the browser waits for a key." : "This sound cannot be played: its file is missing, damaged or in another format.");
+    const waits = error.name === "NotAllowedError"; // before the first key press or click
+    say(waits ? "Press Space to play: the browser needs a key press first." : "This sound cannot be played: its file is missing, damaged or in another format.");
   });
 }
 
@@ -233,7 +233,7 @@ function doubt(row, i) {
   };
   const look = make("button", { type: "button", textContent: "Show the most probable instance" });
   look.addEventListener("click", () => ask("move", { to: row.instance }));
-  const buttons = [choose(true, `${row.label} is there`), choose(false, `${row.label} is not there`), look];
+  const buttons = [choose(true, `${row.label} is present`), choose(false, `${row.label} is absent`), look];
   return make("li", { className: row.present === null ? "" : "judged" }, head, make("p", { className: "buttons" }, ...buttons));
 }
 
@@ -256,8 +256,8 @@ const actions = {
 
 document.addEventListener("keydown", (event) => {
   if (!card || event.ctrlKey || event.metaKey || event.altKey || at("keys").open) return;
-  if (event.key === " " && !event.target.closest("audio")) event.preventDefault(); // never presses a button
-  if (event.repeat || event.target.closest("audio")) return; // keys have a meaning of their own there
+  if (event.key === " " && !event.target.closest("audio")) event.preventDefault(); // Space must not press a button
+  if (event.repeat || event.target.closest("audio")) return; // the player has its own keys
   const over = card.instance === null || inDoubts;
   if (event.key === "Enter") {
     if (over || event.target.closest("button, input, summary")) return;
@@ -271,10 +271,10 @@ document.addEventListener("keydown", (event) => {
     actions[event.key]();
   }
 });
-document.addEventListener("keyup", (event) => { // where Firefox presses the button
+document.addEventListener("keyup", (event) => { // Firefox presses a button on keyup
   if (event.key === " " && event.target.closest("button") && !at("keys").open) event.preventDefault();
 });
-document.addEventListener("click", (event) => { // Enter confirms again after a click
+document.addEventListener("click", (event) => { // so that Enter confirms again after a click
   if (event.target.closest("main button")) at("main").focus({ preventScroll: true });
 });
 
@@ -286,7 +286,7 @@ for (const [id, key] of Object.entries({ undo: "u", skip: "s", play: "p", back: 
 }
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   if (!card || inDoubts) return;
-  shown = null; // bars are drawn in the colours of the page
+  shown = null; // redraw bars in the new colours
   show(card);
 });
 ask("card");
