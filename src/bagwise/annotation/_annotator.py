@@ -1,4 +1,4 @@
-"""What annotators share: labels of instances, with and without the label set of the bag."""
+"""Base class of annotators: instance labels, with or without the label set of the bag."""
 
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from bagwise.engines import over_partitions
 
 
 class AnnotatorMixin(BagClassifierMixin):
-    """A score for each instance and class; learned from label sets, or from one label per bag."""
+    """Score each instance for each class, after a fit on label sets or on one label per bag."""
 
     _learns_label_sets = True
 
@@ -37,35 +37,35 @@ class AnnotatorMixin(BagClassifierMixin):
         return self._evaluate(X, annotated, by_partition=False)
 
     def _annotated(self, bags: Bags, label_sets: Any) -> Array:
-        """The label of each instance with the highest score, among those of its bag."""
+        """Label each instance with the highest-scoring label of its bag."""
         sets = check_label_sets(label_sets, bags, classes=self.classes_).indicator
         allowed = (sets == 1) | ~(sets == 1).any(axis=1, keepdims=True)
         allowed = allowed[bags.bag_index]
         scores = np.where(allowed, over_partitions(self._checked_scores, bags), -np.inf)
-        new = np.isneginf(scores).all(axis=1, keepdims=True)  # labels that no training bag has
+        new = np.isneginf(scores).all(axis=1, keepdims=True)  # only labels that no training bag has
         return self._labels_of(np.where(new & allowed, 0.0, scores))
 
 
 def best_threshold(scores: Array, label_sets: Array) -> float:
-    """Find the score above which predicting a label is wrong least often.
+    """Find the threshold of the bag scores with the fewest wrong labels.
 
     Parameters
     ----------
     scores : ndarray of shape (n_bags, n_classes)
-        Scores of bags.
+        Scores of the bags.
     label_sets : 0/1 array of shape (n_bags, n_classes)
-        Their labels.
+        Label sets of the bags.
 
     Returns
     -------
     float
-        The middle between two scores; beyond all of them where no label, or every one, is best.
+        The midpoint between two scores; outside their range if predicting none or all is best.
     """
     order = np.argsort(scores, axis=None)
     sorted_scores = scores.ravel()[order]
     different = np.diff(compiled.ties.settled(sorted_scores)) > 0
     carried = (label_sets.ravel() == 1)[order]
-    # Errors with the k lowest scores not predicted: labels of bags among them, others above.
+    # Errors relative to k = 0 if the k lowest scores are not predicted: +1 missed, -1 false label.
     errors = np.concatenate([[0], np.cumsum(np.where(carried, 1, -1))])
     apart = np.concatenate([[True], different, [True]])
     k = int(np.flatnonzero(apart)[errors[apart].argmin()])

@@ -1,7 +1,7 @@
-"""Cross-validation inside an annotator: its settings, and the rate of missing labels.
+"""Cross-validation inside an annotator, for its hyperparameters and the rate of missing labels.
 
-The features of a kernel are computed once per width, for all bags, since they do not depend on the
-labels. The models of the folds are linear in these features.
+Kernel features are computed once per width, for all bags, because they do not depend on the labels.
+The models of the folds are linear in these features.
 """
 
 import copy
@@ -19,32 +19,32 @@ from bagwise.base._kernel_bags import kernel_bags, nystroem_of_bags
 from bagwise.exceptions import LabelError
 from bagwise.solvers.annotation.orlr import FIRST_RATES, RATE_RANGE, first_rates
 
-# Candidates of `select`, as multiples of gamma and reg; the first unless another is better.
+# Candidates for `select`, as multiples of gamma and reg; the first is kept if no other is better.
 WIDTHS = (1.0, 0.5, 2.0)
 PENALTIES = (1.0, 2.0, 0.5)
 N_FOLDS = 3
-N_COMPARED = 2  # folds that settings are compared on, at most
-SELECTING_TOL = 2e-3  # differences between settings are larger than what later iterations change
+N_COMPARED = 2  # maximum number of folds on which settings are compared
+SELECTING_TOL = 2e-3  # later iterations change less than the differences between settings
 MISSING_TOL = 1e-4
-MISSING_STEPS, NEGLIGIBLE = 6, 0.01  # of EM for the rate of missing labels, and where it ends
+MISSING_STEPS, NEGLIGIBLE = 6, 0.01  # maximum number of EM steps, and the rate at which EM stops
 
 Part = tuple[Bags, Ints, Array]  # bags, their label sets and weights
 
 
 @dataclass(frozen=True)
 class Training:
-    """What a fit learns from.
+    """Training data of a fit.
 
     Attributes
     ----------
     bags : Bags
-        The bags, or their features.
+        The bags, with the original instances or their kernel features.
     sets : ndarray of shape (n_bags, n_labels)
-        Their label sets; rows of -1 where only labels of instances are known.
+        Label sets of the bags; a row of -1 if only instance labels are known.
     weights : ndarray of shape (n_bags,)
-        Their weights.
+        Weights of the bags.
     codes : ndarray of shape (n_instances,) or None
-        The label of each instance, -1 where it is not known.
+        The label of each instance, or -1 if it is unknown.
     """
 
     bags: Bags
@@ -53,7 +53,7 @@ class Training:
     codes: Ints | None = None
 
     def with_features(self, nystroem: Nystroem | None) -> "Training":
-        """The same with Nystroem features in place of instances."""
+        """Replace the instances by their Nystroem features."""
         if nystroem is None:
             return self
         return replace(self, bags=kernel_bags(nystroem, self.bags))
@@ -61,14 +61,14 @@ class Training:
 
 @dataclass(frozen=True)
 class Folds:
-    """Models fitted on all folds of bags but one.
+    """Cross-validation folds of bags, and fits with one fold held out.
 
     Attributes
     ----------
     model : estimator
-        A linear annotator, not fitted.
+        An unfitted linear annotator.
     training : Training
-        What it learns from.
+        The training data.
     fold_of_bags : ndarray of shape (n_bags,)
         The fold of each bag.
     """
@@ -79,7 +79,7 @@ class Folds:
 
     @classmethod
     def of(cls, model: Any, training: Training, rng: np.random.RandomState, tol: float) -> "Folds":
-        """Folds drawn at random, for the annotator of a user."""
+        """Draw random folds, and make a linear model with the parameters of an annotator."""
         n_bags, n_labels = training.sets.shape
         if n_labels < 2:
             raise LabelError(
@@ -98,32 +98,31 @@ class Folds:
         return cls(clone(model).set_params(**plain), training, rng.permutation(n_bags) % N_FOLDS)
 
     def with_features(self, nystroem: Nystroem | None) -> "Folds":
-        """The same with Nystroem features in place of instances."""
+        """Replace the instances by their Nystroem features."""
         return replace(self, training=self.training.with_features(nystroem))
 
     @property
     def n_folds(self) -> int:
-        """Number of folds that have bags, if others have some, too."""
+        """Number of non-empty folds; 0 for a single bag, which leaves none to train on."""
         n_bags = len(self.fold_of_bags)
         return min(N_FOLDS, n_bags) if n_bags > 1 else 0
 
     def fit(self, fold: int, start: Any = None, **params: Any) -> Any:
-        """The model of all folds but one; it begins where another one ended."""
+        """Fit the model on all folds but one, warm-started from the fitted model `start`."""
         model = clone(self.model) if start is None else copy.copy(start)
         bags, inside, known = self.training.bags, self.fold_of_bags != fold, []
         if self.training.codes is not None:
             known = [self.training.codes[np.repeat(inside, bags.sizes)]]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the same warnings come from the fit itself
+            warnings.simplefilter("ignore")  # the final fit raises the same warnings
             return model.set_params(**params).fit(
                 bags[inside], self.training.sets[inside], self.training.weights[inside], *known
             )
 
     def held_out(self, fold: int, model: Any) -> Part:
-        """The bags of a fold, for the model that did not see them.
+        """Bags, label sets and weights of the held-out fold of a model.
 
-        A set with a label that no bag of the other folds has is left out: its probability is 0
-        for all parameters.
+        A bag with a label that is absent from the other folds is left out: its likelihood is 0.
         """
         sets = self.training.sets
         unseen = ~np.isfinite(model.intercept_[: sets.shape[1]])
@@ -132,7 +131,7 @@ class Folds:
         return self.training.bags[chosen], sets[chosen], self.training.weights[chosen]
 
     def log_likelihood(self, fold: int, **params: Any) -> Floats:
-        """Weighted log-probability of each label set of a fold, by the model of the others."""
+        """Weighted log-likelihood of each label set of a held-out fold."""
         model = self.fit(fold, **params)
         bags, sets, weights = self.held_out(fold, model)
         if not len(bags):
@@ -144,7 +143,7 @@ class Folds:
 
 @dataclass
 class Candidate:
-    """A setting, with the log-likelihoods of the folds seen so far."""
+    """Candidate hyperparameters, with the log-likelihoods of the folds evaluated so far."""
 
     folds: Folds
     nystroem: Nystroem | None
@@ -152,17 +151,17 @@ class Candidate:
     values: list[Floats] = field(default_factory=list)
 
     def value(self, n_folds: int) -> Floats:
-        """Log-likelihood of each bag of the first folds."""
+        """Log-likelihoods of the held-out bags of the first `n_folds` folds."""
         for fold in range(len(self.values), n_folds):
             self.values.append(self.folds.log_likelihood(fold, reg=self.reg))
         return np.concatenate([np.zeros(0), *self.values[:n_folds]])
 
 
 def best_of(candidates: list[Candidate]) -> Candidate:
-    """The first candidate, unless held-out bags are clearly more likely under another.
+    """Return the first candidate, unless held-out bags are clearly more likely under another.
 
-    A candidate is dropped if it is behind the best by more than the standard error of the
-    difference over bags: on the first fold, then on both. The first of the others is taken.
+    A candidate is dropped if its log-likelihood is below the best one by more than the standard
+    error over bags, on the first fold, then on both. The first remaining candidate is returned.
 
     Parameters
     ----------
@@ -190,16 +189,16 @@ def _is_behind(difference: Floats) -> bool:
 def select_setting(
     model: Any, training: Training, gamma: float, reg: float, rng: np.random.RandomState
 ) -> tuple[float, Nystroem | None]:
-    """The penalty and the features of the kernel under which held-out bags are most likely.
+    """Select the penalty and the kernel features by the likelihood of held-out bags.
 
-    First the width of "rbf" is chosen, then the penalty.
+    The width of the RBF kernel is selected first, then the penalty.
 
     Parameters
     ----------
     model : estimator
         An annotator with the parameters `kernel`, `n_components`, `reg` and `tol`.
     training : Training
-        What it learns from.
+        The training data.
     gamma, reg : float
         The first candidates; the others are multiples of them.
     rng : RandomState
@@ -231,16 +230,16 @@ def select_setting(
 def learn_missing_rate(
     model: Any, features: Training, reg: float, rng: np.random.RandomState
 ) -> float:
-    """The rate of missing labels by EM, its E-step on bags that the model did not see.
+    """Estimate the rate of missing labels by EM, with the E-step on held-out bags.
 
-    On training bags a flexible model explains every set, and finds too few labels missing.
+    On its training bags, a flexible model explains every label set and underestimates the rate.
 
     Parameters
     ----------
     model : ORedLogisticRegression
         The annotator.
     features : Training
-        What it learns from, with the features of its kernel.
+        The training data, with kernel features.
     reg : float
         The penalty.
     rng : RandomState

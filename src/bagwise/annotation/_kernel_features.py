@@ -27,13 +27,13 @@ KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
     "n_components": [COUNT],
     "select": ["boolean"],
 }
-VECTORS = 30  # of the size of W: iterates, gradients and the memory of L-BFGS
+VECTORS = 30  # vectors of the size of W: iterates, gradients and the history of L-BFGS
 
 
 class KernelFeaturesMixin(BagEstimator):
-    """The setting of the kernel, and scores from its features."""
+    """Choose the kernel features, and score instances by a linear function of them."""
 
-    _kernel_reg = 0.02  # reg="auto" of kernels other than the linear one
+    _kernel_reg = 0.02  # reg="auto" for nonlinear kernels
 
     reg: float | str
     kernel: Any
@@ -43,13 +43,13 @@ class KernelFeaturesMixin(BagEstimator):
     random_state: Any
 
     def _kernel_state(self) -> FittedState:
-        """Fitted attributes of a kernel; none with the linear one."""
+        """Fitted attributes of a nonlinear kernel; empty for the linear one."""
         if not hasattr(self, "nystroem_"):
             return {}
         return {"gamma_": Number(low=0, optional=True), "nystroem_": Model("transform")}
 
     def _setting(self, training: Training, *, warm: bool = False) -> tuple[float, Nystroem | None]:
-        """The penalty and the features of the kernel: given, selected, or those of the last fit."""
+        """Penalty and kernel features: as given, selected, or from the last fit (`warm`)."""
         reg = self.reg
         if isinstance(reg, str):
             reg = LINEAR_REG if self.kernel == "linear" else self._kernel_reg
@@ -78,14 +78,14 @@ class KernelFeaturesMixin(BagEstimator):
 
 
 def check_fit_memory(bags: Bags, n_classes: int, *, keeps_posterior: bool) -> None:
-    """Refuse a fit that would not fit into memory.
+    """Raise an error if a fit would not fit into memory.
 
     Parameters
     ----------
     bags : Bags
         The bags.
     n_classes : int
-        Classes with a weight vector.
+        Number of classes with a weight vector.
     keeps_posterior : bool
         Whether the posterior of all instances is held at once.
     """

@@ -1,4 +1,4 @@
-"""M3MIML: a maximum-margin machine per label, scored by the best instance of a bag."""
+"""M3MIML: a maximum-margin model per label; a bag has the score of its best instance."""
 
 from dataclasses import KW_ONLY
 from typing import Any, Self
@@ -17,7 +17,7 @@ from bagwise.solvers.annotation.m3miml import m3miml
 
 @with_parameters
 class M3MIML(AnnotatorMixin, KernelMachine):
-    r"""A maximum-margin machine per label; a bag has the score of its best instance (Zhang 2008).
+    r"""A maximum-margin model per label; a bag has the score of its best instance (Zhang 2008).
 
     .. math:: \min_{W, b} \tfrac12 \sum_l |w_l|^2 + C \sum_i \sum_l \xi_{il}
 
@@ -102,7 +102,7 @@ class M3MIML(AnnotatorMixin, KernelMachine):
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn one machine per label.
+        """Fit one model per label.
 
         Parameters
         ----------
@@ -120,8 +120,8 @@ class M3MIML(AnnotatorMixin, KernelMachine):
         rows = bags.instances.astype(np.float64, copy=False)
         space = self._space(rows)
         coef = np.zeros((len(labels.classes), bags.n_instances))
-        # A label that all have needs no weights: 1 meets every margin. One that none has is
-        # never given to an instance, however little the others fit.
+        # A label of all bags needs no weights: an intercept of 1 meets every margin. A label of
+        # no bag is never predicted.
         intercept = np.where(carried.all(axis=0), 1.0, -np.inf)
         learned = np.flatnonzero(carried.any(axis=0) & ~carried.all(axis=0))
         with one_core_if_small(rows):

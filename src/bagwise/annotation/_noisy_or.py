@@ -196,7 +196,7 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         n_classes = len(labels.classes)
         self.reg_ = reg
         self.coef_ = np.zeros((n_classes, features.n_features), coef.dtype)
-        # One more instance without a label that all bags have: its odds are finite.
+        # Finite log-odds for a label of all bags, as if one additional instance lacked it.
         certain = np.log(known.n_instances + 1.0)
         self.intercept_ = np.where(always, certain, -np.inf).astype(intercept.dtype)
         self.coef_[learned], self.intercept_[learned] = coef, intercept
@@ -256,8 +256,8 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         Returns
         -------
         0/1 array of shape (n_instances, n_classes)
-            A row may have several ones, or none. The most probable instance of each label of the
-            set has it, whatever its probability.
+            A row may have several ones, or none. Each label of the set is given at least to its
+            most probable instance, even below the threshold.
         """
         limit = _checked_threshold(threshold)
         found = partial(self._shown, label_sets=label_sets, threshold=limit)
@@ -304,16 +304,16 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         return ((posterior >= threshold) | (likeliest & carried)).astype(np.int64)
 
     def _posterior(self, bags: Bags, sets: Ints) -> Array:
-        """Probability that instances have labels, given label sets (-1: not known)."""
+        """Probability of each label for each instance, given the label sets (-1: unknown)."""
         scores = self._log_odds(bags)
-        scores[:, np.isneginf(self.intercept_)] = -UNSEEN  # all instances alike, in place of 0 / 0
+        scores[:, np.isneginf(self.intercept_)] = -UNSEEN  # equal for all instances, not 0 / 0
         odds = compiled.segments.noisy_or(scores, bags.offsets)
         given = np.where(sets == 1, log_expit(odds), 0.0)[bags.bag_index]
-        posterior = np.exp(np.minimum(log_expit(scores) - given, 0.0))  # 1 at most, when rounded
+        posterior = np.exp(np.minimum(log_expit(scores) - given, 0.0))  # at most 1 despite rounding
         return np.where((sets == 0)[bags.bag_index], 0.0, posterior)
 
     def _log_odds(self, bags: Bags) -> Array:
-        """Scores of instances in double precision, wherever they are."""
+        """Scores of the instances in double precision, on any engine."""
         return over_partitions(self._checked_scores, bags).astype(np.float64)
 
     def _score(self, bags: Bags) -> Array:

@@ -1,4 +1,4 @@
-"""ORedClassifier: any classifier, trained on instances that ORLR has named."""
+"""ORedClassifier: any classifier, trained on instances that ORLR has labelled."""
 
 from functools import partial
 from typing import Any, Self
@@ -24,7 +24,7 @@ from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError, LabelError
 
 ONE_CLASS = "all instances have one class: a classifier needs two classes or more."
-SVC_TOL = 1e-8  # the default of scikit-learn leaves scores that depend on the order of the rows
+SVC_TOL = 1e-8  # with scikit-learn's default, scores depend on the order of the rows
 
 
 @with_parameters
@@ -126,7 +126,7 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
         return self
 
     def predict_instances(self, X: Any) -> Array:
-        """Predict the class of each instance, its bag unseen, by the second stage.
+        """Predict the class of each instance by the second stage, without its bag's label set.
 
         Parameters
         ----------
@@ -144,12 +144,12 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
         return np.asarray(self._ask("predict", bags))
 
     def _columns(self) -> Ints:
-        """The classes of the second stage, as positions in ``classes_``."""
+        """Classes of the second stage, as positions in ``classes_``."""
         codes = np.asarray(self.estimator_.classes_)
         if codes.dtype.kind not in "iu" or not np.isin(codes, np.arange(len(self.classes_))).all():
             raise InputError(
-                f"the second stage knows the classes {codes.tolist()}, and the model has "
-                f"{len(self.classes_)}: fit it again."
+                f"the second stage has the classes {codes.tolist()}, but the model has "
+                f"{len(self.classes_)} classes: fit it again."
             )
         return codes
 
@@ -169,8 +169,8 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
         return ORedLogisticRegression(kernel="rbf", random_state=seed)
 
     def _fitted(self, rows: Any, codes: Ints, weights: Floats) -> Any:
-        """The second stage, trained on codes of labels."""
-        inner = SVC(C=10.0, tol=SVC_TOL, break_ties=True)  # ties of votes are frequent
+        """Fit the second stage on label codes."""
+        inner = SVC(C=10.0, tol=SVC_TOL, break_ties=True)  # tied votes are frequent
         if self.base_estimator is not None:
             inner = clone(self.base_estimator)
         if not is_classifier(inner):
@@ -182,16 +182,16 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
         if type(inner).__module__.startswith("sklearn."):  # LIBSVM may take long
             fit = partial(interruptible, fit)
         try:
-            with config_context(skip_parameter_validation=False):  # it comes from the user
+            with config_context(skip_parameter_validation=False):  # validate the user's parameters
                 return fit(rows, codes)
         except ValueError as error:  # such as coefficients that are not finite
             raise InputError(
-                f"{type(inner).__name__} cannot be fitted to the named instances ({error}): scale "
-                "them, or choose another base_estimator."
+                f"{type(inner).__name__} cannot be fitted to the labelled instances ({error}): "
+                "scale them, or choose another base_estimator."
             ) from error
 
     def _score(self, bags: Bags) -> Array:
-        """Scores of the second stage; a label that no instance was given scores the least."""
+        """Scores of the second stage; a label of no training instance gets the lowest score."""
         inner = self.estimator_
         if hasattr(inner, "decision_function"):
             found = self._ask("decision_function", bags)

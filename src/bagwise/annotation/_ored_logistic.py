@@ -45,11 +45,11 @@ from bagwise.solvers.annotation.orlr_parts import (
 )
 from bagwise.solvers.result import SolverResult
 
-# A class that no training bag has has probability zero. If the label set of a new bag contains it,
-# its logit is this much lower than the others, in place of minus infinity.
+# A class without training bags has probability zero. If the label set of a new bag contains it, its
+# logit is this much lower than the others, instead of minus infinity.
 UNSEEN = 1e4
 
-# Parameters that bagwise 0.1 did not have, for models that it saved.
+# Values of the parameters added after bagwise 0.1, for models saved by it.
 ADDED = {
     "kernel": "linear", "n_components": 300, "gamma": "scale", "select": False,
     "missing": 0.0, "spurious": 0.0, "random_state": None,
@@ -110,12 +110,12 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     tol : float, default=1e-5
         Largest entry of the gradient, divided by the number of instances, at the end.
     max_operations : float, default=1e9
-        Exact inference takes instances x subsets x labels operations (n k 2^k, less where a bag
-        has few instances more than labels), about a nanosecond each. Bags that need more, or a
+        Exact inference takes instances x subsets x labels operations (n k 2^k, less if a bag has
+        only a few more instances than labels), about a nanosecond each. Bags that need more, or a
         table of more than 512 MB, are approximated by belief propagation, with a warning.
     warm_start : bool, default=False
-        Begin where the last fit ended, if classes and features are the same. A kernel keeps its
-        width and landmarks.
+        Start from the solution of the last fit, if classes and features are the same. A kernel
+        keeps its width and landmarks.
     random_state : int, RandomState or None, default=None
         Draws the landmarks of a kernel, and the folds of `select`. A fit that is to be resumed from
         a checkpoint needs a number.
@@ -136,7 +136,7 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     reg_ : float
         The penalty of the fit.
     missing_, spurious_ : float
-        How often labels are missing and spurious: as given, or as learned.
+        Rates of missing and spurious labels, as given or as learned.
     gamma_ : float
         The width of the kernel "rbf".
     nystroem_ : Nystroem
@@ -153,15 +153,15 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
 
     Notes
     -----
-    A bag with more labels than instances has probability zero, unless labels may be `spurious`; so
-    has, without `background`, an empty set, unless labels may be `missing`. Such bags are left out
-    of the fit with a warning, and :meth:`annotate` returns the most probable label of the set (of
-    all labels, if it is empty). The same holds if the instances of unknown label are fewer than the
-    labels of the set that no known instance has.
+    A bag with more labels than instances has probability zero, unless labels may be `spurious`.
+    Without `background`, so does an empty set, unless labels may be `missing`. Such bags are left
+    out of the fit with a warning, and :meth:`annotate` returns the most probable label of the set
+    (of all labels, if it is empty). The same holds if the instances of unknown label are fewer than
+    the labels of the set that no known instance has.
 
-    The posterior of a bag is found by a forward-backward pass over the subsets of its label set
-    (bit masks), all terms non-negative; in logarithms where probabilities underflow. The table is
-    kept at every sqrt(n)-th instance only when it is long. Bags run in parallel.
+    The posterior of a bag is computed by a forward-backward pass over the subsets of its label set
+    (bit masks). All terms are non-negative; logarithms are used if probabilities underflow. A long
+    table is stored at every sqrt(n)-th instance only. Bags are processed in parallel.
 
     The likelihood is not concave. The fit begins at W = 0: with the linear kernel nothing is
     random.
@@ -217,12 +217,12 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
 
     @property
     def instance_pooling(self) -> str:  # type: ignore[override]
-        """How instance scores make the score of the bag.
+        """How instance scores are pooled into the score of the bag.
 
-        One label per bag: their sum, log P(all instances are c). Label sets: "noisy-or", from the
-        log-odds of instances to those that some instance is c. With `background` and one label per
-        bag the score is log P(all instances are c or background, some is c), which no pooling of
-        scores gives.
+        With one label per bag, the sum is log P(all instances are c). With label sets, "noisy-or"
+        maps the log-odds of the instances to the log-odds that some instance is c. With one label
+        per bag and `background`, the bag score is log P(all instances are c or background, some is
+        c), which no pooling of instance scores computes.
         """
         return "noisy-or" if self.label_kind_ == "sets" else "sum"
 
@@ -239,7 +239,7 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
                 "coef_": Floats(n_columns, "n_landmarks" if kernel else "n_features_in_"),
                 "intercept_": Floats(n_columns, low=-np.inf),  # -inf: a class that no bag has
                 "background_label_": Anything(),
-                # bagwise 0.1 had none of these
+                # missing in models saved by bagwise 0.1
                 "reg_": Number(low=0, optional=True),
                 "missing_": Number(low=0, optional=True),
                 "spurious_": Number(low=0, optional=True),
@@ -340,7 +340,7 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         return expit(scores) if self._has_label_sets else softmax(scores, axis=1)
 
     def _instance_probabilities(self, bags: Bags) -> Array:
-        """With `background` one more column, the last."""
+        """Class probabilities; with `background`, it has an additional last column."""
         return softmax(self._linear_scores(bags), axis=1)
 
     def _log_probabilities(self, bags: Bags) -> Array:
@@ -418,7 +418,7 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         return np.concatenate(self._posterior(X, label_sets, instance_labels)[1])
 
     def _named(self, proba: Array, background_above: float | None) -> Array:
-        """The most probable label of each row, or background."""
+        """Most probable label of each instance, or background."""
         labels = proba[:, : len(self.classes_)]
         named = self.classes_[labels.argmax(axis=1)]
         if self.background_label_ is None:
@@ -431,7 +431,7 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     def _posterior(
         self, X: Any, label_sets: Any, instance_labels: Any
     ) -> tuple[list[Array], list[Array]]:
-        """Posterior labels of the instances and log-likelihoods of the bags, block by block."""
+        """Posteriors of the instance labels and log-likelihoods of the bags, in blocks."""
         infer_labels = partial(self._infer, label_sets=label_sets, instance_labels=instance_labels)
         return self._evaluate(X, infer_labels, by_partition=False, scores=True)
 
@@ -461,7 +461,7 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         return posterior, log_likelihood
 
     def _logit_blocks(self, bags: Bags, bag_sets: BagLabelSets) -> Iterator[tuple[slice, Array]]:
-        """Bags and the logits of their instances, by block; finite also for unseen classes."""
+        """Yield blocks of bags with the logits of instances, finite even for unseen classes."""
         lowest = np.where(np.isfinite(self.intercept_), 0.0, -UNSEEN)
         blocks = list(bag_sets.blocks(len(self.intercept_)))
         for (block, _), found in zip(
@@ -528,7 +528,7 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
             )
 
     def _report_counts(self, bags: Bags, sets: Ints) -> Array:
-        """Expected numbers of wrong and right reports: see `report_counts`."""
+        """Expected numbers of wrong and correct reports; see `report_counts`."""
         background = self.background_label_ is not None
         bag_sets = self._bag_sets(bags, sets, background, None, (self.missing_, self.spurious_))
         blocks = self._logit_blocks(bags, bag_sets)
@@ -543,7 +543,7 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         name = (-1 if numeric else "background") if self.background is True else self.background
         if name in classes.tolist():
             raise LabelError(
-                f"{name!r} is a label already: name the background otherwise, with background=..."
+                f"{name!r} is already a label: choose another name with background=..."
             )
         return name
 
@@ -583,7 +583,7 @@ def _columns_to_learn(bag_sets: BagLabelSets, used: Bools) -> Ints:
 
 
 def _codes_of(bag_sets: BagLabelSets, used: Bools) -> Ints | None:
-    """Classes of the instances of some bags, -1 where not known; None where none is."""
+    """Known classes of the instances of the used bags (-1: unknown), or None if none is given."""
     if not len(bag_sets.instance_codes):
         return None
     return bag_sets.instance_codes[np.repeat(used, np.diff(bag_sets.offsets))]
@@ -592,7 +592,7 @@ def _codes_of(bag_sets: BagLabelSets, used: Bools) -> Ints | None:
 def _training(
     bags: Bags, bag_sets: BagLabelSets, weights: Array, used: Bools, columns: Ints
 ) -> Training:
-    """The bags that are used, with classes as positions among the columns learned."""
+    """Training data of the used bags, with classes as positions in `columns`."""
     labels = columns[: len(columns) - bag_sets.background]
     codes = _codes_of(bag_sets, used)
     if codes is not None:

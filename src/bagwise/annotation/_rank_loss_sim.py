@@ -37,7 +37,7 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
     max_iter : int, default=20
         Maximum number of iterations.
     tol : float, default=1e-3
-        Relative fall of the objective below which the rounds end.
+        Relative decrease of the objective per round below which the fit stops.
     {verbose}
 
     Attributes
@@ -47,11 +47,11 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
     coef_ : ndarray of shape (n_classes, n_features)
         W.
     intercept_ : ndarray of shape (n_classes,)
-        The weight of the constant feature, less the scores of the mean instance: for instances as
-        they are.
+        The weight of the constant feature, less the scores of the mean instance: it applies to
+        instances that are not centred.
     threshold_ : float
-        The bag score above which a label is predicted, where the model was fitted on label sets:
-        the one with the fewest wrong labels on the training bags.
+        The bag score above which a label is predicted, if the model was fitted on label sets: the
+        one with the fewest wrong labels on the training bags.
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective after each round; the best round is kept.
     n_iter_ : int
@@ -60,8 +60,8 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
 
     Notes
     -----
-    The convex problem of a round is solved by L-BFGS, the corner of its hinge rounded. Renewing
-    the weights may raise the objective: the rounds end then.
+    Each round solves a convex problem by L-BFGS, with a smoothed hinge loss. Updating the weights
+    may raise the objective; the fit then stops.
 
     References
     ----------

@@ -72,16 +72,16 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
         Share of the bags that each network leaves out; None to train on all bags for `max_epochs`
         epochs. The only bag of a class is not left out.
     patience : int, default=20
-        Training ends after as many epochs in which the held-out cross entropy did not fall by more
-        than `tol`.
+        Training ends after this many epochs in which the held-out cross entropy did not fall by
+        more than `tol`.
     tol : float, default=0.005
         See `patience`.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. Not for label sets.
     device : str or None, default=None
-        Where to train, by torch's names ("cpu", "cuda"); None for where the instances are. They
-        are copied to the device where they take less than half of its free memory, and read from
-        main memory or a file, batch by batch, where they take more.
+        The torch device for training ("cpu", "cuda"); None for the device of the instances. They
+        are copied to the device if they take less than half of its free memory; otherwise they are
+        read in batches from main memory or a file.
     random_state : int, RandomState or None, default=None
         For the first weights, the held-out bags and the batches. No global random state of torch
         is touched.
@@ -92,7 +92,7 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
     {classes_}
     {label_kind_}
     mean_, scale_ : ndarray of shape (n_features,)
-        By which instances are standardised.
+        Mean and scale by which instances are standardised.
     hidden_coef_ : ndarray of shape (n_models, n_features, hidden_size)
         Weights W of the hidden layer.
     hidden_intercept_ : ndarray of shape (n_models, hidden_size)
@@ -111,7 +111,7 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
         Cross entropy of the training bags in each epoch, the mean over the networks.
     held_out_curve_ : ndarray of shape (n_iterations,)
         Cross entropy of the held-out bags in each epoch, averaged exponentially over about five
-        epochs; empty where none are held out.
+        epochs; empty if none are held out.
     n_iter_ : int
         Number of epochs. The weights are those of the epoch with the lowest `held_out_curve_`.
     {n_features_in_}
@@ -121,8 +121,8 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
     Attention shows which instances the network uses, but not for which class: an instance with a
     large weight may support either class. The terms show both.
 
-    Copies of all instances of a bag do not change its score. A bag with label sets has a logit per
-    label.
+    Copies of all instances of a bag do not change its score. With label sets, a bag has one logit
+    per label.
 
     Arithmetic is in the type of the instances; float32 trains about twice as fast. On a GPU,
     ``torch.set_float32_matmul_precision("high")`` computes products of float32 in TF32. On one
@@ -241,7 +241,7 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
         Returns
         -------
         ndarray of shape (n_instances,)
-            Aligned with ``bags.instances``; those of a bag sum to 1.
+            Aligned with ``bags.instances``; the values of a bag sum to 1.
         """
         return self._evaluate(X, lambda bags: self._shares(bags)[0].mean(axis=1))
 
@@ -256,7 +256,7 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
         return compiled.segments.softmax(logits, bags.offsets), heads
 
     def _values(self, bags: Bags) -> tuple[Array, Array]:
-        """Attention logits and heads of the instances, a block at a time."""
+        """Attention logits and heads of the instances, computed in blocks."""
         arrays = [getattr(self, f"{name}_") for name in Network._fields]
         found = []
         for _, rows in row_blocks(bags, BLOCK * bags.n_features):
@@ -275,7 +275,7 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
         return self._probabilities_of(self._bag_scores(bags))
 
     def _instance_probabilities(self, bags: Bags) -> Array:
-        """Those of each instance as a bag of its own: it has all the attention."""
+        """Probabilities of each instance as a bag of its own, which has all the attention."""
         return self._probabilities_of(self._values(bags)[1].mean(axis=1))
 
     def _probabilities_of(self, logits: Array) -> Array:

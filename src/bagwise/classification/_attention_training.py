@@ -20,12 +20,12 @@ from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.solvers.result import SolverResult
 
-LIMIT = 5.0  # of standardised values
+LIMIT = 5.0  # bound on standardised values
 SMOOTHED = 5.0  # epochs over which held-out losses are averaged, exponentially
-KEYS = 2**24  # values by which bags are ordered, at most
-SMALL = 2**28  # operations of a batch below which threads wait for each other
-PART = 1024  # instances whose slopes a GPU sums at once
-TRAINED_AT_ONCE = 2**28  # bytes of layers in main memory
+KEYS = 2**24  # maximum number of values by which bags are sorted
+SMALL = 2**28  # operations per batch below which one thread is faster
+PART = 1024  # instances whose gradients a GPU sums at once
+TRAINED_AT_ONCE = 2**28  # maximum bytes of layers in main memory
 
 Tensor = Any
 
@@ -76,8 +76,8 @@ class Network(NamedTuple):
     def draw(cls, sizes: tuple[int, int, int, int, int], rng: np.random.RandomState) -> "Network":
         """Draw weights as torch does: uniform, up to one over the root of the number of inputs.
 
-        With larger ones, the hidden layer hardly changes before the training bags are learnt by
-        heart: few instances among many are not found.
+        With larger weights, the networks memorise the training bags before the hidden layer
+        changes much, and do not find a few relevant instances among many.
         """
         arrays = []
         for name, shape in cls.shapes(*sizes).items():
@@ -106,13 +106,13 @@ def bag_logits(network: Network, X: Tensor, sizes: Tensor, largest: int) -> Tens
     Parameters
     ----------
     network : Network
-        Its tensors.
+        The weights, as tensors.
     X : tensor of shape (n_instances, n_features)
         Standardised instances.
     sizes : tensor of int64 of shape (n_bags,)
-        Instances of each bag.
+        Number of instances of each bag.
     largest : int
-        The largest of them.
+        Size of the largest bag.
 
     Returns
     -------
@@ -131,12 +131,12 @@ def bag_logits(network: Network, X: Tensor, sizes: Tensor, largest: int) -> Tens
 
 
 def _layers(network: Network, X: Tensor) -> tuple[Tensor, Tensor]:
-    """What `Network.evaluate` computes, in fewer passes over the layers and their slopes."""
+    """Compute `Network.evaluate` with fewer passes over the layers and their gradients."""
     M, D, H = network.hidden_coef.shape
     coef = network.hidden_coef.transpose(0, 1).reshape(D, M * H)
     hidden = torch.addmm(network.hidden_intercept.reshape(M * H), X, coef).relu_()
     hidden = hidden.reshape(-1, M, H).transpose(0, 1)
-    # Gates and head are one product. A GPU is faster where rows begin at multiples of 32 bytes.
+    # Gates and head are one product. A GPU is faster if rows are aligned to 32 bytes.
     n_units = network.gate_coef.shape[2] + network.head_coef.shape[2]
     spare = network.gate_coef.new_zeros((M, H + 1, -n_units % 8))
     coef = torch.cat([network.gate_coef, network.head_coef, spare[:, 1:]], dim=2)
@@ -147,9 +147,9 @@ def _layers(network: Network, X: Tensor) -> tuple[Tensor, Tensor]:
 
 @cache
 def _gated() -> Callable[..., tuple[Tensor, Tensor]]:
-    """A function of torch from the hidden layer to attention logits and heads.
+    """Autograd function from the hidden layer to attention logits and heads.
 
-    Its slopes are written by hand: those of the units are computed in one array.
+    The backward pass is explicit: it computes the gradients of all units in one array.
     """
 
     class Gated(torch.autograd.Function):  # type: ignore[name-defined]
@@ -171,14 +171,14 @@ def _gated() -> Callable[..., tuple[Tensor, Tensor]]:
             n_gates = w.shape[1]
             inside, is_open = units[:, :, :n_gates], units[:, :, n_gates : 2 * n_gates]
             slopes = torch.empty_like(units)
-            own = slope[:, :, None] * w.transpose(1, 2)  # of the gated units
+            own = slope[:, :, None] * w.transpose(1, 2)  # gradient of the gated units
             both = own * gated
-            # tanh' = 1 - tanh**2, and of the logistic function s' = s (1 - s)
+            # tanh' = 1 - tanh**2; the logistic function has s' = s (1 - s)
             torch.addcmul(own.mul_(is_open), both, inside, value=-1, out=slopes[:, :, :n_gates])
             torch.addcmul(both, both, is_open, value=-1, out=slopes[:, :, n_gates : 2 * n_gates])
             slopes[:, :, 2 * n_gates :] = slope_of_heads
             part = hidden.shape[1] + 1 if hidden.device.type == "cpu" else PART
-            of_hidden = torch.empty_like(hidden)  # in the same order of memory
+            of_hidden = torch.empty_like(hidden)  # same memory layout
             torch.bmm(slopes, coef.transpose(1, 2), out=of_hidden)
             return (
                 of_hidden,
@@ -193,8 +193,7 @@ def _gated() -> Callable[..., tuple[Tensor, Tensor]]:
 def _inner(left: Tensor, right: Tensor, part: int) -> Tensor:
     """Products (M, H, K) of (M, n, H) and (M, n, K), summed over n in parts.
 
-    A product with a small result keeps few multiprocessors of a GPU busy: parts are 10 times
-    faster.
+    A product with a small result uses few multiprocessors of a GPU: parts are 10 times faster.
     """
     n_parts = left.shape[1] // part
     n = n_parts * part
@@ -207,16 +206,16 @@ def _inner(left: Tensor, right: Tensor, part: int) -> Tensor:
 
 
 def losses_of(logits: Tensor, targets: Tensor, *, sets: bool) -> Tensor:
-    """-log p of the class, or of the label set, of each bag.
+    """Cross entropy (-log p) of the class, or of the label set, of each bag.
 
     Parameters
     ----------
     logits : tensor of shape (n_models, n_bags, n_outputs)
-        Their logits.
+        Logits of the bags.
     targets : tensor of shape (n_bags,) or (n_bags, n_outputs)
         Codes of classes, or label sets.
     sets : bool
-        Whether they are label sets.
+        Whether the targets are label sets.
 
     Returns
     -------
@@ -230,14 +229,14 @@ def losses_of(logits: Tensor, targets: Tensor, *, sets: bool) -> Tensor:
 
 
 def moments(bags: Bags, device: str | None = None) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of each feature, a block of instances at a time.
+    """Mean and standard deviation of each feature, computed in blocks of instances.
 
     Parameters
     ----------
     bags : Bags
         The bags.
     device : str or None, default=None
-        Where to compute, by torch's names; None for where the bags are.
+        The torch device for the computation; None for the device of the bags.
 
     Returns
     -------
@@ -259,30 +258,30 @@ def moments(bags: Bags, device: str | None = None) -> tuple[Floats, Floats]:
 
 
 def standardised(rows: Any, mean: Any, scale: Any) -> Any:
-    """Standardise instances, and limit them to what training bags may hold.
+    """Standardise instances, and clip them to `LIMIT` standard deviations.
 
-    A feature that was almost constant in training would otherwise decide alone where it is not.
+    Otherwise a feature that was almost constant in training could dominate the scores of new bags.
 
     Parameters
     ----------
     rows : ndarray or tensor of shape (n_instances, n_features)
         The instances.
     mean, scale : ndarray or tensor of shape (n_features,)
-        As `moments` gives them.
+        As returned by `moments`.
 
     Returns
     -------
     ndarray or tensor
-        A new one.
+        A new array.
     """
     return ((rows - mean) / scale).clip(min=-LIMIT, max=LIMIT)
 
 
 def order_of_bags(bags: Bags, codes: Ints) -> Ints:
-    """Order bags by what they hold, so that held-out bags do not depend on the user's order.
+    """Sort bags by their contents, so that held-out bags do not depend on the user's order.
 
-    Compared are class, size, and the extremes of the features: of a bag in any order of its
-    instances, and of features in any unit, they are in the same order. Equal bags keep theirs.
+    The sort keys are class, size, and the extremes of the features: the order of the instances and
+    the units of the features are irrelevant. Bags with equal keys keep their order.
 
     Parameters
     ----------
@@ -294,7 +293,7 @@ def order_of_bags(bags: Bags, codes: Ints) -> Ints:
     Returns
     -------
     ndarray of shape (n_bags,)
-        Positions.
+        Indices that sort the bags.
     """
     n_columns = min(bags.n_features, max(1, KEYS // (2 * len(bags))))
     lowest, highest = extremes_of_bags(bags, n_columns)
@@ -314,38 +313,38 @@ def train(
 ) -> tuple[SolverResult, list[float]]:
     """Minimise the cross entropy of the bags by AdamW, all networks on the same mini-batches.
 
-    Network m does not learn from the bags of fold m. Their losses, over all networks, are those of
-    a cross-validation, smoothed over the last epochs. Training ends when they have not fallen by
-    ``tol`` in ``patience`` epochs, and the weights of the best epoch are kept. They are measured
-    where the bag is met in the epoch, so that an epoch reads each bag once.
+    Network m does not learn from the bags of fold m. The losses of these bags, over all networks,
+    are a cross-validated loss, which is smoothed over the last epochs. Training ends when it has
+    not fallen by ``tol`` in ``patience`` epochs, and the weights of the best epoch are kept. The
+    loss of a held-out bag is computed with its batch, so that an epoch reads each bag once.
 
     Parameters
     ----------
     model : AttentionMIL
-        Its parameters, and its progress bar.
+        Provides the parameters and the progress bar.
     bags : Bags
         The training bags.
     labels : Labels
         Their labels.
     weights : ndarray of shape (n_bags,)
-        How much each bag counts.
+        Weights of the bags.
     folds : ndarray of shape (n_bags,)
-        The fold of each bag; -1 where no network leaves it out.
+        The fold of each bag; -1 if no network leaves it out.
     order : ndarray of shape (n_bags,)
-        Positions of the bags, in an order from which batches are drawn.
+        Order of the bags before they are shuffled.
     scaling : tuple of two ndarrays of shape (n_features,)
         Mean and scale of the features.
     start : Network
         The first weights.
     rng : RandomState
-        Deals the bags into batches.
+        Shuffles the bags into batches.
 
     Returns
     -------
     result : SolverResult
-        With the network as the solution, and the cross entropy in training of each epoch.
+        The network as the solution, and the training cross entropy of each epoch.
     held_out : list of float
-        The smoothed cross entropy of the held-out bags in each epoch; empty where there are none.
+        The smoothed cross entropy of the held-out bags in each epoch; empty if there are none.
     """
     batches = Batches(bags, model.device, lambda X: standardised(X, *(like(a, X) for a in scaling)))
     place, dtype = batches.device, batches.dtype
@@ -403,7 +402,7 @@ def train(
                 )
             if not stops_early:
                 continue
-            if held_out:  # few bags are held out: the best of many single epochs is chance
+            if held_out:  # few bags are held out: without smoothing, the best epoch is chance
                 outside = held_out[-1] + (outside - held_out[-1]) / SMOOTHED
             if outside < min(held_out, default=np.inf):
                 kept = Network(*(w.detach().clone() for w in network))
@@ -417,9 +416,9 @@ def train(
 def _shares(
     weights: Floats, folds: Ints, n_models: int, dtype: Any, place: Any
 ) -> tuple[Tensor, Tensor]:
-    """Weights of bags in the training of each network (1 on average), and where they are held out.
+    """Weights of the bags in the training loss and in the held-out loss of each network.
 
-    The second sum to 1, so that they give the mean loss of held-out bags.
+    The former are 1 on average. The latter sum to 1 and give the mean loss of held-out bags.
     """
     n_folds = max(1, folds.max(initial=-1) + 1)
     outside = folds == (np.arange(n_models) % n_folds)[:, None]
@@ -431,7 +430,7 @@ def _shares(
 
 
 def _blocks(sizes: Ints, network: Network, free: float | None) -> Callable[[Ints], Iterator[Ints]]:
-    """Cut a batch into runs of whole bags whose layers fit into memory."""
+    """Return a function that cuts a batch into blocks of whole bags that fit into memory."""
     M, D, H = network.hidden_coef.shape
     n_values = 4 * D + M * (4 * H + 6 * network.gate_coef.shape[2] + 8 * network.head_coef.shape[2])
     row = n_values * network.hidden_coef.element_size()

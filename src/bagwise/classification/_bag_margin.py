@@ -29,15 +29,15 @@ class BagMarginSVM(OneVsRestSVM):
     Parameters
     ----------
     C : float, default=1.0
-        Cost of a margin error, per bag; not divided by their number.
+        Cost of a margin error, per bag; not divided by the number of bags.
     negatives : {"bag", "instance"}, default="bag"
         Margin errors of a negative bag: one per bag, that of its highest instance (the problem
         above), or one per instance.
     start : {"mean", "primal_dual"}, default="mean"
         The first witnesses: the means of the bags, or the best instances by the primal-dual method.
-        It often ends with a lower objective at large C, and takes about twice as long. With a
+        The latter often gives a lower objective at large C, and takes about twice as long. With a
         kernel the number of instances is limited by memory (the kernel matrix and its
-        eigenvectors), or use `n_landmarks`.
+        eigenvectors), unless `n_landmarks` is used.
     {pos_label}
     {threshold}
     {kernel_and_parameters}
@@ -58,9 +58,9 @@ class BagMarginSVM(OneVsRestSVM):
     {pos_label_}
     {svm_of_instances_}
     objective_curve_ : ndarray of shape (n_iterations,)
-        The objective after each round, summed over the machines.
+        The objective after each round, summed over the SVMs.
     n_iter_ : int
-        Number of rounds; the largest number over all machines.
+        Number of rounds; the largest number over all SVMs.
     {n_features_in_}
 
     Notes
@@ -68,13 +68,13 @@ class BagMarginSVM(OneVsRestSVM):
     Neither half of an iteration raises the objective. A selection of witnesses recurs after a few
     iterations, at the latest in a cycle of equal objectives; the best SVM is kept. The intercept is
     free, as in LIBSVM (LIBLINEAR would penalise it). The mean of a bag is taken in the feature
-    space of the kernel; with the linear kernel that is the paper's. Where the instances of a bag
-    have equal scores (as when the means lie among the negatives and w = 0) the difference of the
-    class means chooses the witness.
+    space of the kernel; with the linear kernel that is the paper's. If the instances of a bag have
+    equal scores (e.g. w = 0, when the means lie among the negatives), the difference of the class
+    means chooses the witness.
 
     Cost of a round: a few dozen systems as large as the smaller of the number of features and the
     number of witnesses and negative instances inside the margin. Memory: two copies of the
-    instances; with a kernel, its matrix on up to 3,000 instances, on more 300 Nystroem features.
+    instances; with a kernel, its matrix for up to 3,000 instances, else 300 Nystroem features.
 
     References
     ----------

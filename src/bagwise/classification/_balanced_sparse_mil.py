@@ -1,4 +1,4 @@
-"""BalancedSparseMIL (sbMIL): an SVM on instance labels that sMIL guessed."""
+"""BalancedSparseMIL (sbMIL): an SVM on instance labels inferred by sMIL."""
 
 from dataclasses import KW_ONLY
 from numbers import Real
@@ -28,11 +28,12 @@ class BalancedSparseMIL(OneVsRestSVM):
     C : float, default=1.0
         Cost of a margin error, in both steps; not divided by the number of instances.
     eta : float, default=0.3
-        Expected share of positives among the instances of positive bags. At least as many
-        instances are called positive as there are positive bags.
+        Expected share of positives among the instances of positive bags. The number of instances
+        labelled positive is at least the number of positive bags.
     negative_weight : float or "auto", default="auto"
-        Of `SparseMIL`, which ranks the instances: the cost of an instance of a negative bag, as a
-        multiple of C. "auto" is ``n_positive_bags / n_negative_instances``. The paper has 1.
+        Parameter of `SparseMIL`, which ranks the instances: the cost of an instance of a negative
+        bag, as a multiple of C. "auto" is ``n_positive_bags / n_negative_instances``; the paper
+        uses 1.
     {pos_label}
     {threshold}
     {kernel_and_parameters}
@@ -51,9 +52,9 @@ class BalancedSparseMIL(OneVsRestSVM):
     {pos_label_}
     {svm_of_instances_}
     objective_curve_ : ndarray of shape (n_iterations,)
-        The objective above after each step of the solver, summed over the machines.
+        The objective above after each step of the solver, summed over the SVMs.
     n_iter_ : int
-        Number of steps; the largest number over all machines.
+        Number of steps; the largest number over all SVMs.
     {n_features_in_}
 
     Notes
@@ -61,9 +62,9 @@ class BalancedSparseMIL(OneVsRestSVM):
     `eta` matters: choose it by cross-validation, or from what is known of the bags. The intercept
     is free.
 
-    Cost: two machines, each a few dozen systems as large as the smaller of the number of features
-    and the number of points inside the margin. Memory: two copies of the instances; with a kernel,
-    its matrix on up to 3,000 instances, on more 300 Nystroem features.
+    Cost: two SVMs, each a few dozen systems as large as the smaller of the number of features and
+    the number of points inside the margin. Memory: two copies of the instances; with a kernel, its
+    matrix for up to 3,000 instances, else 300 Nystroem features.
 
     References
     ----------

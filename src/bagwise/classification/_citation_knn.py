@@ -1,4 +1,4 @@
-"""CitationKNN: nearest bags, and the bags for which this one is near."""
+"""CitationKNN: the nearest bags vote, and the bags that have this bag among their nearest."""
 
 from dataclasses import KW_ONLY
 from functools import partial
@@ -18,7 +18,7 @@ from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.pairwise import DISTANCES, distances_between
 
 SAME = 1 + 1e-9  # distances up to this multiple of another count as equal to it
-BLOCK = 2**22  # distances held at a time
+BLOCK = 2**22  # distances in memory at a time
 
 
 @with_parameters
@@ -57,10 +57,10 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
 
     Notes
     -----
-    ``predict_proba`` is the share of the votes. For label sets each label is predicted for itself,
+    ``predict_proba`` is the share of the votes. For label sets each label is predicted separately,
     and its probability is given by the rule of succession, ``(votes for + 1) / (votes + 2)``, which
-    is never 0 or 1. ``decision_function`` is the share of each class, for two classes the
-    difference of both, for label sets the share above one half.
+    is never 0 or 1. ``decision_function`` is the share of each class; for two classes, the
+    difference of both shares; for label sets, the share minus one half.
 
     Ties between classes go to the first in ``classes_`` (for two classes: the negative one, as in
     the paper). A label of a label set is predicted when more than half of the votes have it.
@@ -97,14 +97,14 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
 
     @property
     def keeps(self) -> str:  # type: ignore[override]
-        """The assumption it keeps: one pair of instances makes two bags near, unless all count."""
+        """Multi-instance assumption: one near pair of instances is enough, or all of them count."""
         return "collective" if self.kind == "meanmin" else "one concept"
 
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
             "training_bags_": BagsOf("n_bags"),
             "label_sets_": Integers("n_bags", "n_classes", low=0, below=2),
-            "citation_radius_": Floats("n_bags", low=-np.inf, high=np.inf),  # none cites, or all
+            "citation_radius_": Floats("n_bags", low=-np.inf, high=np.inf),  # cites no bag, or all
         }
 
     @fit_method
@@ -147,7 +147,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         return self._evaluate(X, partial(self._key_rows, label=label))
 
     def _score(self, bags: Bags) -> Array:
-        """Share of the votes of each class; for label sets, above one half."""
+        """Share of the votes for each class; for label sets, minus one half."""
         return self._bag_probabilities(bags) - (0.5 if self._has_label_sets else 0.0)
 
     def _has_probabilities(self) -> bool:
@@ -191,7 +191,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         return np.partition(between, self.n_citers - 1, axis=1)[:, self.n_citers - 1]
 
     def _votes(self, bags: Bags) -> tuple[Array, Array, Array]:
-        """Votes for each label, all votes, and the distances to the training bags behind them."""
+        """Votes for each label, number of votes, and distances to the training bags."""
         there = distances_between(bags, self.training_bags_, kind=self.kind, metric=self.metric)
         back = there
         if self.kind in ("maxmin", "meanmin"):
@@ -205,7 +205,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
 
 
 def _nearest_of_each_label(distances: Array, label_sets: Ints) -> Array:
-    """Distance of each bag to the nearest training bag with each label; inf where there is none."""
+    """Distance of each bag to the nearest training bag with each label; inf if there is none."""
     nearest = np.full((len(distances), label_sets.shape[1]), np.inf)
     for k in range(label_sets.shape[1]):
         carriers = label_sets[:, k] == 1

@@ -29,7 +29,7 @@ from bagwise.pairwise import distances_between
 from bagwise.solvers.metric.norm_ratio import minimise_norm_ratio, widest_directions
 from bagwise.solvers.result import SolverResult
 
-LARGEST_SEARCH = 6e10  # features compared: about a minute of CPU time
+LARGEST_SEARCH = 6e10  # compared features: about a minute of CPU time
 
 
 @with_parameters
@@ -52,17 +52,17 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         Dimension of the learned space; by default three quarters of that of the instances.
     orthonormal : bool, default=True
         Keep the columns of each :math:`U_c` orthonormal. False is the algorithm as printed in a
-        reimplementation (Law 2017, A.11); left alone it ends in a single direction.
+        reimplementation (Law 2017, A.11), which converges to a single direction.
     reg : float, default=0.3
-        A penalty on the size of U in the numerator, as a share of the numerator for U = I: keeps
-        it from directions in which no two instances of the class differ.
+        A penalty on the size of U in the numerator, as a share of the numerator for U = I. It
+        avoids directions in which no two instances of the class differ.
     max_pairs : int, default=10000
-        Pairs of an instance and a bag in each of the two sums; where there are more, so many are
-        drawn at random.
+        Maximum number of pairs of an instance and a bag in each of the two sums; a random sample
+        is drawn if there are more.
     max_iter : int, default=100
         Maximum number of steps per class.
     tol : float, default=1e-4
-        A class is done when a step lowers the ratio by less than this share of it.
+        The fit of a class stops when a step lowers the ratio by less than this fraction.
     random_state : int, RandomState or None, default=None
         For drawing pairs.
     {verbose}
@@ -89,9 +89,9 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     Notes
     -----
     The score of a class is its threshold less its distance. The nearest instance in a bag is found
-    once, before the metric is learned, and a bag is not compared with its own instances. A class
-    that all bags have, or only one bag, is compared in the directions in which instances differ
-    most; a label that no bag has gets the lowest score. The default dimension and penalty were
+    once, before the metric is learned, and a bag is not compared with its own instances. For a
+    class of all bags, or of a single bag, the metric is the directions in which instances differ
+    most. A label that no bag has gets the lowest score. The default dimension and penalty were
     chosen on one split of MSRC v2.
 
     Cost of a step: two products of pairs x features x features, and the eigenvectors of a matrix of
@@ -186,7 +186,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         return self._evaluate(X, partial(self._key_rows, label=label))
 
     def _score(self, bags: Bags) -> Array:
-        """Threshold of each class less its distance; never infinite."""
+        """Threshold of each class minus its distance; always finite."""
         thresholds = np.where(np.isfinite(self.thresholds_), self.thresholds_, 0.0)
         return finite_scores(thresholds - self._distances(bags))
 
@@ -204,7 +204,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         return compiled.segments.argmax(near, bags.offsets)
 
     def _learn(self, bags: Bags, carries: Bools, rng: np.random.RandomState) -> SolverResult:
-        """The metric of one class; the widest directions where there is nothing to compare."""
+        """Learn the metric of one class; the widest directions if there is nothing to compare."""
         rows = np.flatnonzero(carries[bags.bag_index])
         differences = partial(self._differences, bags, rows, rng=rng)
         inside, outside = np.flatnonzero(carries), np.flatnonzero(~carries)
@@ -259,7 +259,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         return np.column_stack(each)
 
     def _distances_of_class(self, c: int, bags: Bags) -> Array:
-        """Distance of one class to each bag; infinite where no bag has the class."""
+        """Distance of one class to each bag; infinite if no training bag has the class."""
         own = self._instances_of_class(c)
         if len(own) == 0:
             return np.full(len(bags), np.inf)
@@ -268,7 +268,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         return distances_between(together, moved, kind="meanmin")[0]
 
     def _distances_of_rows(self, c: int, rows: Any) -> Array:
-        """Distance of one class to each row as a bag of its own, as by `_distances_of_class`."""
+        """Compute `_distances_of_class` for each row as a bag of its own."""
         own = self._instances_of_class(c)
         if len(own) == 0:
             return np.full(rows.shape[0], np.inf)

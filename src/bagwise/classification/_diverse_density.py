@@ -1,4 +1,4 @@
-"""DiverseDensity (DD): the point near which every positive bag has an instance, and no other."""
+"""DiverseDensity (DD): a point near an instance of every positive bag, far from negative bags."""
 
 from dataclasses import KW_ONLY
 from typing import Any
@@ -25,14 +25,15 @@ class DiverseDensity(PointConceptClassifier):
     Parameters
     ----------
     n_start_bags : int or None, default=None
-        From the instances of how many positive bags, drawn at random, to start; all by default.
+        Number of positive bags, drawn at random, whose instances are starting points; all by
+        default.
     gamma : {"scale", "auto"} or float, default="scale"
         The weight of each feature at the start; "scale" is ``1 / (n_features * variance of the
         instances)``, "auto" ``1 / n_features``.
     max_iter : int, default=200
         Maximum number of steps from each starting point.
     tol : float, default=1e-4
-        A descent ends when a step gains less than this share of the objective.
+        A descent stops when a step lowers the objective by less than this fraction.
     {pos_label}
     random_state : int, RandomState or None, default=None
         For drawing bags to start from.
@@ -54,13 +55,13 @@ class DiverseDensity(PointConceptClassifier):
 
     See Also
     --------
-    EMDD : The same with one instance per bag; usually faster.
+    EMDD : Only the nearest instance of a bag counts; usually faster.
 
     Notes
     -----
     Scores are log-odds and pool by noisy-or: a bag is positive with probability
     :math:`1 - \prod (1 - p)`. Descents run in parallel on all cores. Cost: starts x steps x
-    instances x features; memory: the instances once, and the starts twice.
+    instances x features. Memory: one copy of the instances, and two of the starting points.
 
     References
     ----------

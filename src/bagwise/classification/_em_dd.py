@@ -1,4 +1,4 @@
-"""EMDD (EM-DD): diverse density where the nearest instance stands for its bag."""
+"""EMDD (EM-DD): diverse density with the nearest instance as representative of its bag."""
 
 from dataclasses import KW_ONLY
 from typing import Any
@@ -14,21 +14,21 @@ class EMDD(PointConceptClassifier):
     r"""The most likely point concept, a bag being its best instance (EM-DD, Zhang, Goldman 2001).
 
     An instance x is positive with probability :math:`p(x) = \exp(-\sum_k w_k (x_k - t_k)^2)`, and
-    a bag with that of its nearest instance. The point t and the weights w minimise
+    a bag with the probability of its nearest instance. The point t and the weights w minimise
 
     .. math:: -\sum_{B\,\text{positive}} \log \max_{x \in B} p(x)
         - \sum_{B\,\text{negative}} \log \bigl(1 - \max_{x \in B} p(x)\bigr)
 
     by alternation: choose the nearest instance of each bag, then improve t and w by L-BFGS for
-    these, until the objective no longer falls. It starts from every instance of every positive bag
-    and keeps the best result. More than two classes are handled one-vs-rest. Standardise the
-    instances first.
+    these instances, until the objective no longer falls. It starts from every instance of every
+    positive bag and keeps the best result. More than two classes are handled one-vs-rest.
+    Standardise the instances first.
 
     Parameters
     ----------
     n_start_bags : int or None, default=None
-        From the instances of how many positive bags, drawn at random, to start; all by default.
-        The paper drew 10.
+        Number of positive bags, drawn at random, whose instances are starting points; all by
+        default. The paper drew 10.
     gamma : {"scale", "auto"} or float, default="scale"
         The weight of each feature at the start; "scale" is ``1 / (n_features * variance of the
         instances)``, "auto" ``1 / n_features``.
@@ -37,7 +37,7 @@ class EMDD(PointConceptClassifier):
     max_iter : int, default=100
         Maximum number of L-BFGS steps per iteration.
     tol : float, default=1e-4
-        Rounds and steps end when they gain less than this share of the objective.
+        Rounds and steps stop when they lower the objective by less than this fraction.
     {pos_label}
     random_state : int, RandomState or None, default=None
         For drawing bags to start from.
@@ -65,8 +65,8 @@ class EMDD(PointConceptClassifier):
     -----
     The concept is chosen by its likelihood on the training bags alone. (The figures of the paper
     come from concepts chosen by their error on the test bags.) Descents run in parallel on all
-    cores. Cost: starts x rounds x (instances + steps x bags) x features; memory: the instances
-    once, and the starts twice.
+    cores. Cost: starts x rounds x (instances + steps x bags) x features. Memory: one copy of the
+    instances, and two of the starting points.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""InstanceMarginSVM (mi-SVM): every instance has a label, those of positive bags are guessed."""
+"""InstanceMarginSVM (mi-SVM): an SVM on instances, whose labels in positive bags are inferred."""
 
 from dataclasses import KW_ONLY
 from typing import Any
@@ -25,7 +25,7 @@ class InstanceMarginSVM(OneVsRestSVM):
     Parameters
     ----------
     C : float, default=1.0
-        Cost of a margin error, per instance; not divided by their number.
+        Cost of a margin error, per instance; not divided by the number of instances.
     {pos_label}
     {threshold}
     {kernel_and_parameters}
@@ -46,9 +46,9 @@ class InstanceMarginSVM(OneVsRestSVM):
     {pos_label_}
     {svm_of_instances_}
     objective_curve_ : ndarray of shape (n_iterations,)
-        The objective above after each round, summed over the machines.
+        The objective above after each round, summed over the SVMs.
     n_iter_ : int
-        Number of rounds; the largest number over all machines.
+        Number of rounds; the largest number over all SVMs.
     {n_features_in_}
 
     Notes
@@ -57,12 +57,12 @@ class InstanceMarginSVM(OneVsRestSVM):
     latest in a cycle of equal objectives; the best SVM is kept. The intercept is free, as in LIBSVM
     (LIBLINEAR would penalise it).
 
-    Every instance pays for its margin, so large bags count more than small ones; for labels of
-    bags `BagMarginSVM` is usually the better choice, for labels of instances this one.
+    Every instance has a margin cost, so large bags count more than small ones. To predict labels of
+    bags, `BagMarginSVM` is usually the better choice; to predict labels of instances, this class.
 
     Cost of a round: a few dozen systems as large as the smaller of the number of features and the
     number of instances inside the margin. Memory: two copies of the instances; with a
-    kernel, its matrix on up to 3,000 instances, on more 300 Nystroem features.
+    kernel, its matrix for up to 3,000 instances, else 300 Nystroem features.
 
     References
     ----------

@@ -67,13 +67,13 @@ class MINet(BagClassifierMixin, BagEstimator):
         does not matter.
     tol : float or None, default=0.02
         Training ends when the loss, the first term above, fell by less than this in 20 epochs.
-        None to train for `max_epochs` epochs whatever happens.
+        None to train for `max_epochs` epochs.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
     {pos_label}
     device : str or None, default=None
-        Where to train, by torch's names ("cpu", "cuda"); None for where the instances are, in
-        main memory.
+        The torch device for training ("cpu", "cuda"); None for main memory, where the instances
+        are.
     random_state : int, RandomState or None, default=None
         For the first weights and the batches. No global random state of torch is touched.
     {verbose}
@@ -88,7 +88,7 @@ class MINet(BagClassifierMixin, BagEstimator):
     intercepts_ : list of ndarray of shape (n_outputs,)
         Their intercepts.
     objective_curve_ : ndarray of shape (n_iterations,)
-        The training loss, the first term above, as met during each epoch.
+        The training loss, the first term above, averaged over the batches of each epoch.
     n_iter_ : int
         Number of epochs.
     {n_features_in_}
@@ -161,12 +161,12 @@ class MINet(BagClassifierMixin, BagEstimator):
 
     @property
     def instance_pooling(self) -> str | None:  # type: ignore[override]
-        """How instance scores make the score of the bag; None where embeddings are pooled."""
+        """How instance scores are pooled into the bag score; None if embeddings are pooled."""
         return self.pooling if self.level == "instance" else None
 
     @property
     def keeps(self) -> str:  # type: ignore[override]
-        """The assumption it keeps: "standard" where the best instance decides."""
+        """Multi-instance assumption: "standard" if the best instance decides."""
         return "standard" if self.instance_pooling == "max" else "collective"
 
     def _fitted_state(self) -> FittedState:
@@ -216,7 +216,7 @@ class MINet(BagClassifierMixin, BagEstimator):
         return Architecture(sizes, self.level, self.pooling, self.deep_supervision)
 
     def _score(self, bags: Bags) -> Array:
-        """Logits of the instances, or of the bags where embeddings are pooled."""
+        """Logits of the instances, or of the bags if embeddings are pooled."""
         bounds = block_bounds(bags.offsets, -(-bags.n_instances // BLOCK))
         blocks = [bags[start:stop] for start, stop in pairwise(bounds)]
         return np.concatenate([self._mean_over_heads(block) for block in blocks])

@@ -24,7 +24,7 @@ Tensor = Any
 
 @dataclass(frozen=True)
 class Architecture:
-    """What is pooled, how, and which layers have a head.
+    """Hidden layers, pooling and heads of a network.
 
     Attributes
     ----------
@@ -33,9 +33,9 @@ class Architecture:
     level : {"instance", "embedding"}
         Whether the scores of the instances are pooled, or their embeddings.
     pooling : {"max", "mean", "lse"}
-        How.
+        The pooling function.
     deep_supervision : bool
-        A head for each hidden layer, or one for the last.
+        Whether each hidden layer has a head, not only the last one.
     """
 
     hidden: tuple[int, ...]
@@ -68,21 +68,21 @@ class Architecture:
 
 
 def head_inputs(X: Any, coefs: Sequence[Any], intercepts: Sequence[Any], n_heads: int) -> list[Any]:
-    """Run the hidden layers; NumPy, SciPy and torch all do.
+    """Compute the hidden layers, with NumPy, SciPy or torch.
 
     Parameters
     ----------
     X : array, CSR or tensor of shape (n_instances, n_features)
         The instances.
     coefs, intercepts : sequences of arrays or tensors
-        Those of the hidden layers, then those of the heads.
+        Weights and intercepts of the hidden layers, then of the heads.
     n_heads : int
-        How many of them are heads.
+        Number of heads.
 
     Returns
     -------
     list of length n_heads
-        What each head reads: the last layers.
+        The input of each head: the last layers.
     """
     layers = [X]
     for W, b in zip(coefs[:-n_heads], intercepts[:-n_heads], strict=True):
@@ -98,16 +98,16 @@ def train(
     weights: Floats,
     rng: np.random.RandomState,
 ) -> SolverResult:
-    """Minimise the cross entropy of the bags, and a penalty, by mini-batches of bags.
+    """Minimise the penalised cross entropy of the bags, on mini-batches of bags.
 
     The training ends when `PATIENCE` epochs lowered the cross entropy by less than ``tol``. The
-    penalty is not looked at: it still falls, as unused weights fade, long after the predictions
-    have converged.
+    penalty is ignored: it keeps falling, as unused weights decay, long after the predictions have
+    converged.
 
     Parameters
     ----------
     model : MINet
-        Its parameters, and its progress bar.
+        Provides the parameters and the progress bar.
     architecture : Architecture
         The network.
     bags : Bags
@@ -115,9 +115,9 @@ def train(
     codes : ndarray of shape (n_bags,)
         The class of each bag, as a position.
     weights : ndarray of shape (n_bags,)
-        How much each bag counts; 1 on average.
+        Weights of the bags; 1 on average.
     rng : RandomState
-        Draws the first weights, and deals the bags into batches.
+        Draws the first weights, and shuffles the bags into batches.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def train(
         some = bags[chosen]
         X = some.instances.toarray() if sparse.issparse(some.instances) else some.instances
         arrays = X, some.sizes, codes[chosen], weights[chosen].astype(dtype)
-        # torch refuses negative strides, as those of X[:, ::-1].
+        # torch refuses negative strides, such as those of X[:, ::-1].
         return tuple(torch.tensor(np.ascontiguousarray(a), device=place) for a in arrays)
 
     dtype = start[0][0].dtype
@@ -204,7 +204,7 @@ def _pool(torch: Any, pooling: str, values: Tensor, sizes: Tensor) -> Tensor:
     short = values - largest.repeat_interleave(sizes, dim=0)
     if pooling == "lse":
         return largest + reduce(short.exp(), "mean").log()
-    # Equal instances share the slope. torch's own maximum divides only slopes above 0 among them.
+    # Tied instances share the gradient. torch's maximum shares only positive gradients.
     winners = (short == 0).to(values.dtype)
     return largest + reduce(winners * short, "sum") / reduce(winners, "sum")
 

@@ -55,25 +55,25 @@ class MILBoost(OneVsRestMixin, BagEstimator):
     {classes_}
     {pos_label_}
     start_ : ndarray of shape (n_machines,)
-        Log-odds of every instance before the first tree; one machine for two classes, else one
-        each.
+        Log-odds of every instance before the first tree; one model for two classes, else one per
+        class.
     features_, thresholds_ : list of ndarray of shape (n_trees, 2 ** max_depth - 1)
-        The splits of the trees of each machine, in the order of a heap: the children of node v are
+        The splits of the trees of each model, in the order of a heap: the children of node v are
         2v + 1 and 2v + 2, the left one for values up to the threshold.
     leaves_ : list of ndarray of shape (n_trees, 2 ** max_depth)
-        What the leaves add to the log-odds.
+        The values of the leaves, which are added to the log-odds.
     objective_curve_ : ndarray of shape (n_iterations,)
-        The objective after each tree, summed over the machines.
+        The objective after each tree, summed over the models.
     n_iter_ : int
-        Number of trees; the largest number over all machines.
+        Number of trees; the largest number over all models.
     {n_features_in_}
 
     Notes
     -----
     The value of a leaf is the mean sign of its instances, weighted by the gradient, between -1 and
     1; the paper's classifiers return the sign alone. The first score is the constant that makes
-    the bags most likely; from zero, noisy-or would call every large bag positive. Monotone changes
-    of a feature change nothing but the thresholds: no standardisation is needed.
+    the bags most likely; from zero, noisy-or would call every large bag positive. Monotone
+    transformations of a feature change only the thresholds: no standardisation is needed.
 
     The default learning rate and depth were chosen on Fox. Cost: the features are sorted once;
     then trees x depth x instances x features. Memory: one and a half copies of the instances.
@@ -123,13 +123,13 @@ class MILBoost(OneVsRestMixin, BagEstimator):
             ),
             "thresholds_": ListOf(
                 Floats("n_trees", "n_splits", low=-np.inf, high=np.inf), "n_machines"
-            ),  # infinite: of a node that is not split
+            ),  # infinite: the node is not split
             "leaves_": ListOf(Floats("n_trees", "n_splits + 1"), "n_machines"),
         }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:
-        """Grow the trees of one machine (two classes) or of one per class.
+        """Grow the trees of one model (two classes) or of one model per class.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class MILBoost(OneVsRestMixin, BagEstimator):
         self.features_, self.thresholds_, self.leaves_ = (
             [result.solution[part] for result in results] for part in (1, 2, 3)
         )
-        self.n_iter_ = max(map(len, self.leaves_))  # 0 where not even the first tree helps
+        self.n_iter_ = max(map(len, self.leaves_))  # 0 if not even the first tree helps
         return self
 
     def _score(self, bags: Bags) -> Array:

@@ -19,7 +19,7 @@ from bagwise.embedding._similarity import distinct_instances, similarity_to
 from bagwise.pairwise import kernel_width
 from bagwise.solvers.margin.l1_svm import l1_svm
 
-BLOCK = 2**22  # similarities held at a time, where bags are not larger
+BLOCK = 2**22  # similarities in memory at a time, unless a single bag has more
 
 
 @with_parameters
@@ -42,7 +42,7 @@ class MILES(OneVsRestMixin, BagEstimator):
         Width of the similarity; "scale" is ``1 / (n_features * variance of the instances)``,
         "auto" ``1 / n_features``. The paper writes :math:`1 / \sigma^2`.
     n_prototypes : int, default=None
-        How many of the distinct training instances to embed with, drawn at random; all by default.
+        Number of distinct training instances, drawn at random, to embed with; all by default.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes of bags: they multiply C.
     random_state : int, RandomState or None, default=None
@@ -55,26 +55,26 @@ class MILES(OneVsRestMixin, BagEstimator):
     prototypes_ : ndarray or CSR of shape (n_chosen, n_features)
         Training instances with non-zero weight.
     coef_ : ndarray of shape (n_machines, n_chosen)
-        Their weights; one machine for two classes, else one each.
+        Their weights; one SVM for two classes, else one per class.
     intercept_ : ndarray of shape (n_machines,)
         The intercepts.
     gamma_ : float
         The width used.
     objective_curve_ : ndarray of shape (n_iterations,)
-        The objective of each linear program, the features becoming more, summed over the machines.
+        The objective of each linear program, with more and more features, summed over the SVMs.
     n_iter_ : int
-        Number of programs; the largest number over all machines.
+        Number of linear programs; the largest number over all SVMs.
     {n_features_in_}
 
     Notes
     -----
-    The instance nearest to prototype k brings :math:`w_k s_k` to the score of its bag (equally near
-    ones share it). The score of an instance is what it brings, times the size of its bag, plus the
-    intercept: their mean is the score of the bag. It depends on the other instances of the bag,
-    which may be nearer.
+    The instance nearest to prototype k contributes :math:`w_k s_k` to the score of its bag (ties
+    share it). The score of an instance is its contribution times the size of its bag, plus the
+    intercept: the mean over instances is the score of the bag. It depends on the other instances of
+    the bag, which may be nearer.
 
-    Cost: one product of the instances with themselves and a few linear programs with as many rows
-    as bags. Memory: a matrix of bags by prototypes.
+    Cost: one product of the instances with themselves and a few linear programs with one row per
+    bag. Memory: a matrix of bags by prototypes.
 
     References
     ----------
@@ -143,7 +143,7 @@ class MILES(OneVsRestMixin, BagEstimator):
         return self
 
     def _score(self, bags: Bags) -> Array:
-        """Shares of the instances in the score of their bag; the mean is the bag score."""
+        """Contributions of the instances to the score of their bag, which is their mean."""
         shares = np.zeros((bags.n_instances, len(self.coef_)))
         n_chosen = self.coef_.shape[1]
         if n_chosen:
@@ -155,7 +155,7 @@ class MILES(OneVsRestMixin, BagEstimator):
         return shares * bags.sizes[bags.bag_index, None] + self.intercept_
 
     def _brought(self, bags: Bags) -> Array:
-        """Similarity to each prototype, of its nearest instances in each bag; 0 of the others."""
+        """Similarity to each prototype of the nearest instance of each bag; 0 for the others."""
         alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
         similar = similarity_to(self.prototypes_, alone, self.gamma_)  # (n_instances, n_chosen)
         nearest = similar == compiled.segments.maximum(similar, bags.offsets)[bags.bag_index]

@@ -1,4 +1,4 @@
-"""One class against the rest: what the classic multi-instance SVMs share."""
+"""Base class of the classic multi-instance SVMs, one class against the rest."""
 
 from functools import partial
 from typing import Any, Self
@@ -17,7 +17,7 @@ from bagwise.solvers.margin.feature_space import KEPT
 from bagwise.solvers.margin.threshold import at_threshold
 from bagwise.solvers.result import SolverResult
 
-# Parameters that bagwise 0.1 did not have: its behaviour, for models saved by it.
+# Values of the parameters added after bagwise 0.1 that keep its behaviour, for models saved by it.
 ADDED = {
     "threshold": "zero",
     "n_landmarks": None,
@@ -25,17 +25,17 @@ ADDED = {
     "random_state": 0,
     "start": "mean",
 }
-# Nystroem features where the kernel matrix of all instances is not kept: fewer, down to the least,
-# where they would be more values than this.
+# Number of Nystroem features if the kernel matrix of all instances is not kept. It is lowered, down
+# to the minimum, if the features would have more than MOST_VALUES values.
 LANDMARKS, LEAST_LANDMARKS, MOST_VALUES = 300, 100, 30_000_000
 
 
 class OneVsRestSVM(OneVsRestMixin, KernelMachine):
-    """A linear or kernel machine per class, scored by the best instance of a bag.
+    """A linear or kernel SVM per class; a bag has the score of its best instance.
 
-    Two classes make one machine, that of the positive class; more make one per class, against the
-    rest. A subclass offers `_solve`, the parameters of the kernel, and `C`, `pos_label`,
-    `threshold`, `n_landmarks`, `class_weight`, `tol` and `random_state`.
+    Two classes need one SVM, for the positive class; more need one per class, against the rest. A
+    subclass defines `_solve`, the parameters of the kernel, and `C`, `pos_label`, `threshold`,
+    `n_landmarks`, `class_weight`, `tol` and `random_state`.
     """
 
     instance_pooling = "max"
@@ -77,7 +77,7 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
         return self
 
     def _n_features_of(self, rows: Any) -> int | None:
-        """How many Nystroem features approximate the kernel; None for the exact kernel."""
+        """Number of Nystroem features that approximate the kernel; None for the exact kernel."""
         if self.n_landmarks != "auto":
             return self.n_landmarks
         n_rows = rows.shape[0]
@@ -88,16 +88,16 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
     def _threshold(self, n_classes: int) -> str:
         if self.threshold != "auto":
             return str(self.threshold)
-        # Of several classes the one with the highest score wins, on whichever side of zero.
+        # With several classes the highest score wins, whatever its sign.
         return "out_of_fold" if self.kernel != "linear" and n_classes == 2 else "zero"
 
     def _solve(self, *problem: Any) -> SolverResult:
-        """Learn one class from the rest.
+        """Separate one class from the rest.
 
         Parameters
         ----------
         *problem : FeatureSpace, offsets, positive, costs
-            The instances, where each bag begins, whether it is of the class, and its cost.
+            The instances; for each bag its start, whether it is of the class, and its cost.
 
         Returns
         -------
@@ -108,7 +108,7 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
 
 
 def class_weights(class_weight: Any, labels: Labels) -> Floats:
-    """The weight of each bag by its class; all positive."""
+    """Weight of each bag, by its class; an error unless all are positive."""
     names = labels.classes[labels.codes]
     weights = compute_sample_weight(class_weight, names)
     if not np.all(weights > 0):

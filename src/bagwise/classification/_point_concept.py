@@ -1,4 +1,4 @@
-"""A point in feature space near which instances are positive: what DD and EM-DD share."""
+"""Base class of DD and EM-DD: a point in feature space near which instances are positive."""
 
 from typing import Any, Self
 
@@ -23,14 +23,14 @@ from bagwise.solvers.likelihood.diverse_density import starts_at
 from bagwise.solvers.result import SolverResult
 
 LONGEST_SEARCH = 1e9  # starts x instances: about an hour for ten features on two cores
-NEAREST = 1e-8  # as in compiled.diverse_density: no instance is positive for certain
+NEAREST = 1e-8  # as in compiled.diverse_density: keeps probabilities below 1
 
 
 class PointConceptClassifier(OneVsRestMixin, BagEstimator):
-    """A point and feature weights per class, each learned from many starts.
+    """A point and feature weights per class, each learned from many starting points.
 
-    Two classes make one concept, that of the positive class; more make one per class, against the
-    rest. A subclass offers its parameters, its pooling and `_solve`.
+    Two classes need one concept, for the positive class; more need one per class, against the rest.
+    A subclass defines its parameters, its pooling and `_solve`.
     """
 
     _parameter_constraints: dict[str, Any] = {"n_start_bags": [None, COUNT]}
@@ -62,7 +62,7 @@ class PointConceptClassifier(OneVsRestMixin, BagEstimator):
         labels = self._with_positive(check_bag_labels(y, bags, min_classes=2))
         bags, labels = in_canonical_order(bags, labels)
         rows = bags.instances.astype(np.float64, copy=False)
-        # A constant feature keeps its value and its first weight: it need not be carried along.
+        # A constant feature keeps its value and its first weight: leave it out of the search.
         varies = np.ptp(rows, axis=0) > 0
         constant, rows = rows[0], np.ascontiguousarray(rows[:, varies])
         weight = kernel_width(self.gamma, bags)
@@ -84,7 +84,7 @@ class PointConceptClassifier(OneVsRestMixin, BagEstimator):
         return self
 
     def _check_cost(self, n_starts: int, n_instances: int) -> None:
-        """Refuse a search that would take days: each step of each descent visits all instances."""
+        """Reject a search that would take days: each step of each descent visits all instances."""
         if n_starts * n_instances > LONGEST_SEARCH:
             raise InputError(
                 f"{type(self).__name__} would descend from {n_starts:,} instances of positive "
@@ -101,18 +101,18 @@ class PointConceptClassifier(OneVsRestMixin, BagEstimator):
     def _score(self, bags: Bags) -> Array:
         """Log-odds that each instance is positive, by the concept of each class."""
         concepts = zip(self.concepts_, self.weights_, strict=True)
-        # Direct differences, column by column: what is near the concept keeps its digits.
+        # Direct differences keep the precision of small distances.
         distances = NEAREST + np.column_stack([(bags.instances - t) ** 2 @ w for t, w in concepts])
         return -(distances + np.log(-np.expm1(-distances)))
 
     def _solve(self, *problem: Any) -> SolverResult:
-        """Learn one class from the rest.
+        """Separate one class from the rest.
 
         Parameters
         ----------
         *problem : rows, offsets, positive, starts
-            The instances, where each bag begins, whether it is of the class, and points with
-            feature weights to start from.
+            The instances; for each bag its start, and whether it is of the class; starting points
+            with feature weights.
 
         Returns
         -------

@@ -47,7 +47,7 @@ from bagwise.solvers.margin.one_sided import AFFORDABLE, MAX_ITER, MU, RHO, one_
 from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, primal_dual
 from bagwise.solvers.margin.threshold import best_threshold
 
-# mu, rho and max_iter where they are not given.
+# Defaults of mu, rho and max_iter.
 DEFAULTS = {"classes": (1e-4, 1.2, 500), "standard": (MU, RHO, MAX_ITER)}
 
 
@@ -73,7 +73,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         \bigl(1 - Y_{im} \max_j s_{ij}^m\bigr)_+
 
     with one column :math:`m` for two classes and one per class otherwise, and :math:`Y_{im} = 1`
-    where bag i is of the class, else -1. A bag may then have several labels, or none.
+    if bag i is of the class, else -1. A bag may then have several labels, or none.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
 
     @property
     def keeps(self) -> str:  # type: ignore[override]
-        """The assumption it keeps: with a plane per class, instances also count against a class."""
+        """Multi-instance assumption; with one hyperplane per class it is not the standard one."""
         return "standard" if self.assumption == "standard" else "one concept"
 
     @property
@@ -252,7 +252,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # As models saved by earlier versions.
+        # Values for models saved by earlier versions.
         super().__setstate__({"assumption": "classes", "threshold": "zero"} | state)
 
     @fit_method
@@ -301,12 +301,12 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     def _moves_threshold(self, labels: Labels) -> bool:
         if self.threshold != "auto":
             return self.threshold == "training"
-        # Of several classes the one with the highest score wins, on whichever side of zero.
+        # With several classes the highest score wins, whatever its sign.
         decides_alone = labels.has_sets or len(labels.classes) == 2
         return self.assumption == "standard" and self.fit_intercept and decides_alone
 
     def _thresholds(self, bags: Bags, labels: Labels, weights: Array) -> Array:
-        """The threshold of each column; zero where all bags, or none, hold the concept."""
+        """Threshold of each column; zero if all bags, or none, contain the concept."""
         best = over_partitions(self._bag_scores, bags)
         held = [labels.signs(k) > 0 for k in _columns(labels)]
         return np.array(
@@ -317,7 +317,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         )
 
     def _learn_classes(self, space: LinearSpace, labels: Labels, weights: Array) -> SolverResult:
-        """All classes against each other."""
+        """Learn all classes against each other."""
         rng = check_random_state(self.random_state)
         result = primal_dual(
             space,
@@ -338,7 +338,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         return _continued(result, after)
 
     def _learn_standard(self, space: LinearSpace, labels: Labels, weights: Array) -> SolverResult:
-        """Each concept against its absence."""
+        """Learn each concept against its absence."""
         signs = np.column_stack([labels.signs(k) for k in _columns(labels)]).astype(np.float64)
         result = one_sided(space, signs, weights=weights, **self._schedule(space, 1))
         if not self.polish:
@@ -347,7 +347,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         return _continued(result, after)
 
     def _schedule(self, space: LinearSpace, n_systems: int) -> dict[str, Any]:
-        """What both solvers ask for: costs, penalties and budgets."""
+        """Arguments of both solvers: costs, penalties and iteration limits."""
         mu, rho, max_iter = DEFAULTS[self.assumption]
         budget = max_iter if self.max_iter is None else self.max_iter
         return {
@@ -370,7 +370,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         return kernel_scores(rows, gram, self.dual_coef_) + self.intercept_
 
     def _checked_labels(self, y: Any, bags: Bags, sample_weight: Any) -> tuple[Labels, Array]:
-        """Labels, and weights of the bags; 0 where nothing is known about a bag."""
+        """Labels and weights of the bags; weight 0 if the label set of a bag is unknown."""
         weights = check_sample_weight(sample_weight, bags)
         if self.assumption == "classes":
             labels = check_bag_labels(y, bags, min_classes=2)
@@ -456,7 +456,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
             return LinearSpace(bags, leave_out_constants=self.fit_intercept)
         n, n_bytes = bags.n_instances, bags.dtype.itemsize
         require_memory(
-            4.0 * n_bytes * n**2,  # the kernel, its eigenvectors, and what computes them
+            4.0 * n_bytes * n**2,  # the kernel, its eigenvectors, and working memory
             purpose=f"PrimalDualMISVM with kernel={self.kernel!r} on {n:,} instances",
             remedy="use kernel='linear', on Nystroem features of the instances if need be",
         )
@@ -475,7 +475,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
 
 
 def _columns(labels: Labels) -> Sequence[int]:
-    """The classes that are learned as concepts: the second of two, else all."""
+    """Classes that are learned as concepts: the second of two, else all."""
     return range(len(labels.classes)) if labels.has_sets else labels.positives
 
 

@@ -50,7 +50,7 @@ class SetKernelSVM(SetKernelMixin, OneVsRestMixin, BagEstimator):
     n_landmarks : int, "auto" or None, default="auto"
         Number of Nystroem features of the instances (for minimax: of the minimax vectors) that
         approximate the kernel; None for the exact kernel. "auto" is 300 for more than 10,000 bags
-        and where comparing all pairs of instances would take many minutes, else None.
+        or if comparing all pairs of instances would take many minutes, else None.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in :class:`sklearn.svm.SVC`.
     tol : float, default=1e-8
@@ -67,18 +67,18 @@ class SetKernelSVM(SetKernelMixin, OneVsRestMixin, BagEstimator):
     dual_coef_ : ndarray of shape (n_scores, n_support_bags)
         Their weights; one row for two classes, else one per class.
     nystroem_ : Nystroem
-        The approximation of the kernel, where there is one, in place of the two above.
+        The approximation of the kernel, if there is one, instead of the two attributes above.
     coef_ : ndarray of shape (n_scores, n_landmarks)
-        The weights of its features.
+        The weights of the Nystroem features.
     intercept_ : ndarray of shape (n_scores,)
-        The offsets.
+        The intercepts.
     gamma_ : float
         The kernel width used.
     {n_features_in_}
 
     Notes
     -----
-    Cost: the kernel of all pairs of instances, computed in blocks and never held; memory for
+    Cost: the kernel of all pairs of instances, computed in blocks and not stored; memory for
     n_bags x n_bags numbers. With the linear kernel only the sum of each bag is needed. With
     landmarks the cost is linear in the instances, and a bag is the sum of their features.
 
@@ -113,11 +113,11 @@ class SetKernelSVM(SetKernelMixin, OneVsRestMixin, BagEstimator):
 
     @property
     def instance_pooling(self) -> str | None:  # type: ignore[override]
-        """How instance scores make the score of the bag: their mean (NSK only)."""
+        """How instance scores are pooled into the score of the bag: their mean (NSK only)."""
         return "mean" if self.bag_kernel == "nsk" else None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({"n_landmarks": None, "random_state": 0} | state)  # after 0.1
+        super().__setstate__({"n_landmarks": None, "random_state": 0} | state)  # added after 0.1
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:
@@ -145,7 +145,7 @@ class SetKernelSVM(SetKernelMixin, OneVsRestMixin, BagEstimator):
         return self
 
     def _fit_exactly(self, bags: Bags, labels: Labels) -> None:
-        """Solve the machines on the matrix of the kernel."""
+        """Solve the SVMs with the exact kernel matrix."""
         weight = compute_sample_weight(self.class_weight, labels.classes[labels.codes])
         gamma = self._width(bags)
         gram = self._gram(bags, gamma)
@@ -164,7 +164,7 @@ class SetKernelSVM(SetKernelMixin, OneVsRestMixin, BagEstimator):
         self._keep_dual(bags, dual, intercept, gamma)
 
     def _fit_landmarks(self, bags: Bags, labels: Labels, n_landmarks: int) -> None:
-        """Solve the machines on bags as vectors of Nystroem features."""
+        """Solve the SVMs on bags as vectors of Nystroem features."""
         costs = self.C * class_weights(self.class_weight, labels)
         space = LinearFeatures(self._approximate(bags, n_landmarks))
         everything = sparse.eye_array(len(bags), format="csr")

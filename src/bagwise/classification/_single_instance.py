@@ -32,7 +32,7 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
         Any scikit-learn classifier with ``decision_function`` or ``predict_proba``; a linear SVM
         by default.
     pooling : {"max", "mean"}, default="max"
-        How instance scores make the score of the bag.
+        How instance scores are pooled into the score of the bag.
     {pos_label}
 
     Attributes
@@ -45,10 +45,10 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
 
     Notes
     -----
-    Scores are the classifier's ``decision_function``; where it has none, its probabilities (for
-    two classes the difference of the two).
+    Scores are the classifier's ``decision_function``; if it has none, its probabilities (for two
+    classes the difference of the two).
 
-    ``predict_proba`` exists where the classifier has it: instance probabilities, pooled (for two
+    ``predict_proba`` exists if the classifier has it: instance probabilities, pooled (for two
     classes that of the positive class) and normalised to sum to 1. They rank bags; wrap the model
     in :class:`sklearn.calibration.CalibratedClassifierCV` for calibrated ones.
 
@@ -79,12 +79,12 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
 
     @property
     def instance_pooling(self) -> str:  # type: ignore[override]
-        """How instance scores make the score of the bag."""
+        """How instance scores are pooled into the score of the bag."""
         return self.pooling
 
     @property
     def keeps(self) -> str:  # type: ignore[override]
-        """The assumption it keeps: its best instance decides, or the mean of all."""
+        """Multi-instance assumption: the best instance decides, or the mean of all."""
         return "one concept" if self.pooling == "max" else "collective"
 
     def _fitted_state(self) -> FittedState:
@@ -110,7 +110,7 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
         inner = LinearSVC(random_state=0) if self.estimator is None else clone(self.estimator)
         if not is_classifier(inner):
             raise InputError(f"estimator is {inner!r}: expected a scikit-learn classifier.")
-        with config_context(skip_parameter_validation=False):  # it comes from the user
+        with config_context(skip_parameter_validation=False):  # validate the user's parameters
             fit = inner.fit
             if type(inner).__module__.startswith("sklearn."):  # LIBSVM and LIBLINEAR may take long
                 fit = partial(interruptible, inner.fit)
@@ -131,7 +131,7 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
         return self._sign * self._scores_of(bags)
 
     def _scores_of(self, bags: Bags) -> Array:
-        """Scores by the instance classifier: its decision function, or probabilities."""
+        """Scores of the instance classifier: its decision function, or probabilities."""
         if hasattr(self.estimator_, "decision_function"):
             scores = self.estimator_.decision_function(bags.instances)
             if scores.ndim == 1:

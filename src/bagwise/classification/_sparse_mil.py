@@ -1,4 +1,4 @@
-"""SparseMIL (sMIL): the mean of a positive bag, as positive as one positive instance makes it."""
+"""SparseMIL (sMIL): an SVM that expects one positive instance in each positive bag."""
 
 from dataclasses import KW_ONLY
 from typing import Any
@@ -27,10 +27,10 @@ class SparseMIL(OneVsRestSVM):
     Parameters
     ----------
     C : float, default=1.0
-        Cost of a margin error of a positive bag; not divided by their number.
+        Cost of a margin error of a positive bag; not divided by the number of bags.
     negative_weight : float or "auto", default="auto"
-        Cost of a margin error of an instance of a negative bag, as a multiple of C. "auto" lets
-        both sides weigh the same: ``n_positive_bags / n_negative_instances``. The paper has 1.
+        Cost of a margin error of an instance of a negative bag, as a multiple of C. "auto" balances
+        both sides: ``n_positive_bags / n_negative_instances``. The paper uses 1.
     {pos_label}
     {threshold}
     {kernel_and_parameters}
@@ -49,20 +49,20 @@ class SparseMIL(OneVsRestSVM):
     {pos_label_}
     {svm_of_instances_}
     objective_curve_ : ndarray of shape (n_iterations,)
-        The objective above after each step of the solver, summed over the machines.
+        The objective above after each step of the solver, summed over the SVMs.
     n_iter_ : int
-        Number of steps; the largest number over all machines.
+        Number of steps; the largest number over all SVMs.
     {n_features_in_}
 
     Notes
     -----
-    The intercept is free. Small positive bags matter most; where all are large, the margins are
-    near -1, scores rank the bags well and few are positive: hence the threshold.
-    `BalancedSparseMIL` is meant for bags with more positives.
+    The intercept is free. Small positive bags matter most. If all are large, the margins are near
+    -1: scores rank the bags well but few are positive, hence the threshold. `BalancedSparseMIL` is
+    meant for bags with more positives.
 
     Cost: a few dozen systems as large as the smaller of the number of features and the number of
-    points inside the margin. Memory: two copies of the instances; with a kernel, its matrix on up
-    to 3,000 instances, on more 300 Nystroem features.
+    points inside the margin. Memory: two copies of the instances; with a kernel, its matrix for up
+    to 3,000 instances, else 300 Nystroem features.
 
     References
     ----------

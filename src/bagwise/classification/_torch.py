@@ -1,4 +1,4 @@
-"""What the classifiers that are trained with torch share: losses, held-out bags, when to stop."""
+"""Shared parts of the classifiers trained with torch: losses, held-out bags, early stopping."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ Tensor = Any
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep torch on one thread: for small batches, several wait for each other."""
+    """Run torch on one thread, which is faster for small batches."""
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -30,7 +30,7 @@ def one_thread() -> Iterator[None]:
 
 
 def cross_entropy(scores: Tensor, codes: Tensor) -> Tensor:
-    """-log p of the own class of each bag: logistic for one score, softmax for several.
+    """Cross entropy of the class of each bag: logistic for one score, softmax for several.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def cross_entropy(scores: Tensor, codes: Tensor) -> Tensor:
 def known_bags(
     bags: Bags, y: Any, class_weight: Any, groups: Any
 ) -> tuple[Bags, Labels, Ints, Floats, Ints]:
-    """Check labels or label sets, and leave out the bags of which nothing is known.
+    """Check labels or label sets, and leave out bags with an unknown label set.
 
     Parameters
     ----------
@@ -63,18 +63,18 @@ def known_bags(
     class_weight : dict, "balanced" or None
         Weights of the classes.
     groups : array-like of shape (n_bags,) or None
-        The group of each bag; None: each is a group of its own.
+        The group of each bag; None if each bag is a group of its own.
 
     Returns
     -------
     bags : Bags
-        Those with a known label.
+        The bags with a known label.
     labels : Labels
         Their labels.
     codes : ndarray of shape (n_bags,)
         Their classes, as positions; 0 for label sets.
     weights : ndarray of shape (n_bags,)
-        How much each bag counts.
+        Weights of the bags.
     groups : ndarray of shape (n_bags,)
         Their groups, as positions.
     """
@@ -97,16 +97,16 @@ def known_bags(
 
 
 def has_stalled(losses: list[float], patience: int, tol: float) -> bool:
-    """Tell whether the last epochs brought no progress.
+    """Check whether the loss has stopped falling.
 
     Parameters
     ----------
     losses : list of float
-        Of the held-out bags, epoch by epoch.
+        Loss of the held-out bags in each epoch.
     patience : int
         Number of epochs without progress.
     tol : float
-        By how much a loss has to be below that of the last progress.
+        Smallest decrease of the loss that counts as progress.
 
     Returns
     -------
@@ -131,9 +131,9 @@ def held_out_folds(
     groups : ndarray of int64 of shape (n_bags,)
         The group of each bag; a group stays in one fold.
     order : ndarray of int64 of shape (n_bags,)
-        The order in which bags are dealt, which does not depend on theirs.
+        The order in which bags are dealt, independent of their order in the data.
     fraction : float or None
-        Share of the groups in a fold; None: no bag is held out.
+        Share of the groups in a fold; None to hold out no bag.
     rng : RandomState
         Draws the fold of a group inside the class of its first bag.
 

@@ -60,7 +60,7 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
         Further arguments for each call of the module, such as ``{"return_att": True}``.
     instance_output : {"scores", "attention"} or None, default=None
         What the second output of the module is, with a row per instance: logits of the instances,
-        for ``score_instances`` and ``key_instances``, or attention, for ``attention``. None where
+        for ``score_instances`` and ``key_instances``, or attention, for ``attention``. None if
         there is no second output, or it is not used.
     learning_rate : float, default=0.001
         Size of a step of AdamW.
@@ -73,15 +73,15 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
     validation_fraction : float or None, default=0.2
         Share of the bags that are held out; None to train on all bags for `max_epochs` epochs.
     patience : int, default=20
-        Training ends after as many epochs in which the held-out cross entropy did not fall by more
-        than `tol`.
+        Training ends after this many epochs in which the held-out cross entropy did not fall by
+        more than `tol`.
     tol : float, default=0.005
         See `patience`.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. Not for label sets.
     device : str or None, default=None
-        Where to train and predict, by torch's names ("cpu", "cuda"); None for where the instances
-        are.
+        The torch device for training and prediction ("cpu", "cuda"); None for the device of the
+        instances.
     random_state : int, RandomState or None, default=None
         For the held-out bags, the batches, and what the module itself draws (dropout). The global
         random state of torch is restored afterwards.
@@ -96,14 +96,14 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
     objective_curve_ : ndarray of shape (n_iterations,)
         Cross entropy of the training bags in each epoch.
     held_out_curve_ : ndarray of shape (n_iterations,)
-        Cross entropy of the held-out bags after each epoch; empty where none are held out.
+        Cross entropy of the held-out bags after each epoch; empty if none are held out.
     n_iter_ : int
         Number of epochs.
     {n_features_in_}
 
     Notes
     -----
-    `save_model` refuses it, because a module is code. Keep the weights by
+    `save_model` rejects this model, because a module is code. Save the weights by
     ``torch.save(model.module_.state_dict(), path)``, or the whole model by pickle.
 
     `AttentionMIL` trains gated attention several times faster: it works on many bags at once.
@@ -221,7 +221,7 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
         order: Ints,
         rng: np.random.RandomState,
     ) -> tuple[SolverResult, list[float]]:
-        """Train the module in place; return the training losses, and those of held-out bags."""
+        """Train the module in place; return the losses of the training and the held-out bags."""
         batches = Batches(bags, self.device)
         module.to(batches.device)
         sets, n_classes = labels.has_sets, len(labels.classes)
@@ -237,7 +237,7 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
             return weights[i] * losses_of(logits[None, None], targets[i : i + 1], sets=sets)[0, 0]
 
         with torch.no_grad():
-            loss(int(order[0]))  # lazy layers learn their shape, and the output is checked
+            loss(int(order[0]))  # initialises lazy layers, and checks the output
         parameters = [p for p in module.parameters() if p.requires_grad]
         if not parameters:
             raise InputError(f"{type(module).__name__} has no parameters to train.")
@@ -248,7 +248,7 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
         best = None
         for _ in self._track(range(self.max_epochs), "epoch"):
             module.train()
-            losses = []  # not read before the epoch ends: a device would have to finish first
+            losses = []  # read at the end of the epoch: each read waits for the device
             for batch in np.array_split(rng.permutation(learned), n_batches):
                 step.zero_grad()
                 for i in batch:
@@ -281,7 +281,7 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
         return SolverResult((), curve, converged), held_out
 
     def _forward(self, module: Any, rows: Any) -> tuple[Any, Any]:
-        """Logits of a bag, and what the module returns of its instances, if anything."""
+        """Logits of a bag, and the second output of the module, or None."""
         first = next(module.parameters(), rows)
         rows = rows.to(first.dtype) if first.is_floating_point() else rows
         bag = rows[None] if self.batch_dimension else rows
@@ -337,7 +337,7 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
 
 
 def _fresh(module: Any, n_features: int, labels: Labels) -> Any:
-    """A module of its own: a copy, or a new one from a function."""
+    """Copy a module, or make a new one by calling a function."""
     if isinstance(module, torch.nn.Module):
         return copy.deepcopy(module)
     two = len(labels.classes) == 2 and not labels.has_sets

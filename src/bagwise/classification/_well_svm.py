@@ -46,13 +46,13 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     C1 : float, default=1.0
         Cost of a margin error of a positive bag.
     C2 : float or "auto", default="auto"
-        Cost of a margin error of an instance of a negative bag; "auto" lets both sides weigh the
-        same, ``C1 * n_positive_bags / n_negative_instances``.
+        Cost of a margin error of an instance of a negative bag; "auto" balances both sides,
+        ``C1 * n_positive_bags / n_negative_instances``.
     {pos_label}
     threshold : {"bags", "zero"}, default="bags"
         Where a score becomes positive: where it separates the training bags best (in balanced
-        accuracy), or at 0. The margins of the problem belong to each choice apart, not to the
-        mixture that scores an instance, so that 0 can be far off.
+        accuracy), or at 0. The margins hold for each choice separately, not for the mixture that
+        scores an instance, so that 0 can be far off.
     kernel : str or callable, default="rbf"
         "linear", another of scikit-learn's names ("rbf", "poly", ...), a function of two vectors,
         or "precomputed" (instances by instances).
@@ -60,11 +60,11 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     {degree}
     {coef0}
     center : bool, default=True
-        Whether to put the mean of all instances at 0, in the space of the kernel; sparse rows stay
-        as they are in memory.
+        Whether to centre the instances, in the feature space of the kernel; sparse rows stay sparse
+        in memory.
     offset : float, default=1.0
-        Value of the constant feature whose weight is the offset of the machine, in units of the
-        root mean squared length of the instances; 0 for none.
+        Value of the constant feature whose weight is the offset of the SVM, in units of the root
+        mean squared length of the instances; 0 for none.
     tol : float, default=1e-2
         Violation of a new choice, and decrease of the objective, to stop at; relative.
     max_cuts : int, default=50
@@ -78,7 +78,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     {classes_}
     {pos_label_}
     coef_ : ndarray of shape (n_machines, n_features)
-        The weights of the features (linear kernel); one machine for two classes, else one each.
+        The weights of the features (linear kernel); one SVM for two classes, else one per class.
     support_ : ndarray of shape (n_support,)
         Training instances with non-zero weight (other kernels).
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
@@ -86,22 +86,21 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     dual_coef_ : ndarray of shape (n_machines, n_support)
         Their weights.
     nystroem_ : Nystroem
-        The approximation of the kernel, where there were more than 20,000 instances.
+        The approximation of the kernel, if there were more than 20,000 instances.
     {gamma_}
     intercept_ : ndarray of shape (n_machines,)
         The intercepts.
     label_vectors_ : list of ndarray of int64 of shape (n_cuts, n_positive_bags)
-        Per machine, the choices: the row of the key instance inside each positive bag.
+        For each SVM, the choices: the row of the key instance inside each positive bag.
     label_weights_ : list of ndarray of shape (n_cuts,)
-        Their weights, of sum 1.
+        The weights of the choices, with sum 1.
     objective_curve_ : ndarray of shape (n_iterations,)
-        The objective after each choice, summed over the machines.
+        The objective after each choice, summed over the SVMs.
     duality_gap_ : float
-        Relative distance of the objective to the lowest bound met: that of the choices generated,
-        the last one included. Not a bound over all choices: the search for the most violated one
-        is local.
+        Relative distance of the objective to the lowest bound over the generated choices, the last
+        one included. Not a bound over all choices: the search for the most violated one is local.
     n_iter_ : int
-        Number of choices; the largest number over all machines.
+        Number of choices; the largest number over all SVMs.
     {n_features_in_}
 
     Notes
@@ -190,7 +189,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     def _learn(
         self, bags: Bags, choices: list[KeyInstances]
     ) -> tuple[TrainingRows, list[MixtureResult]]:
-        """The machines, and the rows they were learned on."""
+        """Fit the SVMs; return their training rows and the results."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if self.kernel != "linear":
             require_local(
@@ -204,8 +203,8 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     def _machines_on_workers(
         self, bags: Bags, choices: list[KeyInstances], seed: int
     ) -> tuple[TrainingRows, list[MixtureResult]]:
-        # Coordinate descent makes each step from the last: a machine is not split over workers, but
-        # the machines of the classes are solved side by side.
+        # Coordinate descent is sequential: an SVM is not split over workers, but the SVMs of the
+        # classes are solved in parallel.
         found = over_tasks(partial(_machines_there, clone(self), seed=seed), bags, choices)
         return found[0][0], [result for _, results in found for result in results]
 
@@ -225,10 +224,10 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
         sizes = np.diff(choices.offsets)
         inside = np.repeat(positive, sizes)
         order = canonical_order(rows, inside)
-        # First, as if all instances of positive bags were positive and shared the cost of the bag.
+        # Start as if all instances of a positive bag were positive and shared its cost.
         each = np.where(inside, self.C1 / np.repeat(sizes, sizes), C2)
         signs = np.where(inside, 1, -1).astype(np.int8)
-        tol = self.tol if sizes[positive].max() > 1 else self.tol / 100  # then it is all there is
+        tol = self.tol if sizes[positive].max() > 1 else self.tol / 100  # nothing to choose
         f, _ = supervised(
             rows, order, signs[order], each[order], order=np.arange(len(order)), tol=tol, seed=seed
         )
@@ -239,14 +238,14 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
             max_cuts=self.max_cuts, seed=seed,
         )  # fmt: skip
         machine = result.solution
-        picks, signs = machine.picks[:n_positive], machine.signs[:n_positive]  # of positive bags
+        picks, signs = machine.picks[:n_positive], machine.signs[:n_positive]  # positive bags only
         return replace(result, solution=machine._replace(picks=picks, signs=signs))
 
 
 def _machines_there(
     model: WellMISVM, bags: Bags, choices: list[KeyInstances], seed: int
 ) -> tuple[TrainingRows, list[MixtureResult]]:
-    """On a worker: the machines, and of the rows only what describes them."""
+    """Fit the SVMs on a worker; the returned training rows keep only their metadata."""
     training, results = model.set_params(verbose=0)._machines(bags, choices, seed)
     rows = training.rows
     few = {
@@ -258,7 +257,7 @@ def _machines_there(
 
 
 def _threshold(scores: Array, positive: Bools) -> float:
-    """The middle of the widest gap of highest balanced accuracy between scores of bags."""
+    """Midpoint of the widest gap between bag scores with the highest balanced accuracy."""
     order = np.argsort(scores, kind="stable")
     ranked, sides = scores[order], positive[order]
     below = np.cumsum(~sides) / np.sum(~sides) - np.cumsum(sides) / np.sum(sides)
@@ -273,7 +272,7 @@ def _threshold(scores: Array, positive: Bools) -> float:
 
 
 def _variable_order(order: Ints, choices: KeyInstances) -> Ints:
-    """The variables by the place of their last instance in an order of the instances."""
+    """Sort the variables by the last of their instances in `order`."""
     place = np.empty(len(order))
     place[order] = np.arange(len(order))
     bags = compiled.segments.maximum(place, choices.offsets)[choices.positive]
@@ -281,7 +280,7 @@ def _variable_order(order: Ints, choices: KeyInstances) -> Ints:
 
 
 def _keys(result: MixtureResult, choices: KeyInstances) -> Ints:
-    """The choices of a result, as rows inside the positive bags."""
+    """Choices of key instances, as rows inside the positive bags."""
     starts = choices.offsets[:-1][choices.positive]
     picks = np.broadcast_to(result.solution.picks, result.solution.signs.shape)
     return np.ascontiguousarray((picks - starts[:, None]).T)

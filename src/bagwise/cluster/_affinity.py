@@ -1,9 +1,10 @@
-"""Similarities of instances: local scaling, dense, on a neighbour graph, or through landmarks.
+"""Similarities of instances by local scaling: dense, on a neighbour graph, or through landmarks.
 
     w(p, q) = exp(-|x_p - x_q|^2 / (2 s_p s_q)),    s_p: distance of p to its t-th neighbour
 
-(Zelnik-Manor and Perona 2004). The diagonal is 0. Each kind comes with the similarity of new
-instances to the old ones, up to a factor per new instance, which the clustering does not see.
+(Zelnik-Manor and Perona 2004). The diagonal is 0. For each kind there is a function for the
+similarity of new instances to the training instances, up to a factor per new instance, to which the
+clustering is invariant.
 """
 
 import warnings
@@ -30,14 +31,13 @@ from bagwise.solvers.neighbors import nearest_neighbors, neighbor_table
 AFFINITIES = ("auto", "local_scaling", "nearest_neighbors", "landmark", "precomputed")
 MOST_DENSE = 10_000  # instances up to which "auto" compares all pairs
 BLOCK = 512
-# Duplicates are at distance 0 of each other; no instance is nearer to the world than this
-# fraction of the mean.
+# Lower bound on scales, as a fraction of the mean scale: duplicates are at distance 0.
 NEAREST = 1e-3
-SAMPLE = 20_000  # instances that landmarks are found among
+SAMPLE = 20_000  # number of instances on which landmarks are fitted
 
 
 def resolve_affinity(affinity: Any, n_instances: int) -> Any:
-    """Choose for "auto" by the number of instances."""
+    """Replace "auto" by an affinity suited to the number of instances."""
     if affinity != "auto":
         return affinity
     return "local_scaling" if n_instances <= MOST_DENSE else "nearest_neighbors"
@@ -46,28 +46,28 @@ def resolve_affinity(affinity: Any, n_instances: int) -> Any:
 def compare(
     model: Any, kind: Any, X: Any, rng: np.random.RandomState
 ) -> tuple[Any, Any, Array | None]:
-    """Compare the instances with each other.
+    """Compute the similarities of the instances.
 
-    Rows on a cluster stay there while their neighbours or landmarks are found. What knows of
-    all pairs holds a matrix larger than the rows, so that they come here first.
+    Rows on a cluster stay there for the search of neighbours or landmarks. Other affinities collect
+    the rows first, since they hold a matrix of all pairs, which is larger.
 
     Parameters
     ----------
     model : BagConstrainedSpectralClustering
-        Its parameters.
+        Provides the parameters.
     kind : str or callable
         One of `AFFINITIES` but "auto", or a function of two tables.
     X : ndarray, CSR or PlacedRows
         The instances.
     rng : RandomState
-        For landmarks, and for neighbours that are found approximately.
+        For landmarks, and for the approximate search of neighbours.
 
     Returns
     -------
     similarity : ndarray, CSR or FactoredSimilarity of shape (n_instances, n_instances)
         W.
     anchors : ndarray, CSR or None
-        What new instances are to be compared with.
+        Points with which new instances are compared.
     scales : ndarray of shape (n_anchors,) or None
         The scales of the anchors.
     """
@@ -94,7 +94,7 @@ def compare(
 
 
 def compare_new(model: Any, kind: Any, X: Any, anchors: Any, scales: Any) -> Any:
-    """Compare new instances with the anchors; rows are right up to a factor."""
+    """Similarities of new instances to the anchors, up to a factor per row."""
     if callable(kind):
         return kind(X, anchors)
     if kind == "precomputed":
@@ -158,23 +158,23 @@ def local_scaling(X: Any, scale_neighbor: int) -> tuple[Array, Array]:
 
 
 def local_scaling_rows(X: Any, anchors: Any, scales: Array, scale_neighbor: int) -> Array:
-    """Similarity of new instances to the old ones, as a dense block.
+    """Similarity of new instances to the training instances, as a dense block.
 
     Parameters
     ----------
     X : ndarray or CSR of shape (n_new, n_features)
         New instances.
     anchors : ndarray or CSR of shape (n_instances, n_features)
-        The old ones.
+        The training instances.
     scales : ndarray of shape (n_instances,)
-        Their scales.
+        Scales of the training instances.
     scale_neighbor : int
         Which neighbour determines the scale of a new instance.
 
     Returns
     -------
     ndarray of shape (n_new, n_instances)
-        The largest of each row is 1.
+        The largest value of each row is 1.
     """
     squared = euclidean_distances(X, anchors, squared=True)
     t = min(scale_neighbor, squared.shape[1]) - 1
@@ -185,20 +185,20 @@ def local_scaling_rows(X: Any, anchors: Any, scales: Array, scale_neighbor: int)
 def neighbor_graph(
     X: Any, n_neighbors: int, scale_neighbor: int, *, approximate: bool, seed: int
 ) -> tuple[sparse.csr_array, Array]:
-    """Similarity of pairs of which one is among the nearest neighbours of the other.
+    """Similarity of pairs in which one instance is among the nearest neighbours of the other.
 
     Parameters
     ----------
     X : ndarray, CSR or PlacedRows of shape (n_instances, n_features)
         The instances.
     n_neighbors : int
-        How many neighbours each instance has.
+        Number of neighbours of each instance.
     scale_neighbor : int
-        Which of them determines the scale.
+        Which neighbour determines the scale.
     approximate : bool
-        Whether pynndescent finds the neighbours: nearly all of them, in time nearly linear in N.
+        Whether to search by pynndescent: it finds almost all neighbours, in almost linear time.
     seed : int
-        Of the approximate search.
+        Seed of the approximate search.
 
     Returns
     -------
@@ -222,20 +222,20 @@ def neighbor_graph(
 def neighbor_rows(
     X: Any, anchors: Any, scales: Array, n_neighbors: int, scale_neighbor: int
 ) -> sparse.csr_array:
-    """Similarity of new instances to their nearest old ones.
+    """Similarity of new instances to their nearest training instances.
 
     Parameters
     ----------
     X : ndarray or CSR of shape (n_new, n_features)
         New instances.
     anchors : ndarray or CSR of shape (n_instances, n_features)
-        The old ones.
+        The training instances.
     scales : ndarray of shape (n_instances,)
-        Their scales.
+        Scales of the training instances.
     n_neighbors : int
-        How many neighbours each new instance has.
+        Number of neighbours of each new instance.
     scale_neighbor : int
-        Which of them determines its scale.
+        Which neighbour determines the scale of a new instance.
 
     Returns
     -------
@@ -250,32 +250,32 @@ def neighbor_rows(
 
 
 def pick_landmarks(X: Any, n_landmarks: int, rng: np.random.RandomState) -> Array:
-    """Find points that stand for all instances: the centres of a short k-means on a sample.
+    """Find landmarks that represent all instances, by a short k-means on a sample.
 
     Parameters
     ----------
     X : ndarray or CSR of shape (n_instances, n_features)
         The instances.
     n_landmarks : int
-        How many.
+        Number of landmarks.
     rng : RandomState
-        Where randomness comes from.
+        Source of randomness.
 
     Returns
     -------
     ndarray of shape (n_landmarks, n_features)
-        Fewer where there are fewer instances.
+        Fewer rows if there are fewer distinct instances.
     """
     size = min(X.shape[0], max(SAMPLE, 5 * n_landmarks))
     sample = X[np.sort(rng.choice(X.shape[0], size, replace=False))]
     model = KMeans(min(n_landmarks, size), n_init=1, max_iter=10, random_state=rng)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # duplicates: fewer centres will do
+        warnings.simplefilter("ignore", ConvergenceWarning)  # duplicates give fewer centres
         return np.unique(interruptible(model.fit, sample).cluster_centers_, axis=0)
 
 
 def landmark_weights(X: Any, landmarks: Array, n_neighbors: int) -> sparse.csr_array:
-    """Tie each instance to its nearest landmarks, with weights that add up to 1.
+    """Connect each instance to its nearest landmarks, with weights that add up to 1.
 
     Parameters
     ----------
@@ -284,7 +284,7 @@ def landmark_weights(X: Any, landmarks: Array, n_neighbors: int) -> sparse.csr_a
     landmarks : ndarray of shape (n_landmarks, n_features)
         The landmarks.
     n_neighbors : int
-        To how many.
+        Number of landmarks per instance.
 
     Returns
     -------
@@ -305,10 +305,10 @@ def landmark_weights(X: Any, landmarks: Array, n_neighbors: int) -> sparse.csr_a
 
 @dataclass(frozen=True)
 class FactoredSimilarity:
-    """The similarity through landmarks, Z L^-1 Z' with L the column sums of Z; never formed.
+    """Implicit similarity matrix Z L^-1 Z', with Z the landmark weights and L its column sums.
 
-    Two instances are similar when they are tied to the same landmarks (Liu, He and Chang 2010).
-    Every degree is 1.
+    Two instances are similar if they are connected to the same landmarks (Liu, He and Chang 2010).
+    All degrees are 1.
 
     Attributes
     ----------
@@ -325,31 +325,31 @@ class FactoredSimilarity:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the similarity."""
+        """Shape of the similarity matrix."""
         return self.weights.shape[0], self.weights.shape[0]
 
     def per_landmark(self, v: Array) -> Array:
-        """Gather values of instances at the landmarks: L^-1 Z' v."""
+        """Average values of instances at the landmarks: L^-1 Z' v."""
         total = np.asarray(self.weights.sum(axis=0)).ravel()
         share = 1 / np.where(total > 0, total, 1)
         gathered = self.weights.T @ v
         return gathered * share.reshape(-1, *[1] * (v.ndim - 1))
 
     def __matmul__(self, v: Array) -> Array:
-        """Multiply by a vector."""
+        """Multiply by a vector or a matrix."""
         return self.weights @ self.per_landmark(v)
 
     def sum(self, axis: int) -> Array:
-        """Add up the rows."""
+        """Sum each row."""
         return self @ np.ones(self.shape[0], self.dtype)
 
     def toarray(self) -> Array:
-        """Write the matrix out."""
+        """Compute the dense matrix."""
         return self @ np.eye(self.shape[0], dtype=self.dtype)
 
 
 def _from_exponents(exponents: Array) -> Array:
-    """exp(-exponents) with the largest of each row at 1, so that no row vanishes."""
+    """Compute exp(-exponents), scaled so that the largest value of each row is 1."""
     exponents -= exponents.min(axis=1, keepdims=True)
     return np.exp(-exponents)
 
@@ -362,7 +362,7 @@ def _nearest(X: Any, k: int) -> tuple[Array, Array]:
 
 def _nearly_nearest(X: Any, k: int, seed: int) -> tuple[Array, Array]:
     search = import_extra("pynndescent", extra="ann").NNDescent
-    # Found instances include the instance itself, but for duplicates not always first.
+    # The neighbours found include the instance itself, but not always first if it has duplicates.
     index = search(X, n_neighbors=min(k + 1, X.shape[0]), random_state=seed, compressed=False)
     neighbors, distances = index.neighbor_graph
     own = neighbors == np.arange(len(neighbors))[:, None]
@@ -377,5 +377,5 @@ def _floored(scales: Array) -> Array:
 
 
 def _centred(X: Any) -> Any:
-    """Instances around 0, where differences of large numbers lose least."""
+    """Centre the instances, which makes differences more precise."""
     return X if sparse.issparse(X) else X - X.mean(axis=0, dtype=np.float64).astype(X.dtype)

@@ -37,9 +37,9 @@ from bagwise.solvers.spectral.bag_spectral import embed, extension, k_means, nea
 from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
 from bagwise.solvers.spectral.class_shares import class_shares
 
-ALPHA = 0.7  # of the paper
-NOT_WEIGHED = ("landmark", "precomputed")  # affinities without pairs of instances to be weighed
-MOST_NAMED = 100_000  # instances; beyond, ORLR takes longer than everything else
+ALPHA = 0.7  # as in the paper
+NOT_WEIGHED = ("landmark", "precomputed")  # affinities without pairs of instances to reweight
+MOST_NAMED = 100_000  # maximum number of instances for ORLR, which then dominates the cost
 
 
 @with_parameters
@@ -59,23 +59,23 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     n_clusters : int, default=8
         Number of clusters.
     alpha : float or None, default=None
-        Weight of Q, the label sets; 0 for plain spectral clustering, None for 0.7. "posterior" has
-        none. See :func:`bagwise.cluster.choose_clusters`.
+        Weight of Q, the label sets; 0 for plain spectral clustering, None for 0.7. Not used by
+        "posterior". See :func:`bagwise.cluster.choose_clusters`.
     constraints : str or None, default="auto"
         How label sets change the similarity of pairs of instances:
 
-        - "auto": "posterior", which finds classes and sub-classes best; "bag" where `alpha` is
-          given, with one label only, with the affinities "landmark" and "precomputed", beyond
-          100,000 instances, and on a cluster;
+        - "auto": "posterior", which finds classes and sub-classes best; "bag" if `alpha` is given,
+          with one label only, with the affinities "landmark" and "precomputed", beyond 100,000
+          instances, and on a cluster;
         - "bag": Q as above; only labelled bags enter;
-        - "bag_as_printed": Q of the paper's Eq. 12, whose derivation has a slip;
-        - "bag_only_ambiguous": Q without what must-links and cannot-links know ("w.o. clml");
+        - "bag_as_printed": Q of the paper's Eq. 12, whose derivation has an error;
+        - "bag_only_ambiguous": Q without must-link and cannot-link pairs ("w.o. clml");
         - "spectral_learning": similarity 1 between bags with the same single label, 0 between bags
           without a common label (Kamvar et al. 2003);
         - "regularization": a penalty between bags with the same single label (Ji and Xu 2006);
         - "posterior": W is multiplied by the probability that both instances have the same label,
           by :class:`~bagwise.annotation.ORedLogisticRegression` with an RBF kernel, given the label
-          sets (not of the paper);
+          sets (not in the paper);
         - None: plain spectral clustering.
 
         The pairs with the same single label are not used when there are more clusters than classes.
@@ -83,31 +83,31 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         The similarity of instances:
 
         - "local_scaling": of all pairs;
-        - "nearest_neighbors": the same on the graph of nearest neighbours;
+        - "nearest_neighbors": local scaling on the graph of nearest neighbours;
         - "landmark": through `n_landmarks` points, for millions of instances;
         - "auto": "local_scaling" up to 10,000 instances, else "nearest_neighbors";
         - "precomputed": the instances are the rows of a symmetric similarity matrix, dense or CSR;
         - a function of two tables, such as :func:`sklearn.metrics.pairwise.rbf_kernel`.
     n_neighbors : int, default=10
-        Neighbours of an instance in the graph, or landmarks it is tied to.
+        Number of neighbours of an instance in the graph, or of its landmarks.
     neighbor_search : {"exact", "approximate"}, default="exact"
         How the graph is found; "approximate" (extra ``ann``) for hundreds of thousands of
         instances.
     scale_neighbor : int, default=7
-        Local scaling: the distance to which neighbour is the scale of an instance.
+        Local scaling: the scale of an instance is its distance to this neighbour.
     n_landmarks : int, default=1000
         Number of landmarks.
     normalization : {"symmetric", "additive"}, default="symmetric"
-        Of "spectral_learning": "additive" is Kamvar's own.
+        Normalisation of "spectral_learning"; "additive" is that of Kamvar et al.
     beta : float, default=20.0
         Weight of "regularization".
     weight_eigenvectors : bool, default=True
-        Whether an eigenvector counts with the root of its eigenvalue, so that the embedding is the
-        best approximation of the constrained similarity; the paper's counts all alike (False).
+        Whether to weight an eigenvector by the root of its eigenvalue, so that the embedding is the
+        best approximation of the constrained similarity; the paper weights all equally (False).
     n_init : int, default=10
         Number of k-means starts.
     tol : float, default=1e-3
-        Residual allowed of each eigenvector, relative to its eigenvalue.
+        Largest residual of each eigenvector, relative to its eigenvalue.
     max_iter : int, default=100
         Maximum number of restarts of the eigenvector iteration.
     random_state : int, RandomState instance or None, default=None
@@ -120,8 +120,8 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     labels_ : ndarray of shape (n_instances,)
         The cluster of each instance, aligned with ``bags.instances``.
     embedding_ : ndarray of shape (n_instances, n_clusters)
-        The instances in the space of the eigenvectors, rows of length 1 (0 for an instance that
-        nothing ties to others).
+        The instances in the space of the eigenvectors, rows of length 1 (0 for an isolated
+        instance).
     eigenvalues_ : ndarray of shape (n_clusters,)
         The leading eigenvalues; with constraints they may exceed 1.
     cluster_centers_ : ndarray of shape (n_clusters, n_clusters)
@@ -129,12 +129,12 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     classes_ : ndarray of shape (n_classes,) or None
         The labels; None when none were given.
     cluster_classes_ : ndarray of shape (n_clusters,) or None
-        The class that each cluster refines: that of its largest share.
+        The class that each cluster refines: the one with the largest share.
     cluster_class_shares_ : ndarray of shape (n_clusters, n_classes) or None
         The share of each class in each cluster, by maximum likelihood, given that each instance has
         one of the labels of its bag; zeros for a cluster without labelled instances.
     annotator_ : ORedLogisticRegression
-        The model of the labels of instances; only where "posterior" was used, and labels are known.
+        The model of the instance labels; only if "posterior" was used and labels are known.
     affinity_ : str or callable
         The affinity used.
     alpha_ : float
@@ -142,9 +142,9 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         the mean row sums of W and Q, since only the latter grow with the number of instances. 0
         without Q.
     n_iter_ : int
-        Number of restarts made.
+        Number of restarts.
     objective_curve_ : ndarray of shape (n_iterations,)
-        The sum of the leading eigenvalues (Eq. 13) after each; it never falls.
+        The sum of the leading eigenvalues (Eq. 13) after each restart; it never falls.
     {n_features_in_}
 
     See Also
@@ -154,8 +154,8 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     Notes
     -----
     Features should be standardised first: :class:`~bagwise.preprocessing.InstanceTransformer`.
-    Cost: the similarity, then about a hundred products with it, each of the size of W. Up to 10,000
-    instances k-means works on all; beyond, its start is found on a sample of them.
+    Cost: the similarity, then about a hundred products with it, each of the size of W. Beyond
+    10,000 instances, k-means is initialised on a sample of them.
 
     References
     ----------
@@ -249,7 +249,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         ----------
         {X}
         y : 0/1 array of shape (n_bags, n_classes), list of sets or one label per bag, default=None
-            The label set of each bag; a row of -1, or None in a list, where nothing is known.
+            The label set of each bag; a row of -1, or None in a list, if it is unknown.
 
         Returns
         -------
@@ -306,7 +306,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         y : 0/1 array of shape (n_bags, n_classes), list of sets or one label per bag, default=None
             The label set of each bag, as in `fit`.
         **kwargs : dict
-            Handed to `fit`.
+            Passed to `fit`.
 
         Returns
         -------
@@ -329,7 +329,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         Returns
         -------
         ndarray of shape (n_instances,)
-            The nearest centre to each, aligned with ``bags.instances``.
+            The nearest centre of each instance, aligned with ``bags.instances``.
         """
         return self._evaluate(X, self._clusters)
 
@@ -344,7 +344,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         return found
 
     def _resolved(self, affinity: Any, bags: Bags, labels: Labels | None) -> str | None:
-        """The constraints used, "auto" replaced."""
+        """Constraints to use, with "auto" resolved."""
         tell = _labels_tell(bags, labels)
         if self.constraints == "auto":
             able = affinity not in NOT_WEIGHED and bags.n_instances <= MOST_NAMED
@@ -365,7 +365,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     def _agreement(
         self, constraints: str | None, bags: Any, labels: Labels | None, order: Ints, rng: Any
     ) -> LabelAgreement | None:
-        """What weighs the similarities; None with other constraints than "posterior"."""
+        """Label agreement that weights the similarities; None unless "posterior" is used."""
         if constraints != "posterior" or labels is None:
             return None
         return LabelAgreement.learn(bags, labels, order, rng.randint(np.iinfo(np.int32).max))
@@ -373,14 +373,14 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     def _at_anchors(
         self, similarity: Any, operator: ConstrainedSimilarity, vectors: Array, values: Array
     ) -> Array:
-        """What the similarities of a new instance to the anchors are multiplied by."""
+        """Matrix that maps the similarities to the anchors to the embedding of a new instance."""
         each = extension(operator, vectors, values, weighted=self.weight_eigenvectors)
         return similarity.per_landmark(each) if hasattr(similarity, "per_landmark") else each
 
     def _constrain(
         self, constraints: str | None, similarity: Any, bag_index: Ints, labels: Labels | None
     ) -> ConstrainedSimilarity:
-        # A dense similarity is one of all pairs, whose row sums grow with the instances as Q's do.
+        # Row sums of a dense similarity grow with the number of instances, as those of Q do.
         return constrain(
             similarity,
             bag_index,
@@ -407,7 +407,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
 
 
 def _labels_tell(bags: Bags, labels: Labels | None) -> bool:
-    """Whether ORLR can learn: from two labels, and bags with as many instances as labels."""
+    """Whether ORLR can learn: it needs two labels, and a bag with no more labels than instances."""
     if labels is None or labels.indicator.shape[1] < 2:
         return False
     n_labels = (labels.indicator == 1).sum(axis=1)
@@ -415,7 +415,7 @@ def _labels_tell(bags: Bags, labels: Labels | None) -> bool:
 
 
 def known_label_sets(y: Any, bags: Bags) -> Labels | None:
-    """Label sets of bags, or None where nothing is known of any."""
+    """Label sets of the bags, or None if all are unknown."""
     if y is None or (isinstance(y, list | tuple) and all(labels is None for labels in y)):
         return None
     labels = check_label_sets(y, bags)
@@ -423,9 +423,9 @@ def known_label_sets(y: Any, bags: Bags) -> Labels | None:
 
 
 def own_order(bags: Bags, labels: Labels | None, *, pairwise: bool) -> Ints:
-    """An order of the instances that does not depend on the order in which they came.
+    """Sort the instances by their values, independently of their order in the data.
 
-    The random start and k-means then give the same result whatever the order of the bags is.
+    The random start and k-means then give the same result for any order of the bags.
     """
     if pairwise:
         return np.arange(bags.n_instances)

@@ -1,4 +1,4 @@
-"""How many clusters, and how much weight for the labels? Eigengaps, and stability over bags."""
+"""Choose the number of clusters and the weight of the labels by eigengaps and stability."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from bagwise.solvers.spectral.class_shares import class_shares
 
 @dataclass(frozen=True)
 class ClusterChoice:
-    """What `choose_clusters` found.
+    """Result of `choose_clusters`.
 
     Attributes
     ----------
     table : dict of str to ndarray
-        A row per pair of ``"alpha"`` and ``"n_clusters"``: ``"eigengap"``, the fall to the next
-        eigenvalue as a share of the last that is used; ``"stability"``, the mean adjusted Rand
+        A row per pair of ``"alpha"`` and ``"n_clusters"``: ``"eigengap"``, the drop from the last
+        used eigenvalue to the next, relative to the former; ``"stability"``, the mean adjusted Rand
         index between the clusters of all bags and those of resampled bags, and
         ``"stability_sd"``, its standard deviation; ``"agreement"``, the share of the instances of
-        left-out bags whose cluster refines a label of their bag (nan where no labels are known).
+        left-out bags whose cluster refines a label of their bag (nan if no labels are known).
     n_clusters : int
         The number of clusters of the best row.
     alpha : float
         The weight of the label sets of the best row.
     best : int
-        The best row: of the alpha with the best mean agreement, and of its rows within one
-        standard error of the most stable one, that with the largest eigengap.
+        The best row: among the rows of the alpha with the best mean agreement, and within one
+        standard error of the most stable row, the one with the largest eigengap.
     """
 
     table: dict[str, Array]
@@ -76,8 +76,8 @@ def choose_clusters(
     Parameters
     ----------
     estimator : BagConstrainedSpectralClustering
-        All other settings; it is not changed. Constraints "auto", "bag", "bag_as_printed",
-        "bag_only_ambiguous", "posterior" or None.
+        Provides all other parameters; it is not changed. Its constraints are "auto", "bag",
+        "bag_as_printed", "bag_only_ambiguous", "posterior" or None.
     X : Bags or anything accepted as bags
         The bags.
     y : 0/1 array of shape (n_bags, n_classes), list of sets or one label per bag, default=None
@@ -85,14 +85,14 @@ def choose_clusters(
     n_clusters : sequence of int
         The numbers of clusters to compare.
     alphas : sequence of float, default=None
-        The weights of Q to compare; by default that of the estimator. With weights, "auto" is
-        "bag"; "posterior" has none.
+        The weights of Q to compare; by default that of the estimator. If given, "auto" is "bag";
+        not used by "posterior".
     n_resamples : int, default=10
         Number of resamples.
     share : float, default=0.8
-        The share of the bags in each draw.
+        The share of the bags in each resample.
     random_state : int, RandomState instance or None, default=None
-        Seed of the draws and of the clusterings.
+        Seed of the resamples and of the clusterings.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def choose_clusters(
     Notes
     -----
     Cost: ``n_resamples + 1`` similarities, as many eigenproblems for each alpha, and a k-means for
-    each row of the table and each draw.
+    each row of the table and each resample.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def _check_request(
 
 
 class _Clusterings:
-    """The clusterings of some of the bags, for each weight and number of clusters."""
+    """Clusterings of a subset of the bags, for each weight and number of clusters."""
 
     def __init__(
         self,
@@ -225,7 +225,7 @@ class _Clusterings:
                     self.predicted[i, j] = nearest_center(near, at_anchors[:, :k], centers)
 
     def stability(self, everything: _Clusterings) -> Floats:
-        """Likeness to the clusterings of all bags, for each weight and count."""
+        """Adjusted Rand index with the clusterings of all bags, for each weight and count."""
         return self._table(
             lambda cell: adjusted_rand_score(
                 everything.clusters[cell][self.rows], self.clusters[cell]
@@ -233,7 +233,7 @@ class _Clusterings:
         )
 
     def agreement(self) -> Floats:
-        """How many instances of left-out bags fall into a cluster of one of their labels."""
+        """Share of the instances of left-out bags in a cluster of one of their labels."""
         if self.labels is None:
             return self._table(lambda cell: np.nan)
         candidates = (self.labels.indicator == 1)[self.bags.bag_index]

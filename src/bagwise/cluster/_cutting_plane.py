@@ -1,4 +1,4 @@
-"""CuttingPlaneMMC (CPMMC): two clusters far apart, by cutting planes."""
+"""CuttingPlaneMMC (CPMMC): maximum margin clustering into two clusters, by cutting planes."""
 
 from dataclasses import KW_ONLY
 from typing import Any
@@ -24,18 +24,18 @@ class CuttingPlaneMMC(TwoWayClusterer):
     Parameters
     ----------
     C : float, default=1.0
-        Cost of a row inside the margin; the C of the paper is that of all rows together.
+        Cost of a row inside the margin; in the paper, C is the cost of all rows together.
     balance : float, default=0.3
         l: the largest mean score.
     {kernel_and_parameters}
     init : {"kmeans", "alignment"}, default="kmeans"
-        The first labels: those of (kernel) k-means, or of twenty random balanced labelings the one
-        best aligned with the kernel.
+        The first labels: those of (kernel) k-means, or the best aligned with the kernel of twenty
+        random balanced labelings.
     max_iter : int, default=100
         Maximum number of iterations.
     tol : float, default=1e-4
-        By how much the mean slack may exceed that of the cuts, and relative decrease of the
-        objective to stop at.
+        Largest excess of the mean slack over that of the cuts, and relative decrease of the
+        objective at which to stop.
     random_state : int, RandomState or None, default=None
         For the first labels.
     {verbose}
@@ -56,7 +56,7 @@ class CuttingPlaneMMC(TwoWayClusterer):
     Standardise dense features first.
 
     The outcome is a local minimum that depends on the first labels. Cost: one product with the rows
-    (with their kernel matrix) per cut. The kernel needs no decomposition: machines are weighted
+    (with their kernel matrix) per cut. The kernel needs no decomposition: solutions are weighted
     sums of rows.
 
     References

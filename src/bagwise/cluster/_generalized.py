@@ -1,4 +1,4 @@
-"""GeneralizedMMC (GMMC): two clusters far apart, by a semi-definite program."""
+"""GeneralizedMMC (GMMC): maximum margin clustering into two, by a semi-definite program."""
 
 from dataclasses import KW_ONLY
 from typing import Any
@@ -45,7 +45,7 @@ class GeneralizedMMC(TwoWayClusterer):
         The cluster of each training row, 0 or 1.
     {svm_of_two_clusters_}
     lower_bound_ : float
-        No two clusters have a lower objective.
+        Lower bound on the objective of any two clusters.
     objective_curve_ : ndarray of shape (n_iterations,)
         The lower bound before each Newton step.
     n_iter_ : int
@@ -56,10 +56,9 @@ class GeneralizedMMC(TwoWayClusterer):
     -----
     Standardise dense features first.
 
-    The semi-definite program is solved by an interior point method of our own: its variables are
-    those of a diagonal, so a Newton step is a few factorisations of matrices as large as the data,
-    and no solver has to be installed. Cost: about fifty such steps; more than 4,000 rows are
-    refused.
+    The semi-definite program is solved by a built-in interior point method. Its variables form a
+    diagonal matrix, so a Newton step is a few factorisations of n_rows x n_rows matrices. Cost:
+    about fifty such steps; more than 4,000 rows are rejected.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""IterativeSVR (IterSVR): two clusters far apart, by regression on their own labels."""
+"""IterativeSVR (IterSVR): maximum margin clustering into two, by support vector regression."""
 
 from dataclasses import KW_ONLY
 from numbers import Real
@@ -29,8 +29,8 @@ class IterativeSVR(TwoWayClusterer):
         How much the clusters may differ in size, as a share of the rows.
     {kernel_and_parameters}
     init : {"kmeans", "alignment"}, default="kmeans"
-        The first labels: those of (kernel) k-means, or of twenty random balanced labelings the one
-        best aligned with the kernel.
+        The first labels: those of (kernel) k-means, or the best aligned with the kernel of twenty
+        random balanced labelings.
     max_iter : int, default=100
         Maximum number of iterations.
     tol : float, default=1e-4
@@ -54,8 +54,8 @@ class IterativeSVR(TwoWayClusterer):
     -----
     Standardise dense features first.
 
-    The outcome depends on the first labels. Cost: a regression (LIBSVM) per round; with a kernel
-    its whole matrix is held.
+    The outcome depends on the first labels. Cost: a regression (LIBSVM) per round; a kernel matrix
+    is kept in memory.
 
     References
     ----------
@@ -89,5 +89,5 @@ class IterativeSVR(TwoWayClusterer):
     verbose: int = 0
 
     def _solve(self, space: FeatureSpace, rows: Any) -> SolverResult:
-        check_number_of_rows("IterativeSVR", rows.shape[0])  # LIBSVM, also where it is linear
+        check_number_of_rows("IterativeSVR", rows.shape[0])  # LIBSVM even if linear
         return self._improve(iterative_svr, space, rows)

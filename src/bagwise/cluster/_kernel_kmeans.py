@@ -35,8 +35,8 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
         Number of clusters.
     {kernel_and_parameters}
     init : {"k-means++", "random", "alignment"}, default="k-means++"
-        The first labels: nearest of rows drawn far from each other, random balanced labels, or of
-        twenty such labelings the one best aligned with the kernel.
+        The first labels: the nearest of rows drawn far from each other, random balanced labels, or
+        the best aligned with the kernel of twenty such labelings.
     n_init : int, default=10
         Number of starts; the best outcome is kept.
     max_iter : int, default=300
@@ -52,18 +52,18 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
     inertia_ : float
         The sum of squares.
     coef_ : ndarray of shape (n_clusters, n_features)
-        Twice the means (linear kernel), of the distance without its constant part.
+        Twice the means (linear kernel): scores are minus squared distances, without |x|^2.
     support_vectors_ : ndarray or CSR of shape (n_rows, n_features)
         The training rows (other kernels); `support_` are their positions.
     dual_coef_ : ndarray of shape (n_clusters, n_rows)
-        Twice their shares in the means.
+        Twice the shares of the training rows in the means.
     {gamma_}
     intercept_ : ndarray of shape (n_clusters,)
         Minus the squared lengths of the means.
     objective_curve_ : ndarray of shape (n_iterations,)
-        The sum of squares of the best start, round by round; it never rises.
+        The sum of squares of the best start after each round; it never rises.
     n_iter_ : int
-        Its number of rounds.
+        Number of rounds of the best start.
     {n_features_in_}
 
     Notes

@@ -18,23 +18,23 @@ from bagwise.base import in_canonical_order
 from bagwise.engines import local_instances
 from bagwise.labels import Labels
 
-# Of the agreement of all pairs: a lower bound that keeps every instance connected.
+# Lower bound on the agreement of a pair, which keeps every instance connected.
 LEAST = 1e-3
-# A tighter fit names instances no better, and its last iterations amplify rounding.
+# A tighter fit labels instances no better, and its last iterations amplify rounding errors.
 ANNOTATOR_TOL = 3e-4
-BLOCK = 2**22  # values of a block
+BLOCK = 2**22  # values per block
 
 
 @dataclass(frozen=True)
 class LabelAgreement:
-    """What is known about the labels of instances.
+    """Posterior labels of the instances, and the model that estimates them.
 
     Attributes
     ----------
     annotator : ORedLogisticRegression
         The model of the labels.
     posteriors : ndarray of shape (n_instances, n_classes)
-        Of the instances, given the label sets of their bags.
+        Posterior labels of the instances, given the label sets of their bags.
     """
 
     annotator: ORedLogisticRegression
@@ -42,23 +42,23 @@ class LabelAgreement:
 
     @classmethod
     def learn(cls, bags: Any, labels: Labels, order: Ints, seed: int) -> Self:
-        """Fit kernel ORLR; the posteriors are those of the instances in a given order."""
+        """Fit kernel ORLR; the posteriors follow the given order of the instances."""
         seen, sets = bags, labels
         if local_instances(bags) is not None:  # so that landmarks do not depend on the order
             seen, sets = in_canonical_order(bags, labels)
         model = ORedLogisticRegression(kernel="rbf", tol=ANNOTATOR_TOL, random_state=seed)
         with warnings.catch_warnings():
-            # Sets without labels, or with more than the bag has instances, are not used here.
+            # Empty label sets, and sets with more labels than instances, are not used here.
             warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ bags are left out")
             model.fit(seen, sets.indicator)
         return cls(model, model.annotate_proba(bags, labels.indicator)[order])
 
     def weigh(self, similarity: Any) -> Any:
-        """Weigh the similarities of the instances with each other."""
+        """Weight the similarities of the training instances."""
         return weigh_by_agreement(similarity, self.posteriors, self.posteriors)
 
     def weigh_new(self, similarity: Any, rows: Any) -> Any:
-        """Weigh the similarities of new instances, whose label sets are not known, with these."""
+        """Weight the similarities of new instances, without label sets, to training instances."""
         probable = self.annotator.predict_proba_instances([rows])
         return weigh_by_agreement(similarity, probable, self.posteriors)
 
@@ -71,7 +71,7 @@ def weigh_by_agreement(similarity: Any, P: Floats, Q: Floats) -> Any:
     similarity : ndarray or CSR of shape (n, m)
         Similarities.
     P, Q : ndarray of shape (n, n_classes), (m, n_classes)
-        Posteriors of the instances of rows and columns.
+        Posterior labels of the instances in the rows and in the columns.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""Instances on a cluster, as the similarities read them.
+"""Nearest neighbours of instances that are distributed over the workers of a cluster.
 
-To compare n rows with n rows is the work, n^2 d operations. It is done where the rows are, against
-blocks of rows that go round; a few neighbours per row come back.
+Comparing n rows with n rows takes n^2 d operations. Each worker compares its own rows with blocks
+of rows that are sent to all workers, and returns a few neighbours per row.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,19 +16,19 @@ from bagwise._types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.engines import Part, Parts, local_instances, over_partitions, place, retry_on_new_parts
 
-BLOCK = 2**22  # values that go round at once
+BLOCK = 2**22  # values sent to the workers at once
 
 
 @contextmanager
 def rows_in_order(bags: Bags, order: Ints) -> Iterator[Any]:
-    """The instances in an order: a table, or rows that stay on their workers.
+    """Yield the instances in a given order: a local table, or rows that stay on their workers.
 
     Parameters
     ----------
     bags : Bags
         The bags.
     order : ndarray of int of shape (n_instances,)
-        The instance that each row is.
+        The index of the instance in each row.
 
     Yields
     ------
@@ -43,14 +43,14 @@ def rows_in_order(bags: Bags, order: Ints) -> Iterator[Any]:
 
 
 class PlacedRows:
-    """Rows that are elsewhere.
+    """Rows on the workers of a cluster, read like a table.
 
     Parameters
     ----------
     bags : Bags
         The bags.
     order : ndarray of int of shape (n_instances,)
-        The instance that each row is.
+        The index of the instance in each row.
     """
 
     def __init__(self, bags: Bags, order: Ints, parts: Parts) -> None:
@@ -58,17 +58,17 @@ class PlacedRows:
         self.shape, self.dtype = (bags.n_instances, bags.n_features), bags.dtype
 
     def __getitem__(self, rows: Any) -> Any:
-        """Bring rows here."""
+        """Collect rows in this process."""
         ranked, places = np.unique(self.order[rows], return_inverse=True)
         return retry_on_new_parts(self._parts, lambda: self._rows_at(ranked))[places]
 
     def map(self, function: Callable[[Any], Any]) -> Any:
-        """Compute something per row where the rows are.
+        """Apply a function to the rows on their workers.
 
         Parameters
         ----------
         function : callable
-            Takes a table, gives a row for each of its rows.
+            From a table to a table with as many rows.
 
         Returns
         -------
@@ -82,7 +82,7 @@ class PlacedRows:
         Parameters
         ----------
         k : int
-            How many.
+            Number of neighbours.
 
         Returns
         -------
@@ -107,7 +107,7 @@ class PlacedRows:
         )
 
     def _rows_at(self, rows: Ints) -> Any:
-        """Bring instances here, by rising numbers; fails with a worker, as a step of a search."""
+        """Collect instances by increasing indices; fails if a worker fails, so callers retry."""
         found = self._parts.each("rows_at", rows)
         in_csr = sparse.issparse(found[0])
         return sparse.vstack(found, format="csr") if in_csr else np.concatenate(found)
@@ -121,7 +121,7 @@ class NeighborPart(Part):
     bags : Bags
         The bags.
     first_rows : ndarray of int64 of shape (n_bags,)
-        The number of the first instance of each bag, among all bags.
+        The index of the first instance of each bag, among all bags.
     """
 
     def __init__(self, bags: Bags, first_rows: Ints) -> None:
@@ -129,22 +129,22 @@ class NeighborPart(Part):
         self.numbers = first_rows[0] + np.arange(bags.n_instances)
 
     def rows_at(self, rows: Ints) -> Any:
-        """The instances of these numbers, as far as they are here."""
+        """Return those of the instances with the given indices that are in this part."""
         first, last = self.numbers[0], self.numbers[-1]
         return self.X[rows[(rows >= first) & (rows <= last)] - first]
 
     def begin(self, k: int) -> None:
-        """Nothing is found yet."""
+        """Start a search for the `k` nearest rows."""
         self.k = k
         self.distances = np.empty((len(self.numbers), 0))
         self.neighbors = np.empty((len(self.numbers), 0), np.intp)
 
     def search(self, block: Any, start: int) -> None:
-        """Keep the nearest of those found so far and the rows of a block, numbered from `start`."""
+        """Update the nearest rows with a block of rows, whose indices begin at `start`."""
         search = NearestNeighbors(n_neighbors=min(self.k + 1, block.shape[0])).fit(block)
         distances, neighbors = search.kneighbors(self.X)
         neighbors += start
-        distances[neighbors == self.numbers[:, None]] = np.inf  # nobody is his own neighbour
+        distances[neighbors == self.numbers[:, None]] = np.inf  # the instance itself
         distances = np.hstack([self.distances, distances])
         neighbors = np.hstack([self.neighbors, neighbors])
         nearest = np.argsort(distances, axis=1, kind="stable")[:, : self.k]
@@ -152,5 +152,5 @@ class NeighborPart(Part):
         self.neighbors = np.take_along_axis(neighbors, nearest, axis=1)
 
     def found(self) -> tuple[Array, Ints]:
-        """Distances and numbers of the nearest rows."""
+        """Distances and indices of the nearest rows."""
         return self.distances, self.neighbors

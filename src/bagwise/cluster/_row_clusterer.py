@@ -1,4 +1,4 @@
-"""What clusterers of plain rows share."""
+"""Base class of the clusterers of plain rows."""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -18,18 +18,18 @@ from bagwise.solvers.clustering.kernel_kmeans import first_labels, kernel_kmeans
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 
-MOST_ROWS = 20_000  # of which a method compares all pairs in each round
+MOST_ROWS = 20_000  # maximum for methods that compare all pairs of rows in each round
 
 
 def check_number_of_rows(name: str, n_rows: int) -> None:
-    """Refuse more rows than a method can compare with each other in each of its rounds.
+    """Raise an error if there are too many rows to compare all pairs in each round.
 
     Parameters
     ----------
     name : str
-        The method.
+        Name of the method.
     n_rows : int
-        How many there are.
+        Number of rows.
     """
     if n_rows > MOST_ROWS:
         raise InputError(
@@ -40,14 +40,14 @@ def check_number_of_rows(name: str, n_rows: int) -> None:
 
 
 class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
-    """A linear or kernel machine that splits rows in two; a subclass offers `_solve`."""
+    """A linear or kernel model that splits rows into two clusters; a subclass defines `_solve`."""
 
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {"labels_": Integers(None, low=0, below=2)}
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Split rows in two clusters.
+        """Split the rows into two clusters.
 
         Parameters
         ----------
@@ -93,18 +93,18 @@ class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
         Returns
         -------
         ndarray of shape (n_rows,)
-            0 and 1.
+            0 or 1.
         """
         return (self.decision_function(X) > 0).astype(np.int64)
 
     def _solve(self, space: FeatureSpace, rows: Any) -> SolverResult:
-        """Learn the machine; ``solution`` is (coef of rows, intercept)."""
+        """Fit the model; ``solution`` is (coef of rows, intercept)."""
         raise NotImplementedError
 
     def _improve(
         self, solver: Callable[..., SolverResult], space: FeatureSpace, rows: Any
     ) -> SolverResult:
-        """Run a solver that begins with labels 1 and -1, chosen by `init`."""
+        """Run a solver that starts from labels 1 and -1, chosen by `init`."""
         with one_core_if_small(rows), one_core_if_sparse(rows):
             return solver(
                 space,
@@ -116,7 +116,7 @@ class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
             )
 
     def _start(self, space: FeatureSpace) -> Ints:
-        """Labels 1 and -1 to begin with: of kernel k-means, or of the best random ones."""
+        """Initial labels 1 and -1, by kernel k-means or the best of random labelings."""
         rng = check_random_state(self.random_state)
         lengths = squared_lengths(space)
         by = "k-means++" if self.init == "kmeans" else "alignment"

@@ -1,4 +1,4 @@
-"""WellSVMClustering: the two clusters that a wide margin separates (Li 2013)."""
+"""WellSVMClustering: maximum margin clustering by a convex relaxation (Li 2013)."""
 
 from dataclasses import KW_ONLY
 from numbers import Real
@@ -50,14 +50,14 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
     {degree}
     {coef0}
     center : bool, default=True
-        Whether to put the mean of all rows at 0, in the space of the kernel; sparse rows stay as
-        they are in memory.
+        Whether to centre the rows, in the feature space of the kernel; sparse rows stay sparse in
+        memory.
     offset : float, default=0.0
-        Value of the constant feature whose weight is the offset of the machine, in units of the
-        root mean squared length of the rows.
+        Value of the constant feature whose weight is the offset of the SVM, in units of the root
+        mean squared length of the rows.
     n_init : int, default=20
-        Random balanced labels to start from, beside the two sides of the first principal component;
-        the best by kernel alignment is taken.
+        Number of random balanced labelings to start from, besides the two sides of the first
+        principal component; the best by kernel alignment is used.
     tol : float, default=1e-2
         Violation of a new label vector, and decrease of the objective, to stop at; relative.
     max_cuts : int, default=50
@@ -71,7 +71,8 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
     labels_ : ndarray of shape (n_rows,)
         The cluster of each training row.
     coef_ : ndarray of shape (1, n_features)
-        The weights of the features (linear kernel); of the first cut, as all that follows.
+        The weights of the features (linear kernel). This and the following attributes describe the
+        first cut.
     support_ : ndarray of shape (n_support,)
         Training rows with non-zero weight (other kernels).
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
@@ -79,22 +80,22 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
     dual_coef_ : ndarray of shape (1, n_support)
         Their weights.
     nystroem_ : Nystroem
-        The approximation of the kernel, where there were more than 20,000 rows.
+        The approximation of the kernel, if there were more than 20,000 rows.
     {gamma_}
     intercept_ : ndarray of shape (1,)
-        The intercept, moved where the sign of the scores would break the balance.
+        The intercept, shifted if the signs of the scores would violate the balance.
     label_vectors_ : ndarray of int8 of shape (n_cuts, n_rows)
-        The label vectors generated.
+        The generated label vectors.
     label_weights_ : ndarray of shape (n_cuts,)
-        Their weights, of sum 1.
+        The weights of the label vectors, with sum 1.
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective after each label vector.
     duality_gap_ : float
-        Relative distance of the objective to the lowest bound met: that of the label vectors
-        generated, the last one included. Not a bound over all label vectors: the search for the
-        most violated one is local.
+        Relative distance of the objective to the lowest bound over the generated label vectors, the
+        last one included. Not a bound over all of them: the search for the most violated one is
+        local.
     splits_ : list of (int, ndarray, WellSVMClustering)
-        The further cuts: which cluster, its rows, and the model that cuts it.
+        The further cuts: the cluster, its rows, and the model that splits it.
     n_iter_ : int
         Number of label vectors.
     {n_features_in_}
@@ -139,7 +140,7 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
     verbose: int = 0
 
     def _fitted_state(self) -> FittedState:
-        # A further cut of a precomputed kernel has a column for each row inside.
+        # With a precomputed kernel, a further cut has one column per row of its cluster.
         columns = "n_features_in_" if self.kernel == "precomputed" else None
         features = "n_inside" if self.kernel == "precomputed" else "n_features_in_"
         split = TupleOf(
@@ -225,13 +226,13 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         return np.minimum(labels, self.n_clusters - 1)
 
     def _part(self, X: Any, columns: Ints) -> Any:
-        """Rows as a further cut sees them: a precomputed kernel has fewer columns there."""
+        """Rows for a further cut; for a precomputed kernel, only the columns of its cluster."""
         return X[:, columns] if self.kernel == "precomputed" else X
 
     def _bisect(self, X: Any, rng: np.random.RandomState) -> Ints:
-        """Split all rows in two and keep the machine."""
+        """Split all rows into two clusters and keep the SVM."""
         seed, n = int(rng.randint(2**31 - 1)), X.shape[0]
-        # ceil((N - beta) / 2) of each sign, but not of rounding noise, nor more than there are
+        # ceil((N - beta) / 2) of each sign, despite rounding errors, and at most half of the rows
         n_least = min(int(np.ceil(n * (1 - self.balance) / 2 - 1e-9)), n // 2)
         labels = BoundedLabels(n, n_least)
         with one_core_if_small(X):

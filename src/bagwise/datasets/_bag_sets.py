@@ -146,7 +146,7 @@ def _binary(name: str, classes: list[str], feature_names: list[str] | None = Non
 
 
 def load_hja_birdsong(labels: str = "instances", *, labelled_only: bool = True) -> Bunch:
-    """Load HJA Birdsong: species in recordings, and of each syllable (from the data home).
+    """Load HJA Birdsong: species in recordings and of their syllables (from the data home).
 
     There are two label matrices, and half of the syllables have no label.
 
@@ -360,8 +360,8 @@ def load_letter_carroll(random_state: Any = 0, *, published_words: bool = False)
 def load_letter_frost(random_state: Any = 0) -> Bunch:
     """Load Letter-Frost: the words of The Road Not Taken as bags of letters (shipped).
 
-    As :func:`load_letter_carroll`, with Robert Frost's poem. All words are kept, also "I" and "a",
-    which gives every published count.
+    Like :func:`load_letter_carroll`, with Robert Frost's poem. All words are kept, including "I"
+    and "a", which gives every published count.
 
     Parameters
     ----------
@@ -389,8 +389,8 @@ def load_letter_frost(random_state: Any = 0) -> Bunch:
 def load_letter_carroll_redraw() -> Bunch:
     """Load one fixed draw of Letter-Carroll (from the data home).
 
-    The words of :func:`load_letter_carroll`, other rows of UCI Letter. This is not the
-    published sample either: do not compare results exactly with published ones.
+    The words of :func:`load_letter_carroll`, with other rows of UCI Letter. This is not the
+    published sample either: results cannot be compared exactly with published ones.
 
     Returns
     -------

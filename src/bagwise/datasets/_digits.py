@@ -52,8 +52,8 @@ def make_digit_bags(
     -------
     Bunch
         - ``bags``: the digits of each bag, 64 features by default;
-        - ``y``: 1 where the bag contains the target; ``classes`` names them;
-        - ``instance_labels``: 1 where the instance is the target, 0 elsewhere;
+        - ``y``: 1 if the bag contains the target, else 0; ``classes`` names them;
+        - ``instance_labels``: 1 if the instance is the target, else 0;
         - ``digits``: the digit of each instance;
         - ``feature_names``, ``DESCR``.
 

@@ -45,7 +45,7 @@ def indicator(bag: Ints, label: Ints, shape: tuple[int, int]) -> NDArray[np.uint
 
 
 def check_size(n_values: float, names: str) -> None:
-    """Refuse more values than fit into memory, including some temporary copies."""
+    """Raise an error if the values and some temporary copies would not fit into memory."""
     require_memory(
         3 * 8.0 * n_values,
         purpose=f"drawing {n_values:,.0f} values",

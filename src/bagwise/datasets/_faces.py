@@ -233,7 +233,7 @@ def _face_vectors(
     n = len(instance_labels)
     centre = rng.standard_normal((n_categories, n_latent))[instance_labels]
     nameless = instance_labels < 0
-    centre[nameless] = rng.standard_normal((nameless.sum(), n_latent))  # each a person apart
+    centre[nameless] = rng.standard_normal((nameless.sum(), n_latent))  # each is another person
     latent = np.hstack(
         [
             centre + noise * rng.standard_normal((n, n_latent)),

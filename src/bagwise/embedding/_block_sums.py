@@ -1,4 +1,4 @@
-"""Sums over the instances of each bag of features that are never held for all instances."""
+"""Sum features over the instances of each bag, in blocks to save memory."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from bagwise._types import Floats
 from bagwise.bags import Bags
 from bagwise.compiled import threads
 
-BLOCK = 2**18  # values per block, so that it stays in the cache between features and sums
+BLOCK = 2**18  # values per block, which stay in the cache between features and sums
 
 
 def sums_by_bag(bags: Bags, features: Callable[[Any], Floats], n_columns: int) -> Floats:

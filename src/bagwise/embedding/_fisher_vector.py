@@ -27,7 +27,7 @@ from bagwise.compiled.threads import one_core_if_small
 from bagwise.embedding._block_sums import sums_by_bag
 from bagwise.exceptions import InputError
 
-NO_VARIANCE = 1e-12  # of the largest variance: below it a principal axis is rounding error
+NO_VARIANCE = 1e-12  # relative to the largest variance; smaller ones are rounding errors
 REG_COVAR = 0.01  # added to the variances of the mixture, relative to those of all instances
 
 
@@ -51,7 +51,7 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimat
     Parameters
     ----------
     n_components : int, default=3
-        Number of components of the mixture; fewer where there are fewer distinct instances.
+        Number of components of the mixture; fewer if there are fewer distinct instances.
     n_pca : int, float or None, default=0.9
         Number of principal components, or the share of the variance they explain; None keeps all.
         Those without variance are left out.
@@ -65,17 +65,17 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimat
     weights_ : ndarray of shape (n_components,)
         Weights of the mixture.
     means_, covariances_ : ndarray of shape (n_components, n_axes)
-        Means and variances of its components, in units of the principal components.
+        Means and variances of the mixture components, in units of the principal components.
     center_ : ndarray of shape (n_features,)
         Mean of the instances.
     projection_ : ndarray of shape (n_features, n_axes)
-        From centred instances to principal components of variance 1.
+        Maps centred instances to principal components of variance 1.
     {n_features_in_}
 
     Notes
     -----
-    The result has 2 x n_components x n_axes columns. Standardise the instances first where
-    features have different units. The defaults were chosen on Musk1 and Elephant: with
+    The result has 2 x n_components x n_axes columns. Standardise the instances first if features
+    have different units. The defaults were chosen on Musk1 and Elephant: with
     ``LogisticRegression(C=10)`` the accuracy is .88 and .84 and the AUC .94 and .92; 29 other
     settings gave a mean accuracy of .83 to .86 and a mean AUC of .92 to .93. Cost: one
     eigendecomposition of n_features x n_features numbers; `transform` is linear in the instances.
@@ -217,8 +217,8 @@ def principal_axes(rows: Floats, n_axes: float | None) -> tuple[Floats, Floats]:
     rows : ndarray of shape (n_rows, n_features)
         Rows, not all of them equal.
     n_axes : int, float or None
-        The number of axes, or the share of the variance; None for all. Fewer, where others have no
-        variance.
+        The number of axes, or the share of the variance; None for all. Axes without variance are
+        left out.
 
     Returns
     -------
@@ -227,7 +227,7 @@ def principal_axes(rows: Floats, n_axes: float | None) -> tuple[Floats, Floats]:
     """
     center = rows.mean(axis=0)
     solver = "covariance_eigh" if len(rows) > rows.shape[1] else "full"
-    pca = PCA(svd_solver=solver).fit(rows - center)  # itself, it subtracts squares of the means
+    pca = PCA(svd_solver=solver).fit(rows - center)  # centred, to avoid cancellation
     variances = pca.explained_variance_
     n = int(np.sum(variances > NO_VARIANCE * variances[0]))
     if isinstance(n_axes, float):
@@ -245,7 +245,7 @@ def diagonal_mixture(rows: Floats, n_components: int, rng: Any) -> Mixture:
     rows : ndarray of shape (n_rows, n_axes)
         Rows whose columns have variance 1.
     n_components : int
-        The number of components; fewer, where there are fewer distinct rows.
+        The number of components; fewer if there are fewer distinct rows.
     rng : RandomState
         Source of randomness.
 
@@ -262,7 +262,7 @@ def diagonal_mixture(rows: Floats, n_components: int, rng: Any) -> Mixture:
     )
     # scikit-learn starts from k-means only without array API dispatch.
     with warnings.catch_warnings(), config_context(array_api_dispatch=False):
-        # Any mixture defines gradients: one that has not converged serves as well.
+        # Any mixture defines gradients, even one that has not converged.
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(rows)
     return Mixture(model.weights_, model.means_, model.covariances_)

@@ -1,4 +1,4 @@
-"""RandomFourierEmbedding: the set kernel by random features, linear in the instances."""
+"""RandomFourierEmbedding: random features of the set kernel, at a cost linear in the instances."""
 
 from functools import partial
 from itertools import pairwise
@@ -34,7 +34,7 @@ class RandomFourierEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     random frequencies W, and a bag the sum over its instances. Dot products of the result
     approximate NSK, the set kernel of :class:`~bagwise.classification.SetKernelSVM`, with the RBF
     kernel between instances. A linear model on the result costs time linear in bags and instances:
-    use it where the kernel of all pairs of instances is too large.
+    use it if the kernel of all pairs of instances is too large.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ class RandomFourierEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     Attributes
     ----------
     frequencies_ : ndarray of shape (n_features, n_frequencies)
-        Random frequencies of the kernel :math:`\exp(-|x - y|^2 / 2)`. They depend on the seed and
-        the number of features alone; `transform` multiplies them by :math:`\sqrt{2 \gamma}`.
+        Random frequencies of the kernel :math:`\exp(-|x - y|^2 / 2)`. They depend only on the seed
+        and the number of features; `transform` multiplies them by :math:`\sqrt{2 \gamma}`.
     gamma_ : float
         The kernel width used.
     mean_, var_ : ndarray of shape (n_features,)
@@ -63,7 +63,7 @@ class RandomFourierEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     Notes
     -----
     Frequencies are orthogonal in groups of at most n_features [2]_: on Musk1 and Elephant the error
-    with 1,000 columns is 15 to 24 % below that of independent ones. Cost of `transform`: one
+    with 1,000 columns is 15 to 24 % lower than with independent ones. Cost of `transform`: one
     product of the instances with W, in blocks, and D cosines per instance. Memory: the result.
 
     References
@@ -191,11 +191,11 @@ class Moments(NamedTuple):
 
     @classmethod
     def of_nothing(cls, n_features: int) -> "Moments":
-        """Those of no instances."""
+        """Moments before the first instance."""
         return cls(0, np.zeros(n_features), np.zeros(n_features))
 
     def merged(self, other: "Moments") -> "Moments":
-        """Those of two sets of instances (Chan, Golub and LeVeque 1979)."""
+        """Combine the moments of two sets of instances (Chan, Golub and LeVeque 1979)."""
         n = self.n + other.n
         share = other.n / n
         step = other.mean - self.mean
@@ -203,7 +203,7 @@ class Moments(NamedTuple):
         return Moments(n, self.mean + share * step, var)
 
     def kernel_width(self, gamma: str | float) -> float:
-        """Kernel width by scikit-learn's names, as `bagwise.pairwise.kernel_width` computes it."""
+        """Kernel width, as computed by `bagwise.pairwise.kernel_width`."""
         if not isinstance(gamma, str):
             return float(gamma)
         if gamma == "auto":
@@ -213,7 +213,7 @@ class Moments(NamedTuple):
 
 
 def _with_instances(moments: Moments, bags: Bags) -> Moments:
-    """Moments with those of more instances, block by block."""
+    """Update the moments with the instances of more bags, in blocks."""
     n_rows = max(1, MOMENTS_BLOCK // bags.n_features)
     for first, last in pairwise([*range(0, bags.n_instances, n_rows), bags.n_instances]):
         moments = moments.merged(_moments(bags.rows(slice(first, last))))
@@ -231,8 +231,8 @@ def _moments(rows: Any) -> Moments:
 def orthogonal_frequencies(n_features: int, n_frequencies: int, rng: Any) -> Floats:
     """Random frequencies of the kernel exp(-|x - y|^2 / 2), orthogonal within groups.
 
-    Each is distributed as a standard normal vector: an orthogonal direction, with the length of an
-    independent normal vector.
+    Each frequency is distributed as a standard normal vector: an orthogonal direction, with the
+    length of an independent normal vector.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def orthogonal_frequencies(n_features: int, n_frequencies: int, rng: Any) -> Flo
     for start in range(0, n_frequencies, n_features):
         group = frequencies[:, start : start + n_features]
         directions, triangle = np.linalg.qr(rng.normal(size=group.shape))
-        directions *= np.where(np.diagonal(triangle) < 0, -1.0, 1.0)  # the unique decomposition
+        directions *= np.where(np.diagonal(triangle) < 0, -1.0, 1.0)  # the decomposition is unique
         group[:] = directions * np.sqrt(rng.chisquare(n_features, size=group.shape[1]))
     return frequencies
 

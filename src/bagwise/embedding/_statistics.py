@@ -45,14 +45,14 @@ class BagStatistics(TransformerMixin, BagEstimator):
     ----------
     {n_features_in_}
     feature_names_in_ : ndarray of str
-        Their names, where they had names.
+        Names of the features, if they have names.
 
     Notes
     -----
-    Columns come statistic by statistic, in the order of the features: "mean_x0", "mean_x1", ...,
-    "q0.1_x0", ..., "size". All are computed in double precision, in time linear in the values;
-    quantiles sort the values of each bag. Sparse instances are not made dense, and memory-mapped
-    ones are read in place.
+    Columns are grouped by statistic, in the order of the features: "mean_x0", "mean_x1", ...,
+    "q0.1_x0", ..., "size". All are computed in double precision, in time linear in the number of
+    values; quantiles sort the values of each bag. Sparse instances are not made dense, and
+    memory-mapped ones are read in place.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def bag_statistics(bags: Bags, statistics: Sequence[Statistic]) -> Floats:
     Returns
     -------
     ndarray of shape (n_bags, n_columns)
-        Statistic by statistic; "size" is one column, any other one per feature.
+        Columns grouped by statistic; "size" has one column, any other one per feature.
     """
     widths = [1 if statistic == "size" else bags.n_features for statistic in statistics]
     require_memory(
@@ -178,7 +178,7 @@ def _of_columns(values: Array, offsets: Ints, wanted: set[Statistic]) -> dict[St
 
 
 def _of_sparse(bags: Bags, wanted: set[Statistic]) -> dict[Statistic, Array]:
-    """The same from the stored values, one run per bag and feature, and the number of zeros."""
+    """Statistics from the stored values, one run per bag and feature, and the number of zeros."""
     bag, column, values, offsets = _runs(bags)
     n_stored = np.diff(offsets)
     size = bags.sizes[bag]
@@ -187,7 +187,7 @@ def _of_sparse(bags: Bags, wanted: set[Statistic]) -> dict[Statistic, Array]:
     of_runs = _of_columns(values, offsets, wanted - levels)
     if "mean" in of_runs:
         mean = of_runs["mean"] * (n_stored / size)
-        # The variance of the stored values, and both distances from the mean of all.
+        # Squares around the mean of all values: of the stored values (within), then of the zeros.
         within = n_stored * (np.square(of_runs["std"]) + np.square(of_runs["mean"] - mean))
         of_runs["std"] = np.sqrt((within + n_zeros * np.square(mean)) / size)
         of_runs["mean"] = mean
@@ -206,7 +206,7 @@ def _of_sparse(bags: Bags, wanted: set[Statistic]) -> dict[Statistic, Array]:
 
 def _runs(bags: Bags) -> tuple[Ints, Ints, Array, Ints]:
     """Stored values sorted by bag and feature: bag and feature of each run, values, offsets."""
-    table = bags.instances  # each entry is stored once: `Bags` sees to that
+    table = bags.instances  # `Bags` ensures that each entry is stored once
     by_bag = sparse.csr_array(
         (table.data.copy(), table.indices.copy(), table.indptr[bags.offsets]), shape=bags.shape
     )
@@ -219,7 +219,7 @@ def _runs(bags: Bags) -> tuple[Ints, Ints, Array, Ints]:
 
 
 def _order_statistics(values: Array, offsets: Ints, n_zeros: Ints) -> Callable[[Ints], Floats]:
-    """A function from ranks, one for each run, to the values of that rank, zeros included."""
+    """Return a function from ranks, one per run, to the values of that rank, zeros included."""
     run = np.repeat(np.arange(len(n_zeros)), np.diff(offsets))
     ordered = values[np.lexsort((values, run))].astype(np.float64)
     n_negative = np.bincount(run, weights=ordered < 0, minlength=len(n_zeros)).astype(np.intp)
@@ -240,7 +240,7 @@ def _quantile(ranked: Callable[[Ints], Floats], size: Ints, level: float) -> Flo
 
 
 def _check_statistics(statistics: Any) -> list[Statistic]:
-    """The statistics as names and floats."""
+    """Validate the statistics; return names and floats."""
     listed: list[Any] = [
         float(item) if isinstance(item, Real) and not isinstance(item, bool) else item
         for item in statistics

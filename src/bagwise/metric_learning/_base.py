@@ -1,4 +1,4 @@
-"""What metric learners share: the map, the metric, nearest centroids."""
+"""Base classes of metric learners: the linear map, the metric, nearest centroids."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -38,7 +38,7 @@ ASSIGNMENT_CONSTRAINTS: dict[str, Any] = {
 class MetricLearner(  # type: ignore[call-arg]
     TransformerMixin, BagEstimator, auto_wrap_output_keys=None
 ):
-    """A linear map of the instances, in which their Euclidean distance is the learned one."""
+    """Learn a linear map of the instances; Euclidean distances after it are the learned metric."""
 
     label_kind_: str = "sets"
 
@@ -69,9 +69,9 @@ class MetricLearner(  # type: ignore[call-arg]
         return mapped.instances if is_table(X) else mapped
 
     def get_metric(self) -> Callable[[ArrayLike, ArrayLike], float]:
-        """The learned distance as a plain function of two vectors, for any code that takes one.
+        """Return the learned distance as a function of two vectors.
 
-        For many distances transform the data first: that is one product for all of them.
+        For many distances, transform the data first: this takes one matrix product for all of them.
 
         Returns
         -------
@@ -97,7 +97,7 @@ class MetricLearner(  # type: ignore[call-arg]
         return bags.with_instances(self._map(bags.instances))
 
     def _features(self, instances: Any) -> Any:
-        """What the components multiply: the instances, or their kernel features."""
+        """Features to which the components apply: the instances, or their kernel features."""
         return instances
 
     def _map(self, instances: Any) -> Array:
@@ -110,14 +110,14 @@ class MetricLearner(  # type: ignore[call-arg]
 
 
 def with_dense_instances(bags: Bags) -> Bags:
-    """Fill sparse instances up, for a learner that moves all of them."""
+    """Convert sparse instances to dense ones."""
     if not sparse.issparse(bags.instances):
         return bags
     return bags.with_instances(bags.instances.toarray())
 
 
 class CentroidPredictor(MetricLearner):
-    """A metric learner that names an instance after the nearest centroid."""
+    """A metric learner that predicts the label of the nearest centroid."""
 
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
@@ -127,7 +127,7 @@ class CentroidPredictor(MetricLearner):
         }
 
     def predict_instances(self, X: Any) -> Array:
-        """Name each instance after the nearest centroid (Eq. 15).
+        """Predict the label of the nearest centroid of each instance (Eq. 15).
 
         Parameters
         ----------
@@ -137,14 +137,14 @@ class CentroidPredictor(MetricLearner):
         Returns
         -------
         ndarray of shape (n_instances,)
-            Values of ``classes_``; never a label that no training instance was given.
+            Values of ``classes_``; never a label without training instances.
         """
         return self.classes_[self._evaluate(X, self._nearest_centroid)]
 
     def _nearest_centroid(self, bags: Bags) -> Ints:
         components = as_few_rows(self.components_)
         centroids = self._project(self.centroids_, components)
-        # From an origin amid the centroids: |a|^2 - 2ab of vectors far from 0 is rounding only.
+        # Centre the centroids: |a|^2 - 2ab of vectors far from 0 would cancel.
         origin = centroids[self.category_sizes_ > 0].mean(axis=0)
         centroids -= origin
         penalty = self._penalty(centroids)
@@ -155,7 +155,7 @@ class CentroidPredictor(MetricLearner):
         return best_column(score, self._features(bags.instances), len(penalty), np.argmin)
 
     def _penalty(self, mapped_centroids: Array, weight: float = 1.0) -> Array:
-        """The squared length of each centroid; infinite for a label without instances."""
+        """Weighted squared length of each centroid; infinite for a label without instances."""
         penalty = weight * row_norms(mapped_centroids, squared=True)
         penalty[self.category_sizes_ == 0] = np.inf
         return penalty
@@ -164,7 +164,7 @@ class CentroidPredictor(MetricLearner):
 class LabelAssigner(CentroidPredictor):
     """A metric learner that assigns training instances to the labels of their bags.
 
-    A subclass offers the parameters `instances_per_label`, `init`, `n_init`, `max_iter` and
+    A subclass defines the parameters `instances_per_label`, `init`, `n_init`, `max_iter` and
     `random_state`.
     """
 
@@ -178,13 +178,13 @@ class LabelAssigner(CentroidPredictor):
     def _best_assignment(
         self, points: Array, candidates: Candidates, checkpoint: Checkpoint | None = None
     ) -> SolverResult:
-        """The labels of the rows, as ``solution``."""
+        """Assign the rows to labels; ``solution`` holds the label of each row."""
         rows = LocalRows(points, candidates)
         result = best_of_starts(rows, **self._search(), checkpoint=checkpoint)
         return replace(result, solution=(rows.kept,))
 
     def _search(self) -> dict[str, Any]:
-        """How assignments are searched for, as solvers take it."""
+        """Arguments of the solvers that control the search for assignments."""
         return {
             "init": self.init,
             "n_init": self.n_init,
@@ -194,12 +194,12 @@ class LabelAssigner(CentroidPredictor):
 
 
 def as_few_rows(components: Array) -> Array:
-    """Map to no more dimensions than there are features, at the same distances: R of L' = QR.
+    """Reduce a map to at most n_features rows, with the same distances: R of L' = QR.
 
     Parameters
     ----------
     components : ndarray of shape (n_rows, n_features)
-        The map; often a row per label.
+        The map; often one row per label.
 
     Returns
     -------
@@ -212,16 +212,16 @@ def as_few_rows(components: Array) -> Array:
 
 
 def best_column(score: Callable[[Any], Array], rows: Any, n_columns: int, choose: Any) -> Ints:
-    """Find the best column for each row, a block of rows at a time.
+    """Find the best column for each row, in blocks of rows.
 
     Parameters
     ----------
     score : callable
-        From a block of rows to their scores, a column per label.
+        Maps a block of rows to scores, one column per label.
     rows : ndarray or CSR of shape (n_rows, n_features)
         The rows.
     n_columns : int
-        How many labels.
+        Number of labels.
     choose : callable
         ``numpy.argmax`` or ``numpy.argmin``.
 

@@ -1,4 +1,4 @@
-"""MildML: bags that share a label have a close pair of instances."""
+"""MildML: a metric in which bags that share a label have a close pair of instances."""
 
 from dataclasses import KW_ONLY
 from numbers import Integral
@@ -34,16 +34,16 @@ class MildML(MetricLearner):
     Parameters
     ----------
     n_components : int, default=None
-        Rows of the map L; as many as features by default.
+        Number of rows of the map L; the number of features by default.
     reg : float, default=1e-3
         Weight of the squared length of L.
     n_pairs : int, default=20000
-        How many pairs of bags are looked at, half of each kind, drawn once; all where there are
-        no more.
+        Maximum number of pairs of bags, half of each kind; if there are more, a random sample is
+        drawn once.
     max_iter : int, default=500
         Maximum number of L-BFGS iterations.
     tol : float, default=1e-6
-        Relative decrease of the objective at the end.
+        Relative decrease of the objective at which the fit stops.
     random_state : int, RandomState or None, default=None
         For drawing pairs.
     {verbose}
@@ -54,7 +54,7 @@ class MildML(MetricLearner):
         The map L.
     {label_kind_}
     threshold_ : float
-        b: two bags at that squared distance are as likely to share a label as not.
+        b: two bags at this squared distance share a label with probability 1/2.
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective after each iteration.
     n_iter_ : int
@@ -63,7 +63,7 @@ class MildML(MetricLearner):
 
     Notes
     -----
-    Bags of unknown label set are left out. Cost of an iteration: a product of the instances with
+    Bags with unknown label sets are left out. Cost of an iteration: a product of the instances with
     the map, and for each pair of bags the distances of their instances. The objective is not
     convex: it is minimised from the principal directions of the instances. Instances should be
     standardised.
@@ -115,7 +115,7 @@ class MildML(MetricLearner):
         """
         bags = with_dense_instances(check_bags(self, X, reset=True))
         labels = check_label_sets(y, bags)
-        # On a path of many steps rounding grows, and the order of the bags would show.
+        # Rounding errors grow over many steps: without a fixed order the result would depend on it.
         bags, labels = in_canonical_order(*with_known_labels(bags, labels))
         rng = check_random_state(self.random_state)
         pairs = sample_pairs(labels.indicator, self.n_pairs, rng)

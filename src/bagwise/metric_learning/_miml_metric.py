@@ -30,11 +30,11 @@ class MIMLMetric(CentroidPredictor):
     Parameters
     ----------
     n_components : int, default=None
-        How many directions; one less than labels, but at most half of the features, by default.
+        Number of directions; by default one less than labels, but at most half of the features.
     max_iter : int, default=100
         Maximum number of iterations.
     tol : float, default=1e-6
-        Relative change of the objective at the end.
+        Relative change of the objective at which the fit stops.
     {verbose}
 
     Attributes
@@ -55,9 +55,9 @@ class MIMLMetric(CentroidPredictor):
 
     Notes
     -----
-    The paper bounds the denominator from below by a constant and updates the centres one by one;
-    the ratio is the same problem, and all centres move at once, exactly. Cost of an iteration, for
-    d features and p pairs of a bag with one of its labels: :math:`O(p d^2 + d^3)`.
+    The paper bounds the denominator from below by a constant and updates the centres one by one.
+    The ratio is the same problem; here all centres are updated at once, exactly. Cost of an
+    iteration, for d features and p pairs of a bag with one of its labels: :math:`O(p d^2 + d^3)`.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""MIMLCA and MLCA: metrics in which instances lie near their own kind."""
+"""MIMLCA and MLCA: metrics in which instances of the same label are close."""
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY
@@ -41,9 +41,9 @@ SPAN_CONSTRAINTS: dict[str, Any] = {"gamma": [None, POSITIVE], "ridge": [NOT_NEG
 
 
 class _ClusterMetric(CentroidPredictor):
-    """What MIMLCA and MLCA share: the space, the map from assignments, both rules of naming.
+    """Base class of MIMLCA and MLCA: the space, the map from assignments, both prediction rules.
 
-    A subclass offers the parameters of the kernel, and `n_components`, `ridge` and `center`.
+    A subclass defines the parameters of the kernel, and `n_components`, `ridge` and `center`.
     """
 
     def _fitted_state(self) -> FittedState:
@@ -63,7 +63,7 @@ class _ClusterMetric(CentroidPredictor):
         }
 
     def predict_instances(self, X: Any, rule: str = "centroid", alpha: float = 0.5) -> Array:
-        r"""Name each instance, by the nearest centroid or by the largest projection.
+        r"""Predict the label of each instance, by the nearest centroid or the largest projection.
 
         Parameters
         ----------
@@ -79,7 +79,7 @@ class _ClusterMetric(CentroidPredictor):
         Returns
         -------
         ndarray of shape (n_instances,)
-            Values of ``classes_``; never a label that no training instance was given.
+            Values of ``classes_``; never a label without training instances.
         """
         if rule not in ("centroid", "projection"):
             raise InputError(f"rule is {rule!r}: expected 'centroid' or 'projection'.")
@@ -112,7 +112,7 @@ class _ClusterMetric(CentroidPredictor):
         candidates: Candidates,
         assign: Callable[[ColumnSpan], SolverResult],
     ) -> tuple[SolverResult, dict[str, Any]]:
-        """Assign the instances and learn the map; returns the solution and the fitted state."""
+        """Assign the instances and learn the map; return the solution and the fitted state."""
         state: dict[str, Any] = {"classes_": classes}
         features = instances
         if self.kernel != "linear":
@@ -130,7 +130,7 @@ class _ClusterMetric(CentroidPredictor):
             (assigned,) = result.solution
             L = metric_map(span, assigned, len(classes), ridge=self.ridge)
             mean = span.mean
-            del span  # its basis is as large as the instances: the rest needs the memory
+            del span  # frees its basis, which is as large as the instances
         state |= {
             "components_": np.ascontiguousarray(L.T),
             "mean_": mean.astype(L.dtype),
@@ -141,7 +141,7 @@ class _ClusterMetric(CentroidPredictor):
         return result, state
 
     def _kernel_features(self, instances: Any, candidates: Candidates) -> tuple[Array, Array]:
-        """Features whose products are the kernel, and the map to them from kernel values."""
+        """Features whose inner products are the kernel, and the map from kernel values to them."""
         n_rows = instances.shape[0]
         require_memory(
             3 * 8.0 * n_rows**2,
@@ -156,7 +156,7 @@ class _ClusterMetric(CentroidPredictor):
         if self.n_components is not None:
             keep = min(keep, self.n_components)
         elif self.ridge == 0 and not candidates.forced:
-            keep = min(keep, usual_rank(candidates) + 1)  # one more shows whether any is dropped
+            keep = min(keep, usual_rank(candidates) + 1)  # one more, to see if any are dropped
         values, vectors = _leading_eigenvectors(gram.astype(np.float64, copy=False), keep)
         real = values > RANK_TOLERANCE * max(values[-1], 0)
         values, vectors = values[real], vectors[:, real]
@@ -165,15 +165,15 @@ class _ClusterMetric(CentroidPredictor):
             warn_user(
                 f"the kernel spreads the {n_instances} instances over more than {len(values)} "
                 "dimensions; with all of them nearly every assignment of labels costs the same. "
-                f"The {len(values)} leading ones are used: set n_components or ridge to say how "
-                "many should be."
+                f"The {len(values)} leading ones are used: set n_components or ridge to choose "
+                "their number."
             )
         features, back = vectors * np.sqrt(values), vectors / np.sqrt(values)
         return features.astype(gram.dtype, copy=False), back.astype(gram.dtype, copy=False)
 
 
 def _leading_eigenvectors(gram: Array, keep: int) -> Any:
-    """The largest eigenvalues, rising, and their vectors; a few of many by Lanczos."""
+    """Largest eigenvalues in ascending order, and their vectors; by Lanczos for a few of many."""
     n = len(gram)
     if n > 1000 and 10 * keep < n:
         values, vectors = eigsh(gram, k=keep, which="LA", v0=gram.sum(axis=1))
@@ -185,8 +185,8 @@ def _leading_eigenvectors(gram: Array, keep: int) -> Any:
 class MIMLCA(_ClusterMetric, LabelAssigner):
     r"""Learn a metric and the label of each instance from the label sets of bags (Law 2017).
 
-    Instances are assigned to the candidate labels of their bag so that those of a label are close,
-    by k-means on :math:`U`, an orthonormal basis of the columns of :math:`X`,
+    Instances are assigned to the candidate labels of their bag so that instances of a label are
+    close, by k-means on :math:`U`, an orthonormal basis of the columns of :math:`X`,
 
     .. math:: \min_{H, Z} \sum_{jc} H_{jc} |u_j - z_c|^2,
 
@@ -200,21 +200,21 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
         "linear", or a kernel between instances by scikit-learn's names, or a function of two
         vectors. "chi2" is the chi2-RBF kernel of the paper (on instances of sum 1).
     instances_per_label : 1 or None, default=1
-        How many instances of a bag may have a label: one at most, the others stay unassigned, as
-        in the paper; or any number (None), where each instance of the bag has one of its labels.
+        Number of instances of a bag that may have the same label: at most one, as in the paper, the
+        others stay unassigned; or any number (None), so that each instance has one of the labels.
     n_components : int, default=None
         Keep only the leading directions of the instances. By default all, unless there are so
         many that instances are nearly orthogonal and all assignments cost the same; then two per
-        label, with a warning. Kernels mostly need it.
+        label, with a warning. Kernels usually need it.
     ridge : float, default=0.0
-        Added to the squared singular values of the instances (kernel: eigenvalues): the smooth
-        form of `n_components`.
+        Added to the squared singular values of the instances (kernel: eigenvalues): a smooth
+        alternative to `n_components`.
     center : bool, default=True
         Centre the instances. Scaling them has no effect without `n_components` and `ridge`.
     init : {"bag-means", "random"}, default="bag-means"
-        The first start: a label begins at the mean of the bags that have it, or at random.
+        The first start: the centre of a label is the mean of the bags that have it, or random.
     n_init : int, default=1
-        How many starts, all but the first at random; the best objective is kept.
+        Number of starts, all but the first at random; the best objective is kept.
     max_iter : int, default=100
         Maximum number of iterations per initialisation.
     gamma : float, default=None
@@ -238,25 +238,25 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
     centroids_ : ndarray of shape (n_classes, n_features)
         Mean of the instances of each label; zeros for a label without instances.
     category_sizes_ : ndarray of shape (n_classes,)
-        How many training instances each label has.
+        Number of training instances of each label.
     mean_ : ndarray of shape (n_features,)
         The centre of the instances; zeros without `center`.
     kernel_map_ : ndarray of shape (n_instances, n_kernel_features)
-        From kernel values to kernel features (kernels only).
+        The map from kernel values to kernel features (kernels only).
     training_instances_ : ndarray or CSR of shape (n_instances, n_features)
-        What the kernel compares with (kernels only).
+        The training instances, with which the kernel compares (kernels only).
     objective_curve_ : ndarray of shape (n_iterations,)
-        The objective after each assignment, of the start that was kept.
+        The objective after each assignment, for the best start.
     n_iter_ : int
-        Its number of iterations.
+        Number of iterations of the best start.
     {n_features_in_}
 
     Notes
     -----
-    A bag without labels, or with unknown ones, has no assigned instances, but its instances count
-    for the space. The distance has one dimension per label: it is meant for many labels, each of
-    them a kind of instances. For two labels such as "present" and "absent" it has only two
-    dimensions, and "absent" is not a kind of instance: classify such bags with
+    A bag without labels, or with unknown ones, has no assigned instances, but its instances
+    contribute to the basis U. The distance has one dimension per label: it is meant for many
+    labels, each of them a kind of instances. For two labels such as "present" and "absent" it has
+    only two dimensions, and "absent" is not a kind of instance: classify such bags with
     ``bagwise.classification``.
 
     Cost: with n instances, d features and k labels :math:`O(n d^2 + d^2 k)`, and
@@ -302,7 +302,7 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:
-        """Assign the instances to labels, and learn the metric in which they lie together.
+        """Assign the instances to labels, and learn a metric in which those of a label are close.
 
         Parameters
         ----------
@@ -326,7 +326,7 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
             state["classes_"] = labels.classes
         else:
             classes = labels.classes
-            del labels  # one byte per bag and class: the candidates hold the same
+            del labels  # one byte per bag and class: the candidates have the same content
             result, state = self._learn(
                 instances,
                 classes,
@@ -375,7 +375,7 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
 class MLCA(_ClusterMetric):
     r"""Learn a metric from instances whose labels are known (Law 2016).
 
-    :math:`L = X^+ J`, where column c of J is the indicator of category c at length one, and the
+    :math:`L = X^+ J`, where column c of J is the indicator of category c, scaled to length 1. The
     learned distance is :math:`d_M(a, b) = |L'(a - b)|`: it is the Mahalanobis metric in which
     k-means best recovers the known categories. :class:`MIMLCA` would learn it if the label of each
     instance were known.
@@ -406,13 +406,13 @@ class MLCA(_ClusterMetric):
     centroids_ : ndarray of shape (n_classes, n_features)
         Mean of the instances of each label.
     category_sizes_ : ndarray of shape (n_classes,)
-        How many training instances each label has.
+        Number of training instances of each label.
     mean_ : ndarray of shape (n_features,)
         The centre of the instances; zeros without `center`.
     kernel_map_ : ndarray of shape (n_instances, n_kernel_features)
-        From kernel values to kernel features (kernels only).
+        The map from kernel values to kernel features (kernels only).
     training_instances_ : ndarray or CSR of shape (n_instances, n_features)
-        What the kernel compares with (kernels only).
+        The training instances, with which the kernel compares (kernels only).
     {n_features_in_}
 
     Notes
@@ -447,7 +447,7 @@ class MLCA(_ClusterMetric):
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn the metric in which instances of a label lie together.
+        """Learn a metric in which instances of the same label are close.
 
         Parameters
         ----------

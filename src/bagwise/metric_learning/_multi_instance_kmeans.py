@@ -1,4 +1,4 @@
-"""MultiInstanceKMeans: clusters that are labels, under a metric that is given."""
+"""MultiInstanceKMeans: k-means with one cluster per label, under a given metric."""
 
 from dataclasses import KW_ONLY
 from typing import Any, Self
@@ -17,13 +17,13 @@ from bagwise.solvers.metric.multi_instance_kmeans import cluster_means
 
 @with_parameters
 class MultiInstanceKMeans(LabelAssigner):
-    r"""Assign instances to the labels of their bags so that those of a label lie together.
+    r"""Assign instances to the labels of their bags so that instances of a label are close.
 
     .. math:: \min_{H, Z} \sum_{jc} H_{jc} \, d_M(x_j, z_c)^2
 
-    over assignments H of instances to the candidate labels of their bag, for a metric M that is
-    given (Law 2017, Eq. 3). :class:`MIMLCA` solves the same problem in the metric that suits it
-    best. With known labels this is the nearest-centroid classifier.
+    over assignments H of instances to the candidate labels of their bag, for a given metric M (Law
+    2017, Eq. 3). :class:`MIMLCA` solves the same problem and also learns the metric. With known
+    labels this is the nearest-centroid classifier.
 
     Parameters
     ----------
@@ -31,11 +31,12 @@ class MultiInstanceKMeans(LabelAssigner):
         The map L' of the metric, such as ``components_`` of a metric learner; None for the
         Euclidean one.
     instances_per_label : 1 or None, default=1
-        How many instances of a bag may have a label: one at most, or any number (None).
+        Number of instances of a bag that may have the same label: at most one, or any number
+        (None).
     init : {"bag-means", "random"}, default="bag-means"
-        The first start: a label begins at the mean of the bags that have it, or at random.
+        The first start: the centre of a label is the mean of the bags that have it, or random.
     n_init : int, default=1
-        How many starts, all but the first at random; the best objective is kept.
+        Number of starts, all but the first at random; the best objective is kept.
     max_iter : int, default=100
         Maximum number of iterations per initialisation.
     random_state : int, RandomState or None, default=None
@@ -53,11 +54,11 @@ class MultiInstanceKMeans(LabelAssigner):
     centroids_ : ndarray of shape (n_classes, n_features)
         Mean of the instances of each label; zeros for a label without instances.
     category_sizes_ : ndarray of shape (n_classes,)
-        How many training instances each label has.
+        Number of training instances of each label.
     objective_curve_ : ndarray of shape (n_iterations,)
-        The objective after each assignment, of the start that was kept.
+        The objective after each assignment, for the best start.
     n_iter_ : int
-        Its number of iterations.
+        Number of iterations of the best start.
     {n_features_in_}
 
     References

@@ -1,4 +1,4 @@
-"""MIMLCA by likelihood: labels of instances and a metric, from Gaussians under the label sets."""
+"""MultiInstancePLDA: instance labels and a metric from label sets, by a Gaussian model."""
 
 from dataclasses import KW_ONLY
 from functools import partial
@@ -27,9 +27,9 @@ from bagwise.metric_learning._base import BLOCK, MetricLearner, best_column
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 from bagwise.solvers.metric.plda import SMALLEST_VARIANCE, Gaussians, PLDAPart, label_set_plda
 
-LARGEST_DISCOUNT = 0.9  # of a label that was seen once
-LOWEST = -1e4  # log-probability; others are compared with the precision of the largest
-UNSEEN = 1e12  # taken off the score of a label that no training bag has
+LARGEST_DISCOUNT = 0.9  # maximum discount on a count
+LOWEST = -1e4  # lowest log-probability: keeps rounding errors of comparisons small
+UNSEEN = 1e12  # subtracted from the score of a label that no training bag has
 
 
 @with_parameters
@@ -54,22 +54,21 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
         Whether the means of the labels are drawn from a Gaussian, or are free. "random" was better
         on three of four data sets, and as good on the fourth.
     instances_per_label : 1 or None, default=None
-        How many instances of a bag may have a label. None: any number, at least one, and each
-        instance has one of the labels. 1: one at most, as in MIMLCA; as many labels as possible
-        have an instance, and the other instances have no label.
+        Number of instances of a bag that may have the same label. None: any number, at least one,
+        and each instance has one of the labels. 1: at most one, as in MIMLCA; as many labels as
+        possible have an instance, and the other instances have no label.
     null : bool, default=False
-        Whether an instance may have no label though there is one for it: background, people whom
-        the caption does not name. Its Gaussian is :math:`N(m_0, S_W + S_B)`. With
+        Whether an instance may have no label although there is one for it: background, or people
+        whom the caption does not name. Its Gaussian is :math:`N(m_0, S_W + S_B)`. With
         ``instances_per_label=1`` a label may then have no instance as well, as in wrong captions.
         Both shares are learned.
     shrinkage : "oas" or float in [0, 1], default="oas"
-        How far :math:`S_W`, of features of unit variance, is shrunk to a multiple of the identity:
-        by the oracle approximating shrinkage, or by a given share. 0 is the estimate of maximum
-        likelihood.
+        Shrinkage of :math:`S_W`, for features of unit variance, to a multiple of the identity:
+        oracle approximating shrinkage, or a given share. 0 is the maximum likelihood estimate.
     max_iter : int, default=100
         Maximum number of iterations.
     tol : float, default=1e-3
-        Stop when the probabilities of an instance change by less, on average.
+        Stop when the probabilities of an instance change by less than this on average.
     {checkpoint}
     {verbose}
 
@@ -90,30 +89,30 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
     label_counts_ : ndarray of shape (n_classes,)
         Expected number of training instances of each label.
     null_share_, absent_share_ : float
-        Share of the training instances without label; with ``instances_per_label=1`` and `null`
-        that of the labels without instance.
+        Share of the training instances without a label; with ``instances_per_label=1`` and `null`,
+        share of the labels without an instance.
     assignments_ : ndarray of shape (n_instances,)
         The position in ``classes_`` of the most probable label of each training instance; -1 for
         none. With ``instances_per_label=1`` no label is assigned twice in a bag.
     assignment_probabilities_ : ndarray of shape (n_instances,)
-        The probability of that label, or of none.
+        The probability of that label, or of no label.
     objective_curve_ : ndarray of shape (n_iterations,)
-        Minus the log-likelihood after each iteration. With random effects it is the gain over
-        :math:`N(m_0, S_W + S_B)` for all instances, each predicted without its own share, and the
-        curve may rise.
+        Minus the log-likelihood after each iteration. With random effects it is relative to
+        :math:`N(m_0, S_W + S_B)` for all instances, each instance is left out of its own
+        prediction, and the curve may rise.
     n_iter_ : int
         Number of iterations.
     {n_features_in_}
 
     Notes
     -----
-    The fit starts with all labels of a bag alike; nothing is random. A bag of unknown label set
-    does not count, and neither does one without labels unless `null`. Where a bag has more labels
-    than instances, ``instances_per_label=None`` lets labels go without instance.
+    The fit starts with all labels of a bag equally probable; nothing is random. A bag with an
+    unknown label set is ignored, and so is one without labels, unless `null`. If a bag has more
+    labels than instances, ``instances_per_label=None`` allows labels without an instance.
 
-    The posterior of a bag is exact while it has few labels: a sum over subsets of its labels.
-    Beyond, belief propagation (``instances_per_label=None``), or the best assignment where both
-    more than 14 instances and 14 labels are to be matched.
+    The posterior of a bag is exact if it has few labels: a sum over subsets of its labels.
+    Otherwise it is computed by belief propagation (``instances_per_label=None``), or by the best
+    assignment if both more than 14 instances and 14 labels are to be matched.
 
     Cost per iteration: :math:`O(n d^2 + d^3 + k d^2)` for n instances, d features and k labels;
     without `null` and ``instances_per_label=1`` half of the first term. Memory: six tables of
@@ -160,7 +159,7 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
 
     @property
     def instance_pooling(self) -> str:  # type: ignore[override]
-        """How instance scores make the score of the bag: as for ORedLogisticRegression."""
+        """How instance scores are pooled into the bag score: as for ORedLogisticRegression."""
         return "noisy-or" if self.label_kind_ == "sets" else "sum"
 
     def _fitted_state(self) -> FittedState:
@@ -222,7 +221,7 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
 
     @property
     def _may_be_empty(self) -> bool:
-        """Whether bags without labels show what instances without label are like."""
+        """Whether bags without labels are used, to learn about instances without a label."""
         return bool(self.null) and self.instances_per_label is None
 
     def _checkpoint(self, bags: Bags, indicator: Ints) -> Checkpoint | None:
@@ -237,11 +236,11 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
     def _assigned(
         self, offsets: Ints, indicator: Ints, posterior: Floats, null: Floats
     ) -> tuple[Ints, Floats]:
-        """The most probable labels, and their probabilities."""
+        """Most probable label of each instance, and its probability."""
         one_each = self.instances_per_label == 1
         candidates = Candidates.from_indicator(offsets, indicator, one_each=one_each)
         n_candidates = np.repeat(np.diff(candidates.label_offsets), np.diff(offsets))
-        gain = posterior - np.repeat(null, n_candidates)  # of a label over none
+        gain = posterior - np.repeat(null, n_candidates)  # of a label over no label
         assigned, places = candidates.assign(-np.maximum(gain, 0.0) if one_each else -gain)
         probability = null.copy()
         rows = np.flatnonzero(assigned >= 0)
@@ -256,7 +255,7 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
         signs = np.where((with_fixed_signs(found) * found).sum(axis=0) < 0, -1, 1)
         coordinates = (found * signs).T
         apart = b > SMALLEST_VARIANCE
-        apart[0] = True  # a map to no dimension is of no use
+        apart[0] = True  # keep at least one dimension
         scale = np.sqrt(b / (1 + b))[apart, None]
         self.components_ = np.ascontiguousarray(scale * coordinates[apart]).astype(dtype)
         self.coordinates_ = np.ascontiguousarray(coordinates, dtype=dtype)
@@ -280,8 +279,8 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
         Returns
         -------
         ndarray of shape (n_instances,)
-            Values of ``classes_``, aligned with ``bags.instances``. An instance that has probably
-            no label is given its most probable one.
+            Values of ``classes_``, aligned with ``bags.instances``. An instance that probably has
+            no label gets its most probable one.
         """
         annotated = partial(self._annotated, label_sets=label_sets)
         return self._evaluate(X, annotated, by_partition=False)
@@ -304,7 +303,7 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
 
     @property
     def _gaussians(self) -> Gaussians:
-        """The model, as the solver takes it."""
+        """The fitted model, in the form used by the solver."""
         counts, null, absent = self.label_counts_, self.null_share_, self.absent_share_
         with np.errstate(divide="ignore"):
             log_counts = np.maximum(np.log(counts / counts.sum()), -UNSEEN)
@@ -327,7 +326,7 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
     def predict_instances(self, X: Any) -> Array:
         """Predict the label of each instance, without the label set of its bag.
 
-        Labels of many training instances are more probable before an instance is seen.
+        The prior probability of a label grows with its number of training instances.
 
         Parameters
         ----------
@@ -358,7 +357,7 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
         return np.exp(self._log_probabilities(bags))[:, : len(self.classes_)]
 
     def _log_probabilities(self, bags: Bags) -> Floats:
-        """Of each label for each instance; with `null` one more column, for none of them."""
+        """Log-probability of each label for each instance; with `null`, the last is no label."""
         model, instances = self._gaussians, bags.instances
         scores = np.empty((bags.n_instances, len(self.classes_) + self._has_null))
         for rows in gen_batches(bags.n_instances, max(1, BLOCK // self.n_features_in_)):
@@ -370,7 +369,7 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
         return bool(self.null and self.null_share_ > 0)
 
     def _label_scores(self, model: Gaussians, instances: Any, null: bool = False) -> Floats:
-        """Log-density of each label and its prior; less a constant."""
+        """Log-density of each label plus its log-prior, up to a constant."""
         Z = self._coordinates(instances)
         means, variances = model.predictive()
         scores = Z @ (means / variances).T - 0.5 * (Z**2 @ (1 / variances).T)
@@ -392,10 +391,10 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
 
 
 def discounted(counts: Floats) -> Floats:
-    """Counts of labels, for their prior: less a share of one, as Good and Turing estimate it.
+    """Discount the counts of labels for their prior, as Good and Turing do.
 
-    A label seen once will be seen again less often than its count says. With N_1 labels seen once
-    and N_2 seen twice, N_1 / (N_1 + 2 N_2) is taken off each count of one or more.
+    The count of a label seen once overestimates its frequency. With N_1 labels seen once and N_2
+    seen twice, N_1 / (N_1 + 2 N_2) is subtracted from each count of one or more.
 
     Parameters
     ----------
@@ -405,7 +404,7 @@ def discounted(counts: Floats) -> Floats:
     Returns
     -------
     ndarray of shape (n_labels,)
-        Not negative; positive where the count is.
+        Positive if the count is positive, else 0.
     """
     once, twice = (int(np.sum(np.round(counts) == seen)) for seen in (1, 2))
     share = min(once / max(once + 2 * twice, 1), LARGEST_DISCOUNT)

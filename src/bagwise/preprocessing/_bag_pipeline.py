@@ -1,4 +1,4 @@
-"""BagPipeline: a pipeline that also has the methods for instances of its last step."""
+"""BagPipeline: a pipeline that also has the instance methods of its last step."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ def _last_step_has(name: str) -> Any:
 
 
 class BagPipeline(Pipeline):
-    """A scikit-learn pipeline with the methods of its last step for instances.
+    """A scikit-learn pipeline with the instance methods of its last step.
 
     ``pipeline.key_instances(bags)`` transforms the bags by all steps but the last and calls
-    ``key_instances`` of the last step; likewise for the other methods. A method is available where
-    the last step has it. All else is scikit-learn's `Pipeline`. Use `make_bag_pipeline` to name
-    the steps automatically.
+    ``key_instances`` of the last step; likewise for the other methods. A method is available if the
+    last step has it. Otherwise it is scikit-learn's `Pipeline`. Use `make_bag_pipeline` to name the
+    steps automatically.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ from bagwise.engines import (
 from bagwise.exceptions import InputError
 from bagwise.solvers.principal_components import Moments, principal_components, row_moments
 
-FEWEST, MOST = 16, 64  # components that "auto" keeps
+FEWEST, MOST = 16, 64  # limits on the number of components for "auto"
 
 
 @with_parameters
@@ -40,10 +40,10 @@ class InstancePCA(  # type: ignore[call-arg]
     Parameters
     ----------
     n_components : int, float or "auto", default="auto"
-        Number of components; a float between 0 and 1 is the share of the variance that they
-        explain at least. "auto" keeps those that vary more than components of independent features
-        would (parallel analysis), but 16 to 64 of them, and at most half as many as there are bags:
-        with more, a linear model separates the training bags whatever their labels are.
+        Number of components; a float between 0 and 1 is the smallest share of the variance that
+        they explain. "auto" keeps components that vary more than those of independent features
+        (parallel analysis), but 16 to 64 of them, and at most half the number of bags: with more, a
+        linear model separates the training bags whatever their labels are.
     standardize : bool, default=True
         Whether each feature is divided by its standard deviation.
     whiten : bool, default=False
@@ -54,16 +54,16 @@ class InstancePCA(  # type: ignore[call-arg]
     components_ : ndarray of shape (n_components, n_features)
         The directions, in standardised features.
     explained_variance_ : ndarray of shape (n_components,)
-        Variance along each.
+        Variance along each component.
     explained_variance_ratio_ : ndarray of shape (n_components,)
-        Its share of the variance of all features.
+        Share of each component in the variance of all features.
     mean_ : ndarray of shape (n_features,)
         Mean of each feature.
     scale_ : ndarray of shape (n_features,)
-        What each feature is divided by; 1 without `standardize`, and for constant features.
+        Divisor of each feature; 1 without `standardize`, and for constant features.
     {n_features_in_}
     feature_names_in_ : ndarray of str
-        Their names, where they had names.
+        Names of the features, if they have names.
 
     See Also
     --------
@@ -73,8 +73,8 @@ class InstancePCA(  # type: ignore[call-arg]
     -----
     Parallel analysis (Horn 1965) compares the variances along the components with those of
     independent features. The largest of these is near v (1 + sqrt(d / n))^2 for n instances of d
-    features with mean variance v (Marchenko and Pastur 1967): components below it cannot be told
-    from noise.
+    features with mean variance v (Marchenko and Pastur 1967): components below it cannot be
+    distinguished from noise.
 
     Time is n_instances * n_features^2 + n_features^3, memory 32 n_features^2 bytes beside blocks of
     32 MB.
@@ -174,7 +174,7 @@ class InstancePCA(  # type: ignore[call-arg]
         return np.array([f"pca{k}" for k in range(len(self.components_))], dtype=object)
 
     def _number(self, variances: Array, bags: Bags) -> int:
-        """How many components to keep."""
+        """Number of components to keep."""
         wanted, n, d = self.n_components, bags.n_instances, bags.n_features
         if wanted == "auto":
             of_noise = variances.mean() * (1 + np.sqrt(d / n)) ** 2

@@ -1,4 +1,4 @@
-"""InstanceTransformer: a row transformer of scikit-learn on the instances of bags."""
+"""InstanceTransformer: apply a scikit-learn transformer to the instances of bags."""
 
 from dataclasses import KW_ONLY
 from functools import partial
@@ -40,7 +40,7 @@ from bagwise.engines import (
 from bagwise.exceptions import InputError
 
 EXACT = (MaxAbsScaler, MinMaxScaler, StandardScaler)  # partial_fit in blocks equals fit
-ROUNDING = 4  # deviations of so many units in the last place are taken for rounding
+ROUNDING = 4  # largest deviation that counts as rounding, in units of eps times the mean
 
 PASS_THROUGH = FunctionTransformer(accept_sparse=True, feature_names_out="one-to-one")
 
@@ -59,11 +59,11 @@ class InstanceTransformer(  # type: ignore[call-arg]
     Bags in, `Bags` out; a 2-D table in, a 2-D table out. A memory-mapped table is read in blocks,
     if the transformer has ``partial_fit``, and transformed into another one, in a temporary file
     that is deleted with the last array that refers to it. On a cluster the partitions are
-    transformed where they are.
+    transformed on their workers.
 
     A `StandardScaler` does not divide features by their standard deviation if they are constant up
-    to rounding. Missing values (NaN) are refused unless the transformer takes them,
-    such as a `SimpleImputer`, or a pipeline that begins with one.
+    to rounding. Missing values (NaN) are rejected unless the transformer accepts them, like a
+    `SimpleImputer`, or a pipeline that begins with one.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class InstanceTransformer(  # type: ignore[call-arg]
     n_features_in_ : int
         Number of features of an instance.
     feature_names_in_ : ndarray of str
-        Their names, where they had names.
+        Names of the features, if they have names.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class InstanceTransformer(  # type: ignore[call-arg]
     """
 
     _runs_elsewhere = ("cluster",)
-    _value_range = (0.0, np.inf)  # its use is to scale values that others refuse
+    _value_range = (0.0, np.inf)  # it may scale values that other estimators reject
 
     _parameter_constraints = {
         "transformer": [None, HasMethods(["fit", "transform"])],
@@ -176,7 +176,7 @@ class InstanceTransformer(  # type: ignore[call-arg]
         return bags.with_instances(rows, feature_names=names)
 
     def _transformed(self, bags: Bags) -> Any:
-        # Rows may be computed later, after another fit of this object: it is not referred to.
+        # Rows may be computed later, after another fit: do not keep a reference to this object.
         new_rows = partial(_new_rows, self.transformer_, self.clip)
         if bags.is_sparse or not in_blocks(bags):
             return new_rows(_rows(bags))
@@ -189,7 +189,7 @@ class InstanceTransformer(  # type: ignore[call-arg]
         Parameters
         ----------
         X : Bags or 2-D array
-            What `transform` gave.
+            Bags or a table returned by `transform`.
 
         Returns
         -------
@@ -204,12 +204,12 @@ class InstanceTransformer(  # type: ignore[call-arg]
 
     @available_if(_inner_has("get_feature_names_out"))
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Names of the columns that `transform` gives.
+        """Names of the columns that `transform` returns.
 
         Parameters
         ----------
         input_features : array-like of str, default=None
-            Names of the columns that go in; those seen in `fit` by default.
+            Names of the input columns; those seen in `fit` by default.
 
         Returns
         -------
@@ -230,7 +230,7 @@ class InstanceTransformer(  # type: ignore[call-arg]
 
 
 def _takes_nan(transformer: Any) -> bool:
-    """Whether a transformer takes missing values, as its tags or those of its parts declare."""
+    """Whether a transformer accepts missing values, by its tags or those of its parts."""
     if transformer in (None, "passthrough", "drop"):
         return transformer == "drop"
     if isinstance(transformer, FeatureUnion):
@@ -244,17 +244,17 @@ def _takes_nan(transformer: Any) -> bool:
             continue
         if not _takes_nan(step):
             return False
-        # Scalers pass NaN on to the next step; what else takes it fills it in.
+        # Scalers pass NaN on to the next step; other transformers that accept NaN impute it.
         if not type(step).__module__.startswith("sklearn.preprocessing."):
             return True
     return any(step not in (None, "passthrough") for _, step in transformer.steps)
 
 
 def _fitted_here(transformer: Any, y_instances: Any, bags: Bags) -> Any:
-    """Fit the transformer on the instances; those of a mapped file block by block."""
+    """Fit the transformer on the instances; in blocks if they are memory-mapped."""
     if isinstance(transformer, SimpleImputer) and in_blocks(bags) and not bags.is_sparse:
         return _imputer_in_blocks(transformer, bags)
-    # Blocks of a fold in memory only where they give the same result.
+    # A fold that is not memory-mapped is read in blocks only if this gives the same result.
     incremental = isinstance(transformer, EXACT) or (
         is_mapped(bags.source) and hasattr(transformer, "partial_fit")
     )
@@ -267,8 +267,8 @@ def _fitted_here(transformer: Any, y_instances: Any, bags: Bags) -> Any:
 
 
 def _imputer_in_blocks(imputer: SimpleImputer, bags: Bags) -> SimpleImputer:
-    """Fit an imputer of means on blocks of rows; scikit-learn's would copy the whole table."""
-    is_plain = imputer.missing_values != imputer.missing_values  # NaN is what is missing
+    """Fit an imputer of means in blocks; scikit-learn would copy the whole table."""
+    is_plain = imputer.missing_values != imputer.missing_values  # missing values are NaN
     if imputer.strategy != "mean" or imputer.add_indicator or not is_plain:
         require_memory(
             3.0 * bags.n_instances * bags.n_features * bags.dtype.itemsize,
@@ -284,12 +284,12 @@ def _imputer_in_blocks(imputer: SimpleImputer, bags: Bags) -> SimpleImputer:
     means = np.divide(sums, counts, out=np.full(bags.n_features, np.nan), where=counts > 0)
     if imputer.keep_empty_features:
         means[counts == 0] = 0.0
-    # One row of the means has these means: this sets what else an imputer keeps.
+    # Fit on a single row of the means: this also sets the other fitted attributes.
     return imputer.fit(means[None].astype(bags.dtype))
 
 
 def _fitted_on_workers(transformer: Any, bags: Bags) -> Any:
-    """Fit the transformer on the partitions one after the other."""
+    """Fit the transformer on one partition after the other."""
     if not get_tags(transformer).requires_fit:
         return transformer.fit(np.zeros((1, bags.n_features)))
     if not hasattr(transformer, "partial_fit"):
@@ -301,9 +301,9 @@ def _fitted_on_workers(transformer: Any, bags: Bags) -> Any:
 
 
 def _without_rounding(transformer: Any, dtype: Any) -> Any:
-    """Let a scaler not divide by a deviation that rounding alone may have made.
+    """Keep a scaler from dividing by standard deviations that are only rounding errors.
 
-    scikit-learn does so for rounding in double precision; values may have been rounded to single.
+    scikit-learn does this for double precision; values may have been rounded to single precision.
     """
     if isinstance(transformer, StandardScaler) and transformer.with_std:
         kind = np.finfo(dtype if np.dtype(dtype).kind == "f" else np.float64)
@@ -314,7 +314,7 @@ def _without_rounding(transformer: Any, dtype: Any) -> Any:
 
 
 def _new_rows(transformer: Any, limit: float | None, rows: Any) -> Any:
-    """Transform rows, and limit their values; they may be an array, sparse, or a data frame."""
+    """Transform rows and clip their values; the result may be an array, sparse, or a data frame."""
     rows = transformer.transform(rows)
     if limit is None:
         return rows
@@ -326,5 +326,5 @@ def _new_rows(transformer: Any, limit: float | None, rows: Any) -> Any:
 
 
 def _rows(bags: Bags) -> Any:
-    """The instances for a transformer; sparse ones as a copy, which many insist on writing to."""
+    """Instances for a transformer; sparse ones are copied, since many transformers modify them."""
     return bags.instances.copy() if bags.is_sparse else bags.instances

@@ -20,7 +20,7 @@ from bagwise.solvers.margin.libsvm import fit_libsvm
 
 @with_parameters
 class SetKernelRegressor(SetKernelMixin, BagRegressorMixin, BagEstimator):
-    r"""Predict a number per bag by a kernel machine on the set kernel (NSK) or minimax.
+    r"""Predict a number per bag by kernel regression with the set kernel (NSK) or minimax.
 
     With :math:`K(A, B) = \sum_{a, b} k(a, b) / \sqrt{K(A, A) K(B, B)}`, the function f of bags and
     the intercept b minimise
@@ -28,19 +28,19 @@ class SetKernelRegressor(SetKernelMixin, BagRegressorMixin, BagEstimator):
     .. math:: |f|^2 + C \sum_i \bigl(z_i - f(B_i) - b\bigr)^2
 
     (kernel ridge regression), where the targets :math:`z_i` are standardised. With
-    ``loss="epsilon_insensitive"`` it is support vector regression: errors count linearly, those
-    below `epsilon` not at all. The prediction is the mean of scores of the instances. Standardise
-    the instances first.
+    ``loss="epsilon_insensitive"`` it is support vector regression: errors count linearly, and
+    errors below `epsilon` are ignored. The prediction is the mean of scores of the instances.
+    Standardise the instances first.
 
     Parameters
     ----------
     C : float, default=10.0
         Weight of the errors on the training bags.
     loss : {"squared", "epsilon_insensitive"}, default="squared"
-        Kernel ridge regression, or support vector regression, which a few wrong targets disturb
-        less.
+        Kernel ridge regression, or support vector regression, which is more robust to a few wrong
+        targets.
     epsilon : float, default=0.1
-        Errors that cost nothing, in standard deviations of the targets; for
+        Largest error without a cost, in standard deviations of the targets; for
         "epsilon_insensitive" only.
     bag_kernel : {"nsk", "minimax"}, default="nsk"
         The kernel between bags. Minimax compares the smallest and largest values of each feature,
@@ -70,9 +70,9 @@ class SetKernelRegressor(SetKernelMixin, BagRegressorMixin, BagEstimator):
     dual_coef_ : ndarray of shape (1, n_support_bags)
         Their weights.
     nystroem_ : Nystroem
-        The approximation of the kernel, where there is one, in place of the two above.
+        The approximation of the kernel, if there is one, instead of the two attributes above.
     coef_ : ndarray of shape (1, n_landmarks)
-        The weights of its features.
+        The weights of the Nystroem features.
     intercept_ : ndarray of shape (1,)
         The intercept.
     gamma_ : float
@@ -86,9 +86,9 @@ class SetKernelRegressor(SetKernelMixin, BagRegressorMixin, BagEstimator):
 
     Notes
     -----
-    Cost: the kernel of all pairs of instances, computed in blocks and never held; memory for
+    Cost: the kernel of all pairs of instances, computed in blocks and not stored; memory for
     n_bags x n_bags numbers. With landmarks the cost is linear in the instances. Any scikit-learn
-    regressor after an embedding is a regressor of bags, too:
+    regressor after an embedding is also a regressor of bags:
     ``make_pipeline(BagStatistics(), GradientBoostingRegressor())``.
 
     References
@@ -126,7 +126,7 @@ class SetKernelRegressor(SetKernelMixin, BagRegressorMixin, BagEstimator):
 
     @property
     def instance_pooling(self) -> str | None:  # type: ignore[override]
-        """How instance scores make the score of the bag: their mean (NSK only)."""
+        """How instance scores are pooled into the score of the bag: their mean (NSK only)."""
         return "mean" if self.bag_kernel == "nsk" else None
 
     @fit_method
@@ -137,7 +137,7 @@ class SetKernelRegressor(SetKernelMixin, BagRegressorMixin, BagEstimator):
         ----------
         {X}
         y : array-like of shape (n_bags,)
-            The number of each bag.
+            The target of each bag.
 
         Returns
         -------
@@ -161,7 +161,7 @@ class SetKernelRegressor(SetKernelMixin, BagRegressorMixin, BagEstimator):
         return self
 
     def _solve_dual(self, gram: Floats, targets: Floats) -> tuple[Floats, float]:
-        """The weights of the training bags."""
+        """Weights of the training bags, and the intercept."""
         if self.loss == "squared":
             return kernel_ridge(gram, targets, self.C)
         machine = self._machine("precomputed", gram, targets)
@@ -172,7 +172,7 @@ class SetKernelRegressor(SetKernelMixin, BagRegressorMixin, BagEstimator):
     def _solve_features(
         self, bags: Bags, n_landmarks: int, targets: Floats
     ) -> tuple[Floats, float]:
-        """The weights of the features that approximate the kernel."""
+        """Weights of the features that approximate the kernel, and the intercept."""
         if self.loss != "squared" and len(bags) > LARGEST_GRAM:
             raise InputError(
                 f"loss={self.loss!r} takes too long for {len(bags):,} bags: use loss='squared', or "

@@ -1,4 +1,4 @@
-"""AnnealedSVM (the deterministic annealing of SVMlin): labels as probabilities, slowly cooled."""
+"""AnnealedSVM: deterministic annealing of label probabilities, as in SVMlin."""
 
 from dataclasses import KW_ONLY
 from typing import Any
@@ -15,7 +15,7 @@ from bagwise.solvers.margin.cost_range import check_costs
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.semi_supervised.annealed_svm import annealed_svm
 
-LONG = 1e3  # rows of this length drown the constant feature 1
+LONG = 1e3  # length of rows beside which the constant feature 1 is negligible
 
 
 @with_parameters
@@ -26,8 +26,8 @@ class AnnealedSVM(PartlyLabelledClassifier):
         + \tfrac{C_2}2 \sum_{unlabelled} \bigl(p_j (1 - f_j)_+^2 + (1 - p_j) (1 + f_j)_+^2\bigr)
         - C_2 T \sum_{unlabelled} H(p_j)
 
-    over probabilities p of a given mean, H their entropy. The temperature T begins at 10 and falls
-    until every label is certain. At high temperature the problem is nearly convex; at low
+    over probabilities p with a given mean, with H their entropy. The temperature T starts at 10 and
+    falls until every label is certain. At high temperature the problem is nearly convex; at low
     temperature it is the transductive SVM with the squared hinge.
 
     Parameters
@@ -36,10 +36,10 @@ class AnnealedSVM(PartlyLabelledClassifier):
         Cost of a margin error of a labelled row.
     C2 : float, default=None
         Cost of a margin error of an unlabelled row; by default ``C1 * n_labelled / n_unlabelled``,
-        so that both kinds of rows weigh alike.
+        so that both kinds of rows have the same total cost.
     {positive_share}
     tol : float, default=1e-4
-        Size of the gradient at which a machine is solved, relative to that at w = 0.
+        Norm of the gradient at which an SVM is solved, relative to that at w = 0.
     {verbose}
 
     Attributes
@@ -47,20 +47,20 @@ class AnnealedSVM(PartlyLabelledClassifier):
     {classes_}
     {transduction_}
     coef_ : ndarray of shape (n_machines, n_features)
-        The weights of the features; one machine for two classes, else one each.
+        The weights of the features; one SVM for two classes, else one per class.
     intercept_ : ndarray of shape (n_machines,)
         The intercepts, weights of a constant feature 1.
     objective_curve_ : ndarray of shape (n_iterations,)
-        The objective after each turn at the temperature of its stage, summed over the classes; at
-        one temperature it never rises.
+        The objective after each iteration, at the temperature of its stage, summed over the
+        classes; at a fixed temperature it never rises.
     n_iter_ : int
-        Number of turns; the largest number over all classes.
+        Number of iterations; the largest number over all classes.
     {n_features_in_}
 
     Notes
     -----
     Standardise dense features first, and scale sparse rows to length 1: the intercept is the weight
-    of a constant feature 1, which drowns beside large features (there is a warning).
+    of a constant feature 1, which is negligible beside large features (there is a warning).
 
     Without unlabelled rows this is ``LinearSVC(loss="squared_hinge")``. More than two classes are
     handled one-vs-rest.
@@ -82,7 +82,7 @@ class AnnealedSVM(PartlyLabelledClassifier):
     """
 
     _parameter_constraints = {"C2": [POSITIVE, None]}
-    kernel = "linear"  # the only one
+    kernel = "linear"  # the only kernel
 
     C1: float = 1.0
     C2: float | None = None
@@ -95,9 +95,9 @@ class AnnealedSVM(PartlyLabelledClassifier):
         length = float(np.sqrt(row_norms(rows, squared=True).mean()))
         if length > LONG:
             warn_user(
-                f"AnnealedSVM met rows of a typical length of {length:.2g}: the constant feature 1 "
-                "beside them can hardly move the intercept. Standardise the features (scale the "
-                "rows to length 1 if they are sparse)."
+                f"the rows have a typical length of {length:.2g}: beside them the constant feature "
+                "1 of AnnealedSVM can hardly change the intercept. Standardise the features (scale "
+                "the rows to length 1 if they are sparse)."
             )
         check_costs(length**2, C1=self.C1, C2=self.C2)
         C2 = balanced_cost(self.C1, signs[0]) if self.C2 is None else self.C2

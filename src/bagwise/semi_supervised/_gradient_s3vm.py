@@ -27,8 +27,8 @@ class GradientS3VM(PartlyLabelledClassifier):
     .. math:: \min_{w, b} \tfrac12 |w|^2 + \tfrac{C_1}2 \sum_{labelled} (1 - y_i f_i)_+^2
         + C_2 U(f_{unlabelled})
 
-    such that the unlabelled rows have a given mean score. The loss U is large where scores are near
-    0: it keeps unlabelled rows away from the decision boundary. The problem is not convex; a
+    such that the unlabelled rows have a given mean score. The loss U is large for scores near 0: it
+    keeps unlabelled rows away from the decision boundary. The problem is not convex; a
     schedule of easier problems leads to a good local minimum.
 
     Parameters
@@ -37,7 +37,7 @@ class GradientS3VM(PartlyLabelledClassifier):
         Cost of a margin error of a labelled row.
     C2 : float, default=None
         Cost of an unlabelled row near the boundary; by default ``C1 * n_labelled / n_unlabelled``,
-        so that both kinds of rows weigh alike.
+        so that both kinds of rows have the same total cost.
     schedule : {"deterministic", "smoothed", "annealed"}, default="deterministic"
         The loss of unlabelled rows and the problems that are solved before the last.
 
@@ -55,7 +55,7 @@ class GradientS3VM(PartlyLabelledClassifier):
         Number of Nystroem features that approximate the kernel; None for the exact kernel. "auto"
         is None up to 3,000 rows, else 300. Not used by the linear kernel.
     max_iter : int, default=1000
-        Most iterations of a stage.
+        Maximum number of iterations per stage.
     tol : float, default=1e-4
         Largest entry of the gradient at the end, relative to that at w = 0 (with "newton" its
         length).
@@ -68,14 +68,14 @@ class GradientS3VM(PartlyLabelledClassifier):
     {classes_}
     {transduction_}
     coef_ : ndarray of shape (n_machines, n_features)
-        The weights of the features (linear kernel), or of the Nystroem features; one machine for
-        two classes, else one each.
+        The weights of the features (linear kernel), or of the Nystroem features; one SVM for two
+        classes, else one per class.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         Training rows with non-zero weight (other kernels); `support_` are their positions.
     dual_coef_ : ndarray of shape (n_machines, n_support)
         Their weights.
     nystroem_ : Nystroem
-        The approximation of the kernel, where it was approximated.
+        The approximation of the kernel, if it was approximated.
     {gamma_}
     intercept_ : ndarray of shape (n_machines,)
         The intercepts.
@@ -97,11 +97,11 @@ class GradientS3VM(PartlyLabelledClassifier):
     Without unlabelled rows this is the SVM with squared hinge loss and a free intercept. More than
     two classes are handled one-vs-rest. The objective has many local minima.
 
-    In the published smoothed method the loss of labelled rows is smoothed, too; it is convex
-    already, and left as it is here.
+    The published smoothed method also smooths the loss of labelled rows; it is already convex, and
+    not smoothed here.
 
-    Cost: about ten warm-started minimisations, each a few dozen products with X. With a kernel, one
-    Cholesky factor of the kernel matrix takes the place of X; memory: three such matrices.
+    Cost: about ten warm-started minimisations, each a few dozen products with X. With a kernel, a
+    Cholesky factor of the kernel matrix replaces X; memory: three such matrices.
 
     References
     ----------

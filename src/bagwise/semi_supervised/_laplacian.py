@@ -30,9 +30,9 @@ class LaplacianSVM(PartlyLabelledClassifier):
     C : float, default=100.0
         Cost of a margin error of a labelled row.
     manifold_weight : float, default=1.0
-        How much differences between neighbours cost (gamma_I); 0 is the ordinary SVM.
+        Cost of differences between neighbours (gamma_I); 0 is the ordinary SVM.
     n_neighbors : int, default=5
-        Each row is joined with so many nearest rows.
+        Number of nearest rows to which each row is connected.
     {kernel_and_parameters}
     tol : float, default=1e-6
         Tolerance of the SVM.
@@ -46,21 +46,21 @@ class LaplacianSVM(PartlyLabelledClassifier):
     objective_curve_ : ndarray of shape (1,)
         The objective, summed over the classes.
     n_iter_ : int
-        1: the solution is closed but for the SVM.
+        Always 1: apart from the SVM, the solution has a closed form.
     {n_features_in_}
 
     Notes
     -----
     Standardise dense features first.
 
-    The defaults of `C`, `manifold_weight` and `n_neighbors` were chosen after a look at Digit1, a
-    set of the SSL benchmark: on it they are optimistic.
+    The defaults of `C`, `manifold_weight` and `n_neighbors` were chosen on Digit1, a set of the SSL
+    benchmark: results on it are optimistic.
 
     Every row counts, so with a kernel all rows are support vectors. More than two classes are
     handled one-vs-rest, at the cost of one SVM each.
 
-    Cost: one system of as many equations as rows (with the linear kernel: as features, where those
-    are fewer). Memory: the square of that, checked before.
+    Cost: one linear system with as many equations as rows (with the linear kernel: as features, if
+    fewer). Memory: the square of that, checked in advance.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""What semi-supervised classifiers share: -1 is unlabelled, one class against the rest."""
+"""Base class of semi-supervised classifiers: -1 is unlabelled, one class against the rest."""
 
 from typing import Any, Self
 
@@ -17,10 +17,10 @@ from bagwise.solvers.result import SolverResult
 
 
 class PartlyLabelledClassifier(BagClassifierMixin, KernelMachine, RowEstimator):
-    """A machine per class on rows of which some have no label.
+    """An SVM per class, for rows of which some have no label.
 
-    Two classes make one machine, positive for ``classes_[1]``; more make one per class, against
-    the rest. A subclass implements `_solve`, or `_learn`.
+    Two classes need one SVM, positive for ``classes_[1]``; more need one per class, against the
+    rest. A subclass implements `_solve`, or `_learn`.
     """
 
     label_kind_ = "partial"
@@ -37,7 +37,7 @@ class PartlyLabelledClassifier(BagClassifierMixin, KernelMachine, RowEstimator):
         ----------
         {rows}
         y : array-like of shape (n_rows,)
-            The label of each row; -1 where it is not known.
+            The label of each row; -1 if it is unknown.
 
         Returns
         -------
@@ -57,7 +57,7 @@ class PartlyLabelledClassifier(BagClassifierMixin, KernelMachine, RowEstimator):
         return self
 
     def _shares(self, labels: Labels) -> list[float]:
-        """Share of the positive class of each machine among the unlabelled rows."""
+        """Share of the positive class of each SVM among the unlabelled rows."""
         if self.positive_share is None:
             shares = labels.counts / labels.known.sum()
         else:
@@ -88,7 +88,7 @@ class PartlyLabelledClassifier(BagClassifierMixin, KernelMachine, RowEstimator):
             ) from error
 
     def _learn(self, rows: Any, signs: list[Ints], shares: list[float]) -> list[SolverResult]:
-        """Learn and keep a machine per sign vector: 1, -1, and 0 where the label is unknown."""
+        """Fit and store an SVM per sign vector: 1, -1, and 0 for an unknown label."""
         space = self._space(rows)
         problems = list(zip(signs, shares, strict=True))
         results = [self._solve(space, *each) for each in self._track(problems, "class")]
@@ -96,11 +96,11 @@ class PartlyLabelledClassifier(BagClassifierMixin, KernelMachine, RowEstimator):
         return results
 
     def _solve(self, space: FeatureSpace, signs: Ints, share: float) -> SolverResult:
-        """Learn one machine; ``solution`` begins with (coef of rows, intercept)."""
+        """Fit one SVM; ``solution`` begins with (coef of rows, intercept)."""
         raise NotImplementedError
 
 
 def balanced_cost(C1: float, signs: Ints) -> float:
-    """The cost of an unlabelled row at which all of them weigh as much as the labelled rows."""
+    """Cost of an unlabelled row that gives both kinds of rows the same total cost."""
     n_labelled = int(np.count_nonzero(signs))
     return C1 * n_labelled / max(1, len(signs) - n_labelled)

@@ -22,9 +22,9 @@ class TransductiveSVM(PartlyLabelledClassifier):
         + C_2 \sum_{unlabelled} \xi_j
 
     where :math:`\xi = (1 - y (w \cdot \phi(x) + b))_+`, over labels of the unlabelled rows with a
-    given share of positive ones. The ordinary SVM gives the first labels; then pairs of labels
-    whose exchange lowers the objective are exchanged, while the cost of unlabelled rows grows from
-    a hundred-thousandth of C2 to C2.
+    given share of positive ones. The ordinary SVM gives the first labels. Then pairs of labels are
+    exchanged if this lowers the objective, while the cost of unlabelled rows grows from 1e-5 C2 to
+    C2.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class TransductiveSVM(PartlyLabelledClassifier):
     {positive_share}
     {kernel_and_parameters}
     max_iter : int, default=1000
-        Most machines solved.
+        Maximum number of SVMs to solve.
     tol : float, default=1e-6
         Tolerance of the margins of each SVM.
     {verbose}
@@ -46,19 +46,19 @@ class TransductiveSVM(PartlyLabelledClassifier):
     {transduction_}
     {svm_of_rows_}
     objective_curve_ : ndarray of shape (n_iterations,)
-        The objective after each machine, at the cost of unlabelled rows of its stage, summed over
-        the classes.
+        The objective after each SVM, at the cost of unlabelled rows of its stage, summed over the
+        classes.
     n_iter_ : int
-        Number of machines solved; the largest number over all classes.
+        Number of SVMs solved; the largest number over all classes.
     {n_features_in_}
 
     Notes
     -----
     Standardise dense features first.
 
-    All pairs that should be exchanged are exchanged before the next machine, not one at a time; the
-    objective falls as well. Unlabelled rows of both signs have one cost; Joachims' ratio of two
-    vanishes at the end, too. Without unlabelled rows this is the ordinary SVM with a free
+    All pairs that should be exchanged are exchanged before the next SVM, not one at a time; the
+    objective still falls. Unlabelled rows of both signs have the same cost; Joachims' two costs
+    become equal at the end. Without unlabelled rows this is the ordinary SVM with a free
     intercept. More than two classes are handled one-vs-rest. The objective has many local minima.
 
     Cost: about fifty warm-started SVMs on all rows.

@@ -31,11 +31,11 @@ class UniverSVM(PartlyLabelledClassifier):
     C2 : float, default=1.0
         Cost of an unlabelled row inside the margin.
     s : float, default=-0.3
-        Score below which a row costs no more, between -1 and 0.
+        Score below which the cost of a row is constant, between -1 and 0.
     {positive_share}
     {kernel_and_parameters}
     max_iter : int, default=100
-        Most machines solved.
+        Maximum number of SVMs to solve.
     tol : float, default=1e-6
         Tolerance of the margins of each SVM.
     {verbose}
@@ -46,16 +46,16 @@ class UniverSVM(PartlyLabelledClassifier):
     {transduction_}
     {svm_of_rows_}
     objective_curve_ : ndarray of shape (n_iterations,)
-        The objective after each machine, summed over the classes; it never rises.
+        The objective after each SVM, summed over the classes; it never rises.
     n_iter_ : int
-        Number of machines solved; the largest number over all classes.
+        Number of SVMs solved; the largest number over all classes.
     {n_features_in_}
 
     Notes
     -----
     Standardise dense features first.
 
-    The procedure starts at the SVM of the labelled rows and ends at a local minimum. Without
+    The procedure starts at the SVM of the labelled rows and reaches a local minimum. Without
     unlabelled rows this is the ordinary SVM with a free intercept. More than two classes are
     handled one-vs-rest.
 

@@ -1,4 +1,4 @@
-"""WellSVMClassifier: a convex SVM on rows of which few have a label (Li 2013)."""
+"""WellSVMClassifier: a convex semi-supervised SVM, for rows with few labels (Li 2013)."""
 
 from dataclasses import KW_ONLY, replace
 from numbers import Real
@@ -27,7 +27,7 @@ from bagwise.solvers.wellsvm.well_svm import (
     well_svm,
 )
 
-Z = 2.0  # standard errors by which the threshold may contradict the labelled rows
+Z = 2.0  # standard errors by which the threshold may deviate from the balance
 
 
 @with_parameters
@@ -47,17 +47,17 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
     C1 : float, default=1.0
         Cost of a margin error of a labelled row.
     C2 : float or "auto", default="auto"
-        Cost of a margin error of an unlabelled row; "auto" lets all unlabelled rows together weigh
-        as much as the labelled ones, ``C1 * n_labelled / n_unlabelled``. Far above that the label
-        vectors become many and the fit slow.
+        Cost of a margin error of an unlabelled row; "auto" gives labelled and unlabelled rows the
+        same total cost, ``C1 * n_labelled / n_unlabelled``. Far above that, many label vectors are
+        needed and the fit is slow.
     balance : float, array-like of shape (n_classes,) or None, default=None
         Share of ``classes_[1]`` (two classes), or of each of ``classes_``, among the unlabelled
         rows; None takes the shares of the labelled rows, a poor estimate from a dozen labels. It
-        is met up to a whole number of rows.
+        is rounded to a whole number of rows.
     threshold : {"auto", "zero", "balanced"}, default="auto"
-        Where a score becomes positive: "zero" at 0, "balanced" where the unlabelled rows show that
-        balance. "auto", for two classes, moves from 0 only as far as the share of positive rows
-        there comes within two standard errors (Wilson) of that balance.
+        Where a score becomes positive: "zero" at 0, "balanced" where the unlabelled rows have that
+        balance. "auto", for two classes, moves from 0 only until the share of positive rows is
+        within two standard errors (Wilson) of that balance.
     kernel : str or callable, default="linear"
         "linear", another of scikit-learn's names ("rbf", "poly", ...), a function of two vectors,
         or "precomputed".
@@ -65,20 +65,19 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
     {degree}
     {coef0}
     center : bool, default=True
-        Whether to put the mean of all rows at 0, in the space of the kernel; sparse rows stay as
-        they are in memory.
+        Whether to centre the rows, in the feature space of the kernel; sparse rows stay sparse in
+        memory.
     offset : float, default=0.2
-        Value of the constant feature whose weight is the offset of the machine, in units of the
-        root mean squared length of the rows; 0 for none. With a dozen labels and balanced
-        classes, 0 is often better.
+        Value of the constant feature whose weight is the offset of the SVM, in units of the root
+        mean squared length of the rows; 0 for none. With a dozen labels and balanced classes, 0 is
+        often better.
     refine : bool, default=False
         Whether to alternate at the end, at most ten times, between an SVM on the labels and the
-        labels that its scores give, as the authors' program does. The result, the machine of one
-        label vector, is kept where it has a lower objective as a semi-supervised SVM (S3VM).
+        labels given by its scores, as the authors' program does. The result, the SVM of one label
+        vector, is kept if it has a lower objective as a semi-supervised SVM (S3VM).
     tol : float, default=1e-2
         Violation of a new label vector, and decrease of the objective, to stop at; relative. The
-        search also stops where two label vectors in turn have changed a smaller share of the
-        labels.
+        search also stops if two consecutive label vectors change a smaller share of the labels.
     max_cuts : int, default=50
         Maximum number of label vectors.
     random_state : int, RandomState or None, default=0
@@ -89,7 +88,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
     ----------
     {classes_}
     coef_ : ndarray of shape (n_machines, n_features)
-        The weights of the features (linear kernel); one machine for two classes, else one each.
+        The weights of the features (linear kernel); one SVM for two classes, else one per class.
     support_ : ndarray of shape (n_support,)
         Training rows with non-zero weight (other kernels).
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
@@ -97,24 +96,24 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
     dual_coef_ : ndarray of shape (n_machines, n_support)
         Their weights.
     nystroem_ : Nystroem
-        The approximation of the kernel, where there were more than 20,000 rows.
+        The approximation of the kernel, if there were more than 20,000 rows.
     {gamma_}
     intercept_ : ndarray of shape (n_machines,)
         The intercepts.
     transduction_ : ndarray of shape (n_rows,)
-        The label of each training row: the given one, or the predicted.
+        The label of each training row: as given, or as predicted.
     label_vectors_ : list of ndarray of int8 of shape (n_cuts, n_rows)
-        Per machine, the label vectors generated; the one kept, where `refine` found a better one.
+        For each SVM, the generated label vectors; only the best one if `refine` found a better one.
     label_weights_ : list of ndarray of shape (n_cuts,)
-        Their weights, of sum 1.
+        The weights of the label vectors, with sum 1.
     objective_curve_ : ndarray of shape (n_iterations,)
-        The objective after each label vector, summed over the machines.
+        The objective after each label vector, summed over the SVMs.
     duality_gap_ : float
-        Relative distance of the objective to the lowest bound met: that of the label vectors
-        generated, the last one included. Not a bound over all label vectors: the search for the
-        most violated one is local.
+        Relative distance of the objective to the lowest bound over the generated label vectors, the
+        last one included. Not a bound over all of them: the search for the most violated one is
+        local.
     n_iter_ : int
-        Number of label vectors; the largest number over all machines.
+        Number of label vectors; the largest number over all SVMs.
     {n_features_in_}
 
     Notes
@@ -169,7 +168,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({"refine": False} | state)  # after 0.1
+        super().__setstate__({"refine": False} | state)  # added after 0.1
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:
@@ -179,7 +178,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         ----------
         {rows}
         y : array-like of shape (n_rows,)
-            The label of each row; -1 where it is not known.
+            The label of each row; -1 if it is unknown.
 
         Returns
         -------
@@ -212,7 +211,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         costs = np.where(signs != 0, self.C1, C2)
         order = canonical_order(rows, signs)
         known = order[signs[order] != 0]
-        tol = self.tol if len(labels.unknown) else self.tol / 100  # then it is all there is
+        tol = self.tol if len(labels.unknown) else self.tol / 100  # nothing to choose
         f, alpha = supervised(
             rows, known, signs[known], costs[known], order=np.arange(len(known)), tol=tol / 10,
             seed=seed,
@@ -231,7 +230,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         return replace(result, solution=refined)
 
     def _thresholds(self, X: Any, labels: list[PartialLabels]) -> Array:
-        """Per machine, a score between the negatives and the positives of its balance."""
+        """For each SVM, a score between the negatives and the positives of its balance."""
         found = []
         for scores, each in zip(self._score_rows(X).T, labels, strict=True):
             values, lowest, highest = scores[each.unknown], each.n_negative, each.n_negative
@@ -263,14 +262,14 @@ def _shares(balance: Any, labels: Labels) -> Array:
 
 
 def _one_vs_rest(labels: Labels, k: int, share: float) -> PartialLabels:
-    """The signs of class `k` against the rest, and how many unlabelled rows are negative."""
+    """Signs of class `k` against the rest, and the number of negative unlabelled rows."""
     signs = labels.signs(k).astype(np.int8)
-    # ceil of Prop. 5, but not of the rounding noise of a whole number
+    # ceil of Prop. 5, despite rounding errors of a whole number
     return PartialLabels(signs, int(np.ceil(np.sum(signs == 0) * (1 - share) - 1e-9)))
 
 
 def _plausible(labels: PartialLabels) -> tuple[int, int]:
-    """Least and most negatives among the unlabelled rows within Z standard errors (Wilson)."""
+    """Range of the number of negative unlabelled rows, within Z standard errors (Wilson)."""
     n_known, n_unknown = int(np.sum(labels.signs != 0)), len(labels.unknown)
     share = labels.n_negative / max(1, n_unknown)
     middle = share + Z**2 / (2 * n_known)
@@ -280,7 +279,7 @@ def _plausible(labels: PartialLabels) -> tuple[int, int]:
 
 
 def _between(values: Array, n_negative: int) -> float:
-    """0 where it has so many values below, else the middle between those values and the others."""
+    """Threshold with `n_negative` values below: 0 if possible, else a midpoint of two values."""
     if n_negative == np.sum(values <= 0) or not 0 < n_negative < len(values):
         return 0.0
     ranked = np.partition(values, [n_negative - 1, n_negative])
