@@ -6,7 +6,7 @@ import importlib
 
 from bagwise._moved import missing_name
 
-TYPE_CHECKING = False  # as type checkers read it; the module typing loads many others
+TYPE_CHECKING = False  # type checkers know the name; importing typing would load many modules
 if TYPE_CHECKING:
     from typing import Any
 
@@ -41,7 +41,7 @@ __all__ = ["Bags", "__version__", *_PACKAGES]
 
 
 def __getattr__(name: str) -> Any:
-    # Modules load when first used, so that `import bagwise` stays light; NumPy and SciPy, which
+    # Modules are loaded on first use, so that `import bagwise` is fast: NumPy and SciPy, which
     # Bags need, take most of a second.
     if name in _PACKAGES or name == "bags":
         return importlib.import_module(f"bagwise.{name}")

@@ -10,10 +10,10 @@ from bagwise.exceptions import INTERRUPTED
 def main() -> None:
     """Run the command line.
 
-    Ctrl-C while its modules load ends the process at once: nothing has been begun, and compiled
+    Ctrl-C during the imports ends the process immediately: no work has started yet, and compiled
     modules turn a KeyboardInterrupt into other errors.
     """
-    # As Python sets it: neither ignored, in a background job, nor handled by somebody else.
+    # Only if Python's own handler is set: a background job ignores SIGINT, a caller may handle it.
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if usual:
         signal.signal(signal.SIGINT, _leave)

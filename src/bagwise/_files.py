@@ -1,4 +1,4 @@
-"""Writing files so that a crash leaves no half: a temporary file is renamed when complete."""
+"""Atomic writing of files: a temporary file is renamed when it is complete."""
 
 import contextlib
 import os
@@ -19,12 +19,13 @@ from bagwise.exceptions import DataNotFoundError, OutputExistsError
 
 @contextlib.contextmanager
 def replacing(path: Path, *, force: bool) -> Iterator[Path]:
-    """Give a temporary name beside `path`; on success it becomes `path`, on failure it vanishes."""
+    """Yield a temporary path that is renamed to `path` on success and deleted on failure."""
     check_output(path, force=force)
     temporary = temporary_beside(path)
     try:
         yield temporary
-        with open(temporary, "rb+") as file:  # after a power failure the rename may stand alone
+        # Without fsync, a power failure could keep the rename and lose the contents.
+        with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
@@ -32,16 +33,16 @@ def replacing(path: Path, *, force: bool) -> Iterator[Path]:
 
 
 def check_output(path: Path, *, force: bool) -> None:
-    """Refuse to write over a file nobody gave up, over a folder, or into no folder at all."""
+    """Refuse to overwrite a file without `force`, or a folder, or to write to a missing folder."""
     if path.is_dir():
         raise OutputExistsError(f"{path} is a folder: give the name of a file.")
-    if path.exists() and not path.is_file():  # a file in its place would remove it
+    if path.exists() and not path.is_file():  # the rename would replace it
         raise OutputExistsError(f"{path} is a pipe or a device: give the name of a file.")
     check_place(path, exists=path.exists(), force=force)
 
 
 def check_place(path: Path, *, exists: bool, force: bool) -> None:
-    """Refuse to write over what exists without `force`, or into no folder at all."""
+    """Refuse to overwrite an existing path without `force`, or to write to a missing folder."""
     if not path.parent.is_dir():
         raise DataNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name} in.")
     if exists and not force:
@@ -49,9 +50,9 @@ def check_place(path: Path, *, exists: bool, force: bool) -> None:
 
 
 def temporary_beside(path: Path, ending: str = ".tmp") -> Path:
-    """A hidden name in the same folder, so that the final rename stays on one file system.
+    """Make a hidden name in the same folder, so that the final rename stays on one file system.
 
-    What killed processes left behind for the same path is removed.
+    Temporary files that killed processes left for the same path are removed.
     """
     _sweep(path)
     writer = f"{_machine():08x}-{os.getpid()}"
@@ -59,17 +60,17 @@ def temporary_beside(path: Path, ending: str = ".tmp") -> Path:
 
 
 def npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Read shape, Fortran order and type of an array at the beginning of an npy file."""
+    """Read the shape, Fortran order and dtype from the header of an npy file."""
     if np.lib.format.read_magic(file) == (1, 0):
         return np.lib.format.read_array_header_1_0(file)
     return np.lib.format.read_array_header_2_0(file)
 
 
 def _sweep(path: Path) -> None:
-    """Remove temporary files for a path whose writers, processes of this machine, are dead.
+    """Remove temporary files for a path whose writers, processes of this machine, have ended.
 
-    An ``.old`` folder holds what `path` was before its replacement: it goes only where the
-    replacement is in place.
+    An ``.old`` folder holds the previous content of `path`: it is removed only if the replacement
+    exists.
     """
     pattern = re.compile(
         rf"\.{re.escape(path.name)}\.{_machine():08x}-(\d+)-[0-9a-f]{{8}}\.(tmp|old)"
@@ -88,9 +89,9 @@ def _sweep(path: Path) -> None:
 
 @cache
 def _machine() -> int:
-    """A number of this machine and its process table: a shared folder may have other writers."""
+    """Identify this machine and its PID namespace: a shared folder may have other writers."""
     try:
-        processes = os.stat("/proc/self/ns/pid").st_ino  # containers have their own
+        processes = os.stat("/proc/self/ns/pid").st_ino  # differs between containers
     except OSError:
         processes = 0
     return zlib.crc32(f"{socket.gethostname()} {processes}".encode())
@@ -98,7 +99,7 @@ def _machine() -> int:
 
 def _is_alive(pid: int) -> bool:
     if os.name != "posix":
-        return True  # there is no question there that would not end it
+        return True  # on Windows, os.kill would end the process
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

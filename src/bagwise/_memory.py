@@ -1,4 +1,4 @@
-"""How much memory there is, and a refusal before a computation that needs more."""
+"""Available memory, and an error before a computation that needs more."""
 
 import contextlib
 import os
@@ -11,8 +11,8 @@ from bagwise.exceptions import InputError, NotEnoughMemoryError
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY_UNITS = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-_FALLBACK = 4 * 2**30  # assumed to be there where the system does not say what is
-_ALWAYS_GRANTED = 2**26  # bytes: below this the system is not asked
+_FALLBACK = 4 * 2**30  # bytes assumed if the system does not report its memory
+_ALWAYS_GRANTED = 2**26  # bytes that are accepted without a check
 
 
 def require_memory(
@@ -25,16 +25,16 @@ def require_memory(
     n_bytes : float
         Bytes that will be held at once.
     purpose : str
-        What they hold, with the sizes that matter: the subject of the message.
+        Content of these bytes, with the relevant sizes: the subject of the message.
     remedy : str
-        What the user can do instead.
+        Advice to the user.
     available : float, default=None
-        Bytes there are where it will run; those of this process by default.
+        Bytes available where the computation will run; those of this process by default.
 
     Raises
     ------
     NotEnoughMemoryError
-        Where less is available.
+        If less is available.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def require_memory(
 
 
 def byte_count(limit: int | float | str | None) -> int:
-    """Turn ``"2GB"``, ``"512MiB"`` or a number into bytes; None is half of what is available.
+    """Convert ``"2GB"``, ``"512MiB"`` or a number to bytes; None is half of the available memory.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def available_memory() -> int:
 
 
 def _reclaimable(group: Path) -> int:
-    """Bytes of files read that the system keeps, and gives up where a process needs memory."""
+    """Bytes of cached files that the system releases if a process needs memory."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         text = (group / "memory.stat").read_text("ascii")
         return int(text.partition("\ninactive_file ")[2].split()[0])
@@ -104,7 +104,7 @@ def _reclaimable(group: Path) -> int:
 
 
 def _process_limits() -> list[int]:
-    """What ``ulimit -v`` leaves to this process; nothing where there is no such limit."""
+    """Bytes left to this process under ``ulimit -v``; an empty list if there is no such limit."""
     with contextlib.suppress(ImportError, OSError, ValueError, IndexError):
         import resource  # not on Windows
 

@@ -1,4 +1,4 @@
-"""Columns of a table that are probably not features: ids, times of clips, values of whole bags."""
+"""Columns of a table that are probably not features: ids, times of clips, bag-level values."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -8,8 +8,8 @@ import numpy as np
 
 from bagwise._types import Array, Floats, Ints
 
-CHANCE = 1e-6  # how probable a feature may be that is constant within every bag by chance
-FIRST, LARGEST = 256, 2**22  # values that are compared at a time, at first and later
+CHANCE = 1e-6  # largest probability that a reported feature is constant within bags by chance
+FIRST, LARGEST = 256, 2**22  # values compared at a time: in the first step, and at most
 
 STARTS = ("start", "start_time", "begin", "begin_time", "onset")
 ENDS = ("end", "end_time", "stop", "stop_time")
@@ -18,7 +18,7 @@ _ID = re.compile(r"(?i:(.*[\W_])?(id|ids|idx|index|uid|uuid)|unnamed: 0)|.*[a-z]
 
 
 def plain_name(name: str) -> str:
-    """A column name in lower case, with underscores and without its unit, seconds.
+    """Normalise a column name: lower case, underscores, without the unit (seconds).
 
     Examples
     --------
@@ -30,7 +30,7 @@ def plain_name(name: str) -> str:
 
 
 def times_of_clips(names: Iterable[str]) -> tuple[str, str] | None:
-    """The columns with the start and the end of clips, by their names; None without both.
+    """Find the columns with the start and the end of clips by name; None unless both exist.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def times_of_clips(names: Iterable[str]) -> tuple[str, str] | None:
 
 
 def is_id_name(name: str) -> bool:
-    """Whether a column is called as ids and row numbers are.
+    """Whether a column has a typical name of ids or row numbers.
 
     Examples
     --------
@@ -58,14 +58,14 @@ def is_id_name(name: str) -> bool:
 
 
 def are_ids(values: Array, bags: Ints) -> bool:
-    """Whether a column holds ids: whole numbers, one per bag or different inside each bag.
+    """Whether a column holds ids: whole numbers, one per bag or all different inside each bag.
 
     Parameters
     ----------
     values : ndarray of shape (n_instances,)
         The column.
     bags : ndarray of int of shape (n_instances,)
-        The bag of each row, as a number from 0.
+        The bag of each row, numbered from 0.
 
     Returns
     -------
@@ -80,19 +80,19 @@ def are_ids(values: Array, bags: Ints) -> bool:
 
 
 def bag_level_features(instances: Any, offsets: Ints) -> list[int]:
-    """Find features that have one value in every bag and different ones between bags.
+    """Find features that are constant within every bag and differ between bags.
 
-    Labels, and what is known of a whole bag, look so. A feature with few values can be constant
-    within small bags by chance: of values drawn with the frequencies of the table, a bag of n is
-    constant with the probability sum_v f_v^n. Features for which the product over the bags exceeds
-    1e-6 are not reported.
+    Labels and other properties of whole bags look like this. A feature with few values can be
+    constant within small bags by chance: if values are drawn with their frequencies f_v in the
+    table, a bag of n instances is constant with probability sum_v f_v^n. Features for which the
+    product over the bags exceeds 1e-6 are not reported.
 
     Parameters
     ----------
     instances : ndarray or CSR of shape (n_instances, n_features)
         The instances of all bags, bag after bag.
     offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
+        The first row of each bag, and the end of the last.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def bag_level_features(instances: Any, offsets: Ints) -> list[int]:
         Columns of `instances`.
     """
     sizes = np.diff(offsets)
-    several = np.flatnonzero(sizes > 1)  # other bags are constant in any case
+    several = np.flatnonzero(sizes > 1)  # bags of one instance are always constant
     if not len(several):
         return []
     first, last = offsets[several], offsets[several + 1] - 1
@@ -115,9 +115,9 @@ def bag_level_features(instances: Any, offsets: Ints) -> list[int]:
 
 
 def _equal_at_ends(instances: Any, first: Ints, last: Ints) -> Ints:
-    """The features that are equal in the first and the last row of each bag, and not in all rows.
+    """Features that are equal in the first and the last row of each bag and differ between bags.
 
-    Two rows of a bag are enough to find almost all features, without reading the whole table.
+    Two rows per bag exclude almost all other features, without reading the whole table.
     """
     left = np.arange(instances.shape[1])
     differs = np.zeros(len(left), dtype=bool)  # between bags
@@ -136,7 +136,7 @@ def _equal_at_ends(instances: Any, first: Ints, last: Ints) -> Ints:
 
 
 def _constant_within(instances: Any, offsets: Ints, left: Ints) -> Ints:
-    """Those of the features `left` that do not vary inside any bag."""
+    """Keep those features of `left` that do not vary inside any bag."""
     start, n_rows, n_values = 0, instances.shape[0], FIRST
     first_of_bag = np.zeros(n_rows + 1, dtype=bool)
     first_of_bag[offsets] = True
@@ -154,7 +154,7 @@ def _dense(rows: Any) -> Array:
 
 
 def _same(rows: Array, others: Array) -> Array:
-    """Which values are equal; missing values are."""
+    """Compare element by element; two missing values are equal."""
     return (rows == others) | ((rows != rows) & (others != others))
 
 
@@ -169,6 +169,6 @@ def _is_no_chance(values: Floats, sizes: Ints) -> bool:
 
 
 def quoted(names: Sequence[str], most: int = 10) -> str:
-    """Column names for a message, at most the first few."""
+    """Quote column names for a message; at most the first `most`."""
     more = f", ... ({len(names)} in all)" if len(names) > most else ""
     return ", ".join(repr(name) for name in names[:most]) + more

@@ -1,8 +1,8 @@
-"""Names of version 0.1 that moved: the error states where they are now."""
+"""Names of version 0.1 that moved: the error states their new location."""
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as type checkers read it; the module typing loads many others
+TYPE_CHECKING = False  # type checkers know the name; importing typing would load many modules
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -54,13 +54,13 @@ def missing_name(module: str) -> Callable[[str], Any]:
     Parameters
     ----------
     module : str
-        Its full name.
+        The full name of the module.
 
     Returns
     -------
     callable
-        It raises AttributeError, and ImportError for a name that moved: ``from module import
-        name`` replaces the message of the former by its own.
+        Raises AttributeError, or ImportError for a name that moved: ``from module import name``
+        would replace the message of an AttributeError.
     """
 
     def __getattr__(name: str) -> Any:  # noqa: N807

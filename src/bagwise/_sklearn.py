@@ -20,15 +20,15 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight
 
-try:  # scikit-learn >= 1.9, experimental there
+try:  # scikit-learn >= 1.9, experimental
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:  # pragma: no cover - older scikit-learn
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stand-in where scikit-learn has no callbacks."""
+        """Stand-in for versions of scikit-learn without callbacks."""
 
     def with_callbacks(fit: Any) -> Any:
-        """Stand-in where scikit-learn has no callbacks."""
+        """Stand-in for versions of scikit-learn without callbacks."""
         return fit
 
 

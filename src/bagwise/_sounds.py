@@ -1,4 +1,4 @@
-"""Clips of WAV files: cut out to be played, and drawn as spectrograms."""
+"""Clips of WAV files, cut out for playback and drawn as spectrograms."""
 
 import io
 import os
@@ -15,30 +15,30 @@ from bagwise._types import Floats
 from bagwise.extras import import_extra
 
 LARGEST_CLIP = 2**26  # bytes of samples
-MOST_COLUMNS = 800  # of a spectrogram
+MOST_COLUMNS = 800  # width of a spectrogram
 WINDOW = 512  # samples
-LOUDNESS = 70.0  # dB between the loudest and what is drawn black
-MOST_CHUNKS = 1000  # before the samples
-UNKNOWN = 2**32 - 1  # the size of the samples in RF64, and where a program wrote to a pipe
-_INTEGERS, _FLOATS, _EXTENSIBLE = 1, 3, 0xFFFE  # formats of samples in a WAV file
+LOUDNESS = 70.0  # dynamic range of a spectrogram, in dB; lower levels are black
+MOST_CHUNKS = 1000  # chunks that are read to find the samples
+UNKNOWN = 2**32 - 1  # size of the data chunk in RF64 files, and in files written to a pipe
+_INTEGERS, _FLOATS, _EXTENSIBLE = 1, 3, 0xFFFE  # format codes of WAV files
 
 
 @dataclass(frozen=True)
 class Sound:
-    """The samples of a clip as they are in the file, channels interleaved."""
+    """The samples of a clip as stored in the file, with interleaved channels."""
 
     rate: int
     n_channels: int
-    width: int  # bytes of a sample
+    width: int  # bytes per sample
     frames: bytes
 
     @property
     def seconds(self) -> float:
-        """How long it lasts."""
+        """Duration of the clip."""
         return len(self.frames) / (self.width * self.n_channels * self.rate)
 
     def to_wav(self) -> bytes:
-        """The clip as a file of its own."""
+        """Encode the clip as a WAV file."""
         buffer = io.BytesIO()
         with wave.open(buffer, "wb") as file:
             file.setparams((self.n_channels, self.width, self.rate, 0, "NONE", ""))
@@ -46,8 +46,8 @@ class Sound:
         return buffer.getvalue()
 
     def samples(self) -> Floats:
-        """The mean of the channels, between -1 and 1."""
-        if self.width == 3:  # three bytes become the upper ones of four
+        """Mean of the channels, between -1 and 1."""
+        if self.width == 3:  # 24 bits become the upper bits of 32
             padded = np.zeros((len(self.frames) // 3, 4), np.uint8)
             padded[:, 1:] = np.frombuffer(self.frames, np.uint8).reshape(-1, 3)
             values = padded.view("<i4").ravel() / 2.0**31
@@ -65,29 +65,29 @@ def read_sound(file: IO[bytes], start: float = 0.0, end: float = np.inf) -> Soun
     Parameters
     ----------
     file : binary file
-        The file, opened.
+        The open file.
     start, end : float
-        The part, in seconds.
+        Start and end of the part, in seconds.
 
     Returns
     -------
     Sound or None
-        None where the file is not a WAV file of integers or floats, has nothing there, or the part
-        is larger than 64 MiB. Floats become integers of 16 bits.
+        None if the file is not a WAV file of integers or floats, if it has no samples in this part,
+        or if the part is larger than 64 MiB. Floats become 16-bit integers.
     """
     try:
         found = _find_samples(file)
-    except (struct.error, OSError, OverflowError, ValueError):  # it ends early, or is damaged
+    except (struct.error, OSError, OverflowError, ValueError):  # truncated or damaged
         found = None
     if found is None or not 0 <= start < end:
         return None
-    size = found.width * found.n_channels  # bytes of a frame
+    size = found.width * found.n_channels  # bytes per frame
     first, last = round(start * found.rate), round(min(end * found.rate, found.n_bytes // size))
     if first >= last or (last - first) * size > LARGEST_CLIP:
         return None
     file.seek(found.offset + first * size)
     frames = file.read((last - first) * size)
-    frames = frames[: len(frames) // size * size]  # a damaged file is shorter
+    frames = frames[: len(frames) // size * size]  # a truncated file may end inside a frame
     if not frames:
         return None
     if found.is_float:
@@ -96,18 +96,18 @@ def read_sound(file: IO[bytes], start: float = 0.0, end: float = np.inf) -> Soun
 
 
 class _Samples(NamedTuple):
-    """Where the samples of a WAV file are, and what they are."""
+    """Format of the samples of a WAV file, and their position in the file."""
 
     rate: int
     n_channels: int
-    width: int  # bytes of a sample
+    width: int  # bytes per sample
     is_float: bool
     offset: int
     n_bytes: int
 
 
 def _find_samples(file: IO[bytes]) -> _Samples | None:
-    """Read the head of a WAV file; the module wave refuses floats, and extensible heads."""
+    """Read the header of a WAV file; the module wave rejects floats and extensible headers."""
     end = file.seek(0, os.SEEK_END)
     file.seek(0)
     kind, _, form = struct.unpack("<4sI4s", file.read(12))
@@ -129,7 +129,7 @@ def _find_samples(file: IO[bytes]) -> _Samples | None:
 
 
 def _read_format(chunk: bytes) -> tuple[int, int, int, bool] | None:
-    """Rate, channels, bytes of a sample, and whether samples are floats; None for other codecs."""
+    """Read rate, channels, sample width and whether samples are floats; None for other codecs."""
     code, n_channels, rate, _, frame, _ = struct.unpack("<HHIIHH", chunk[:16])
     if code == _EXTENSIBLE:
         (code,) = struct.unpack("<H", chunk[24:26])
@@ -141,18 +141,18 @@ def _read_format(chunk: bytes) -> tuple[int, int, int, bool] | None:
 
 
 def _as_integers(frames: bytes, width: int) -> bytes:
-    """Floats as samples of 16 bits, which every browser plays; what is too loud is clipped."""
+    """Convert floats to 16-bit samples, which every browser plays; values beyond 1 are clipped."""
     values = np.nan_to_num(np.frombuffer(frames, f"<f{width}"), posinf=1.0, neginf=-1.0)
     return np.round(32767 * np.clip(values, -1, 1)).astype("<i2").tobytes()
 
 
 def can_draw() -> bool:
-    """Whether spectrograms can be drawn: matplotlib is installed."""
+    """Whether matplotlib, which draws spectrograms, is installed."""
     return find_spec("matplotlib") is not None
 
 
 def draw_spectrogram(sound: Sound) -> bytes:
-    """Draw the loudness of each frequency over time, low frequencies at the bottom.
+    """Draw the power of each frequency over time, with low frequencies at the bottom.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def draw_spectrogram(sound: Sound) -> bytes:
     decibels = 10 * np.log10(np.maximum(power / max(power.max(), 1e-20), 1e-20))
     image: Any = import_extra("matplotlib.image", extra="plot")
     buffer = io.BytesIO()
-    # Half of most clips is noise: black, so that calls stand out.
+    # The floor is at least the median: half of most clips is noise, and drawn black.
     floor = min(max(-LOUDNESS, float(np.median(decibels))), -1.0)
     image.imsave(buffer, decibels[::-1], cmap="magma", vmin=floor, vmax=0, format="png")
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""Tables of instances, and where the rows of bags are in them."""
+"""Tables of instances, and the positions of the rows of bags in them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy import sparse
 from bagwise._types import Array, Ints
 from bagwise.exceptions import InputError
 
-COPIED_AT_ONCE = 2**25  # bytes: fewer are copied when bags are chosen, more are read when used
+COPIED_AT_ONCE = 2**25  # bytes; smaller selections of bags are copied, larger ones read when used
 
 Instances = Any  # ndarray, memmap, CSR, torch tensor or StreamedTable: 2-D, rows are instances
 
@@ -19,12 +19,12 @@ Instances = Any  # ndarray, memmap, CSR, torch tensor or StreamedTable: 2-D, row
 class StreamedTable:
     """A table in files whose rows are read, or computed, each time they are used.
 
-    Subclasses implement `read`. ``table[rows]`` reads a slice of rows, or chosen rows.
+    Subclasses implement `read`. ``table[rows]`` reads a slice or an array of rows.
 
     Parameters
     ----------
     shape : tuple (n_rows, n_columns)
-        Its shape.
+        The shape of the table.
     dtype : dtype
         The type of the values that `read` returns.
     """
@@ -40,12 +40,12 @@ class StreamedTable:
 
     @property
     def origin(self) -> Any:
-        """The table that has the same values, in another type: itself by default."""
+        """The table from which the values were converted; the table itself by default."""
         return self
 
     @property
     def nbytes(self) -> int:
-        """Size of all values, as they are read."""
+        """Size of all values in the type that `read` returns."""
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
     def __len__(self) -> int:
@@ -63,23 +63,23 @@ class StreamedTable:
         out = np.empty((len(rows), self.shape[1]), self.dtype)
         ends = np.append(np.flatnonzero(np.diff(rows) != 1) + 1, len(rows))
         start = 0
-        for end in ends[: len(rows)].tolist():  # runs of rows that follow each other
+        for end in ends[: len(rows)].tolist():  # runs of consecutive rows
             out[start:end] = self.read(int(rows[start]), int(rows[end - 1]) + 1)
             start = end
         return out
 
 
 class ComputedTable(StreamedTable):
-    """Rows computed from those of another table when they are read.
+    """A table whose rows are computed from those of another table when they are read.
 
     Parameters
     ----------
     base : ndarray or StreamedTable
         The other table.
     function : callable
-        From some of its rows to as many new ones.
+        Maps a block of its rows to the same number of new rows.
     n_columns : int
-        Columns of the new rows.
+        Number of columns of the new rows.
     dtype : dtype
         Type of the new values.
     """
@@ -96,9 +96,9 @@ class ComputedTable(StreamedTable):
 
 
 class ConvertedTable(ComputedTable):
-    """The values of another table as floats, converted when they are read.
+    """The values of another table, converted to floats when they are read.
 
-    8-bit and 16-bit numbers become float32, which has all of them; others become float64.
+    8-bit and 16-bit numbers become float32, which represents them exactly; others become float64.
 
     Parameters
     ----------
@@ -119,27 +119,27 @@ class ConvertedTable(ComputedTable):
 
 
 def float_type(dtype: Any) -> np.dtype[Any]:
-    """The type in which values of another type are computed with, when they are read from a file.
+    """The floating-point type to which values of a file are converted.
 
     Parameters
     ----------
     dtype : dtype
-        Of the file.
+        The type of the values in the file.
 
     Returns
     -------
     dtype
-        float32 or float64: float32 where it has all values of the other type.
+        float32 for float32 and for types of at most 16 bits, else float64.
     """
     dtype = np.dtype(dtype)
     return np.dtype(np.float32 if dtype == np.float32 or dtype.itemsize <= 2 else np.float64)
 
 
 class Source(NamedTuple):
-    """Where the rows of bags are.
+    """A table, and the positions of the rows of bags in it.
 
-    Bag i has ``offsets[i + 1] - offsets[i]`` rows of the table, from row ``starts[i]`` on; bag
-    follows bag from row 0 where `starts` is None.
+    Bag i has ``offsets[i + 1] - offsets[i]`` rows of the table, from row ``starts[i]`` on. If
+    `starts` is None, the bags follow each other from row 0.
     """
 
     table: Instances
@@ -148,12 +148,12 @@ class Source(NamedTuple):
 
     @property
     def is_gathered(self) -> bool:
-        """Whether the table is an array that has these rows in order and no others."""
+        """Whether the table is an array that consists of exactly these rows, in order."""
         return self.starts is None and not isinstance(self.table, StreamedTable)
 
     @property
     def n_rows(self) -> int:
-        """Rows of all bags."""
+        """Number of rows of all bags."""
         return int(self.offsets[-1])
 
     def rows(self, which: slice | Ints) -> Instances:
@@ -179,9 +179,9 @@ class Source(NamedTuple):
         return row_range(self.table, start, start + self.offsets[i + 1] - self.offsets[i])
 
     def take(self, bags: Ints, offsets: Ints) -> Source:
-        """The rows of some bags, given their new offsets.
+        """Select bags, given their new offsets.
 
-        Rows that lie together become a view, few rows a copy; others stay where they are.
+        Contiguous rows become a view and small selections a copy; otherwise no row is read yet.
         """
         first = (self.offsets[:-1] if self.starts is None else self.starts)[bags]
         taken = Source(self.table, offsets, first)
@@ -196,7 +196,7 @@ class Source(NamedTuple):
         return taken
 
     def n_bytes(self) -> float:
-        """About the memory that the rows take."""
+        """Approximate memory of the rows."""
         table = self.table
         if not sparse.issparse(table):
             return float(self.n_rows * table.shape[1] * table.dtype.itemsize)
@@ -205,12 +205,12 @@ class Source(NamedTuple):
 
 
 def is_tensor(values: Any) -> bool:
-    """Whether values are a torch tensor, without importing torch."""
+    """Whether an object is a torch tensor, without importing torch."""
     return type(values).__module__.partition(".")[0] == "torch"
 
 
 def checked_table(values: Any, who_has: str = "instances have") -> Instances:
-    """A 2-D array or CSR of real numbers, or an error about whoever has something else."""
+    """Return a 2-D array or CSR of real numbers; errors start with `who_has` ("bag 3 has")."""
     if isinstance(values, StreamedTable):
         return values
     if is_tensor(values) and values.ndim == 2:
@@ -232,7 +232,7 @@ def checked_table(values: Any, who_has: str = "instances have") -> Instances:
             "of numbers, as numpy.lib.recfunctions.structured_to_unstructured makes it."
         )
     elif array.ndim == 0:
-        wrong = f"no rows: expected a 2-D table, got {kind}. Give a list of what comes one by one."
+        wrong = f"no rows: expected a 2-D table, got {kind}. Convert an iterator to a list."
     elif array.shape == (0,):
         wrong = "no instances: leave it out."
     elif array.ndim != 2:
@@ -255,7 +255,7 @@ def checked_table(values: Any, who_has: str = "instances have") -> Instances:
 
 
 def read_only(array: Any) -> Any:
-    """A view of the array (or of the parts of a CSR) that cannot be written through."""
+    """Return a read-only view of an array, or of the arrays of a CSR."""
     if sparse.issparse(array):
         view = type(array)(array.shape, dtype=array.dtype)
         view.data, view.indices, view.indptr = map(
@@ -271,7 +271,7 @@ def read_only(array: Any) -> Any:
 
 
 def row_range(instances: Instances, start: int, stop: int) -> Instances:
-    """Rows start:stop as a view, also of a CSR (whose own slicing copies)."""
+    """Return the rows start:stop as a view, also for a CSR, whose own slicing copies."""
     if not sparse.issparse(instances):
         return instances[start:stop]
     indptr = instances.indptr[start : stop + 1]
@@ -283,5 +283,5 @@ def row_range(instances: Instances, start: int, stop: int) -> Instances:
 
 
 def is_range(order: Ints) -> bool:
-    """Whether positions are 0, 1, 2 and so on."""
+    """Whether positions are 0, 1, 2, ..."""
     return bool(np.array_equal(order, np.arange(len(order))))

@@ -1,4 +1,4 @@
-"""Kinds of arrays, for annotations; docstrings state the shapes."""
+"""Array types for annotations; docstrings state the shapes."""
 
 from typing import Any
 

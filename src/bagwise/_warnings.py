@@ -1,23 +1,23 @@
-"""Warnings that point at the user's line."""
+"""Warnings that point to the user's line."""
 
 import sys
 import warnings
 
-WRAPPERS = ("bagwise", "sklearn", "joblib", "contextlib")  # between the user and us
+WRAPPERS = ("bagwise", "sklearn", "joblib", "contextlib")  # packages whose frames are skipped
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn, naming the line of the user that led here.
+    """Warn with the location of the user's code that led to the call.
 
-    A fixed ``stacklevel`` cannot: how many frames scikit-learn puts around ``fit`` depends on its
-    version, on pipelines and on searches.
+    A fixed ``stacklevel`` is not possible: the number of frames that scikit-learn adds around
+    ``fit`` depends on its version, on pipelines and on searches.
 
     Parameters
     ----------
     message : str
         What happened, and what to do about it.
     category : type of Warning, default=UserWarning
-        Its kind.
+        The class of the warning.
     """
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and _package(frame.f_globals) in WRAPPERS:

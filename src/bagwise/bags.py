@@ -31,13 +31,13 @@ _INDEXING = "bags are indexed by position, with an int, a slice, a mask or an in
 
 
 class Bags:
-    """Bags of instances: a flat table of instances and where each bag begins.
+    """Bags of instances: a flat table of instances and the offset of each bag.
 
-    Bag ``i`` is made of the rows ``offsets[i]:offsets[i + 1]`` of `instances`. Nothing is padded,
+    Bag ``i`` consists of the rows ``offsets[i]:offsets[i + 1]`` of `instances`. Nothing is padded,
     and slices are views. scikit-learn's splitters, searches and meta-estimators index `Bags` as
-    they index an array: one row is one bag. Bags chosen from a large table, such as a fold, refer
-    to its rows: `instances` is gathered when first used, and rows of a memory-mapped file are
-    gathered in a temporary file, never in memory.
+    they index an array: one row is one bag. A selection of bags from a large table, such as a fold,
+    refers to the rows of the table. Its `instances` are gathered on first use; rows of a
+    memory-mapped file are gathered in a temporary file, never in memory.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Bags:
         The instances of all bags, bag after bag: an array, a memory map or a sparse matrix.
         Kept without a copy, as a read-only view.
     offsets : array-like of shape (n_bags + 1,)
-        Where each bag begins, and the end of the last one; starts at 0, never falls.
+        The first row of each bag, and the end of the last one; starts at 0, never decreases.
     ids : sequence of shape (n_bags,), default=None
         A name for each bag (a slide, a recording, a molecule); kept through indexing and shown
         in error messages.
@@ -165,8 +165,8 @@ class Bags:
     ) -> Bags:
         """Make bags from a table of instances and the bag each row belongs to.
 
-        Rows may come in any order: bags appear in the order of their first row, and rows keep
-        their order inside a bag. Rows already together are not copied.
+        Rows may be in any order: bags appear in the order of their first row, and rows keep
+        their order inside a bag. If the rows are already sorted by bag, they are not copied.
 
         Parameters
         ----------
@@ -210,10 +210,10 @@ class Bags:
         bag : str
             The column with the bag of each row.
         features : sequence of str, default=None
-            The feature columns. By default all columns but `bag`, without ids (``patch_id``,
-            ``index``) and the times of clips (``start``, ``end``), which are recognised by their
-            names and values and left out with a warning. Leave the label column out: a label among
-            the features would be learned from.
+            The feature columns. By default all columns except `bag`, ids (``patch_id``, ``index``)
+            and the times of clips (``start``, ``end``). Ids and times are recognised by their
+            names and values and left out with a warning. Leave the label column out: a model
+            would learn from it.
 
         Returns
         -------
@@ -222,8 +222,8 @@ class Bags:
         Warns
         -----
         DataWarning
-            Without `features`: about columns that are left out, and about columns that have one
-            value in every bag and different ones between bags, as labels have.
+            Without `features`: about columns that are left out, and about columns that, like
+            labels, are constant within every bag and differ between bags.
 
         See Also
         --------
@@ -290,9 +290,9 @@ class Bags:
 
     @property
     def source(self) -> Instances:
-        """The table that holds the instances, and those of other bags if bags were chosen.
+        """The table that holds the instances; after a selection, also those of other bags.
 
-        An array, or a table that is read from files block by block (`rows` reads it).
+        An array, or a table that is read from files block by block by `rows`.
         """
         return self._source.table
 
@@ -303,12 +303,12 @@ class Bags:
 
     @property
     def is_gathered(self) -> bool:
-        """Whether `source` is `instances`; otherwise the rows are read when they are used."""
+        """Whether `source` is the array of `instances`; otherwise rows are read when used."""
         return self._source.is_gathered
 
     @property
     def offsets(self) -> Ints:
-        """Where each bag begins, and the end of the last, of shape (n_bags + 1,)."""
+        """The first row of each bag, and the end of the last, of shape (n_bags + 1,)."""
         return self._offsets
 
     @property
@@ -318,7 +318,7 @@ class Bags:
 
     @property
     def names(self) -> Array:
-        """What to call each bag: its id, or its position where bags have no ids."""
+        """The id of each bag, or its position if the bags have no ids."""
         return np.arange(len(self)) if self._ids is None else self._ids
 
     @property
@@ -348,12 +348,12 @@ class Bags:
 
     @property
     def dtype(self) -> Any:
-        """The type of the values of the instances."""
+        """The data type of the instances."""
         return self.source.dtype
 
     @property
     def device(self) -> str:
-        """Where the instances are, in the array API's words."""
+        """The device of the instances, as the array API names it."""
         return str(getattr(self.source, "device", "cpu"))
 
     @property
@@ -385,7 +385,7 @@ class Bags:
         Parameters
         ----------
         values : array-like of shape (n_instances, ...)
-            Anything aligned with `instances`, such as ``score_instances(bags)``.
+            Values aligned with `instances`, such as ``score_instances(bags)``.
 
         Returns
         -------
@@ -423,7 +423,7 @@ class Bags:
         Returns
         -------
         ndarray, CSR or tensor of shape (n_rows, n_features)
-            A view where a slice of rows lies together in `source`.
+            A view if `which` is a slice whose rows are contiguous in `source`.
 
         Examples
         --------
@@ -438,7 +438,7 @@ class Bags:
     def with_instances(
         self, instances: Instances, *, feature_names: Sequence[str] | None = None
     ) -> Bags:
-        """Return the same bags with other columns for each instance, as a transformer makes them.
+        """Return the same bags with new features for each instance, as a transformer computes them.
 
         Parameters
         ----------
@@ -454,12 +454,12 @@ class Bags:
         return Bags(instances, self._offsets, self._ids, feature_names=feature_names)
 
     def with_source(self, table: Instances, *, feature_names: Sequence[str] | None = None) -> Bags:
-        """Return the same bags, read from another table that has their rows in the same places.
+        """Return the same bags, read from another table with the same row positions.
 
         Parameters
         ----------
         table : array-like or sparse of shape (n_rows, any)
-            As many rows as `source` has.
+            A table with the same number of rows as `source`.
         feature_names : sequence of str, default=None
             Names of the columns.
 
@@ -481,7 +481,7 @@ class Bags:
         Parameters
         ----------
         by : sequence of shape (n_bags,)
-            What each bag belongs to, such as its patient. The distinct values become the ids.
+            The group of each bag, such as its patient. The distinct values become the ids.
 
         Returns
         -------
@@ -516,7 +516,7 @@ class Bags:
         device : str or torch.device
             "cuda", "cuda:1", "cpu", ...; "numpy" brings a tensor back as an array.
         dtype : str or torch.dtype, default=None
-            "float32" or "float64"; as it is by default.
+            "float32" or "float64"; unchanged by default.
 
         Returns
         -------
@@ -557,7 +557,7 @@ class Bags:
         Returns
         -------
         Bags
-            Without `instances` in this process; ``collect()`` brings them back.
+            Bags without `instances` in this process; ``collect()`` brings them back.
 
         Notes
         -----
@@ -607,15 +607,15 @@ class Bags:
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple) and len(key) == 2 and _is_everything(key[1]):
-            key = key[0]  # scikit-learn writes X[key, ...]
+            key = key[0]  # scikit-learn indexes X[key, ...]
         if key is Ellipsis:
             return self
         chosen = self._chosen(key)
         return self._gather(chosen) if chosen.ndim else self._one(int(chosen))
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        # scikit-learn's dispatch refuses a container that does not answer this, or that answers
-        # with another namespace than that of the labels, which are numpy arrays.
+        # scikit-learn's dispatch refuses a container without this method, or with another
+        # namespace than that of the labels, which are numpy arrays.
         from bagwise._sklearn import get_namespace
 
         return get_namespace(self._offsets)[0]
@@ -635,7 +635,7 @@ class Bags:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        # A table in files is sent by their names.
+        # A table in files is pickled as the names of the files.
         is_streamed = isinstance(self.source, StreamedTable) and self._source.starts is None
         return {
             "_instances": self.source if is_streamed else self.instances,
@@ -645,7 +645,7 @@ class Bags:
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Checked again: a file may have been tampered with, and arrays come back writable.
+        # Validated again: a file may have been tampered with, and loaded arrays are writable.
         instances = state["_instances"]
         if sparse.issparse(instances):
             instances.check_format(full_check=True)
@@ -653,7 +653,7 @@ class Bags:
         Bags.__init__(self, instances, state["_offsets"], state["_ids"], feature_names=names)
 
     def _chosen(self, key: Any) -> Ints:
-        """The position of the bag that a key names, or the positions, counted from the first."""
+        """Convert a key to a non-negative position (0-D array) or positions (1-D) of bags."""
         if isinstance(key, int | np.integer) and not isinstance(key, bool):
             if not -len(self) <= key < len(self):
                 raise IndexError(f"bag {key} is out of range: there are {len(self)} bags.")
@@ -673,7 +673,7 @@ class Bags:
         except (TypeError, ValueError) as error:
             raise IndexError(f"{_INDEXING}, not {type(key).__name__}.") from error
         if positions.size == 0 and positions.dtype.kind in ("f", "O"):
-            positions = positions.astype(np.int64)  # an empty list has the type of a float
+            positions = positions.astype(np.int64)  # np.asarray([]) has the dtype float64
         if positions.ndim > 1 or positions.dtype.kind not in ("iub" if positions.ndim else "iu"):
             what = f"an array of shape {positions.shape} and type {positions.dtype}"
             raise IndexError(f"{_INDEXING}, not {what if positions.ndim else type(key).__name__}.")
@@ -700,17 +700,17 @@ class Bags:
 
 
 def offsets_of(sizes: ArrayLike) -> Ints:
-    """Where each bag begins, given the number of instances of each bag.
+    """Offsets of bags, from the number of instances of each bag.
 
     Parameters
     ----------
     sizes : array-like of int of shape (n_bags,)
-        Instances of each bag.
+        Number of instances of each bag.
 
     Returns
     -------
     ndarray of int64 of shape (n_bags + 1,)
-        Starts at 0 and ends with the number of all instances.
+        Starts at 0 and ends with the total number of instances.
     """
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
@@ -737,7 +737,7 @@ def _without_metadata(table: Any, names: list[str], groups: Array) -> list[str]:
 
 
 def group_rows(groups: ArrayLike) -> tuple[Ints, Ints, Array]:
-    """Order rows so that each group stands together, groups by first appearance.
+    """Sort rows by group, with groups in the order of their first appearance.
 
     Parameters
     ----------
@@ -747,9 +747,9 @@ def group_rows(groups: ArrayLike) -> tuple[Ints, Ints, Array]:
     Returns
     -------
     order : ndarray of shape (n_rows,)
-        ``rows[order]`` has each group together; the order inside a group is kept.
+        ``rows[order]`` is sorted by group; the order inside a group is kept.
     offsets : ndarray of shape (n_groups + 1,)
-        Where each group begins in that order.
+        The start of each group in that order, and the end of the last.
     ids : ndarray of shape (n_groups,)
         The group values.
     """
@@ -777,7 +777,7 @@ def group_rows(groups: ArrayLike) -> tuple[Ints, Ints, Array]:
 
 
 def _is_everything(key: Any) -> bool:
-    """Whether the second half of ``X[key, ...]`` or ``X[key, :]`` means all columns."""
+    """Whether the second index of ``X[key, ...]`` or ``X[key, :]`` selects all columns."""
     whole = isinstance(key, slice) and key.start is None and key.stop is None
     return key is Ellipsis or (whole and key.step is None)
 

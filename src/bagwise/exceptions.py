@@ -23,7 +23,7 @@ __all__ = [
     "WorkerLostError",
 ]
 
-INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended, as shells count it
+INTERRUPTED = 130  # exit code of a process ended by Ctrl-C, as in shells
 
 
 class BagwiseError(Exception):
@@ -75,16 +75,16 @@ class MissingExtraError(BagwiseError, ImportError):
 
 
 class WorkerLostError(BagwiseError, RuntimeError):
-    """A fit gave up after losing workers of a cluster too often, or the cluster is gone.
+    """A fit lost workers of a Dask cluster too often, or the cluster is no longer available.
 
-    `final` is whether another attempt is pointless.
+    `final` is True if a retry cannot succeed.
     """
 
     final = False
 
     @classmethod
     def for_good(cls, message: str) -> WorkerLostError:
-        """An error after which nobody tries again."""
+        """Make an error after which the operation is not retried."""
         error = cls(message)
         error.final = True
         return error

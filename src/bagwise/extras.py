@@ -1,4 +1,4 @@
-"""Optional packages: imported when first used, and named with their pip command when absent."""
+"""Import of optional packages on first use, with the pip command in the error if one is missing."""
 
 import importlib
 from types import ModuleType
@@ -9,7 +9,7 @@ __all__ = ["import_extra"]
 
 
 def import_extra(module: str, *, extra: str) -> ModuleType:
-    """Import an optional module, or say how to install it.
+    """Import an optional module, or raise an error that states how to install it.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def import_extra(module: str, *, extra: str) -> ModuleType:
     Raises
     ------
     MissingExtraError
-        When the package is not installed.
+        If the package is not installed.
 
     Examples
     --------

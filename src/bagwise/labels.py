@@ -1,4 +1,4 @@
-"""Labels: what is known about bags, or about their instances."""
+"""Labels of bags or of instances, some of which may be unknown."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ __all__ = [
 
 UNLABELLED = -1  # the code of an unknown label, and scikit-learn's value for one
 LARGEST_TABLE = 2**32  # label sets take one byte per bag and class
-LARGEST_PADDING = 2**22  # characters that texts may take when padded, whatever their lengths
+LARGEST_PADDING = 2**22  # characters of padded texts that are always accepted
 
-# Names of labels that tell which of two classes is the positive one.
+# Names that identify the positive one of two classes.
 # fmt: off
 POSITIVE_NAMES = {
     "true", "yes", "positive", "pos", "+", "present", "presence", "active", "hit", "tumor",
@@ -54,14 +54,14 @@ class Labels:
     classes : array-like of shape (n_classes,)
         The distinct labels.
     codes : array-like of shape (n,), default=None
-        The position of each label in `classes`, -1 where it is unknown. Not for label sets.
+        The position of each label in `classes`, -1 if it is unknown. Not for label sets.
     indicator : array-like of shape (n, n_classes), default=None
-        For label sets: 1 if the bag has the label, else 0; a row of -1 where
-        nothing is known about the bag.
+        For label sets: 1 if the bag has the label, else 0; a row of -1 if nothing is known about
+        the bag.
     names : sequence of str, default=None
-        The classes as a reader sees them; their text by default.
+        The displayed names of the classes; ``str`` of each class by default.
     positive : int, default=1
-        Of two classes, the position of the positive one, which a single instance can cause.
+        The position of the positive one of two classes; a single instance can make a bag positive.
 
     Examples
     --------
@@ -106,8 +106,8 @@ class Labels:
         Parameters
         ----------
         sets : sequence of collections or None
-            The labels of each bag; None where nothing is known. The empty set is knowledge: the
-            bag has none of the classes.
+            The labels of each bag; None if nothing is known. An empty set means that the bag has
+            none of the classes.
         classes : array-like of shape (n_classes,), default=None
             The classes; by default the labels found, sorted.
         name_of : callable, default="bag {}".format
@@ -192,14 +192,13 @@ class Labels:
         values : array-like of shape (n_bags,)
             The labels. Missing values are unknown, and so is the number -1 unless it is a class.
         classes : collection, default=None
-            Whether -1 is a class: where it is one of these. By default where -1 and at most one
-            other number are all labels: the two classes of an SVM. Where some labels are not whole
-            numbers, -1 is a number like the others.
+            -1 is a class if it is one of these. By default it is a class if at most one other
+            number occurs (the two classes of an SVM), or if some labels are not whole numbers.
 
         Returns
         -------
         Labels
-            Of the kind "single" or "partial", with the labels found, sorted, as classes.
+            Of the kind "single" or "partial"; the classes are the labels found, sorted.
         """
         array = plain_array(values if isinstance(values, np.ndarray) else list(values))
         listed = array.tolist()
@@ -219,12 +218,12 @@ class Labels:
 
     @classmethod
     def from_codes(cls, classes: Any, codes: Ints) -> Labels:
-        """Make labels of the kind "single", or "partial" where a code is -1."""
+        """Make labels of the kind "single", or "partial" if a code is -1."""
         return cls("partial" if (codes < 0).any() else "single", classes, codes)
 
     @property
     def kind(self) -> str:
-        """What the labels are: "single", "sets", "partial" or "instances"."""
+        """The kind of the labels: "single", "sets", "partial" or "instances"."""
         return self._kind
 
     @property
@@ -239,12 +238,12 @@ class Labels:
 
     @property
     def names(self) -> list[str]:
-        """The classes as a reader sees them."""
+        """The displayed names of the classes."""
         return [str(v) for v in self._classes.tolist()] if self._names is None else self._names
 
     @property
     def codes(self) -> Ints:
-        """The position of each label in `classes`, -1 where it is unknown, of shape (n,)."""
+        """The position of each label in `classes`, -1 if it is unknown, of shape (n,)."""
         if self.has_sets:
             raise LabelError("label sets have no codes: use the indicator.")
         return self._data
@@ -266,10 +265,10 @@ class Labels:
 
     @property
     def values(self) -> Array:
-        """The labels as scikit-learn takes them, -1 where they are unknown.
+        """The labels in scikit-learn's format, -1 if unknown.
 
         An array of labels of shape (n,), or for label sets a 0/1 array of shape (n, n_classes).
-        Among floats -1 may be a number like the others: there NaN stands for the unknown ones.
+        Float labels are NaN if unknown, because -1 may be a label.
         """
         if self.has_sets:
             return self._data
@@ -287,12 +286,12 @@ class Labels:
 
     @property
     def texts(self) -> list[str | None]:
-        """The label, or the labels, of each bag for a reader; None where nothing is known."""
+        """The label or label set of each bag as displayed text; None if nothing is known."""
         return [None if names is None else "; ".join(names) for names in self.name_lists]
 
     @property
     def name_lists(self) -> list[list[str] | None]:
-        """The names of the labels of each bag, in the order of `classes`; None where unknown."""
+        """The names of the labels of each bag, in the order of `classes`; None if unknown."""
         return self._members(self.names)
 
     @property
@@ -309,12 +308,12 @@ class Labels:
 
     @property
     def oriented_codes(self) -> Ints:
-        """The codes; of two classes the positive one has the code 1."""
+        """The codes; if there are two classes, the positive one has code 1."""
         return self.codes if self.pos_label is None else (self.codes == self._positive).astype(int)
 
     @property
     def pos_label(self) -> Any:
-        """The positive one of two classes; None where there are not two."""
+        """The positive one of two classes; None unless there are two."""
         two = len(self._classes) == 2 and not self.has_sets
         return self._classes.tolist()[self._positive] if two else None
 
@@ -330,20 +329,20 @@ class Labels:
         return np.where(self.known, np.where(carried, 1, -1), 0)
 
     def without(self, mask: Bools) -> Labels:
-        """Return the same labels with those in a mask, of shape (n,), unknown."""
+        """Return a copy in which the labels selected by a mask of shape (n,) are unknown."""
         kind = "partial" if self._kind == "single" else self._kind
         hidden = mask[:, None] if self.has_sets else mask
         return self._like(np.where(hidden, UNLABELLED, self._data), kind)
 
     def aligned(self, classes: Sequence[Any], names: Sequence[str]) -> Labels:
-        """Return the same labels in terms of other classes, those of a model for example.
+        """Return the same labels, coded by other classes, such as those of a model.
 
         Parameters
         ----------
         classes : sequence
-            The classes that come first. Labels are matched by value, or else by their names.
+            The first classes of the result. Labels are matched by value, or else by their names.
         names : sequence of str
-            Their names. Labels that are not among them become further classes.
+            The names of `classes`. Labels that match none of them are appended as new classes.
 
         Returns
         -------
@@ -367,18 +366,18 @@ class Labels:
         return Labels("sets", merged, indicator=indicator, names=merged_names)
 
     def as_sets(self) -> Labels:
-        """Return label sets, each with one label where the kind is not "sets"."""
+        """Return the labels as label sets; a single label becomes a set of one."""
         return Labels("sets", self._classes, indicator=self.indicator, names=self._names)
 
     def tolist(self) -> list[Any]:
-        """Return the label of each bag, or its set of labels; None where nothing is known."""
+        """Return the label of each bag, or its set of labels; None if nothing is known."""
         members = self._members(self._classes.tolist())
         if self.has_sets:
             return [None if labels is None else set(labels) for labels in members]
         return [None if labels is None else labels[0] for labels in members]
 
     def _members(self, items: list[Any]) -> list[list[Any] | None]:
-        """The items of the classes of each bag."""
+        """List, for each bag, the entries of `items` (one per class) for its labels."""
         if not self.has_sets:
             return [None if code < 0 else [items[code]] for code in self._data.tolist()]
         return [
@@ -410,9 +409,9 @@ class Labels:
 def positive_by_name(classes: Any) -> int | None:
     """Find the positive one of two classes by their values, or by their names.
 
-    The larger of two numbers is positive, and so is True. Of two texts the one that is a usual name
-    of presence ("active", "yes", "tumor"), or whose opposite is one of absence ("inactive",
-    "control", "non-musk" beside "musk").
+    The larger of two numbers is positive, and so is True. A text is positive if it is a common name
+    for presence ("active", "yes", "tumor"), or if the other text is one for absence ("inactive",
+    "control", or "non-musk" next to "musk").
 
     Parameters
     ----------
@@ -422,7 +421,7 @@ def positive_by_name(classes: Any) -> int | None:
     Returns
     -------
     int or None
-        The position of the positive class; None where the names do not tell.
+        The position of the positive class; None if the names do not determine it.
 
     Examples
     --------
@@ -433,14 +432,14 @@ def positive_by_name(classes: Any) -> int | None:
     first, second = (str(_python(label)).strip().lower() for label in classes)
     try:
         return int(float(second) > float(first))
-    except ValueError:  # not numbers: True and False are among the names
+    except ValueError:  # not numbers; True and False are among the known names
         pass
     found = [_is_positive(first, second), _is_positive(second, first)]
     return found.index(True) if sum(found) == 1 else None
 
 
 def _is_positive(name: str, other: str) -> bool:
-    """Whether a name stands for presence, or the other one for absence."""
+    """Whether a class name stands for presence, or the name of the other class for absence."""
     negations = [prefix + link + name for prefix in NEGATIONS for link in ("", "-", "_", " ")]
     return name in POSITIVE_NAMES or other in NEGATIVE_NAMES or other in negations
 
@@ -456,22 +455,22 @@ def is_missing(value: Any) -> bool:
 
 
 def is_unlabelled(label: Any, classes: Collection[Any] = ()) -> bool:
-    """Tell whether a label is missing, or is the number -1 where that is no class."""
+    """Tell whether a label is missing, or is the number -1 and -1 is not a class."""
     minus_one = isinstance(label, Real) and label == UNLABELLED
     return UNLABELLED not in classes if minus_one else is_missing(label)
 
 
 def plain_array(values: Sequence[Any] | Array) -> Array:
-    """Return a 1-D array: bool, int, float or str when all values are of that type, else object.
+    """Return a 1-D array: bool, int, float or str if all values have that type, else object.
 
-    NumPy pads texts to the longest: where that would take far more memory than the texts, they
-    stay Python objects.
+    NumPy pads texts to the longest. If that would take far more memory than the texts themselves,
+    they stay Python objects.
     """
     if isinstance(values, np.ndarray):
         array = values
     else:
         array = np.empty(len(values), dtype=object)
-        for i, value in enumerate(values):  # not at once: tuples would become rows
+        for i, value in enumerate(values):  # one by one: array[:] = values would unpack tuples
             array[i] = value
     if array.dtype != object:
         return array
@@ -488,18 +487,18 @@ def plain_array(values: Sequence[Any] | Array) -> Array:
 
 
 def sorted_labels(labels: Iterable[Any]) -> list[Any]:
-    """Return the distinct labels in order; of several types, each type in order."""
+    """Return the distinct labels, sorted by type and then by value."""
     return sorted(set(labels), key=lambda label: (type(label).__name__, label))
 
 
 def short_list(classes: Array) -> str:
-    """Write classes for a message, of many only the first ten."""
+    """Format classes for a message; only the first ten if there are more."""
     names = classes.tolist()
     return str(names) if len(names) <= 10 else f"{names[:10]} and {len(names) - 10} more"
 
 
 def check_table_size(n_bags: int, n_classes: int) -> None:
-    """Raise `LabelError` where the label sets of all bags would not fit into memory."""
+    """Raise `LabelError` if the label sets of all bags would not fit into memory."""
     if n_bags * n_classes > LARGEST_TABLE:
         raise LabelError(
             f"the label sets of {n_bags:,} bags with {n_classes:,} classes make a table of "

@@ -1,8 +1,8 @@
 """Distances and kernels between bags.
 
-Both process the instances in blocks: one matrix product per block, reduced at once to one number
-per pair of bags. Memory is (n_bags x n_bags) plus a block; the matrix of all pairs of instances is
-never stored.
+Instances are processed in blocks: one matrix product per block, which is immediately reduced to one
+number per pair of bags. Memory is (n_bags x n_bags) plus a block; the matrix of all pairs of
+instances is never stored.
 """
 
 import itertools
@@ -36,7 +36,7 @@ NORMALIZATIONS = ("feature", "average", None)
 DENSE_KERNELS = ("additive_chi2", "chi2")
 TREE_SIZE, TREE_FEATURES = 2000, 16  # bags of this size and dimension are searched by a k-d tree
 FAR = 1e6  # squared distance from 0, in variances; beyond it six of sixteen digits are lost
-LARGEST_VALUE = 1e100  # of a kernel; products of two values, and sums of products, stay finite
+LARGEST_VALUE = 1e100  # largest kernel value, so that sums of products of two values stay finite
 
 SPARSE_METRICS = ("cityblock", "cosine", "euclidean", "l1", "l2", "manhattan")
 DENSE_METRICS = (
@@ -46,12 +46,12 @@ DENSE_METRICS = (
 METRICS = tuple(sorted(SPARSE_METRICS + DENSE_METRICS))
 
 BLOCK = 2**18  # values per block, so that it stays in the cache between product and reduction
-SMALL_BAGS = 128  # rows of small bags whose kernel is computed in one call
+SMALL_BAGS = 128  # total rows of small bags whose kernel is computed in one call
 
-# Overhead of a pair of instances, as a number of features (1/4 ns each). Kernels are computed twice
-# where norms are needed.
+# Overhead per pair of instances, in units of one feature (1/4 ns). Kernels are computed twice if
+# norms are needed.
 PAIR, KERNEL_PAIR, CALLED_PAIR = 16, 128, 20_000
-OTHER_METRIC = 4  # times the cost of the Euclidean distance
+OTHER_METRIC = 4  # cost of other metrics, relative to the Euclidean distance
 LARGEST_WORK = 3e11  # about a minute of CPU time
 
 Metric = str | Callable[..., float]
@@ -93,8 +93,8 @@ def bag_distances(
     -----
     The Euclidean distance costs one product of the instance tables, O(n m d), and memory for one
     block of it. The distance of every pair that may be the nearest up to rounding is recomputed
-    from differences, so that close pairs lose no digits, in single precision too. (Sparse instances
-    are not centred, and only the nearest pair by the product is recomputed.)
+    from differences, so that close pairs lose no digits, even in single precision. (Sparse
+    instances are not centred, and only the nearest pair according to the product is recomputed.)
 
     Examples
     --------
@@ -298,10 +298,10 @@ def set_kernel_norms(
 
 
 def _kernel_totals(bags: Bags, kernel: Kernel, params: dict[str, Any]) -> Floats:
-    """Sum of the kernel over all pairs of instances, for each bag.
+    """Sum of the kernel over all pairs of instances within each bag.
 
-    Small bags are taken together: a call of scikit-learn's kernels costs as much as thousands of
-    values. A function of two vectors is called for the pairs of each bag only.
+    Several small bags share one call, because the overhead of a call of scikit-learn's kernels
+    equals thousands of values. A callable kernel is called only for pairs within a bag.
     """
     totals = np.empty(len(bags))
     n_rows = 0 if callable(kernel) else SMALL_BAGS
@@ -340,7 +340,7 @@ def _n_inner_pairs(bags: Bags) -> float:
 
 
 def kernel_width(gamma: str | float, bags: Bags, weights: Floats | None = None) -> float:
-    """Width of a kernel between instances, by scikit-learn's names "scale" and "auto".
+    """Width of a kernel between instances, from scikit-learn's names "scale" and "auto".
 
     Parameters
     ----------
@@ -383,7 +383,7 @@ def _variance(instances: Any, weights: Floats | None) -> float:
 
 
 def minimax_statistics(bags: Bags) -> Array:
-    """The smallest and the largest value of each feature in each bag.
+    """Smallest and largest value of each feature in each bag.
 
     Parameters
     ----------
@@ -447,10 +447,10 @@ def _over_pairs(
     """Compute one number per pair of bags, from blocks of rows of A and the bags of B.
 
     ``reduce_columns(start, stop, bag)`` returns, for the rows start:stop of A, one number per bag
-    of B from `bag` on; `gather` reduces over the rows of a bag. If the result is symmetric, only
-    the bags from that of the block on are computed; if also the diagonal is zero, a block inside
-    one bag skips that bag. `n_columns` is the number of values in a row of a block, by default all
-    instances of B.
+    of B from `bag` on; `gather` reduces over the rows of a bag. If the result is symmetric, a block
+    is compared only with its own first bag and later ones; if the diagonal is also zero, a block
+    inside one bag skips that bag. `n_columns` is the number of values in a row of a block, by
+    default all instances of B.
     """
     require_memory(
         8.0 * len(A) * len(B),
@@ -474,7 +474,7 @@ def _over_pairs(
             begins = np.maximum(A.offsets[low : high + 1] - start, 0)
             block = gather.reduceat(rows, begins, axis=0)
             here = out[low : high + 1, bag:]
-            if A.offsets[low] < start:  # the first bag continues the previous block
+            if A.offsets[low] < start:  # the first bag began in the previous block
                 block[0] = gather(here[0], block[0])
             here[:] = block
 
@@ -482,7 +482,7 @@ def _over_pairs(
         work(0, len(A))
     else:
         with threads.blas_cores(1):
-            n_blocks = threads.n_threads() * (4 if symmetric else 1)  # later rows are shorter
+            n_blocks = threads.n_threads() * (4 if symmetric else 1)  # later blocks cost less
             threads.run_blocks(work, threads.block_bounds(A.offsets, n_blocks))
     if symmetric:
         below = np.tril_indices(len(A), -1)
@@ -497,7 +497,7 @@ def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], Floats]:
     centre = Y.mean(axis=0, dtype=np.float64)  # centred values lose fewer digits by cancellation
     right = Y - centre
     squared = row_norms(right, squared=True)
-    # Rounding error of a product of d terms, twice, as two values are compared.
+    # Bound on the rounding error of a product of d terms, doubled because two values are compared.
     unit = 4 * (X.shape[1] + 4) * np.finfo(np.float64).eps
     trees = _trees(B)
 
@@ -524,11 +524,11 @@ def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], Floats]:
 
 
 def _trees(bags: Bags) -> dict[int, Any]:
-    """A k-d tree for each large bag of few features, where all pairs would take minutes."""
+    """Build a k-d tree for each large bag, if there are few features: all pairs take minutes."""
     from scipy.spatial import cKDTree  # slow to import
 
     large = _searched_by_trees(bags).tolist()
-    # Of distinct rows: a tree cannot split equal ones, and would compare all of them.
+    # Only distinct rows: a tree cannot split equal rows and would compare all of them.
     return {i: cKDTree(np.unique(np.asarray(bags[i], np.float64), axis=0)) for i in large}
 
 
@@ -539,28 +539,28 @@ def _searched_by_trees(bags: Bags) -> Ints:
 
 
 def _dense_if_few_features(bags: Bags) -> Bags:
-    """Convert sparse bags of few features to dense ones, which k-d trees can search."""
+    """Convert sparse bags with few features to dense ones, which k-d trees can search."""
     if bags.n_features > TREE_FEATURES or not sparse.issparse(bags.instances):
         return bags
     return bags.with_instances(bags.instances.toarray())
 
 
 def _n_columns(bags: Bags, metric: Metric) -> int:
-    """Number of instances that are compared pair by pair, not by a k-d tree."""
+    """Number of instances that are compared pair by pair instead of by a k-d tree."""
     if metric != "euclidean":
         return bags.n_instances
     return bags.n_instances - int(bags.sizes[_searched_by_trees(bags)].sum())
 
 
 def _runs(first: int, last: int, alone: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Ranges of bags from `first` to `last`; each of the large bags is a range of its own."""
+    """Ranges of bags from `first` to `last`; each bag in `alone` forms its own range."""
     cuts = sorted({first, last, *(cut for i in alone if i >= first for cut in (i, i + 1))})
     return itertools.pairwise(cuts)
 
 
 def _nearest_by_tree(tree: Any, X: Array) -> Floats:
-    """Squared distances of rows to their nearest row, summed in the same order as all others."""
-    # Rows at the same distance up to rounding, as all are from far away, need not be compared.
+    """Squared distances of rows to their nearest row in a tree, summed feature by feature."""
+    # eps: from far away, all rows are equally near up to rounding, and need not be compared.
     nearest = tree.data[tree.query(X, eps=1e-14)[1]]
     out = np.zeros(len(X))
     for k in range(X.shape[1]):
@@ -569,7 +569,7 @@ def _nearest_by_tree(tree: Any, X: Array) -> Floats:
 
 
 def _sparse_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], Floats]:
-    """As for dense instances, but not centred, which would fill in zeros; one candidate each."""
+    """Sparse `_euclidean_nearest`: not centred, which fills in zeros; one candidate per bag."""
     X, Y = (sparse.csr_array(bags.instances, dtype=np.float64) for bags in (A, B))
     squared = row_norms(Y, squared=True)
 
@@ -612,7 +612,7 @@ def _kernel_sums(
 
 
 def instance_kernel(X: Any, Y: Any, kernel: Kernel, params: dict[str, Any]) -> Array:
-    """Kernel between two tables of instances, by scikit-learn's names.
+    """Kernel between two tables of instances, given by its name in scikit-learn or a function.
 
     Parameters
     ----------
@@ -621,7 +621,7 @@ def instance_kernel(X: Any, Y: Any, kernel: Kernel, params: dict[str, Any]) -> A
     kernel : str or callable
         A name of :func:`sklearn.metrics.pairwise.pairwise_kernels`, or a function of two vectors.
     params : dict
-        gamma, degree, coef0; those the kernel does not accept are left out.
+        gamma, degree, coef0; those that the kernel does not accept are ignored.
 
     Returns
     -------
@@ -654,7 +654,7 @@ def instance_kernel(X: Any, Y: Any, kernel: Kernel, params: dict[str, Any]) -> A
 
 
 def _near_zero(X: Any, Y: Any) -> tuple[Any, Any]:
-    """Centre dense tables far from 0, where |x|^2 - 2xy + |y|^2 would be rounding error only."""
+    """Centre dense tables far from 0: there |x|^2 - 2xy + |y|^2 is mostly rounding error."""
     if sparse.issparse(X) or sparse.issparse(Y):
         return X, Y
     centre = np.asarray(np.mean(Y, axis=0, dtype=np.float64))
@@ -664,7 +664,7 @@ def _near_zero(X: Any, Y: Any) -> tuple[Any, Any]:
 
 
 def for_kernel(instances: Any, kernel: Any) -> Any:
-    """The instances, copied where scikit-learn's code requires a writable array (chi2)."""
+    """Return the instances, copied if scikit-learn's kernel requires a writable array (chi2)."""
     wants_writable = kernel in ("chi2", "additive_chi2") and isinstance(instances, np.ndarray)
     return instances.copy() if wants_writable and not instances.flags.writeable else instances
 
@@ -700,7 +700,7 @@ def check_distance_cost(
     metric : str or callable, default="euclidean"
         The distance between instances.
     symmetric : bool, default=False
-        Whether half of the pairs are enough.
+        Whether half of the pairs suffice.
     remedy : str
         Advice for the error message.
     """

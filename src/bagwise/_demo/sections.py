@@ -1,7 +1,7 @@
-"""What ``bagwise demo`` shows: a function per section, listed in SECTIONS.
+"""Sections of ``bagwise demo``: one function each, listed in SECTIONS.
 
-A section runs on shipped data and returns what the page shows; its tables are printed in the
-terminal too. A new system adds one function.
+A section runs on shipped data and returns the content of the page; its tables are also printed in
+the terminal.
 """
 
 import time
@@ -50,7 +50,7 @@ from bagwise.report._cells import LEADERBOARD_CAPTION, leaderboard_columns
 from bagwise.report._page import Code, Figure, Section, Table
 from bagwise.semi_supervised import WellSVMClassifier
 
-Answer = tuple[float, float, float]  # ours, the plain method's, seconds of ours
+Answer = tuple[float, float, float]  # score of the method, score of the baseline, seconds
 
 N_FOLDS = 3
 COMPARED = (
@@ -87,7 +87,7 @@ def musk_accuracy(folder: Path) -> Section:
 
 
 def key_shapes(folder: Path) -> Section:
-    """Train, save, load, and predict molecules that were not trained on."""
+    """Fit, save and load a model, and predict held-out molecules."""
     data = load_musk1()
     labels = np.where(data.y == 1, "yes", "no")
     ids = np.array([f"molecule {i}" for i in range(len(data.bags))])
@@ -136,7 +136,7 @@ def key_shapes(folder: Path) -> Section:
 
 
 def letters(folder: Path) -> Section:
-    """Name the letters of words whose label sets are known."""
+    """Label the letters of words whose label sets are known."""
     data = load_letter_carroll(random_state=0)
     train, test = train_test_split(np.arange(len(data.bags)), test_size=0.25, random_state=0)
     model = standardised(ORedLogisticRegression(kernel="rbf", random_state=0))
@@ -164,7 +164,7 @@ def letters(folder: Path) -> Section:
 
 
 def digits(folder: Path) -> Section:
-    """Show the digit that makes a bag positive."""
+    """Find the digit that makes a bag positive."""
     data = make_digit_bags(n_bags=200, random_state=0)
     ids = np.array([f"bag {i}" for i in range(len(data.bags))])
     bags = Bags(data.bags.instances, data.bags.offsets, ids)
@@ -236,7 +236,7 @@ def five_systems(folder: Path) -> Section:
 
 
 def assumptions(folder: Path) -> Section:
-    """Test which assumption methods keep."""
+    """Test which methods keep the standard assumption."""
     rows = {
         name: check_assumptions(
             audited_model(METHODS[name], {}), seeds=1, n_train=80, n_test=100
@@ -271,7 +271,7 @@ def assumptions(folder: Path) -> Section:
 
 
 def next_steps(folder: Path) -> Section:
-    """Say what to type next."""
+    """List commands to try next."""
     return Section(
         "Your turn",
         "The molecules are in musk1.csv: one row per shape, a column for the molecule and one "
@@ -293,7 +293,7 @@ def _instance_values(bags: Bags, values: Any, chosen: Any) -> Any:
 
 
 def _spelled(data: Any, words: Bags, codes: Any) -> list[str]:
-    """Codes of letters as words."""
+    """Convert codes of letters to words."""
     return ["".join(data.classes[word]) for word in words.split(codes)]
 
 
@@ -326,14 +326,14 @@ def _compared(models: dict[str, Any], bags: Any, y: Any, measure: str) -> Answer
 
 
 def _words() -> tuple[Any, Any, Any]:
-    """Bags, label sets and, to judge by, what each letter is."""
+    """Return bags, label sets and, for evaluation, the label of each letter."""
     data = load_letter_carroll(random_state=0)
     bags = InstanceTransformer(StandardScaler()).fit_transform(data.bags)
     return bags, data.label_sets, data.instance_labels
 
 
 def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    """The result of some work, and the seconds it took."""
+    """Call a function; return its result and the seconds it took."""
     start = time.perf_counter()
     return work(), time.perf_counter() - start
 

@@ -1,4 +1,4 @@
-"""The methods by their names on the command line. A new method is one entry of methods.toml."""
+"""Methods by their names on the command line. To add a method, add an entry to methods.toml."""
 
 import difflib
 import importlib
@@ -22,25 +22,25 @@ class Method:
     Attributes
     ----------
     name : str
-        Its paper name, in lower case.
+        The name from the paper, in lower case.
     title : str
-        What it does, in one line.
+        Description in one line.
     paper : str
-        Where it comes from.
+        The reference.
     target : str
         ``"module:name"`` of the estimator, or of a function that makes one; loaded when needed.
     label_sets : bool
-        Whether it also learns from a label set per bag.
+        Whether the method also learns from a label set per bag.
     fixed : dict
-        Parameters that make it this method.
+        Parameters that define the method.
     needs : str or None
-        An optional package without which it does not run.
+        An optional package that the method requires.
     aliases : list of str
-        What else it is called or searched for.
+        Other names and search terms; the name in the literature comes first.
     command : str or None
-        The only command that has it; None for `fit` and `evaluate`.
+        The only command that has the method; None for `fit` and `evaluate`.
     regressor : str or None
-        The target for a number per bag, where there is one.
+        The target of the regressor, or None.
     """
 
     name: str
@@ -56,18 +56,18 @@ class Method:
 
     @property
     def paper_name(self) -> str:
-        """What papers call it."""
+        """Name of the method in the literature."""
         return self.aliases[0] if self.aliases else self.name
 
     @property
     def class_name(self) -> str | None:
-        """The class of its estimator in Python; None where it is made of several."""
+        """Name of the estimator class; None if a function makes the estimator."""
         name = self.target.partition(":")[2]
         return name if name[:1].isupper() else None
 
     @property
     def available(self) -> bool:
-        """Whether the package it needs is installed."""
+        """Whether the package that the method requires is installed."""
         return self.needs is None or importlib.util.find_spec(self.needs) is not None
 
     @property
@@ -82,17 +82,17 @@ class Method:
         found = inspect.signature(self.factory).parameters.values()
         defaults = {p.name: p.default for p in found if p.name not in self.fixed}
         seed = {name: value for name, value in self.fixed.items() if name == "random_state"}
-        return defaults | seed  # a seed may be another one
+        return defaults | seed  # a fixed seed may be changed
 
     @property
     def keeps(self) -> str:
-        """The assumption that it declares to keep, see `BagClassifierMixin.keeps`."""
+        """The assumption that the method declares, see `BagClassifierMixin.keeps`."""
         from bagwise.base._pipelines import kept_assumption
 
         return kept_assumption(self.make({}))
 
     def check_labels(self, *, label_sets: bool) -> None:
-        """Refuse label sets where the method learns from one label per bag."""
+        """Refuse label sets if the method learns from one label per bag."""
         if label_sets and not self.label_sets:
             able = ", ".join(method.name for method in METHODS.values() if method.label_sets)
             raise InputError(
@@ -101,7 +101,7 @@ class Method:
             )
 
     def for_numbers(self) -> "Method":
-        """Return the method that predicts a number per bag; refuse where there is none."""
+        """Return the variant that predicts a number per bag, or raise an error if there is none."""
         if self.regressor is None:
             able = ", ".join(method.name for method in METHODS.values() if method.regressor)
             raise InputError(
@@ -131,21 +131,20 @@ _ALL = _read_methods()
 METHODS = {name: method for name, method in _ALL.items() if method.command is None}
 CSP = _ALL["csp"]  # labels instances, not bags: `bagwise cluster` alone uses it
 
-# Terms that every method is about, in lower case.
+# Search terms that match every method, in lower case.
 _TOPICS = ("mil", "multiple instance learning", "multi-instance learning", "weak supervision")
 
 
 def search_methods(text: str) -> list[Method]:
-    """Find methods by a word: a name, an alias, the class, a word of the title or of the paper.
+    """Find methods by a word in their name, aliases, class, title or paper.
 
-    "key instance" finds the methods that name the deciding instance, "regression" those that
-    predict a number per bag, a term of the whole field such
-    as "MIL" every method.
+    "key instance" finds the methods with key instances, "regression" those that predict a number
+    per bag, and a term for the whole field, such as "MIL", every method.
 
     Parameters
     ----------
     text : str
-        The word; capitals do not matter, but an alias in the same capitals comes first.
+        The word; case is ignored, but an alias with the same case comes first.
 
     Returns
     -------
@@ -174,10 +173,10 @@ def search_methods(text: str) -> list[Method]:
 
 
 def find_method(name: str) -> Method:
-    """Return a method by its name, class or an alias, or an error that names its neighbours.
+    """Return a method by its name, class or an alias; the error for others lists similar names.
 
-    Capitals, hyphens, spaces and underscores do not matter where the exact name is not found:
-    "mi-svm" is MI-SVM, while "mi-SVM" is the other method of that paper.
+    If there is no exact match, case, hyphens, spaces and underscores are ignored: "mi-svm" is
+    MI-SVM, while "mi-SVM" is the other method of that paper.
 
     Parameters
     ----------
@@ -212,12 +211,12 @@ def find_method(name: str) -> Method:
 
 
 def _own_names(method: Method) -> list[str]:
-    """What one method alone is called: its name, what papers call it, its class."""
+    """Names of one method only: its name, the name in the literature, its class."""
     return [method.name, method.paper_name, *filter(None, [method.class_name])]
 
 
 def _letters(name: str) -> str:
-    """A name in lower case, letters and digits only."""
+    """Convert a name to lower case and drop all but letters and digits."""
     return "".join(filter(str.isalnum, name.lower()))
 
 
@@ -230,7 +229,7 @@ def make_model(
     pca: int | str | None = None,
     impute: str | None = None,
 ) -> Any:
-    """Make the estimator, after steps that complete, project and standardise the instances.
+    """Make the estimator, with steps before it that impute, project and standardise instances.
 
     Parameters
     ----------
@@ -241,11 +240,11 @@ def make_model(
     scale : bool
         Whether instances are standardised.
     sparse : bool
-        Whether instances are sparse: they are divided by their deviation then, not centred.
+        Whether instances are sparse: they are then scaled but not centred.
     pca : int, "auto" or None, default=None
-        Number of principal components of the instances that the method sees; None for the features.
+        Number of principal components of the instances; None to use the features themselves.
     impute : {"mean", "median"} or None, default=None
-        What fills missing values; None refuses them.
+        Replacement of missing values; None refuses them.
 
     Returns
     -------
@@ -260,8 +259,8 @@ def make_model(
 def audited_model(method: Method, parameters: Mapping[str, Any]) -> Any:
     """Make the model of an audit: instances standardised, the other parameters at their defaults.
 
-    No test depends on where scores become positive. The cross-validation that places the threshold
-    is therefore left out, which saves most of the time of a kernel machine.
+    No test depends on the decision threshold. The cross-validation that sets it is therefore left
+    out, which saves most of the time of a kernel SVM.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Ready-made models: what a name on the command line stands for where one class is not enough."""
+"""Ready-made models: methods of the command line that combine several estimators."""
 
 from collections.abc import Iterable
 from typing import Any, Self
@@ -26,7 +26,7 @@ from bagwise.exceptions import DataWarning, InputError, NotEnoughMemoryError
 from bagwise.metric_learning import MIMLCA
 from bagwise.preprocessing import BagPipeline, InstancePCA, InstanceTransformer
 
-CLIP = 10.0  # standard deviations: one rare value must not decide all distances
+CLIP = 10.0  # standard deviations: one outlier must not dominate all distances
 
 
 def single_instance_svm(C: float = 1.0, pooling: str = "max", max_iter: int = 10_000) -> Any:
@@ -37,7 +37,7 @@ def single_instance_svm(C: float = 1.0, pooling: str = "max", max_iter: int = 10
     C : float, default=1.0
         Weight of the errors on the instances.
     pooling : {"max", "mean"}, default="max"
-        How instance scores make the score of the bag.
+        How instance scores are pooled to the score of the bag.
     max_iter : int, default=10000
         Maximum number of iterations of the solver.
 
@@ -66,7 +66,7 @@ def dissimilarity_svm(
     metric : str, default="euclidean"
         The distance between instances.
     n_prototypes : int, default=None
-        How many training bags are measured against; all by default.
+        Number of training bags used as prototypes; all by default.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def dissimilarity_ridge(
     metric : str, default="euclidean"
         The distance between instances.
     n_prototypes : int, default=None
-        How many training bags are measured against; all by default.
+        Number of training bags used as prototypes; all by default.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def pooled_trees(n_estimators: int = 300) -> Any:
 
 
 def ridge_cv() -> Any:
-    """Ridge regression on standardised columns; its penalty by leave-one-out errors."""
+    """Ridge regression on standardised columns; leave-one-out errors select the penalty."""
     return make_pipeline(StandardScaler(), RidgeCV(alphas=np.logspace(-2, 5, 15)))
 
 
@@ -142,22 +142,22 @@ def metric_citation_knn(
     n_components: int | None = None,
     checkpoint: str | None = None,
 ) -> Any:
-    """MIMLCA, then Citation-kNN in the distance it learned.
+    """MIMLCA, then Citation-kNN with the learned distance.
 
     Parameters
     ----------
     n_references, n_citers : int, default=2, 4
-        How many bags vote; the paper of MIMLCA has 20 of each, for thousands of bags.
+        Number of bags that vote; the paper of MIMLCA uses 20 of each, for thousands of bags.
     kind : {"minmin", "maxmin", "meanmin", "hausdorff"}, default="minmin"
         The distance between bags.
     kernel : str, default="linear"
         The kernel of MIMLCA.
     instances_per_label : 1 or None, default=1
-        How many instances of a bag may have a label.
+        Number of instances of a bag that may have a label.
     n_components : int, default=None
-        How many directions MIMLCA keeps.
+        Number of directions that MIMLCA keeps.
     checkpoint : path, default=None
-        Where MIMLCA saves its state, and resumes from.
+        File to which MIMLCA saves its state, and from which it resumes.
 
     Returns
     -------
@@ -180,20 +180,20 @@ def prepared(
     pca: int | str | None = None,
     impute: str | None = None,
 ) -> Any:
-    """Put steps before a model that fill gaps, project the instances and standardise them.
+    """Put steps before a model that impute missing values, project and standardise instances.
 
     Parameters
     ----------
     model : estimator
         A model of bags.
     scale : bool
-        Whether features are standardised, and the components after them.
+        Whether the features, and then the components, are standardised.
     sparse : bool
-        Whether instances are sparse: they are not centred then, and have no `pca`.
+        Whether instances are sparse: they are then not centred, and `pca` is not available.
     pca : int, "auto" or None, default=None
         Number of principal components, see `InstancePCA`.
     impute : {"mean", "median"} or None, default=None
-        What fills missing values; None refuses them.
+        Replacement of missing values; None refuses them.
 
     Returns
     -------
@@ -220,7 +220,7 @@ def instance_steps(
 
 
 def instance_imputer(strategy: str) -> InstanceTransformer:
-    """Make a transformer that fills missing values by the mean or the median of their feature.
+    """Make a transformer that imputes missing values by the mean or the median of their feature.
 
     A feature without any value becomes zero.
     """
@@ -235,7 +235,7 @@ def standardised(model: Any, *, sparse: bool = False) -> BagPipeline:
     model : estimator
         A model of bags.
     sparse : bool, default=False
-        Whether instances are sparse: they are not centred then.
+        Whether instances are sparse: they are then not centred.
 
     Returns
     -------
@@ -255,7 +255,7 @@ def instance_scaler(*, sparse: bool) -> InstanceTransformer:
     return InstanceTransformer(StandardScaler(), clip=CLIP)
 
 
-BASELINES = ("majority", "pooled trees")  # beside every evaluation
+BASELINES = ("majority", "pooled trees")  # part of every evaluation
 _TREES_PER_LABEL = 50
 
 
@@ -266,19 +266,19 @@ def baselines(
     names: Iterable[str] = BASELINES,
     impute: str | None = None,
 ) -> dict[str, Any]:
-    """Make the plain models that stand beside an evaluation.
+    """Make the simple models that an evaluation is compared with.
 
     Parameters
     ----------
     label_sets : bool
-        Whether bags have label sets: one model per label then, and label frequencies instead of
-        the majority.
+        Whether bags have label sets: there is then one model per label, and label frequencies
+        replace the majority.
     sparse : bool, default=False
         Whether instances are sparse.
     names : iterable of str, default=("majority", "pooled trees")
-        Which: these, or "sil".
+        Names of the baselines: "majority", "pooled trees" or "sil".
     impute : {"mean", "median"} or None, default=None
-        What fills missing values, as in `prepared`.
+        Replacement of missing values, as in `prepared`.
 
     Returns
     -------
@@ -307,7 +307,7 @@ def baselines(
             name: prepared(model, scale=False, sparse=sparse, impute=impute)
             for name, model in made.items()
         }
-        made["majority"] = blind  # which does not look at the instances
+        made["majority"] = blind  # it does not use the instances
     return {
         "frequencies" if label_sets and name == "majority" else name: made[name] for name in names
     }
@@ -316,7 +316,7 @@ def baselines(
 def number_baselines(
     names: Iterable[str] = BASELINES, *, impute: str | None = None
 ) -> dict[str, Any]:
-    """Make the plain models that stand beside an evaluation of numbers: mean and pooled trees."""
+    """Make the baselines of regression: the mean and pooled trees."""
     trees = prepared(pooled_trees_regressor(), scale=False, sparse=False, impute=impute)
     made = {"majority": ("mean", DummyRegressor()), "pooled trees": ("pooled trees", trees)}
     for name in names:
@@ -326,14 +326,14 @@ def number_baselines(
 
 
 def affordable_baselines(bags: Bags, names: Iterable[str] = BASELINES) -> list[str]:
-    """Leave out pooled trees, with a warning, where the table of statistics exceeds the memory.
+    """Leave out pooled trees, with a warning, if the table of statistics exceeds the memory.
 
-    It is dense, also of sparse instances: a baseline is no reason to refuse an evaluation.
+    The table is dense even for sparse instances. A missing baseline does not stop an evaluation.
 
     Parameters
     ----------
     bags : Bags
-        The bags to be evaluated on.
+        The bags of the evaluation.
     names : iterable of str, default=("majority", "pooled trees")
         The baselines.
 
@@ -358,18 +358,18 @@ def affordable_baselines(bags: Bags, names: Iterable[str] = BASELINES) -> list[s
 
 
 class LabelFrequencies(ClassifierMixin, BaseEstimator):
-    """Score each label by its share of the training bags: what is known without looking.
+    """Score each label by its share of the training bags, without using the instances.
 
     Attributes
     ----------
     shares_ : ndarray of shape (n_classes,)
-        The share of the training bags that carry each label.
+        The share of the training bags that have each label.
     classes_ : ndarray of shape (n_classes,)
         The columns of the label sets.
     """
 
     def fit(self, X: Any, y: Array) -> Self:
-        """Count the labels of the bags; `X` is not looked at."""
+        """Count the labels of the bags; `X` is ignored."""
         self.shares_ = np.mean(y, axis=0)
         self.classes_ = np.arange(len(self.shares_))
         return self
@@ -384,10 +384,10 @@ class LabelFrequencies(ClassifierMixin, BaseEstimator):
 
 
 class OnePerLabel(ClassifierMixin, BaseEstimator):
-    """Learn each label of label sets by a model of its own.
+    """Fit one binary classifier per label of the label sets.
 
-    scikit-learn's ``OneVsRestClassifier`` does the same, but stumbles over bags where a label is
-    in no training bag, or in all.
+    scikit-learn's ``OneVsRestClassifier`` does the same, but fails on bags if no training bag, or
+    every one, has a label.
 
     Parameters
     ----------
@@ -416,7 +416,7 @@ class OnePerLabel(ClassifierMixin, BaseEstimator):
         """Fit a clone per column of `y`."""
         sets = np.asarray(y) > 0
         self.classes_ = np.arange(sets.shape[1])
-        always, never = sets.all(axis=0), ~sets.any(axis=0)  # there is nothing to learn
+        always, never = sets.all(axis=0), ~sets.any(axis=0)  # constant labels are not learned
         self.constants_ = np.where(always, np.inf, np.where(never, -np.inf, 0.0))
         learned = sets[:, self.constants_ == 0].T.astype(int)
         self.estimators_ = [clone(self.estimator).fit(X, column) for column in learned]

@@ -1,4 +1,4 @@
-"""The checks of input: anything accepted as X and y becomes `Bags` and `Labels`."""
+"""Validation of input: anything accepted as X and y becomes `Bags` and `Labels`."""
 
 from bagwise._validation.instances import check_bags, check_rows, check_similarity, is_table
 from bagwise._validation.labels import (

@@ -1,4 +1,4 @@
-"""Bags, rows and similarities, as they come in."""
+"""Validation of X: bags, rows and similarities."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -29,21 +29,21 @@ def check_bags(
     accept_sparse: bool | None = None,
     allow_nan: bool = False,
 ) -> Bags:
-    """Turn any accepted input into `Bags` of finite floats, or say what is wrong with it.
+    """Convert any accepted input to `Bags` of finite floats, or raise an error that explains it.
 
     Parameters
     ----------
     estimator : estimator or None
-        Stores (``reset=True``), or is compared with, the number and names of the features; None for
-        a function that has no memory.
+        Stores the number and names of the features (``reset=True``), or is compared with them; None
+        in a function that stores nothing.
     X : Bags, list of 2-D arrays, 3-D array, or 2-D array / data frame
         The bags; the rows of a 2-D table are bags of one instance.
     reset : bool
         True in ``fit``, False elsewhere.
     accept_sparse : bool, default=None
-        Whether CSR instances pass; by default what the tags of the estimator say.
+        Whether CSR instances are accepted; by default according to the tags of the estimator.
     allow_nan : bool, default=False
-        Whether missing and infinite values may pass, for somebody else to judge.
+        Whether missing and infinite values are accepted, for the caller to check.
 
     Returns
     -------
@@ -72,18 +72,18 @@ def check_bags(
 
 
 def check_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> Any:
-    """Read plain rows, for models on which bags have no say.
+    """Validate plain rows, for models that do not use bags.
 
     Parameters
     ----------
     estimator : estimator
-        Stores (``reset=True``), or is compared with, the number and names of the features.
+        Stores the number and names of the features (``reset=True``), or is compared with them.
     X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
         The rows.
     reset : bool
         True in ``fit``, False elsewhere.
     min_rows : int, default=1
-        How many rows the model needs.
+        Minimum number of rows that the model needs.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def is_table(X: Any) -> bool:
     Parameters
     ----------
     X : object
-        What an estimator was given.
+        The input of an estimator.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def is_table(X: Any) -> bool:
 
 
 def check_similarity(similarity: Any, n_instances: int) -> Any:
-    """Read a matrix of similarities between instances.
+    """Validate a matrix of similarities between instances.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def check_similarity(similarity: Any, n_instances: int) -> Any:
 
 
 def _as_bags(X: Any) -> Bags | None:
-    """Bags for ragged input; None for a 2-D table (and for what scikit-learn should refuse)."""
+    """Convert ragged input to bags; None for a 2-D table, and for input scikit-learn rejects."""
     if isinstance(X, Bags):
         return X
     if isinstance(X, Iterator):
@@ -194,7 +194,7 @@ def _check_structure(bags: Bags) -> None:
 
 
 def _checked_elsewhere(estimator: Any, bags: Bags, *, reset: bool, allow_nan: bool) -> Bags:
-    """Bags on a device or on Dask workers, checked there."""
+    """Validate bags on a device or on Dask workers, where they are stored."""
     caller = "this function" if type(estimator) is BaseEstimator else type(estimator).__name__
     bags = check_place(bags, caller, getattr(estimator, "_runs_elsewhere", ()))
     _check_structure(bags)
@@ -208,15 +208,15 @@ def _checked_elsewhere(estimator: Any, bags: Bags, *, reset: bool, allow_nan: bo
 def _check_values_there(
     bags: Bags, value_range: tuple[float, float], *, fitting: bool, whole: bool
 ) -> None:
-    """Check the values of all bags, or those of a partition on its worker."""
-    # All bags may have large values where those of a partition are too small to be squared.
+    """Check the values of all bags, or of a partition on its worker."""
+    # Small values are rejected only for all bags: other partitions may have larger ones.
     check_values(bags, value_range, fitting=fitting and whole, convert=False)
 
 
 def _with_floats(bags: Bags) -> Bags:
-    """The same bags with instances of type float32 or float64; 32-bit indices in a CSR.
+    """Convert instances to float32 or float64, and the indices of a CSR to 32 bits.
 
-    Those in a file are converted when they are read: 8-bit and 16-bit numbers to float32.
+    Instances in a file are converted when they are read: 8-bit and 16-bit numbers to float32.
     """
     mapped = is_mapped(bags.source)
     if mapped:
@@ -241,7 +241,7 @@ def _with_floats(bags: Bags) -> Bags:
 
 
 def _narrow(table: Any) -> Any:
-    """The same table with 32-bit indices where they suffice: most solvers know no others."""
+    """Convert indices of a CSR to 32 bits if these suffice: most solvers accept no others."""
     if table.indices.dtype == np.int32 or max(*table.shape, table.nnz) >= np.iinfo(np.int32).max:
         return table
     indices, indptr = table.indices.astype(np.int32), table.indptr.astype(np.int32)
@@ -249,7 +249,7 @@ def _narrow(table: Any) -> Any:
 
 
 def _checked_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> Any:
-    """A 2-D table through scikit-learn's own checks, which know its data frames and messages."""
+    """Validate a 2-D table by scikit-learn's checks, which handle data frames."""
     try:
         return validate_data(
             estimator,

@@ -1,4 +1,4 @@
-"""Checks of y: labels of bags, of rows and of instances become `Labels`."""
+"""Validation of y: labels of bags, of rows and of instances become `Labels`."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels, is_missing, is_unlabelled, short_list
 
-LARGEST_WHOLE = 2**53  # floats beyond it cannot tell neighbouring whole numbers apart
+LARGEST_WHOLE = 2**53  # larger floats do not represent all whole numbers
 NO_CLASS = -2  # code of a label that is not among the classes
 LARGEST_NUMBER = 1e100  # sums of squares stay finite
 LARGEST_WEIGHT = 1e70  # products with weights and squared values stay finite
@@ -60,7 +60,7 @@ def check_numbers(y: Any, bags: Bags) -> Floats:
     Returns
     -------
     ndarray of float64 of shape (n_bags,)
-        Finite, and not so large that their squares overflow.
+        Finite, and small enough that their squares do not overflow.
     """
     column = _label_column(y)
     check_length(column, bags)
@@ -86,13 +86,13 @@ def check_numbers(y: Any, bags: Bags) -> Floats:
 
 
 def check_partial_labels(y: Any, n_rows: int, *, min_classes: int = 2) -> Labels:
-    """Check one label per row, -1 where it is unknown.
+    """Check one label per row, -1 if it is unknown.
 
     Parameters
     ----------
     y : array-like of shape (n_rows,)
-        The labels, of any type that can be sorted; -1 also among texts, in a list or an object
-        array.
+        The labels, of any type that can be sorted. Among texts, -1 is the number, in a list or an
+        object array.
     n_rows : int
         The number of rows.
     min_classes : int, default=2
@@ -139,7 +139,7 @@ def check_label_sets(y: Any, bags: Bags, *, classes: Array | None = None) -> Lab
     ----------
     y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
         An array may be sparse. A row of -1, or None in a list, means that nothing is known about
-        the bag. An empty set is knowledge: none of the labels is present.
+        the bag. An empty set means that none of the labels is present.
     bags : Bags
         The bags they belong to.
     classes : ndarray, default=None
@@ -148,7 +148,7 @@ def check_label_sets(y: Any, bags: Bags, *, classes: Array | None = None) -> Lab
     Returns
     -------
     Labels
-        Of the kind "sets", or "single" where y is one label per bag.
+        Of the kind "sets", or "single" if y is one label per bag.
     """
     listed = hasattr(y, "__len__") and not sparse.issparse(y)
     nothing_known = classes is not None and listed and all(labels is None for labels in y)
@@ -179,19 +179,19 @@ def check_known_labels(
     Parameters
     ----------
     y : None, Labels, one label per bag, 0/1 array, or list of sets
-        The labels. The label of a bag may be unknown: None, -1 (where that is no class of the
-        model), or a row of -1.
+        The labels. The label of a bag may be unknown: None, -1 (unless -1 is a class of the model),
+        or a row of -1.
     bags : Bags
         The bags they belong to.
     classes : sequence, default=()
-        The classes of the model. They come first among the classes of the result.
+        The classes of the model, which are the first classes of the result.
     names : sequence of str, default=()
         Their names.
 
     Returns
     -------
     Labels or None
-        Of the kind "partial" or "sets"; None where no label is known.
+        Of the kind "partial" or "sets"; None if no label is known.
     """
     if y is None or (not isinstance(y, Labels) and all(label is None for label in y)):
         return None
@@ -203,30 +203,30 @@ def check_known_labels(
     else:
         labels = check_label_sets(y, bags)
         if not isinstance(y, list | tuple) and len(classes) == len(labels.classes):
-            labels = Labels("sets", classes, indicator=labels.indicator)  # columns of the model
+            labels = Labels("sets", classes, indicator=labels.indicator)  # the model's columns
     return labels.aligned(classes, names) if labels.known.any() else None
 
 
 def check_instance_labels(
     values: Any, bags: Bags, label_sets: Labels, *, background: Any = None
 ) -> Labels | None:
-    """Check the labels of those instances whose label is known.
+    """Check the known labels of instances.
 
     Parameters
     ----------
     values : array-like of shape (n_instances,) or None
-        A label where it is known; None, or -1 where that is no class, where it is not.
+        The label of each instance; None if it is unknown, or -1 unless -1 is a class.
     bags : Bags
         The bags of the instances.
     label_sets : Labels
-        The label sets of the bags. A known instance label belongs to the label set of its bag.
+        The label sets of the bags. A known instance label must be in the label set of its bag.
     background : object, default=None
-        The label of instances that have none of the classes; None where there are none.
+        The label of instances that have none of the classes; None without such instances.
 
     Returns
     -------
     Labels or None
-        Of the kind "instances"; the background is the last class. None where no label is known.
+        Of the kind "instances"; the background is the last class. None if no label is known.
     """
     if values is None:
         return None
@@ -273,7 +273,7 @@ def check_label(label: Any, classes: Array) -> int:
     label : object
         A class label.
     classes : ndarray of shape (n_classes,)
-        The labels the model knows.
+        The classes of the model.
 
     Returns
     -------
@@ -290,19 +290,19 @@ def check_label(label: Any, classes: Array) -> int:
 
 
 def check_length(y: Any, bags: Bags) -> Any:
-    """Refuse labels that are not one per bag.
+    """Check that there is one label per bag.
 
     Parameters
     ----------
     y : array or sequence
-        Something per bag.
+        A label, or another value, per bag.
     bags : Bags
-        The bags it belongs to.
+        The bags they belong to.
 
     Returns
     -------
     y
-        As it came.
+        Unchanged.
     """
     if getattr(y, "shape", None) == ():
         raise LabelError(f"y is the single value {y!r}: give one label per bag.")
@@ -313,12 +313,12 @@ def check_length(y: Any, bags: Bags) -> Any:
 
 
 def check_sample_weight(sample_weight: Any, bags: Bags) -> Floats:
-    """Read one weight per bag.
+    """Validate one weight per bag.
 
     Parameters
     ----------
     sample_weight : array-like of shape (n_bags,), a number or None
-        None: all bags weigh 1.
+        The weights; None for 1 each.
     bags : Bags
         The bags they belong to.
 
@@ -362,7 +362,7 @@ def _label_column(y: Any) -> Array:
     if isinstance(y, list | tuple) and (
         any(isinstance(label, tuple) for label in y)
         or len({isinstance(label, str) for label in y}) > 1
-    ):  # numpy would make rows of tuples, and text of numbers
+    ):  # numpy would convert tuples to rows, and numbers to text
         column = np.empty(len(y), dtype=object)
         column[:] = y
         return column
@@ -373,14 +373,14 @@ def _label_column(y: Any) -> Array:
 
 
 def _classes_of(labels: Array, min_classes: int, hint: str = "") -> tuple[Array, Ints]:
-    """The distinct labels, sorted, and the position of each label among them."""
+    """Return the distinct labels, sorted, and the position of each label among them."""
     if labels.dtype.kind == "f" and np.abs(labels).max(initial=0) > LARGEST_WHOLE:
         raise LabelError(
             f"Unknown label type: y holds the number {np.abs(labels).max():.3g}, which is not a "
             "class name: give text or small whole numbers."
         )
     try:
-        if labels.dtype != object:  # scikit-learn knows no tuples as labels
+        if labels.dtype != object:  # scikit-learn does not accept tuples as labels
             check_classification_targets(labels)
         classes, codes = np.unique(labels, return_inverse=True)
     except ValueError as error:
@@ -397,7 +397,7 @@ def _classes_of(labels: Array, min_classes: int, hint: str = "") -> tuple[Array,
 
 
 def _first_missing(column: Array) -> list[tuple[int, str]]:
-    """The first label that is missing or infinite, if there is one, with what it is."""
+    """Position of the first label that is NaN or infinite, and which; empty if there is none."""
     if column.dtype.kind not in ("f", "O"):
         return []
     gone = ~np.isfinite(column) if column.dtype.kind == "f" else [is_missing(v) for v in column]
@@ -407,13 +407,13 @@ def _first_missing(column: Array) -> list[tuple[int, str]]:
 
 
 def _is_minus_one(column: Array) -> Bools:
-    """Which rows are unlabelled."""
+    """Mask of the unlabelled rows, whose label is -1."""
     if column.dtype.kind in "US" and (column == "-1").any():
         raise LabelError(
             "y is an array of text and holds the text '-1': to leave rows unlabelled, give a "
             "list or an object array with the number -1."
         )
-    if column.dtype == object:  # a tuple is a label, not an array to compare
+    if column.dtype == object:  # one by one: numpy would compare a tuple as an array
         return np.array([is_unlabelled(label) for label in column], dtype=bool)
     return column == -1
 

@@ -1,4 +1,4 @@
-"""The values of a table: finite, and neither so large nor so small that squares are lost."""
+"""Validation of values: finite, and within a range in which squares neither over- nor underflow."""
 
 import weakref
 from typing import Any
@@ -14,11 +14,11 @@ from bagwise.exceptions import InputError
 
 # Fourth powers (products of squared norms) stay within float64.
 VALUE_RANGE = (1e-70, 1e70)
-# The same in float32; a table in memory that is outside becomes float64.
+# The same range for float32; a table in memory with values outside becomes float64.
 SINGLE_RANGE = (1e-9, 1e9)
 # Squares stay within float32: for float32 tables that are not converted (mapped, on a device).
 SINGLE_SQUARES = (1e-18, 1e18)
-# A feature whose values lie this many times its range away from 0 is computed in float64.
+# A feature whose distance from 0 exceeds this multiple of its range is computed in float64.
 FARTHEST = 100.0
 SAMPLE = 5000  # rows
 _KNOWN: dict[int, tuple[float, float]] = {}  # smallest and largest value of mapped tables, by id
@@ -32,7 +32,7 @@ def check_values(
     convert: bool = True,
     rows: bool = False,
 ) -> Bags:
-    """Refuse NaN, infinity, and magnitudes with which a model cannot compute.
+    """Reject NaN, infinity, and magnitudes outside the range of a model.
 
     Parameters
     ----------
@@ -41,17 +41,17 @@ def check_values(
     value_range : tuple of two floats
         The largest magnitude must be 0 or lie between the two.
     fitting : bool
-        Whether a model learns from them: bags that only have small values are refused then, and
-        pass where a fitted model predicts.
+        Whether a model is fitted: bags with only tiny values are then rejected; in a prediction
+        they are accepted.
     convert : bool, default=True
         Whether float32 in memory may become float64.
     rows : bool, default=False
-        Whether the bags are plain rows, which messages then name as such.
+        Whether the bags are plain rows, for the messages.
 
     Returns
     -------
     Bags
-        The same; float32 in memory that needs it is float64.
+        The same bags; float32 in memory is converted to float64 if necessary.
     """
     if get_config()["assume_finite"]:
         return bags
@@ -91,10 +91,10 @@ def check_values(
 
 
 def _extremes(bags: Bags) -> tuple[float, float]:
-    """Smallest and largest value, read in blocks; NaN where a value is NaN.
+    """Smallest and largest value, read in blocks; NaN if a value is NaN.
 
-    A file is read once: bags chosen from it later have values between those of the file, and
-    their first rows show how large they are at least.
+    A file is read once. Later selections of bags lie within the extremes of the file, and a sample
+    of their first rows gives a lower bound of their largest magnitude.
     """
     table = bags.source
     if not is_mapped(table):
@@ -123,13 +123,13 @@ def _read_extremes(bags: Bags) -> tuple[float, float]:
 
 
 def _keeps_digits(bags: Bags) -> bool:
-    """Whether every feature of a float32 table varies by much of its magnitude.
+    """Whether every feature of a float32 table has a range comparable to its magnitude.
 
-    Sums of squares of values far from 0 lose the digits in which they differ.
+    Sums of squares of values far from 0 lose the digits in which the values differ.
     """
     if bags.is_sparse:
         return True
-    # A sample that varies enough decides; one that does not may have missed the rest.
+    # A sample with a sufficient range decides; otherwise the whole table is read.
     sample = bags.rows(slice(None, None, 1 + bags.n_instances // SAMPLE))
     if _varies(sample.min(axis=0), sample.max(axis=0)).all():
         return True
@@ -139,13 +139,13 @@ def _keeps_digits(bags: Bags) -> bool:
 
 
 def _varies(low: Any, high: Any) -> Any:
-    """Which features differ by much of their magnitude, or are 0."""
+    """Mask of the features whose range is comparable to their magnitude, or that are 0."""
     low, high = low.astype(np.float64), high.astype(np.float64)
     return (np.abs(low) < FARTHEST * (high - low)) | ((low == 0) & (high == 0))
 
 
 def _first(bags: Bags, is_wrong: Any, rows: bool) -> tuple[float, str]:
-    """The first value that is wrong, and where it is."""
+    """Find the first wrong value, and describe its position."""
     bags = bags.to("numpy")
     names = bags.feature_names
     if bags.is_sparse:

@@ -1,4 +1,4 @@
-"""Tests of the assumption that a model of bags keeps, on synthetic bags."""
+"""Tests of which assumption a model of bags keeps, on synthetic bags."""
 
 from bagwise.assumptions._check import AssumptionCheck, check_assumptions
 

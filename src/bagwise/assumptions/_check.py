@@ -1,4 +1,4 @@
-"""Fit a model on bags with a clue that its assumption forbids, then move the clue."""
+"""Tests that fit a model on bags with a clue its assumption forbids, then move the clue."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,10 +26,10 @@ from bagwise.datasets._draw import check_count
 from bagwise.exceptions import InputError
 
 STRENGTHS = (-3.0, -6.0, -10.0)
-ENOUGH = 0.95  # the AUC from which a test is passed
-TOLERANCE = 1e-5  # of a change, per largest score: float32 networks round to some 1e-7
+ENOUGH = 0.95  # smallest AUC that passes a test
+TOLERANCE = 1e-5  # change relative to the largest score: float32 networks round to about 1e-7
 
-# Of the result, in the order of its table.
+# The tests, in the order of the table.
 SINGLE, TWO, FREQUENCY = "single concept", "two concepts", "false frequency"
 ORDER, COPIES, MONOTONE = "order", "copies", "monotone"
 TESTS = (SINGLE, TWO, FREQUENCY, ORDER, COPIES, MONOTONE)
@@ -37,16 +37,16 @@ TESTS = (SINGLE, TWO, FREQUENCY, ORDER, COPIES, MONOTONE)
 
 @dataclass(frozen=True)
 class Row:
-    """One test at one strength of the decoy.
+    """Result of one test at one strength of the decoy.
 
     Attributes
     ----------
     test : str
         The test.
     strength : float or None
-        The value of the decoy in each feature, where there is one.
+        The value of the decoy in each feature, or None.
     as_trained, moved : tuple of float
-        AUC of each seed on test bags drawn as the training bags, and after the clue was moved.
+        AUC of each seed on test bags drawn like the training bags, and after the clue was moved.
         Empty for the properties order, copies and monotone.
     change : tuple of float
         For each seed the largest forbidden change of a score, divided by the largest score: any
@@ -61,7 +61,7 @@ class Row:
 
     @property
     def n_seeds(self) -> int:
-        """How many seeds were run."""
+        """Number of seeds that were run."""
         return max(len(self.moved), len(self.change))
 
     @property
@@ -77,7 +77,7 @@ class Row:
         return self.learned and bool(np.mean(self.moved) >= ENOUGH)
 
     def joined(self, other: "Row") -> "Row":
-        """The same test with the seeds of both."""
+        """Return the result of the same test with the seeds of both rows."""
         return replace(
             self,
             as_trained=self.as_trained + other.as_trained,
@@ -86,19 +86,19 @@ class Row:
         )
 
     def decided(self, n_seeds: int) -> bool:
-        """Whether the mean of all seeds is below .95 even if the AUC of all others is 1."""
+        """Whether the mean over `n_seeds` stays below .95 even if all other AUCs are 1."""
         missing = [len(values) - sum(values) for values in (self.as_trained, self.moved)]
         return max(missing) > n_seeds * (1 - ENOUGH)
 
 
 @dataclass(frozen=True)
 class AssumptionCheck:
-    """What `check_assumptions` found.
+    """Result of `check_assumptions`.
 
     Parameters
     ----------
     rows : sequence
-        A result per test and strength of the decoy: ``test``, ``strength``, ``as_trained`` and
+        One result per test and strength of the decoy: ``test``, ``strength``, ``as_trained`` and
         ``moved`` (AUC per seed), ``change`` and ``passes``.
 
     Examples
@@ -144,7 +144,7 @@ class AssumptionCheck:
         return "collective"
 
     def worst(self, test: str) -> Row:
-        """The row of a test with the lowest mean AUC after the move, or the largest change.
+        """Return the row of a test with the lowest mean AUC after the move, or the largest change.
 
         Parameters
         ----------
@@ -205,40 +205,41 @@ def check_assumptions(
     - *single concept*: positive bags hold 1 to 3 instances of a concept, negative training bags a
       decoy at -3, -6 or -10 in each feature. After the move the decoy is in the positive bags. A
       negative bag may hold anything but the concept, so the decoy must not matter.
-    - *two concepts*: positive bags hold A and B, negative ones A, B or neither, and the decoy.
-    - *false frequency*: positive bags hold A and B, negative ones one instance of A or of B; after
-      the move 35 to 45 instances of it.
-    - *order*, *copies*: the score does not change where the instances of a bag are permuted, or
-      where its most ordinary instance is repeated 5 to 20 times.
+    - *two concepts*: positive bags hold A and B; negative bags hold A, B or neither, and the decoy.
+    - *false frequency*: positive bags hold A and B; negative bags hold one instance of A or of B,
+      and 35 to 45 of them after the move.
+    - *order*, *copies*: the score does not change if the instances of a bag are permuted, or if
+      its most ordinary instance is repeated 5 to 20 times.
     - *monotone*: one more instance, of any kind, does not lower the score of the positive class.
 
-    The first three are passed where the mean AUC over the seeds is at least .95, both as trained
-    and after the move, at every strength of the decoy: a model that does not learn the task does
-    not pass. The others are properties of the model of *single concept* at -10: they are passed
-    where no change of a score exceeds 1e-5 of the largest score.
+    The first three are passed if the mean AUC over the seeds is at least .95, both as trained and
+    after the move, at every strength of the decoy: a model that does not learn the task does not
+    pass. The others are properties of the model of *single concept* at -10: they are passed if no
+    change of a score exceeds 1e-5 of the largest score.
 
     Parameters
     ----------
     estimator : estimator
-        A classifier with ``fit(bags, y)`` and ``decision_function`` or ``predict_proba``, also of
-        another package. It is cloned, or copied where it is not scikit-learn's. Bags are a list of
-        arrays of shape (n_instances, 16), labels 0 and 1. Put a step before it that standardises
-        the instances if it needs one.
+        A classifier with ``fit(bags, y)`` and ``decision_function`` or ``predict_proba``, of this
+        or another package. It is cloned, or copied if it is not a scikit-learn estimator. Bags are
+        a list of arrays of shape (n_instances, 16), labels 0 and 1. If the classifier needs
+        standardised instances, put a step before it that standardises them.
     seeds : int, default=20
         Number of random data sets per test.
     n_train, n_test : int, default=200, 400
         Number of training and test bags.
     stop_early : bool, default=True
-        Skip the other seeds of a test when its mean AUC is below .95 whatever they are. Means are
-        then those of the seeds that were run.
+        Skip the remaining seeds of a test when its mean AUC cannot reach .95 any more. Means are
+        then over the seeds that were run.
     after_fit : callable, default=None
         Called without arguments after each fit, e.g. to show progress.
 
     Returns
     -------
     AssumptionCheck
-        Its ``table()`` has AUC as trained and after the move, ``passes(test)`` the verdicts and
-        ``keeps`` the assumption: "standard", "one concept", "several concepts" or "collective".
+        ``table()`` lists the AUC as trained and after the move, ``passes(test)`` tells whether a
+        test is passed, and ``keeps`` is the assumption: "standard", "one concept", "several
+        concepts" or "collective".
 
     References
     ----------
@@ -287,7 +288,7 @@ class Trial:
     strength : float or None
         The value of the decoy.
     draw, draw_moved : callable
-        From a generator and a number of bags to bags and their classes.
+        Maps a generator and a number of bags to bags and their classes.
     """
 
     test: str
@@ -296,7 +297,7 @@ class Trial:
     draw_moved: Draw
 
     def run(self, estimator: Any, rng: Generator, n_train: int, n_test: int) -> list[Row]:
-        """Fit the model on one draw: the row of the test, and those of properties it shows."""
+        """Fit the model on one draw; return the row of the test, and rows of properties, if any."""
         bags, y = self.draw(rng, n_train)
         model = clone(estimator, safe=False).fit(list(bags), y)
         bags, y = self.draw(rng, n_test)
@@ -321,7 +322,7 @@ def trials() -> list[Trial]:
 
 
 def _properties(rng: Generator, model: Any, bags: Bags, scores: Floats) -> list[Row]:
-    """What permuted, repeated and added instances change at most, per largest score."""
+    """Largest changes by permuted, repeated and added instances, relative to the largest score."""
     permuted = np.abs(_scores(model, shuffled(rng, bags)) - scores)
     repeated = np.abs(_scores(model, with_copies(rng, bags)) - scores)
     fall = np.maximum(0, scores - _scores(model, with_another(rng, bags, STRENGTHS[-1])))
@@ -346,12 +347,12 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def overview(checks: Mapping[str, AssumptionCheck]) -> dict[str, list[str]]:
-    """A table with a row per method, from their audits.
+    """Make a table with a row per method, from their results.
 
     Parameters
     ----------
     checks : mapping of str to AssumptionCheck
-        The audits, by method.
+        The results, by method.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-"""Bags whose label follows one rule and, in training, also a clue that the rule forbids.
+"""Synthetic bags whose label follows a rule and, in training, also a clue that the rule forbids.
 
-After Raff and Holt (NeurIPS 2023): a model that keeps the assumption has no use for the clue. Each
-function draws bags in one state of the clue; drawn in the other state, they are the same task with
-the clue moved.
+After Raff and Holt (NeurIPS 2023): a model that keeps the assumption does not use the clue. Each
+function draws bags for one state of the clue; for the other state, the task is the same and the
+clue is moved.
 """
 
 import numpy as np
@@ -116,22 +116,23 @@ def with_another(rng: Generator, bags: Bags, strength: float) -> Bags:
 
 
 def concept(rng: Generator, counts: Ints) -> tuple[Floats, Ints]:
-    """Instances of the single concept, `counts` of them in each bag, and their bags."""
+    """Draw instances of the single concept, `counts` in each bag; also return their bags."""
     normal = rng.standard_normal((counts.sum(), N_FEATURES))
     wide = rng.randint(2, size=(len(normal), 1)) == 1
     return np.where(wide, 3 * normal, 1 + normal), np.repeat(np.arange(len(counts)), counts)
 
 
 def decoys(rng: Generator, held: Array, strength: float) -> tuple[Floats, Ints]:
-    """One decoy in each bag for which `held` is true, and their bags."""
+    """Draw one decoy for each bag for which `held` is true; also return their bags."""
     normal = rng.standard_normal((held.sum(), N_FEATURES))
     return strength + SPREAD * normal, np.flatnonzero(held)
 
 
 def _pair(rng: Generator, first: Array, second: Array) -> list[tuple[Floats, Ints]]:
-    """Instances of the concepts A and B: the value 2 in the first, in the second half of features.
+    """Draw instances of the concepts A and B.
 
-    `first` and `second` state how many of each a bag holds.
+    A has the value 2 in the first half of the features, B in the second half, and both 0 in the
+    other half. `first` and `second` are the numbers of instances of A and B in each bag.
     """
     in_first_half = np.arange(N_FEATURES) < N_FEATURES // 2
     found = []
@@ -150,7 +151,7 @@ def _rows(bags: Bags) -> list[Ints]:
 
 
 def _bags(rng: Generator, *groups: tuple[Floats, Ints], y: Ints) -> Drawn:
-    """Bags of background and of the given instances, each group with the bags it belongs to."""
+    """Make bags of background instances and of groups of instances, given with their bags."""
     sizes = rng.randint(SMALLEST, LARGEST + 1, size=len(y))
     background = rng.standard_normal((sizes.sum(), N_FEATURES))
     rows = np.concatenate([background, *(rows for rows, _ in groups)])

@@ -37,7 +37,7 @@ from bagwise.model_selection._folds import Fold, make_folds
 from bagwise.preprocessing import BagPipeline
 from bagwise.solvers.stacking import Stack, fit_stack
 
-REG = 10.0  # of the weights, see `weigh`; chosen on Musk1, Elephant, digits and synthetic bags
+REG = 10.0  # penalty of the weights; chosen on Musk1, Elephant, digits and synthetic bags
 
 
 @with_parameters
@@ -56,10 +56,10 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
     Parameters
     ----------
     time_budget : float, default=None
-        Seconds for the fit. A candidate is skipped if it would take longer than what is left,
-        judged by a fit on the bags of one fold; where none fits, the quickest is fitted.
+        Seconds for the fit. A candidate is skipped if it would take longer than the time left,
+        estimated by a fit on the bags of one fold. If all are too slow, the fastest one is fitted.
     metric : str, default="log_loss"
-        What the leaderboard is sorted by: "log_loss", "accuracy", "balanced_accuracy" or "roc_auc";
+        The metric of the leaderboard: "log_loss", "accuracy", "balanced_accuracy" or "roc_auc";
         for label sets "log_loss" or "average_precision". Weights always minimise the log loss.
     assumption : str or None, default=None
         Use only methods that keep an assumption, as `bagwise audit` finds it: "standard" (a bag is
@@ -67,7 +67,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         bag as a whole decides).
     {pos_label}
     cv : int, default=5
-        Number of folds; fewer where a class has fewer bags. With `groups`, a group stays together.
+        Number of folds; fewer if a class has fewer bags. With `groups`, a group stays together.
     candidates : "default", list of str, or dict of estimators, default="default"
         Names of methods (`bagwise methods` lists them), or classifiers of bags by name.
     ensemble : {"stack", "best"}, default="stack"
@@ -78,8 +78,8 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         Seed of the folds and of all candidates. With a seed and no `time_budget`, the result does
         not depend on `n_jobs`.
     memory_limit : int or str, default=None
-        Bytes, or a text such as "2GB": what one candidate may hold. By default half of what is
-        available. Candidates that need more are replaced by methods of linear cost.
+        Largest memory of one candidate, in bytes or as a text such as "2GB". By default half of
+        the available memory. Candidates that need more are replaced by methods of linear cost.
     {verbose}
 
     Attributes
@@ -92,8 +92,8 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         ensemble, seconds, why it was skipped, parameters. ``pandas.DataFrame(leaderboard_)``.
         Scores are of bags that neither the method nor its calibration was fitted on.
     estimators_ : list of estimators
-        The candidates that were fitted on all (standardised) bags, with codes of the classes: their
-        positions in ``classes_``; of two classes 1 for ``pos_label_`` and 0 for the other.
+        The candidates that were fitted on all (standardised) bags. Their labels are codes:
+        positions in ``classes_``, or for two classes 1 for ``pos_label_`` and 0 for the other.
     names_ : list of str
         Their names.
     weights_ : ndarray of shape (n_estimators,)
@@ -118,9 +118,9 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
 
     The default candidates are the most often useful of their kind: trees on pooled statistics, the
     set kernel, MInD, MILBoost, minimax, MILES, Fisher vectors, MI-SVM with an RBF kernel,
-    Citation-kNN, and attention pooling where torch is installed, the noisy-or otherwise. MILES is
-    replaced beyond 3 million bags times instances, where its linear program takes minutes. Where
-    there are more than 3,000 bags or 30,000 instances, or `memory_limit` demands it, those that
+    Citation-kNN, and attention pooling if torch is installed, otherwise the noisy-or. MILES is
+    replaced beyond 3 million bags times instances, where its linear program takes minutes. If there
+    are more than 3,000 bags or 30,000 instances, or if `memory_limit` demands it, candidates that
     compare all pairs are replaced by methods of linear cost; Citation-kNN is left out.
 
     References
@@ -171,7 +171,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
 
     @property
     def keeps(self) -> str:  # type: ignore[override]
-        """The assumption that all methods keep; "collective" where none was asked for."""
+        """The assumption that all methods keep; "collective" if `assumption` is None."""
         return self.assumption or "collective"
 
     def _fitted_state(self) -> FittedState:
@@ -216,7 +216,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         if groups is not None:
             groups = check_length(np.asarray(groups), bags)[labels.known]
         bags, labels = with_known_labels(bags, labels)
-        order, rows = canonical_order(bags, labels)  # folds do not depend on the user's order
+        order, rows = canonical_order(bags, labels)  # folds do not depend on the order of the input
         bags, labels = sorted_bags(bags, order, rows), labels[order]
         groups = None if groups is None else groups[order]
         rng = check_random_state(self.random_state)
@@ -237,7 +237,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
             raise InputError(f"no candidate could be fitted: {reasons}.")
 
         scores = np.stack([np.asarray(entry.scores) for entry in ran], axis=2)
-        with one_core_if_few(scores.size):  # many small problems for L-BFGS
+        with one_core_if_few(scores.size):  # many small L-BFGS problems
             stack = fit_stack(scores, targets, exclusive=exclusive, reg=REG)
             whole = self._judge(ran, scores, targets, folds, exclusive=exclusive)
         sign = -1 if self.metric in LOWER_IS_BETTER else 1
@@ -262,12 +262,12 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
 
     @property
     def best_estimator_(self) -> BagPipeline:
-        """The candidate with the best out-of-fold score, behind the step that standardises."""
+        """Pipeline of the standardisation and the candidate with the best out-of-fold score."""
         best = self.estimators_[self.best_index_]
         return BagPipeline([("scale", self.scaler_), ("model", best)])
 
     def _candidates(self, rng: Any, *, sets: bool, n_columns: int) -> list[Member]:
-        """The candidates, each with a seed of its own."""
+        """Make the candidates, each with its own seed."""
         members = chosen_members(self.candidates, sets=sets, n_columns=n_columns)
         if self.assumption is not None:
             members = keeping(members, self.assumption)
@@ -287,7 +287,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         *,
         exclusive: bool,
     ) -> tuple[float, float]:
-        """Score each candidate and their combination on folds that calibration has not seen.
+        """Score each candidate and the combination on folds held out from the calibration.
 
         Sets the scores of the entries; returns score and standard error of the combination.
         """
@@ -330,12 +330,12 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
 
     @property
     def _instance_scorers(self) -> list[int]:
-        """The estimators that score instances; those without weight only where no other does."""
+        """Estimators that score instances; those with weight 0 only if there are no others."""
         able = [m for m, model in enumerate(self.estimators_) if hasattr(model, "score_instances")]
         return [m for m in able if self.weights_[m] > 0] or able
 
     def _score(self, bags: Bags) -> Array:
-        """The combination over the estimators that score instances: of instances, not of bags."""
+        """Scores of instances (not of bags): the combination of estimators that score instances."""
         seen, total = self.scaler_.transform(bags), 0.0
         for m in self._instance_scorers:
             scores = self.estimators_[m].score_instances(seen).reshape(bags.n_instances, -1)
@@ -344,18 +344,18 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         return total + self.intercept_
 
     def _pooled(self, scores: Array, bags: Bags) -> Array:
-        return self._bag_scores(bags)  # other estimators decide on the class too
+        return self._bag_scores(bags)  # the class also depends on the other estimators
 
 
 def columns_of(labels: Labels) -> Array:
-    """0/1 columns to learn: the positive one of two classes, else each class or label."""
+    """Binary targets: one column for the positive one of two classes, else one per class."""
     if labels.has_sets:
         return (labels.indicator == 1).astype(int)
     return (labels.codes[:, None] == np.array(labels.positives)).astype(int)
 
 
 def draw_folds(labels: Labels, cv: int, groups: Array | None, seed: int) -> list[Fold]:
-    """Folds by label and group; as many as the rarest class has bags, if these are fewer."""
+    """Draw folds by label and group, at most as many as the rarest class has bags."""
     if labels.has_sets:
         return make_folds(labels.indicator, n_folds=min(cv, len(labels)), seed=seed, groups=groups)
     rarest = int(np.argmin(labels.counts))

@@ -1,4 +1,4 @@
-"""What each method was worth: scores of out-of-fold probabilities, and their table."""
+"""The leaderboard: out-of-fold scores of the candidates, and their table."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,22 +25,24 @@ NUMBER_METRICS = {"r2": "R2", "mae": "MAE", "spearman": "Spearman"}
 
 @dataclass
 class Entry:
-    """A candidate and what became of it.
+    """A candidate and its result.
 
     Attributes
     ----------
     member : Member
         The method.
     skipped : str
-        Why it was left out; empty where it was not.
+        Why the candidate was skipped; empty if it was not.
     scores : ndarray of shape (n_bags, n_columns) or None
         Out-of-fold scores.
+    rows : object
+        The input of the model: bags, or the rows of a shared embedding.
     expected : float
-        Seconds that it would have taken, where they exceed the budget; else 0.
+        Estimated seconds if they exceed the budget; else 0.
     seconds : float
-        Time to represent the bags, fit the folds and score them.
+        Time to embed the bags, and to fit and score the folds.
     weight, score, error : float
-        Its weight in the ensemble; its out-of-fold score with its standard error.
+        The weight in the ensemble; the out-of-fold score with its standard error.
     """
 
     member: Member
@@ -55,7 +57,7 @@ class Entry:
 
 
 def check_metric(metric: str, *, sets: bool) -> None:
-    """Refuse a metric that these labels do not have."""
+    """Refuse a metric that is not defined for this kind of labels."""
     known = SET_METRICS if sets else LABEL_METRICS
     if metric not in known:
         kind = "label sets" if sets else "one label per bag"
@@ -65,7 +67,7 @@ def check_metric(metric: str, *, sets: bool) -> None:
 
 
 def probabilities_of(logits: Floats, *, exclusive: bool) -> Floats:
-    """Probabilities of each column; of both classes where there is a single column."""
+    """Probabilities from logits, one column each; two columns for a single logit."""
     if exclusive:
         return softmax(logits, axis=1)
     found = expit(logits)
@@ -80,7 +82,7 @@ def out_of_fold_score(
     Parameters
     ----------
     metric : str
-        See `LABEL_METRICS`, `SET_METRICS`.
+        One of `LABEL_METRICS` or `SET_METRICS`.
     logits : ndarray of shape (n_bags, n_columns)
         Out-of-fold logits.
     targets : 0/1 array of shape (n_bags, n_columns)
@@ -100,7 +102,7 @@ def out_of_fold_score(
 def out_of_fold_number_score(
     metric: str, predicted: Floats, targets: Floats, folds: list[Ints]
 ) -> tuple[float, float]:
-    """Mean of a metric of numbers over folds, and its standard error; see `NUMBER_METRICS`."""
+    """Mean of one of `NUMBER_METRICS` over folds, and its standard error."""
     name = NUMBER_METRICS[metric]
     return _over_folds([number_measures(targets[f], predicted[f])[name] for f in folds])
 
@@ -137,7 +139,7 @@ def _score(metric: str, logits: Floats, targets: Array, exclusive: bool) -> floa
 def leaderboard(
     entries: list[Entry], ensemble: tuple[float, float] | None, seconds: float, metric: str
 ) -> dict[str, list[Any]]:
-    """The table of all candidates, the best first; the ensemble among them, if there is one."""
+    """Make the table of all candidates and, if there is one, the ensemble; the best first."""
     rows: list[dict[str, Any]] = [
         {
             "method": entry.member.name,

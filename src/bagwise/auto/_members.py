@@ -1,4 +1,4 @@
-"""The methods that the ensembles combine: what each is, what it costs, what replaces it."""
+"""Candidates of the ensembles: their models, their cost and their replacements for large data."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ from bagwise.pairwise import kernel_between, kernel_width
 from bagwise.preprocessing import BagPipeline, InstanceTransformer, make_bag_pipeline
 from bagwise.regression import SetKernelRegressor
 
-MOST_BAGS = 3_000  # beyond, methods that compare all pairs of bags are replaced
-MOST_INSTANCES = 30_000  # the same of instances
+MOST_BAGS = 3_000  # with more, methods of quadratic cost are replaced
+MOST_INSTANCES = 30_000  # likewise for instances
 
 
 @dataclass(frozen=True)
@@ -55,27 +55,27 @@ class Member:
     Attributes
     ----------
     name : str
-        What the leaderboard calls it.
+        Name in the leaderboard.
     model : estimator
-        A classifier of bags; of rows, where there is an embedding.
+        A classifier of bags, or of rows if there is an embedding.
     embedding : transformer or None
-        From bags to rows. It sees no labels.
+        Maps bags to rows, without labels.
     shared : bool
-        Whether the embedding is fitted once for all folds. One that learns from the bags is fitted
-        in each fold: held-out bags that it has seen would score too well.
+        Whether the embedding is fitted once for all folds. An embedding that learns from the bags
+        is fitted in each fold: if it had seen the held-out bags, their scores would be too good.
     by_bag : bool
-        Whether the columns of the embedding are the bags it was fitted on: a fold then uses those
-        of its training bags only.
+        Whether the columns of the embedding are the bags it was fitted on: a fold then uses only
+        the columns of its training bags.
     final : estimator or None
-        What is fitted on all bags in the end, where that is not the embedding and the model.
+        The estimator that is fitted on all bags in the end; None for the embedding and the model.
     growth : float
-        Exponent of its cost in the number of bags.
+        Exponent of the cost in the number of bags.
     most_pairs : float
-        Beyond as many bags times instances it is replaced.
+        Largest number of bags times instances; beyond it, the method is replaced.
     held : callable
-        From bags to the bytes it holds.
+        Maps bags to the number of bytes that the method holds.
     replacements : tuple of Member
-        Methods of linear cost, for data that are too large for this one; the first is taken.
+        Methods of linear cost, for data that are too large for this one; the first is used.
     """
 
     name: str
@@ -91,28 +91,28 @@ class Member:
 
     @property
     def replacement(self) -> Member | None:
-        """What is fitted where the data are too large for this member, if anything is."""
+        """The replacement for large data, or None."""
         return self.replacements[0] if self.replacements else None
 
     @property
     def keeps(self) -> str:
-        """The assumption it keeps, see `BagClassifierMixin.keeps`."""
+        """The assumption that the method keeps, see `BagClassifierMixin.keeps`."""
         return "collective" if self.embedding is not None else kept_assumption(self.model)
 
     @property
     def parameters(self) -> str:
-        """What it is made of, in one line: estimators and the parameters that are not defaults."""
+        """The estimators in one line, with the parameters that are not at their defaults."""
         parts = [self.final] if self.final is not None else [self.embedding, self.model]
         return " + ".join(" ".join(repr(part).split()) for part in parts if part is not None)
 
     def seeded(self, seed: int) -> Member:
-        """The same method with a seed of its own, in new estimators."""
+        """Return the same method with clones of its estimators that use a given seed."""
         parts = {name: getattr(self, name) for name in ("model", "embedding", "final")}
         seeded = {name: _seeded(part, seed) for name, part in parts.items() if part is not None}
         return replace(self, **seeded)
 
     def represent(self, bags: Bags) -> Any:
-        """What its model is fitted on: the bags, or the rows of the embedding, which is fitted."""
+        """Return the input of the model: the bags, or the rows of a shared embedding (fitted)."""
         kept = self.embedding is None or not self.shared
         return bags if kept else self.embedding.fit_transform(bags)
 
@@ -125,7 +125,7 @@ class Member:
         n_columns: int,
         groups: Array | None = None,
     ) -> Floats:
-        """Scores of the bags `test` by a model fitted on the bags `train`."""
+        """Score the bags `test` by a model fitted on the bags `train`."""
         seen = rows[np.ix_(train, train)] if self.by_bag else rows[train]
         new = rows[np.ix_(test, train)] if self.by_bag else rows[test]
         if not self.shared:
@@ -135,7 +135,7 @@ class Member:
         return column_scores(fitted, new, y.ndim == 2, n_columns)
 
     def fit_all(self, rows: Any, bags: Bags, y: Array, groups: Array | None = None) -> Any:
-        """Fit it on all bags; the result predicts bags."""
+        """Fit the method on all bags; the result predicts bags."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # as in the folds
             if self.final is not None:
@@ -151,21 +151,21 @@ class Member:
         model = clone(self.model)
         if self.embedding is None:
             return model.fit(rows, y, **fit_arguments(model, groups=groups))
-        # Solvers of rows ask BLAS for products of vectors, for which threads only wait.
+        # Solvers on rows call BLAS for short products, for which threads only add overhead.
         with blas_cores(1):
             return model.fit(rows, y)
 
 
 class SetKernel(TransformerMixin, BaseEstimator):
-    """The normalised set kernel of bags with the bags it was fitted on, for SVC."""
+    """Normalised set kernel between bags and the training bags, for SVC."""
 
     def fit(self, X: Bags, y: Any = None) -> SetKernel:
-        """Keep the bags and their kernel width."""
+        """Store the bags and their kernel width."""
         self.bags_, self.gamma_ = X, kernel_width("scale", X)
         return self
 
     def transform(self, X: Bags) -> Floats:
-        """Kernel values of shape (n_bags, n_bags it was fitted on)."""
+        """Kernel values of shape (n_bags, n_training_bags)."""
         other = None if X is self.bags_ else self.bags_
         return kernel_between(X, other, kernel="rbf", normalization="feature", gamma=self.gamma_)
 
@@ -174,8 +174,8 @@ def column_scores(model: Any, X: Any, sets: bool, n_columns: int) -> Floats:
     """Scores of bags by a fitted model, of shape (n_bags, n_columns).
 
     One column for two classes, else one per class or label. Probabilities become log-odds. A class
-    that was not among the training bags has the lowest score. The score by a regressor is its
-    prediction.
+    that was not among the training bags has the lowest score. The scores of a regressor are its
+    predictions.
     """
     if is_regressor(model):
         return np.asarray(model.predict(X), dtype=np.float64).reshape(-1, 1)
@@ -190,11 +190,11 @@ def column_scores(model: Any, X: Any, sets: bool, n_columns: int) -> Floats:
     if not sets and scores.shape[1] != n_columns and n_columns > 1:
         whole = np.full((len(scores), n_columns), scores.min())
         own = np.asarray(model.classes_)
-        # A model that has seen two classes has one column, that of the second.
+        # A model trained on two classes has one column, for the second class.
         both = np.column_stack([-scores, scores]) if scores.shape[1] == 1 else scores
         whole[:, own] = both
         scores = whole
-    limit = 1e6  # of a label that every training bag has, or none
+    limit = 1e6  # replaces the infinite scores of a label that every training bag has, or none
     return np.clip(np.nan_to_num(scores, nan=0.0, posinf=limit, neginf=-limit), -limit, limit)
 
 
@@ -218,7 +218,7 @@ def _pairs_of_instances(bags: Bags) -> float:
 
 @dataclass(frozen=True)
 class _Models:
-    """The models of rows for the labels at hand: one label per bag, or label sets."""
+    """Models on rows for the given kind of labels: one label per bag, or label sets."""
 
     sets: bool
     n_columns: int
@@ -227,7 +227,7 @@ class _Models:
         return OnePerLabel(model) if self.sets else model
 
     def machine(self, **options: Any) -> Any:
-        svm = SVC(tol=1e-6, **options)  # so that rounding decides no weight
+        svm = SVC(tol=1e-6, **options)  # tight, so that rounding does not affect the weights
         several = self.n_columns > 1 and not self.sets
         return self.per_label(OneVsRestClassifier(svm) if several else svm)
 
@@ -236,7 +236,7 @@ class _Models:
 
 
 def default_members(*, sets: bool, n_columns: int) -> list[Member]:
-    """The default candidates, the most often useful first.
+    """Return the default candidates, the most often useful first.
 
     Parameters
     ----------
@@ -339,7 +339,7 @@ def _misvm() -> Member:
 
 
 def _attention() -> Member:
-    """Attention pooling, which needs torch; of large data a few epochs are enough."""
+    """Attention pooling, which needs torch; for large data a few epochs are enough."""
     few_epochs = AttentionMIL(n_models=3, max_epochs=30, patience=5)
     return Member(
         "attention",
@@ -350,14 +350,14 @@ def _attention() -> Member:
 
 
 def _one_sided() -> Member:
-    """A linear machine that keeps the standard assumption, on Nystroem features of instances."""
+    """Linear SVM that keeps the standard assumption, on Nystroem features of instances."""
     features = InstanceTransformer(Nystroem(n_components=300, random_state=0))
     machine = PrimalDualMISVM(C=1.0, assumption="standard")
     return Member("pdmisvm (standard, Nystroem)", make_bag_pipeline(features, machine))
 
 
 def keeping(members: list[Member], assumption: str) -> list[Member]:
-    """The members that keep an assumption, with the replacements that keep it, too."""
+    """Select the members, and their replacements, that keep an assumption."""
     return [
         replace(member, replacements=tuple(keeping(list(member.replacements), assumption)))
         for member in members
@@ -366,7 +366,7 @@ def keeping(members: list[Member], assumption: str) -> list[Member]:
 
 
 def chosen_members(candidates: Any, *, sets: bool, n_columns: int) -> list[Member]:
-    """The candidates as the user gave them: "default", names, or estimators by name."""
+    """Make the candidates from "default", a list of names, or a dict of estimators."""
     known = {member.name: member for member in default_members(sets=sets, n_columns=n_columns)}
     if isinstance(candidates, str) and candidates == "default":
         return [*known.values()]
@@ -376,14 +376,14 @@ def chosen_members(candidates: Any, *, sets: bool, n_columns: int) -> list[Membe
 
 
 def _listed(name: str, sets: bool) -> Member:
-    """A method of the command line, by its name."""
+    """Make a candidate from the name of a method on the command line."""
     method = find_method(name)
     model = method.make({})
     return Member(name, OnePerLabel(model) if sets and not method.label_sets else model)
 
 
 def default_regressors() -> list[Member]:
-    """The default candidates for a number per bag, the most often useful first."""
+    """Return the default candidates for regression, the most often useful first."""
     pooled = _pooled_trees(_Models(sets=False, n_columns=1)).held
     fourier = Member("nsk (random Fourier)", ridge_cv(), RandomFourierEmbedding())
     few = Member("mind (200 prototypes)", ridge_cv(), BagDissimilarity(n_prototypes=200))
@@ -415,7 +415,7 @@ def default_regressors() -> list[Member]:
 
 
 def chosen_regressors(candidates: Any) -> list[Member]:
-    """The candidates as the user gave them: "default", names, or regressors by name."""
+    """Make the candidates from "default", a list of names, or a dict of regressors."""
     known = {member.name: member for member in default_regressors()}
     if isinstance(candidates, str) and candidates == "default":
         return [*known.values()]

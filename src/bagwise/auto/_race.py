@@ -16,14 +16,14 @@ from bagwise.bags import Bags
 from bagwise.exceptions import BagwiseError
 from bagwise.model_selection._folds import Fold
 
-TRIAL = 200  # bags, at most, on which the time of a candidate is tried
-# What a candidate may raise on data it cannot use; the others go on.
+TRIAL = 200  # largest number of bags in the fit that estimates the time of a candidate
+# Errors of a candidate that cannot use the data; it is skipped and the others continue.
 FAILURES = (BagwiseError, ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError)
 
 
 @dataclass
 class Race:
-    """The data of a fit, and what is left of its budgets.
+    """Cross-validation of the candidates: the data of a fit, and its time and memory budgets.
 
     Attributes
     ----------
@@ -32,17 +32,17 @@ class Race:
     y : ndarray of shape (n_bags,) or (n_bags, n_labels)
         Codes of classes, or label sets.
     n_columns : int
-        Columns of scores: 1 for two classes.
+        Number of columns of scores: 1 for two classes.
     folds : list of (train, test)
         Positions of bags.
     seconds : float
-        Budget of time; infinity for none.
+        Time budget; infinity for none.
     memory : float
         Bytes that a candidate may hold.
     n_jobs : int or None
-        Folds fitted at the same time.
+        Number of folds fitted at the same time.
     groups : ndarray of shape (n_bags,) or None
-        Bags of one group are held out together, where a candidate holds out bags itself.
+        Groups of bags that stay together if a candidate itself holds out bags.
     """
 
     bags: Bags
@@ -56,10 +56,10 @@ class Race:
 
     def __post_init__(self) -> None:
         self.end = time.perf_counter() + self.seconds
-        self.reserved = 0.0  # seconds that the final fits of the candidates so far will take
+        self.reserved = 0.0  # estimated seconds for the final fits of the candidates so far
 
     def run_all(self, candidates: Iterable[Member]) -> list[Entry]:
-        """Run the candidates in turn; where all of them exceed the budget, the quickest of them."""
+        """Run the candidates in turn; if all of them exceed the budget, run the fastest one."""
         entries = [self.run(candidate) for candidate in candidates]
         late = [i for i, entry in enumerate(entries) if entry.expected > 0.0]
         if late and all(entry.scores is None for entry in entries):
@@ -68,7 +68,7 @@ class Race:
         return entries
 
     def run(self, candidate: Member, *, always: bool = False) -> Entry:
-        """Fit a candidate on all folds, or say why not; `always` whatever is left of the budget."""
+        """Fit a candidate on all folds, or record why it was skipped; `always` ignores the time."""
         member, reason = self._affordable(candidate)
         if member is None:
             return Entry(candidate, skipped=reason)
@@ -111,33 +111,33 @@ class Race:
         return False
 
     def _expected(self, member: Member) -> float:
-        """Seconds for all folds and the final fit, from fits on some of the bags of one fold.
+        """Estimate the seconds for all folds and the final fit, from two fits on a few bags.
 
-        The first of them also pays for what is only paid once, such as compilation.
+        The first of the two also absorbs one-time costs, such as compilation.
         """
         few = self.folds[0][1][:TRIAL]
         sizes = (len(few) + 1) // 2, len(few)
         half, once = (self._trial(member, few[:n]) for n in sizes)
-        # What does not grow with the bags, such as the roots of trees, is not multiplied.
+        # Costs that do not grow with the bags, such as the roots of trees, are not multiplied.
         fixed = min(max(2 * half - once, 0.0), once) if half < once else 0.0
         train = len(self.bags) - len(self.folds[0][1])
         fit = fixed + (once - fixed) * (train / len(few)) ** member.growth
         return fit * (len(self.folds) + self._larger)
 
     def _trial(self, member: Member, few: Ints) -> float:
-        """Seconds of a fit on a few bags, and of their scores."""
+        """Measure the seconds to fit on a few bags and to score them."""
         start = time.perf_counter()
         try:
             rows = member.represent(self.bags[few])
             all_of_them = np.arange(len(few))
             member.fold_scores(rows, self.y[few], all_of_them, all_of_them, self.n_columns)
         except FAILURES:
-            pass  # few bags may lack a class; what it cost until then is all there is to know
+            pass  # a few bags may lack a class; the time until the error is the only estimate
         return time.perf_counter() - start
 
     @property
     def _larger(self) -> float:
-        """Bags of the final fit, per bag of a fold's training part."""
+        """Number of bags of the final fit, divided by that of a training fold."""
         return len(self.bags) / len(self.folds[0][0])
 
     @property
@@ -145,7 +145,7 @@ class Race:
         return max(0.0, self.end - time.perf_counter() - self.reserved)
 
     def _affordable(self, member: Member) -> tuple[Member | None, str]:
-        """The member, or its replacement where the data are too large for it."""
+        """Return the member, its replacement if the data are too large for it, or None and why."""
         n, m = len(self.bags), self.bags.n_instances
         large = (member.growth > 1 and (n > MOST_BAGS or m > MOST_INSTANCES)) or (
             n * m > member.most_pairs

@@ -1,4 +1,4 @@
-"""What estimators share: validation, the scoring template, kernel machines, declared state."""
+"""Base classes of the estimators: validation, scoring, kernel models, fitted state."""
 
 from bagwise.base._estimator import (
     BagEstimator,

@@ -1,4 +1,4 @@
-"""The roots of all estimators: validation, parameters, progress, declared state."""
+"""Base classes of all estimators: validation, parameters, progress, fitted state."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from functools import partial
@@ -23,14 +23,14 @@ from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
 from bagwise.solvers.result import SolverResult, total_curve
 
-BUDGETS = ("max_iter", "max_rounds", "max_epochs", "max_cuts", "tol")  # end an iteration
+BUDGETS = ("max_iter", "max_rounds", "max_epochs", "max_cuts", "tol")  # stopping criteria
 
 Item = TypeVar("Item")
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 def fit_method(fit: Fit) -> Fit:
-    """Decorate ``fit``: parameters are checked before it, fitted numbers after it.
+    """Decorate ``fit`` to check the parameters before it and the fitted numbers after it.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def fit_method(fit: Fit) -> Fit:
 
 
 def with_known_labels(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
-    """Leave out the bags of which no label is known.
+    """Leave out bags without a known label or label set.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def with_known_labels(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
     Returns
     -------
     bags : Bags
-        Those with a known label, or label set.
+        The bags with a known label or label set.
     labels : Labels
         Their labels.
     """
@@ -67,7 +67,7 @@ def with_known_labels(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
 
 
 def order_within_bags(bags: Bags) -> Ints:
-    """Order the instances of each bag by their features, compared one after the other.
+    """Sort the instances of each bag by their features.
 
     Parameters
     ----------
@@ -77,23 +77,23 @@ def order_within_bags(bags: Bags) -> Ints:
     Returns
     -------
     ndarray of shape (n_instances,)
-        Row numbers; those of a bag stay together.
+        Row numbers, bag by bag.
     """
     return np.lexsort((_ranks(bags), bags.bag_index))
 
 
 def in_canonical_order(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
-    """Sort the instances inside each bag and the bags, by their values.
+    """Sort the bags, and the instances inside each bag, by their values.
 
-    The result of a search from many starts depends, by rounding alone, on the order of its sums,
-    and the first of equal candidates wins. After this neither depends on the user's order.
+    Through rounding, the result of a search with many starts depends on the order of summation, and
+    the first of equal candidates wins. After sorting, neither depends on the order of the input.
 
     Parameters
     ----------
     bags : Bags
         The bags.
     labels : Labels
-        Their labels, which decide between equal bags.
+        Their labels, which break ties between equal bags.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def in_canonical_order(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
 
 
 def sorted_bags(bags: Bags, order: Ints, rows: Ints) -> Bags:
-    """Sort bags and instances as `canonical_order` found; those in a file go to another file.
+    """Apply the order found by `canonical_order`; instances in a file go to another file.
 
     Parameters
     ----------
@@ -125,14 +125,14 @@ def sorted_bags(bags: Bags, order: Ints, rows: Ints) -> Bags:
 
 
 def canonical_order(bags: Bags, labels: Labels) -> tuple[Ints, Ints]:
-    """Find the order of bags, and of their instances, that `in_canonical_order` sorts by.
+    """Find the order of bags, and of their instances, used by `in_canonical_order`.
 
     Parameters
     ----------
     bags : Bags
         The bags.
     labels : Labels
-        Their labels, which decide between equal bags.
+        Their labels, which break ties between equal bags.
 
     Returns
     -------
@@ -157,19 +157,19 @@ def canonical_order(bags: Bags, labels: Labels) -> tuple[Ints, Ints]:
 
 
 def _ranks(bags: Bags) -> Ints:
-    """The ranks of the instances; those in a file are read in blocks."""
+    """Ranks of the instances by their values; a table in a file is read column by column."""
     if bags.is_sparse or not in_blocks(bags):
         return row_ranks(bags.instances)
     return ranks_by_column(partial(take_column, bags), (bags.n_instances, bags.n_features))
 
 
 class BagEstimator(CallbackSupportMixin, BaseEstimator):
-    """The root of all estimators: scikit-learn's `BaseEstimator`, on bags, with progress."""
+    """Base class of all estimators: scikit-learn's `BaseEstimator` for bags, with progress."""
 
     _parameter_constraints: dict[str, Any] = CONSTRAINTS
     _accepts_sparse = True  # CSR instances
-    _runs_elsewhere: tuple[str, ...] = ()  # "device", "cluster": where else bags may be
-    _value_range: tuple[float, float] = VALUE_RANGE  # of the largest magnitude in X
+    _runs_elsewhere: tuple[str, ...] = ()  # other supported locations: "device", "cluster"
+    _value_range: tuple[float, float] = VALUE_RANGE  # limits of the largest magnitude in X
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -210,9 +210,9 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
         by_partition: bool = True,
         scores: bool = False,
     ) -> Any:
-        """Validate X once, compute where the bags are, and check that the numbers are finite.
+        """Validate X once, compute where the bags are stored, and check that the result is finite.
 
-        Every public method of a fitted model goes through here.
+        Every public method of a fitted model calls it.
 
         Parameters
         ----------
@@ -224,7 +224,7 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
             Whether bags on a Dask cluster are given to `compute` partition by partition, on the
             workers.
         scores : bool, default=False
-            Whether the result are scores: infinite ones are accepted where ``intercept_`` may be.
+            Whether the result consists of scores, which may be infinite if ``intercept_`` may be.
 
         Returns
         -------
@@ -244,14 +244,14 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
         return kind is not None and kind.may_be_infinite
 
     def _keep_progress(self, results: SolverResult | Sequence[SolverResult], advice: str) -> None:
-        """Keep ``n_iter_`` and ``objective_curve_``; warn where a solver did not converge.
+        """Store ``n_iter_`` and ``objective_curve_``; warn if a solver did not converge.
 
         Parameters
         ----------
         results : SolverResult or sequence of SolverResult
-            The result of each machine; curves are summed.
+            The result of each binary problem; curves are summed.
         advice : str
-            What the user can do, for the warning.
+            Advice to the user in the warning.
         """
         each = [results] if isinstance(results, SolverResult) else results
         self.n_iter_ = max((result.n_iter for result in each), default=0)
@@ -275,9 +275,9 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
         items : iterable
             The steps of the fit.
         task : str
-            What a step is called.
+            The name of a step.
         total : int, default=None
-            The largest number of steps, where `items` has no length.
+            The largest number of steps, if `items` has no length.
 
         Yields
         ------
@@ -310,7 +310,7 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
 
 
 class RowEstimator(BagEstimator):
-    """The root of estimators on plain rows (a 2-D X): each row is a bag of one instance."""
+    """Base class of estimators on plain rows (a 2-D X): each row is a bag of one instance."""
 
     def _check_bags(self, X: Any) -> Bags:
         """Validate the input of every method but ``fit``."""

@@ -1,8 +1,8 @@
-"""Numerical failures of any estimator end in one `InputError` that names the cause and the remedy.
+"""Conversion of numerical failures into an `InputError` that names the cause and the remedy.
 
-Validation refuses most values with which arithmetic fails. Extreme parameters, or features of very
-different scale, can still lead to overflow or to a singular matrix inside a method. Then the user
-reads about the features and parameters instead of NaN or an error about an internal array.
+Validation rejects most values with which arithmetic fails. Extreme parameters, or features of very
+different scale, can still lead to overflow or to a singular matrix inside a method. The user then
+gets an error about features and parameters instead of NaN or an error about an internal array.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,16 +19,16 @@ from bagwise._validation import check_bags
 from bagwise.engines.arrays import extremes
 from bagwise.exceptions import BagwiseError, InputError, NotEnoughMemoryError
 
-# How scikit-learn and scipy refuse arrays that are not finite.
+# Parts of the messages with which scikit-learn and scipy reject arrays that are not finite.
 REFUSALS = ("contains NaN", "contains infinity", "infs or NaNs", "must be finite", "non-finite")
 
-# What numpy does about overflow and the like inside a method: the result is checked instead. The
-# tests let it warn, which fails them.
+# numpy does not warn about overflow inside a method, because the result is checked. The tests
+# enable these warnings, which fail them.
 FLOATING_POINT: dict[str, Any] = {"over": "ignore", "divide": "ignore", "invalid": "ignore"}
 
 
 def checked_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap ``fit``: every fitted number is finite, or the estimator is not fitted.
+    """Wrap ``fit``: if a fitted number is not finite, it fails and leaves the model unfitted.
 
     Infinity is accepted in attributes whose declaration in ``_fitted_state`` has an infinite
     range; NaN is not.
@@ -63,19 +63,19 @@ def checked_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def quietly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function whose result is checked: numpy does not warn about overflow meanwhile."""
+    """Call a function without numpy's warnings about overflow; the result is checked later."""
     with np.errstate(**FLOATING_POINT):
         return function(*args, **kwargs)
 
 
 @contextmanager
 def numerical_errors(estimator: Any, X: Any) -> Iterator[None]:
-    """Turn failures of arithmetic and of memory into errors about the input.
+    """Turn arithmetic and memory errors into errors about the input.
 
     Parameters
     ----------
     estimator : estimator
-        Named in the error, with its unusual parameters.
+        Named in the error, with its numeric parameters that are not at their default.
     X : object
         The input as the user passed it.
     """
@@ -96,14 +96,14 @@ def numerical_errors(estimator: Any, X: Any) -> Iterator[None]:
 
 
 def require_finite(value: Any, name: str, *, infinite: bool = False) -> Any:
-    """Return `value`; raise `FloatingPointError` where one of its numbers is not finite.
+    """Return `value`; raise `FloatingPointError` if one of its numbers is not finite.
 
     Parameters
     ----------
     value : object
-        An array, a number, or a list or tuple of them; anything else passes.
+        An array, a number, or a list or tuple of them; anything else is accepted.
     name : str
-        For the message.
+        Name of the value in the message.
     infinite : bool, default=False
         Whether infinity is accepted, but not NaN.
 
@@ -139,7 +139,7 @@ def _error(estimator: Any, X: Any, cause: str) -> InputError:
 
 
 def _changed_numbers(estimator: Any) -> str:
-    """The numeric parameters that are not at their default, as text."""
+    """Numeric parameters that are not at their default, as text."""
     given = estimator.get_params(deep=False)
     defaults = type(estimator)().get_params(deep=False)
     changed = {
@@ -154,7 +154,7 @@ def _changed_numbers(estimator: Any) -> str:
 
 
 def _widest(X: Any) -> str:
-    """Name the feature with the largest magnitude, where X can be read here."""
+    """Name the feature with the largest magnitude, if X can be read in this process."""
     try:
         bags = check_bags(None, X, reset=True, allow_nan=True)
     except BagwiseError:

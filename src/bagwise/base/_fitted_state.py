@@ -1,14 +1,15 @@
-"""What a fitted estimator holds, as the estimator declares it.
+"""Declarations of the fitted attributes of estimators.
 
 An estimator returns its declaration from ``_fitted_state``: a dict from the name of each fitted
 attribute to its kind, for example ``{"coef_": Floats("n_machines", "n_features_in_")}``.
-`bagwise.persistence` compares a loaded model with its declaration before the model is used, because
-compiled loops index arrays without bounds checks.
+`bagwise.persistence` checks a loaded model against its declaration before the model is used,
+because compiled loops index arrays without bounds checks.
 
 An axis is a whole number, None (any length), or a name. Three names are known from the model:
-``n_features_in_``, ``n_classes`` (the length of ``classes_``) and ``n_machines`` (one machine for
-two classes or for none, else one per class). Any other name takes its length from the first array
-that has such an axis, and all others must agree. ``"name + 1"`` is one longer than ``"name"``.
+``n_features_in_``, ``n_classes`` (the length of ``classes_``) and ``n_machines`` (the number of
+binary models: one for two classes or without classes, else one per class). Any other name takes its
+length from the first array that has such an axis, and all others must agree. ``"name + 1"`` is one
+longer than ``"name"``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ LARGEST = 1e150
 
 
 class MismatchError(ValueError):
-    """A fitted attribute is not what its estimator declares."""
+    """A fitted attribute does not match the declaration of its estimator."""
 
 
 class Sizes:
@@ -41,7 +42,7 @@ class Sizes:
     Parameters
     ----------
     known : mapping, default=None
-        Lengths by name; receives those that are found.
+        Lengths by name; lengths that are found are added.
     """
 
     def __init__(self, known: MutableMapping[str, int] | None = None) -> None:
@@ -61,24 +62,24 @@ class Sizes:
             )
 
     def item(self, i: int) -> Sizes:
-        """Return the sizes at place i of a list: there, unknown names are known to i alone."""
+        """Return the sizes for item i of a list: lengths found there are local to the item."""
         return self._items.setdefault(i, Sizes(ChainMap({}, self.known)))
 
 
 class Kind:
-    """A kind of fitted attribute.
+    """Kind of a fitted attribute.
 
     Parameters
     ----------
     *shape : int, str or None
         The axes of an array.
     low, high : float, default=None
-        The least and the largest value; infinite where infinite values are meant to occur. By
-        default what the class has.
+        The smallest and the largest value; infinite if infinite values are allowed. By default
+        those of the class.
     below : int or str, default=None
-        What every index is below: a number or the name of an axis.
+        Exclusive upper bound of every index: a number or the name of an axis.
     any_value : bool, default=False
-        Whether NaN may occur too: numbers that are only shown.
+        Whether all values, including NaN, are allowed: for numbers that are only displayed.
     optional : bool, default=False
         Whether a fitted model may lack the attribute.
     """
@@ -101,7 +102,7 @@ class Kind:
 
     @property
     def may_be_infinite(self) -> bool:
-        """Whether infinite numbers are meant to occur."""
+        """Whether infinite values are allowed."""
         return bool(np.isinf(self.low) or np.isinf(self.high))
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
@@ -123,14 +124,14 @@ FittedState = dict[str, Kind]
 
 
 class Anything(Kind):
-    """An attribute that is only shown, never computed with."""
+    """An attribute that is only displayed, never used in a computation."""
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
         """Accept every value."""
 
 
 class Values(Kind):
-    """An array of numbers or texts of which nothing but the shape matters."""
+    """An array of numbers or texts; only its type and shape are checked."""
 
     noun = "numbers or texts"
 
@@ -139,14 +140,14 @@ class Values(Kind):
         return dtype.kind in "biufUO"
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
-        """Compare type, axes, then values."""
+        """Check the type, the axes, then the values."""
         is_plain = isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray)
         if not is_plain or not value.dtype.isnative:
             _refuse(value, name, f"an array of {self.noun}")
         self.check_array(value, value, sizes, name)
 
     def check_array(self, array: Any, values: Any, sizes: Sizes, name: str) -> None:
-        """Compare an array; `values` are all its values, or those that a CSR stores."""
+        """Check an array; `values` are all its values, or those that a CSR stores."""
         if not self.accepts(array.dtype):
             _refuse(array, name, f"an array of {self.noun}")
         if len(array.shape) != len(self.shape):
@@ -159,7 +160,7 @@ class Values(Kind):
             self.check_values(values, sizes, name)
 
     def check_values(self, value: Any, sizes: Sizes, name: str) -> None:
-        """Compare the values, of an array that is otherwise right."""
+        """Check the values of an array whose type and axes are right."""
 
 
 class Floats(Values):
@@ -172,7 +173,7 @@ class Floats(Values):
         return dtype in (np.float32, np.float64)
 
     def check_values(self, value: Any, sizes: Sizes, name: str) -> None:
-        """Look for NaN, infinities and values out of range."""
+        """Reject NaN, infinities and values out of range."""
         least, most = float(value.min()), float(value.max())
         if self.any_value or self.low <= least <= most <= self.high:
             return
@@ -194,7 +195,7 @@ class Integers(Values):
         return dtype.kind in "iu"
 
     def check_values(self, value: Any, sizes: Sizes, name: str) -> None:
-        """Look for indices out of range."""
+        """Reject indices out of range."""
         least, most = int(value.min()), int(value.max())
         if least < self.low:
             raise MismatchError(f"{name} holds {least}: expected at least {self.low}")
@@ -209,7 +210,7 @@ class Classes(Values):
     Parameters
     ----------
     at_least : int, default=1
-        How many labels there are at least.
+        Minimum number of labels.
     """
 
     noun = "labels"
@@ -219,7 +220,7 @@ class Classes(Values):
         self.at_least = at_least
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
-        """Compare type and axis; look for labels that occur twice, or equal nothing."""
+        """Check the type and the axis; reject duplicate labels and NaN."""
         super().check(value, sizes, name)
         listed = value.tolist()
         try:
@@ -244,11 +245,11 @@ class Names(Values):
     noun = "names"
 
     def accepts(self, dtype: np.dtype[Any]) -> bool:
-        """Accept what scikit-learn keeps names in."""
+        """Accept object arrays, in which scikit-learn stores names."""
         return dtype.kind == "O"
 
     def check_values(self, value: Any, sizes: Sizes, name: str) -> None:
-        """Look for names that are not texts."""
+        """Reject names that are not texts."""
         strange = [item for item in value.tolist() if not isinstance(item, str)]
         if strange:
             raise MismatchError(f"{name} holds {_described(strange[0])}: expected texts")
@@ -260,11 +261,11 @@ class Table(Floats):
     noun = "numbers, dense or CSR"
 
     def accepts(self, dtype: np.dtype[Any]) -> bool:
-        """Accept all numbers that instances may be."""
+        """Accept all types that instances may have."""
         return dtype.kind in "biu" or super().accepts(dtype)
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
-        """Compare type, axes, the indices of sparse rows, then values."""
+        """Check the type, the axes, the indices of sparse rows, then the values."""
         if not sparse.issparse(value):
             return super().check(value, sizes, name)
         check_sparse(value, name)
@@ -279,9 +280,9 @@ class BagsOf(Table):
     Parameters
     ----------
     n_bags : int, str or None
-        How many.
+        Number of bags.
     n_instances : int, str or None, default=None
-        How many instances they have together.
+        Number of instances of all bags.
     """
 
     def __init__(self, n_bags: Axis, *, n_instances: Axis = None) -> None:
@@ -289,7 +290,7 @@ class BagsOf(Table):
         self.n_bags = n_bags
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
-        """Compare the number of bags, then the table of instances."""
+        """Check the number of bags, then the table of instances."""
         if type(value) is not Bags:
             _refuse(value, name, "Bags")
         sizes.expect(self.n_bags, len(value), name)
@@ -302,7 +303,7 @@ class Number(Floats):
     """One number."""
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
-        """Compare type and range."""
+        """Check the type and the range."""
         if not isinstance(value, Real) or isinstance(value, bool):
             _refuse(value, name, "a number")
         self.check_values(np.array(value, dtype=np.float64), sizes, name)
@@ -314,7 +315,7 @@ class Whole(Integers):
     low = 0
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
-        """Compare type and range."""
+        """Check the type and the range."""
         if not isinstance(value, Integral) or isinstance(value, bool):
             _refuse(value, name, "a whole number")
         if not -(2**63) <= int(value) < 2**63:
@@ -328,9 +329,9 @@ class Text(Kind):
     Parameters
     ----------
     options : set of str
-        The texts it may be.
+        The allowed texts.
     optional : bool, default=False
-        Whether a fitted model may lack it.
+        Whether a fitted model may lack the attribute.
     """
 
     def __init__(self, options: set[str], *, optional: bool = False) -> None:
@@ -338,7 +339,7 @@ class Text(Kind):
         self.options = options
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
-        """Compare with the options."""
+        """Check that the value is one of the options."""
         if not isinstance(value, str) or value not in self.options:
             _refuse(value, name, f"one of {', '.join(map(repr, sorted(self.options)))}")
 
@@ -351,7 +352,7 @@ class OneOf(Kind):
     classes : array-like
         The classes of the model.
     optional : bool, default=False
-        Whether a fitted model may lack it.
+        Whether a fitted model may lack the attribute.
     """
 
     def __init__(self, classes: Any, *, optional: bool = False) -> None:
@@ -359,19 +360,19 @@ class OneOf(Kind):
         self.classes = np.asarray(classes).tolist()
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
-        """Look for the value among the classes."""
+        """Check that the value is None or one of the classes."""
         same = [type(value) is type(label) and value == label for label in self.classes]
         if value is not None and not any(same):
             _refuse(value, name, "one of the classes, or None")
 
 
 class OrNone(Kind):
-    """A kind, or None.
+    """An attribute of a given kind, or None.
 
     Parameters
     ----------
     kind : Kind
-        What the attribute is where it is not None.
+        The kind of the attribute if it is not None.
     """
 
     def __init__(self, kind: Kind) -> None:
@@ -379,20 +380,20 @@ class OrNone(Kind):
         self.kind = kind
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
-        """Check what is not None."""
+        """Check the value unless it is None."""
         if value is not None:
             self.kind.check(value, sizes, name)
 
 
 class ListOf(Kind):
-    """A list; axes whose names are unknown outside may differ from place to place.
+    """A list; axes with names that are unknown outside may differ between items.
 
     Parameters
     ----------
     kind : Kind or sequence of Kind
-        What each item is.
+        The kind of all items, or of each item.
     length : int, str or None, default=None
-        How many items there are.
+        Number of items.
     """
 
     def __init__(self, kind: Kind | Sequence[Kind], length: Axis = None) -> None:
@@ -402,11 +403,11 @@ class ListOf(Kind):
 
     @property
     def may_be_infinite(self) -> bool:
-        """Whether infinite numbers are meant to occur in the items."""
+        """Whether infinite values are allowed in the items."""
         return isinstance(self.kind, Kind) and self.kind.may_be_infinite
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
-        """Compare the length, then each item."""
+        """Check the length, then each item."""
         if not isinstance(value, list):
             _refuse(value, name, "a list")
         sizes.expect(self.length, len(value), name)
@@ -421,7 +422,7 @@ class TupleOf(Kind):
     Parameters
     ----------
     *kinds : Kind
-        What its items are.
+        The kinds of the items.
     """
 
     def __init__(self, *kinds: Kind) -> None:
@@ -429,7 +430,7 @@ class TupleOf(Kind):
         self.kinds = kinds
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
-        """Compare the length, then each item."""
+        """Check the length, then each item."""
         if not isinstance(value, tuple) or len(value) != len(self.kinds):
             _refuse(value, name, f"{len(self.kinds)} items")
         for i, (item, kind) in enumerate(zip(value, self.kinds, strict=True)):
@@ -437,16 +438,16 @@ class TupleOf(Kind):
 
 
 class Model(Kind):
-    """A fitted estimator inside the model. What it holds is compared with its own declaration.
+    """A fitted estimator inside the model. Its attributes are checked by its own declaration.
 
     Parameters
     ----------
     method : str
-        What it must offer.
+        A method that it must have.
     n_features : int or str, default="n_features_in_"
-        How many features it was fitted on.
+        Number of features it was fitted on.
     n_classes : int or str, default=None
-        How many classes it knows.
+        Number of its classes.
     """
 
     def __init__(
@@ -456,7 +457,7 @@ class Model(Kind):
         self.method, self.n_features, self.n_classes = method, n_features, n_classes
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
-        """Compare methods, features and classes."""
+        """Check the method, the number of features and the number of classes."""
         if not hasattr(value, "get_params") or isinstance(value, type):
             _refuse(value, name, "an estimator")
         try:
@@ -477,14 +478,14 @@ class Model(Kind):
 
 
 def check_sparse(value: Any, name: str) -> None:
-    """Raise `MismatchError` for a sparse array whose indices lead outside it.
+    """Raise `MismatchError` for a sparse array with indices out of range.
 
     Parameters
     ----------
     value : sparse array
         The array.
     name : str
-        Its name, for the message.
+        The name of the array, for the message.
     """
     if value.format not in ("csr", "csc", "bsr", "coo"):
         raise MismatchError(f"{name} is a sparse array of the format {value.format!r}")
@@ -501,7 +502,7 @@ def check_sparse(value: Any, name: str) -> None:
 def fitted_state_problem(
     model: Any, declare: Callable[[Any], FittedState] | None = None
 ) -> str | None:
-    """Compare a model with what it declares.
+    """Check a model against its declaration.
 
     Parameters
     ----------
@@ -513,20 +514,20 @@ def fitted_state_problem(
     Returns
     -------
     str or None
-        What is wrong; None where nothing is, and for a model that is not fitted.
+        The first mismatch; None if there is none, or if the model is not fitted.
     """
     if not has_fitted_attributes(model):
         return None
     try:
         declared = model._fitted_state() if declare is None else declare(model)
-    # A declaration reads parameters and other attributes, which may be anything in a file.
+    # A declaration reads parameters and other attributes; in a file these can be any objects.
     except Exception as error:
-        return f"its parameters do not fit what it holds ({error})"
+        return f"its parameters do not match its fitted attributes ({error})"
     return compare_state(vars(model), declared)
 
 
 def has_fitted_attributes(model: Any) -> bool:
-    """Whether a model holds any attribute that a fit leaves.
+    """Whether a model has any fitted attribute.
 
     Parameters
     ----------
@@ -541,19 +542,19 @@ def has_fitted_attributes(model: Any) -> bool:
 
 
 def compare_state(held: Mapping[str, Any], declared: FittedState) -> str | None:
-    """Compare attributes with their declaration.
+    """Check attributes against their declaration.
 
     Parameters
     ----------
     held : mapping
-        Attributes by name; those that are not declared are passed over.
+        Attributes by name; those that are not declared are ignored.
     declared : dict from str to Kind
         The declaration.
 
     Returns
     -------
     str or None
-        What is wrong, None where nothing is.
+        The first mismatch; None if there is none.
     """
     try:
         sizes = _sizes_of(held, declared)

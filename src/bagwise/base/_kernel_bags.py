@@ -1,4 +1,4 @@
-"""Nystroem features of the instances of bags, made in blocks where the instances are."""
+"""Nystroem features of instances, computed in blocks where the instances are stored."""
 
 from functools import partial
 from typing import Any
@@ -27,7 +27,7 @@ from bagwise.pairwise import kernel_width
 
 
 def width_of(gamma: str | float, bags: Bags) -> float:
-    """Width of a kernel between instances, as `kernel_width`, wherever the instances are.
+    """Kernel width as in `kernel_width`, also for instances in files, on devices or on workers.
 
     Parameters
     ----------
@@ -62,18 +62,18 @@ def _moments(bags: Bags) -> Floats:
 def nystroem_of_bags(
     model: Any, gamma: float, n_landmarks: int, rng: np.random.RandomState, bags: Bags
 ) -> Nystroem:
-    """The approximation of the kernel of a model by landmarks, drawn from the instances.
+    """Nystroem approximation of the kernel of a model; landmarks are drawn from the instances.
 
     Parameters
     ----------
     model : estimator
-        With the parameter `kernel`.
+        A model with the parameter `kernel`.
     gamma : float
         Width of the kernel.
     n_landmarks : int
-        Number of landmarks; all instances where there are fewer.
+        Number of landmarks; all instances if there are fewer.
     rng : RandomState
-        Draws them. The same ones are drawn wherever the bags are.
+        Source of the draws, which do not depend on where the bags are stored.
     bags : Bags
         The training bags.
 
@@ -88,7 +88,7 @@ def nystroem_of_bags(
 
 
 def _rows_elsewhere(chosen: Ints, bags: Bags) -> Array:
-    """Rows of instances on a device or on workers: the bags that hold them are brought here."""
+    """Fetch rows from a device or from workers, with the bags that contain them."""
     bag = np.searchsorted(bags.offsets, chosen, side="right") - 1
     few, which = np.unique(bag, return_inverse=True)
     some = bags[few]
@@ -97,14 +97,14 @@ def _rows_elsewhere(chosen: Ints, bags: Bags) -> Array:
 
 
 def kernel_bags(nystroem: Nystroem, bags: Bags) -> Bags:
-    """The bags with Nystroem features in place of instances, in the same place.
+    """Replace instances by their Nystroem features, where the bags are stored.
 
     Parameters
     ----------
     nystroem : Nystroem
         The fitted approximation.
     bags : Bags
-        The bags. Features of a memory-mapped table go to a temporary file.
+        The bags. Features of a memory-mapped table are written to a temporary file.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def _with_features(nystroem: Nystroem, bags: Bags) -> Bags:
 
 
 def kernel_product(nystroem: Nystroem, X: Any, coef: Array) -> Array:
-    """Nystroem features of rows times weights, a block of rows at a time.
+    """Product of the Nystroem features of rows and weights, a block of rows at a time.
 
     Parameters
     ----------
@@ -160,9 +160,9 @@ def _n_rows(n_landmarks: int) -> int:
 
 
 def _features(nystroem: Nystroem, rows: Any) -> Any:
-    """Features of a block in double precision: the inverse root of the kernel magnifies rounding.
+    """Features of a block in double precision: the inverse root of the kernel amplifies rounding.
 
-    A kernel that is a function works on numpy arrays: the rows of a tensor are brought to it.
+    A callable kernel takes numpy arrays: rows of a tensor are converted.
     """
     rows = float64(rows)
     if nystroem.kernel == "rbf":

@@ -1,6 +1,6 @@
-"""Machines whose score is a weighted sum of features, or of kernels with training rows.
+"""Models whose score is a weighted sum of features, or of kernel values with training rows.
 
-Rows are instances of bags, or rows of their own.
+The rows are instances of bags, or plain rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,11 +35,11 @@ BLOCK = 2**22  # kernel values held at once when scoring
 
 
 class KernelMachine(BagEstimator):
-    """The kernel of a machine: where it is trained, what is kept of it, how it scores rows.
+    """Base class of kernel models: the training space, the fitted state and the scores of rows.
 
-    A subclass offers the parameters `kernel`, `gamma`, `degree` and `coef0`, and leaves either
-    `coef_`, or `dual_coef_`, `support_`, `support_vectors_` and `gamma_`, or `coef_`, `nystroem_`
-    and `gamma_`; always `intercept_`.
+    A subclass has the parameters `kernel`, `gamma`, `degree` and `coef0`. Its ``fit`` sets
+    `intercept_`, and either `coef_`, or `dual_coef_`, `support_`, `support_vectors_` and `gamma_`,
+    or `coef_`, `nystroem_` and `gamma_`.
     """
 
     @property
@@ -61,19 +61,19 @@ class KernelMachine(BagEstimator):
         }
 
     def _drop_machine(self) -> None:
-        """Delete the machine of an earlier fit, which may have had another kernel."""
+        """Delete the model of an earlier fit, which may have had another kernel."""
         self._drop("coef_", "dual_coef_", "support_", "support_vectors_", "gamma_", "nystroem_")
 
     def _width(self, rows: Any) -> float:
-        """Gamma of a kernel on these rows."""
+        """Kernel width for these rows."""
         return kernel_width(self.gamma, Bags(rows, np.arange(rows.shape[0] + 1)))
 
     def _space(
         self, rows: Any, *, n_landmarks: int | None = None, seed: int | None = None
     ) -> FeatureSpace:
-        """The training rows, in double precision, seen through the kernel.
+        """Feature space of the kernel on the training rows, in double precision.
 
-        With `n_landmarks`, the kernel is approximated by as many Nystroem features.
+        With `n_landmarks`, the kernel is approximated by this number of Nystroem features.
         """
         costs = {name: getattr(self, name, None) for name in ("C", "C1", "C2")}
         if self.kernel == "linear":
@@ -88,12 +88,12 @@ class KernelMachine(BagEstimator):
         return KernelFeatures(rows, lambda A, B: self._kernel_values(A, B, width))
 
     def _keep_each(self, space: FeatureSpace, results: Sequence[SolverResult]) -> None:
-        """Keep a machine per result; ``solution`` begins with (coef of rows, intercept)."""
+        """Store one model per result; ``solution`` begins with (coef of rows, intercept)."""
         coef, intercept = zip(*(result.solution[:2] for result in results), strict=True)
         self._keep(space, np.array(coef), np.array(intercept, dtype=np.float64))
 
     def _keep(self, space: FeatureSpace, coef: Array, intercept: Array) -> None:
-        """Keep machines as fitted state; rows of `coef` are weights of the training rows."""
+        """Store the fitted state; each row of `coef` holds the weights of the training rows."""
         self._drop_machine()
         if isinstance(space, LinearFeatures):
             self.coef_, self.intercept_ = space.planes(coef, intercept)
@@ -115,7 +115,7 @@ class KernelMachine(BagEstimator):
         return self._score_rows(bags.instances)
 
     def _score_rows(self, rows: Any) -> Array:
-        """Score checked rows by each machine: shape (n_rows, n_machines)."""
+        """Scores of validated rows, of shape (n_rows, n_machines)."""
         if hasattr(self, "nystroem_"):
             features = partial(nystroem_features, self.nystroem_)
             return kernel_scores(rows, features, self.coef_) + self.intercept_
@@ -129,9 +129,9 @@ class KernelMachine(BagEstimator):
 
 
 class NystroemFeatures(LinearFeatures):
-    """Rows that approximate a kernel; the transformer goes into the fitted state."""
+    """Nystroem features of rows; the transformer becomes part of the fitted state."""
 
-    # The approximation is off by more; below, the solver takes minutes where a bag is huge.
+    # The approximation error is larger, and with a lower tol huge bags take minutes.
     least_tol = 1e-6
 
     def __init__(self, rows: Array, nystroem: Nystroem, gamma: float) -> None:
@@ -142,18 +142,18 @@ class NystroemFeatures(LinearFeatures):
 def nystroem_of(
     model: Any, gamma: float, n_landmarks: int, seed: int | None, rows: Any
 ) -> Nystroem:
-    """The approximation of the kernel of a model, fitted on rows.
+    """Nystroem approximation of the kernel of a model, fitted on rows.
 
     Parameters
     ----------
     model : estimator
-        With the parameters `kernel`, `degree` and `coef0`.
+        A model with the parameters `kernel`, `degree` and `coef0`.
     gamma : float
         Width of the kernel.
     n_landmarks : int
         Number of features; at most the number of rows.
     seed : int or None
-        For the choice of the landmarks.
+        Seed of the choice of landmarks.
     rows : ndarray or CSR of shape (n_rows, n_features)
         The rows.
 
@@ -197,7 +197,7 @@ def nystroem_features(nystroem: Nystroem, rows: Any) -> Array:
 
 
 def _unsuitable(nystroem: Nystroem, error: ValueError) -> InputError:
-    """What `instance_kernel` says of chi2 on negative values."""
+    """Make the same error as `instance_kernel`, for example for chi2 on negative values."""
     return InputError(f"kernel={nystroem.kernel!r} does not suit these instances: {error}")
 
 
@@ -228,7 +228,7 @@ def transformed(nystroem: Nystroem, rows: Any) -> Array:
 
 
 def kernel_params(model: Any, gamma: float | None) -> dict[str, Any]:
-    """The parameters of the kernel function of a model, for `instance_kernel`."""
+    """Kernel parameters of a model, for `instance_kernel`."""
     return {"gamma": gamma, "degree": model.degree, "coef0": model.coef0}
 
 
@@ -240,7 +240,7 @@ def kernel_scores(rows: Any, kernel: Callable[[Any], Array], dual_coef: Array) -
     rows : ndarray or CSR of shape (n_rows, n_features)
         The rows.
     kernel : callable
-        From a block of rows to its kernel values with the support vectors, or to its features.
+        Maps a block of rows to its kernel values with the support vectors, or to its features.
     dual_coef : ndarray of shape (n_machines, n_support)
         The weights of the support vectors, or of the features.
 

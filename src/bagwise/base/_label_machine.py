@@ -1,4 +1,4 @@
-"""What the three WellSVM estimators share: the kernel, the machine, and its scores."""
+"""Base class of the three WellSVM estimators: the kernel, the fitted SVM and its scores."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ LANDMARKS = 1_000  # features of the approximation
 
 
 class TrainingRows(NamedTuple):
-    """The training rows as the solver reads them."""
+    """The training rows in the format of the solver."""
 
     rows: Any  # dense, sparse or a kernel matrix: see `compiled.dual_descent`
     centre: Array  # subtracted from the features, or from the kernel values
@@ -31,11 +31,11 @@ class TrainingRows(NamedTuple):
 
 
 class LabelMachine(KernelMachine):
-    """Linear and kernel machines with a regularised offset, learned by label generation.
+    """Linear and kernel SVMs with a regularised offset, trained by label generation.
 
-    A subclass offers the parameters of the kernel, and `center`, `offset`, `tol`, `max_cuts` and
-    `random_state`. With `center`, dense rows and kernels are centred, so that 0 is the middle of
-    the data; the constant feature `offset` lets the machine leave it.
+    A subclass has the parameters of the kernel, and `center`, `offset`, `tol`, `max_cuts` and
+    `random_state`. With `center`, rows and kernels are centred, so that 0 is the mean of the
+    data; the constant feature `offset` lets the hyperplane move away from it.
     """
 
     _parameter_constraints: dict[str, Any] = {
@@ -57,7 +57,7 @@ class LabelMachine(KernelMachine):
         return state
 
     def _present(self, X: Any, seed: int) -> TrainingRows:
-        """Centre the training rows, in the space of the kernel, and add the constant feature."""
+        """Centre the training rows in the feature space and add the constant feature."""
         gamma, nystroem = None, None
         if self.kernel == "precomputed":
             if X.shape[0] != X.shape[1]:
@@ -71,9 +71,9 @@ class LabelMachine(KernelMachine):
             if X.shape[0] <= LARGEST_GRAM:
                 require_memory(
                     3 * 8.0 * X.shape[0] ** 2,
-                    purpose=f"the kernel matrix of {X.shape[0]:,} rows with two like it",
-                    remedy="fit part of the rows, or use kernel='linear', after Nystroem if need "
-                    "be",
+                    purpose=f"the kernel matrix of {X.shape[0]:,} rows and two of the same size",
+                    remedy="fit part of the rows, or use kernel='linear', if necessary on Nystroem "
+                    "features",
                 )
                 return TrainingRows(
                     *self._present_gram(self._kernel_values(X, X, gamma)), gamma=gamma
@@ -83,7 +83,7 @@ class LabelMachine(KernelMachine):
         if not self.center:
             rows = self._with_offset(compiled.dual_descent.rows_of(X))
             return TrainingRows(rows, np.zeros(X.shape[1]), gamma, nystroem)
-        # Within the range of each feature: rounding would leave a constant one with tiny values.
+        # Clipped to the range of each feature: rounding would turn a constant into tiny values.
         centre = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel().clip(*column_range(X))
         rows = self._with_offset(compiled.dual_descent.rows_of(X, centre=centre))
         return TrainingRows(rows, centre, gamma, nystroem)
@@ -100,7 +100,7 @@ class LabelMachine(KernelMachine):
         return self._with_offset(compiled.dual_descent.gram_rows(K)), centre
 
     def _with_offset(self, rows: Any) -> Any:
-        """The rows with their constant feature, in units of their typical length."""
+        """Add the constant feature, in units of the root mean square norm of the rows."""
         constant = self.offset * float(np.sqrt(rows.squares.mean()))
         rows.score_factors[:, 0] = rows.sum_factors[:, 0] = constant
         return rows._replace(squares=rows.squares + constant**2)
@@ -108,7 +108,7 @@ class LabelMachine(KernelMachine):
     def _keep_machines(
         self, X: Any, training: TrainingRows, results: Sequence[MixtureResult]
     ) -> None:
-        """Keep the machines as hyperplanes, or as weights of training rows."""
+        """Store the SVMs as hyperplanes, or as weights of training rows."""
         rows, centre, gamma, nystroem = training
         self._drop_machine()
         if gamma is not None:
@@ -132,18 +132,18 @@ class LabelMachine(KernelMachine):
         self.duality_gap_ = float(max(result.solution.gap for result in results))
         advice = "scale the features, or lower the costs and the offset"
         if max(result.n_iter for result in results) >= self.max_cuts:  # labels are still violated
-            advice = "raise max_cuts, or lower the cost of what has no label"
+            advice = "raise max_cuts, or lower the cost of unlabelled data"
         self._keep_progress(results, advice)
 
     def _keep_support(self, X: Any) -> None:
-        """Of a kernel machine only the training rows that carry weight are needed again."""
+        """Store only the training rows with non-zero weight."""
         self.support_ = np.flatnonzero(np.any(self.dual_coef_ != 0, axis=0))
         self.dual_coef_ = self.dual_coef_[:, self.support_]
         if self.kernel != "precomputed":
             self.support_vectors_ = X[self.support_]
 
     def _score_rows(self, X: Any) -> Array:
-        """Score checked rows by each machine: shape (n_rows, n_machines)."""
+        """Scores of validated rows, of shape (n_rows, n_machines)."""
         if self.kernel == "precomputed":
             return X[:, self.support_] @ self.dual_coef_.T + self.intercept_
         return super()._score_rows(X)

@@ -1,7 +1,7 @@
-"""Parameters that mean the same in every estimator: their constraints and their descriptions.
+"""Constraints and descriptions of the parameters that several estimators share.
 
-An estimator that has such a parameter neither repeats its constraint in `_parameter_constraints`
-nor its description: a line ``{kernel}`` in the docstring becomes the entry of `kernel`, with the
+An estimator repeats neither the constraint of such a parameter in `_parameter_constraints` nor its
+description: a line ``{kernel}`` in the docstring is replaced by the entry of `kernel`, with the
 default of the estimator.
 """
 
@@ -23,7 +23,7 @@ COUNT = Interval(Integral, 1, None, closed="left")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 POSITIVE = Interval(Real, 0, None, closed="neither")
 
-# A kernel by name, a function, or the values of a kernel in place of features.
+# The name of a kernel, a function, or "precomputed" if X holds kernel values.
 PRECOMPUTED_TOO = [StrOptions({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}), callable]
 
 CONSTRAINTS: dict[str, list[Any]] = {
@@ -56,12 +56,12 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "verbose": ["verbose"],
 }
 
-# The type, then the description; a default is read from the constructor.
+# Type and description; the default is read from the constructor.
 DESCRIPTIONS = {
     "annotator_components": (
         "int",
-        "Number of landmarks, instances drawn at random, and so of Nystroem features. Not used by\n"
-        "the linear kernel.",
+        "Number of Nystroem features: the number of landmarks, instances drawn at random. Not\n"
+        "used by the linear kernel.",
     ),
     "annotator_gamma": (
         '{"half_scale", "scale", "auto"} or float',
@@ -71,20 +71,20 @@ DESCRIPTIONS = {
     "annotator_kernel": (
         '{"linear", "rbf"} or callable',
         'The kernel, or a function of two vectors. All but "linear" are approximated by Nystroem\n'
-        "features, which are computed where the instances are.",
+        "features, which are computed where the instances are stored.",
     ),
     "annotator_reg": (
         'float or "auto"',
-        "Lambda, against the sum over bags. The intercept is not penalised. With 0 there may be\n"
-        'no maximum. "auto" is 1 for the linear kernel. For others, whose features are shorter\n'
-        "than 1, it is 0.01 in ORedLogisticRegression and 0.02 in NoisyOrLogisticRegression.",
+        "Regularisation strength lambda, relative to the sum over bags. The intercept is not\n"
+        'penalised. With 0 there may be no maximum. "auto" is 1 for the linear kernel. For other\n'
+        "kernels, whose feature vectors have norms below 1, it is 0.01 in ORedLogisticRegression\n"
+        "and 0.02 in NoisyOrLogisticRegression.",
     ),
     "X": ("Bags or anything accepted as bags", "The bags."),
     "checkpoint": (
         "path",
-        "Save the state of the fit there from time to time, and resume from it where it exists: a "
-        "fit\nthat was killed continues and ends with the same result. Removed when the fit is "
-        "complete.",
+        "A file to which the state of the fit is saved from time to time. If it exists, the fit\n"
+        "resumes from it and ends with the same result. Removed when the fit is complete.",
     ),
     "classes_": ("ndarray of shape (n_classes,)", "The labels."),
     "coef0": ("float", "Constant of the polynomial kernel."),
@@ -93,7 +93,7 @@ DESCRIPTIONS = {
         '{"scale", "auto"} or float',
         'Kernel width; "scale" is ``1 / (n_features * variance)``, "auto" ``1 / n_features``.',
     ),
-    "gamma_": ("float", "The kernel width used (other kernels)."),
+    "gamma_": ("float", "The kernel width used (nonlinear kernels)."),
     "kernel": (
         "str or callable",
         'The kernel: "linear", or another of scikit-learn\'s names ("rbf", "poly", "laplacian",\n'
@@ -105,9 +105,12 @@ DESCRIPTIONS = {
     ),
     "machine_coef_": (
         "ndarray of shape (n_machines, n_features)",
-        "The weights of the features (linear kernel); one machine for two classes, else one each.",
+        "The weights of the features (linear kernel); one row for two classes, else one per class.",
     ),
-    "machine_dual_coef_": ("ndarray of shape (n_machines, n_support)", "Their weights."),
+    "machine_dual_coef_": (
+        "ndarray of shape (n_machines, n_support)",
+        "The weights of the support vectors.",
+    ),
     "machine_intercept_": ("ndarray of shape (n_machines,)", "The intercepts."),
     "n_landmarks": (
         'int, "auto" or None',
@@ -116,23 +119,23 @@ DESCRIPTIONS = {
         "Margins are then met to 1e-6 at best. Not used by the linear kernel.",
     ),
     "n_features_in_": ("int", "Number of features of an instance, or of a row."),
-    "nystroem_": ("Nystroem", "The approximation of the kernel, where there is one."),
+    "nystroem_": ("Nystroem", "The approximation of the kernel, if one is used."),
     "nystroem_coef_": (
         "ndarray of shape (n_machines, n_features)",
-        "The weights of the features (linear kernel), or of the Nystroem features; one machine\n"
-        "for two classes, else one each.",
+        "The weights of the features (linear kernel), or of the Nystroem features; one row for\n"
+        "two classes, else one per class.",
     ),
     "pos_label": (
         "label",
-        "Of two classes, the positive one: a single instance of its concept makes a bag positive.\n"
-        'By default the larger number, or the text that names a presence ("active", "yes",\n'
-        '"tumor"); of other texts the last in order, with a warning. ``decision_function`` is\n'
-        "positive for ``classes_[1]`` in any case.",
+        "The positive one of two classes: a single instance of its concept makes a bag positive.\n"
+        'By default the larger number, or the text that stands for presence ("active", "yes",\n'
+        '"tumor"); for other texts the last in sorted order, with a warning.\n'
+        "``decision_function`` is positive for ``classes_[1]`` in any case.",
     ),
-    "pos_label_": ("label", "The positive one of two classes; None where there are not two."),
+    "pos_label_": ("label", "The positive one of two classes; None unless there are two."),
     "positive_share": (
         "float or array-like of shape (n_classes,)",
-        "Share of the positive class (``classes_[1]``) among the unlabelled rows; of more than\n"
+        "Share of the positive class (``classes_[1]``) among the unlabelled rows; for more than\n"
         "two classes, the share of each. By default the shares among the labelled rows, which a\n"
         "few dozen labels of many classes estimate badly.",
     ),
@@ -146,20 +149,23 @@ DESCRIPTIONS = {
     ),
     "support_": (
         "ndarray of shape (n_support,)",
-        "Training instances with non-zero weight (other kernels).",
+        "Positions of the training instances with non-zero weight (nonlinear kernels).",
     ),
     "support_rows_": (
         "ndarray or CSR of shape (n_support, n_features)",
-        "Training rows with non-zero weight (other kernels); `support_` are their positions.",
+        "Training rows with non-zero weight (nonlinear kernels); `support_` are their positions.",
     ),
-    "support_vectors_": ("ndarray or CSR of shape (n_support, n_features)", "Those instances."),
+    "support_vectors_": (
+        "ndarray or CSR of shape (n_support, n_features)",
+        "The training instances with non-zero weight.",
+    ),
     "threshold": (
         '{"auto", "zero", "training", "out_of_fold"}',
-        'Where the score of a bag becomes positive, by a shift of the intercept. "zero" keeps the\n'
-        'intercept of the solution. "training" takes the threshold of highest accuracy on the\n'
-        'training bags, weighted by `class_weight`; "out_of_fold" the same for scores from 5-fold\n'
-        'cross-validation (with fewer than 10 bags of a class on the training bags). "auto" is\n'
-        '"out_of_fold" for two classes and a kernel other than the linear one, else "zero".',
+        'How the decision threshold is set, by a shift of the intercept. "zero" keeps the\n'
+        'intercept of the solution. "training" maximises the accuracy on the training bags,\n'
+        'weighted by `class_weight`; "out_of_fold" does so for scores from 5-fold\n'
+        "cross-validation or, with fewer than 10 bags of a class, on the training bags.\n"
+        '"auto" is "out_of_fold" for two classes and a nonlinear kernel, else "zero".',
     ),
     "transduction_": (
         "ndarray of shape (n_rows,)",
@@ -169,11 +175,14 @@ DESCRIPTIONS = {
         "ndarray of shape (1, n_features)",
         "The weights of the features (linear kernel).",
     ),
-    "two_clusters_dual_coef_": ("ndarray of shape (1, n_support)", "Their weights."),
+    "two_clusters_dual_coef_": (
+        "ndarray of shape (1, n_support)",
+        "The weights of the support vectors.",
+    ),
     "two_clusters_intercept_": ("ndarray of shape (1,)", "The intercept."),
     "verbose": ("int", "Whether to show a progress bar."),
 }
-# Descriptions that follow each other in several estimators.
+# Sequences of descriptions that several estimators share.
 GROUPS: dict[str, list[str]] = {
     "kernel_and_parameters": ["kernel", "gamma", "degree", "coef0"],
     "svm_of_instances_": [
@@ -188,7 +197,7 @@ GROUPS: dict[str, list[str]] = {
         "two_clusters_intercept_",
     ],
 }  # fmt: skip
-# A parameter that means something else elsewhere: key of the description -> name.
+# Names with several meanings: key of the description -> name of the parameter or attribute.
 NAMES = {
     "annotator_components": "n_components",
     "annotator_gamma": "gamma",
@@ -216,18 +225,18 @@ def with_parameters(cls: type[Estimator]) -> type[Estimator]:
     Parameters
     ----------
     cls : type
-        The class of the estimator; a default for each annotated attribute. Those of a decorated
-        base are not inherited.
+        The class of the estimator; each annotated attribute has a default. The parameters of a
+        decorated base class are not inherited.
 
     Returns
     -------
     type
-        The same class, with a constructor that stores its parameters and does nothing else.
+        The same class, with a constructor that only stores the parameters.
     """
     dataclass(eq=False, repr=False, match_args=False)(cls)
     names = sorted(field.name for field in fields(cls))  # type: ignore[arg-type]
-    # Only the constructor is kept. Parameters are attributes of the instance, and a dataclass would
-    # be identified by its fields alone: Dask would take two fits for the same model.
+    # Only the constructor is kept. Parameters are attributes of the instance, not of the class, and
+    # Dask identifies a dataclass by its fields alone: two fits would count as the same model.
     for name in (*names, "__dataclass_fields__", "__dataclass_params__", "__replace__"):
         if name in vars(cls):
             delattr(cls, name)
@@ -244,7 +253,7 @@ def with_parameters(cls: type[Estimator]) -> type[Estimator]:
 
 
 def _describe(target: Any, cls: Callable[..., Any]) -> None:
-    """Replace the lines ``{name}`` of a docstring, which is absent under ``python -OO``."""
+    """Replace the lines ``{name}`` of a docstring; under ``python -OO`` there is none."""
     if target.__doc__ is None or ENTRY.search(target.__doc__) is None:
         return
     defaults = inspect.signature(cls).parameters

@@ -1,4 +1,4 @@
-"""Look into pipelines and searches: the model inside, and the bags as it sees them."""
+"""Access to the model inside a pipeline or search, and to the input of that model."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from bagwise.base._estimator import BagEstimator
 
 
 def instance_model(model: Any, X: Any) -> tuple[Any, Bags | None]:
-    """Look into a pipeline: its last step, and the bags as that step sees them.
+    """Return the last step of a pipeline, and the bags that this step receives.
 
     A scikit-learn pipeline predicts bags only; its last step has the methods for instances. In a
     search over parameters, the best estimator is used.
@@ -29,9 +29,9 @@ def instance_model(model: Any, X: Any) -> tuple[Any, Bags | None]:
     Returns
     -------
     estimator : estimator
-        The last step of the pipeline, the best model of the search; else `model` itself.
+        The last step of the pipeline or the best model of the search; else `model` itself.
     bags : Bags or None
-        The bags after the steps before; None where these turn a bag into a row, as an embedding
+        The bags after the preceding steps; None if these turn a bag into a row, as an embedding
         does, so that instances have no predictions.
     """
     estimator, seen = last_step(model, check_bags(None, X, reset=True, allow_nan=True))
@@ -39,7 +39,7 @@ def instance_model(model: Any, X: Any) -> tuple[Any, Bags | None]:
 
 
 def last_step(model: Any, X: Any) -> tuple[Any, Any]:
-    """The last step of a pipeline, or of the best one of a search, and the input as it sees it."""
+    """Return the last step of a pipeline, or of the best one of a search, and its input."""
     while isinstance(model, Pipeline) or is_search(model):
         if is_search(model):
             model = model.best_estimator_
@@ -50,14 +50,14 @@ def last_step(model: Any, X: Any) -> tuple[Any, Any]:
 
 
 def final_estimator(model: Any) -> Any:
-    """Return the last step of a pipeline, the best model of a search; else the model itself."""
+    """Return the last step of a pipeline or the best model of a search; else the model itself."""
     while isinstance(model, Pipeline) or is_search(model):
         model = model[-1] if isinstance(model, Pipeline) else model.best_estimator_
     return model
 
 
 def kept_assumption(model: Any) -> str:
-    """Return the assumption that a model declares to keep, see `BagClassifierMixin.keeps`.
+    """Return the assumption that a model declares, see `BagClassifierMixin.keeps`.
 
     A scikit-learn classifier after an embedding keeps "collective".
     """
@@ -65,20 +65,20 @@ def kept_assumption(model: Any) -> str:
 
 
 def fit_arguments(model: Any, **given: Any) -> dict[str, Any]:
-    """Arguments of ``fit`` for the last step of a pipeline: of those given, the ones it takes.
+    """Select the arguments that ``fit`` of the last step of a pipeline accepts.
 
     Parameters
     ----------
     model : estimator
         A model, or a pipeline that ends in one.
     **given : object
-        Values by name; None where there are none.
+        Values by name; None is ignored.
 
     Returns
     -------
     dict
-        With the names that the ``fit`` of `model` expects. Where scikit-learn routes metadata,
-        those that were requested.
+        Arguments with the names that ``fit`` of `model` expects. With metadata routing, those that
+        were requested.
     """
     given = {name: value for name, value in given.items() if value is not None}
     if get_config()["enable_metadata_routing"]:
@@ -97,7 +97,7 @@ def predicts_numbers(model: Any) -> bool:
 
 
 def is_search(model: Any) -> bool:
-    """Whether a model is a search over parameters; an ensemble also has a best estimator."""
+    """Whether a model is a parameter search; ensembles also have ``best_estimator_``."""
     return hasattr(model, "best_estimator_") and not isinstance(model, BagEstimator)
 
 

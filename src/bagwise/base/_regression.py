@@ -1,4 +1,4 @@
-"""The template of regressors of bags: from `_score` to a number per bag."""
+"""Mixin that derives a number per bag from `_score`."""
 
 from typing import Any
 
@@ -16,15 +16,15 @@ def _scores_instances(self: Any) -> bool:
 
 
 class BagRegressorMixin(RegressorMixin):
-    """Every public method of a regressor of bags; an estimator implements `_score`.
+    """Public methods of a bag regressor; an estimator implements `_score`.
 
-    As in `BagClassifierMixin`, ``_score(bags)`` returns a column of scores of the instances where
-    `instance_pooling` names a pooling, and of the bags where it is None.
+    As in `BagClassifierMixin`, ``_score(bags)`` returns a column of scores of the instances if
+    `instance_pooling` names a pooling, and of the bags if it is None.
 
     Attributes
     ----------
     instance_pooling : str or None
-        How instance scores make the number of the bag: "max", "mean", "sum", "lse" or "softmax".
+        How instance scores are pooled: "max", "mean", "sum", "lse" or "softmax".
     """
 
     instance_pooling: str | None = None
@@ -80,7 +80,7 @@ class BagRegressorMixin(RegressorMixin):
         return compiled.segments.argmax(self._score(bags)[:, 0], bags.offsets)
 
     def _bag_scores(self, bags: Bags) -> Array:
-        """Numbers of shape (n_bags, 1)."""
+        """Predictions of shape (n_bags, 1)."""
         scores = self._score(bags)
         pooling = self.instance_pooling
         return scores if pooling is None else pool(scores, bags.offsets, pooling)

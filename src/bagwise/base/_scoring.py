@@ -1,4 +1,4 @@
-"""The scoring template: from `_score` to labels, probabilities and key instances."""
+"""Mixins that derive labels, probabilities and key instances from `_score`."""
 
 from collections.abc import Callable
 from functools import partial
@@ -22,14 +22,14 @@ from bagwise.labels import Labels, positive_by_name
 
 Result = TypeVar("Result")
 
-SCORE_BITS = 20  # scores of classes that differ by less than 1e-6 of the largest are equal
+SCORE_BITS = 20  # class scores that differ by less than 1e-6 of the largest count as equal
 
 
 def finite_scores(scores: Array) -> Array:
-    """Replace infinite scores by the largest that can still be compared with others.
+    """Replace infinite scores by the largest ones whose differences are finite.
 
     A class that no training bag has gets the score minus infinity; scikit-learn's metrics
-    refuse that, and a search over folds in which a rare class is missing would fail.
+    reject that, and a search over folds in which a rare class is missing would fail.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def softmax_probabilities(logits: Array) -> Array:
 
 
 def log_odds_of(log_p: Array) -> Array:
-    """Log-odds from log-probabilities, without cancellation where a probability is near 1.
+    """Log-odds from log-probabilities, without cancellation for probabilities near 1.
 
     Parameters
     ----------
@@ -108,46 +108,46 @@ def _has_probabilities(self: Any) -> bool:
 
 
 def _has_instance_probabilities(self: Any) -> bool:
-    return self._has_probabilities() and self.instance_pooling is not None  # pools to the bag
+    return self._has_probabilities() and self.instance_pooling is not None
 
 
 class BagClassifierMixin(ClassifierMixin):
-    """Every public method of a classifier of bags; an estimator implements `_score`.
+    """Public methods of a bag classifier; an estimator implements `_score`.
 
-    ``_score(bags)`` receives validated bags. Where `instance_pooling` names a pooling it returns
-    the scores of the instances, of shape (n_instances, n_columns); where that is None, the scores
-    of the bags, of shape (n_bags, n_columns). There is one column per class, or a single one for
-    two classes, that of the positive class.
+    ``_score(bags)`` receives validated bags. If `instance_pooling` names a pooling, it returns the
+    scores of the instances, of shape (n_instances, n_columns); if that is None, the scores of the
+    bags, of shape (n_bags, n_columns). There is one column per class, or for two classes a single
+    column with the scores of the positive class.
 
     The positive class is ``classes_[1]``, except in a model with the parameter `pos_label`, which
     stores it as ``pos_label_``: a positive instance makes a bag positive, and the absence of such
     instances makes it negative. Public scores are those of ``classes_[1]`` in any case, as in
-    scikit-learn: where the positive class is ``classes_[0]``, they are those of `_score` with the
-    other sign.
+    scikit-learn: if the positive class is ``classes_[0]``, they are `_score` with the opposite
+    sign.
 
     Attributes
     ----------
     instance_pooling : str or None
-        How instance scores of the positive class make that of the bag: "max", "mean", "sum", "lse"
-        (log-mean-exp), "noisy-or" (from log-odds of instances to those of the bag) or "softmax"
-        (mean weighted by the softmax of the scores).
+        How instance scores of the positive class are pooled to that of the bag: "max", "mean",
+        "sum", "lse" (log-mean-exp), "noisy-or" (from log-odds of instances to those of the bag) or
+        "softmax" (mean weighted by the softmax of the scores).
     keeps : str
         The assumption that `bagwise.assumptions.check_assumptions` finds with the defaults:
-        "standard" (one positive instance makes a bag positive, and no other instance speaks against
-        it), "one concept" (the presence of one kind of instance decides), "several concepts" (the
-        presence of several kinds decides, not how many there are) or "collective" (the whole bag).
+        "standard" (one positive instance makes a bag positive, whatever the other instances are),
+        "one concept" (the presence of one kind of instance decides), "several concepts" (the
+        presence of several kinds decides, not their numbers) or "collective" (the whole bag).
     """
 
     instance_pooling: str | None = None
     keeps: str = "collective"
     classes_: Array
-    pos_label: Any = None  # a parameter of models in which one class is that of a concept
+    pos_label: Any = None  # a parameter of models in which a concept defines the positive class
     pos_label_: Any
     label_kind_: str = "single"  # as in `Labels.kind`; a class that accepts both kinds sets it
 
-    _learns_label_sets = False  # beside one label per bag
+    _learns_label_sets = False  # whether `fit` accepts label sets besides one label per bag
     _score: Any  # function of validated bags, see above
-    _keys_by_value = False  # whether instances with equal scores are common: compare features then
+    _keys_by_value = False  # whether ties of scores, which are common, are broken by the features
     _probabilities: Any = None  # function from scores to probabilities
 
     def __sklearn_tags__(self) -> Any:
@@ -161,12 +161,13 @@ class BagClassifierMixin(ClassifierMixin):
             "label_kind_": Text({"single", "sets"}, optional=not self._learns_label_sets),
         }
         if "pos_label" in self._get_param_names():
-            state["pos_label_"] = OneOf(getattr(self, "classes_", ()), optional=True)  # after 0.1
+            # Models of version 0.1 lack it.
+            state["pos_label_"] = OneOf(getattr(self, "classes_", ()), optional=True)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "pos_label" in self._get_param_names():
-            state = {"pos_label": None} | state  # after 0.1
+            state = {"pos_label": None} | state  # models of version 0.1 lack it
         super().__setstate__(state)
 
     @property
@@ -175,7 +176,7 @@ class BagClassifierMixin(ClassifierMixin):
 
     @property
     def _sign(self) -> int:
-        """-1 where scores of the positive class, as `_score` returns them, are of classes_[0]."""
+        """Sign from `_score` to public scores: -1 if the positive class is ``classes_[0]``."""
         return -1 if self._positive_column == 0 else 1
 
     @property
@@ -186,7 +187,7 @@ class BagClassifierMixin(ClassifierMixin):
         return 0 if two and positive is not None and self.classes_.tolist()[0] == positive else 1
 
     def _with_positive(self, labels: Labels) -> Labels:
-        """Choose the positive one of two classes: `pos_label`, or the one that the names tell.
+        """Choose the positive one of two classes: `pos_label`, or by the names of the classes.
 
         ``fit`` stores ``labels.pos_label`` as ``pos_label_``.
 
@@ -234,7 +235,7 @@ class BagClassifierMixin(ClassifierMixin):
         ndarray of shape (n_bags,) or (n_bags, n_classes)
             One score per bag for two classes (positive: ``classes_[1]``, also where `pos_label` is
             the other class), else one per class.
-            A model fitted on label sets has one per class, positive where the label is predicted.
+            A model fitted on label sets has one per class, positive if the label is predicted.
         """
         return self._evaluate(X, self._decision)
 
@@ -249,7 +250,7 @@ class BagClassifierMixin(ClassifierMixin):
         Returns
         -------
         ndarray of shape (n_bags,), or 0/1 array of shape (n_bags, n_classes)
-            Values of ``classes_``; label sets where the model was fitted on label sets.
+            Values of ``classes_``; label sets if the model was fitted on label sets.
         """
         scores = self.decision_function(X)
         return (scores > 0).astype(int) if self._has_label_sets else self._labels_of(scores)
@@ -266,8 +267,8 @@ class BagClassifierMixin(ClassifierMixin):
         Returns
         -------
         ndarray of shape (n_bags, n_classes)
-            Rows sum to 1, except for a model fitted on label sets: there each label has a
-            probability of its own.
+            Rows sum to 1, except for a model fitted on label sets, in which each label has its own
+            probability.
         """
         return self._evaluate(X, self._bag_probabilities)
 
@@ -329,10 +330,10 @@ class BagClassifierMixin(ClassifierMixin):
         X : Bags or anything accepted as bags
             The bags.
         label : object, default=None
-            The class; by default the class predicted for the bag. Required where the model was
-            fitted on label sets. A model with one score for two classes has one key instance by
-            default, the one with the highest score for the positive class; with the other class
-            as `label` it is the one with the lowest.
+            The class; by default the class predicted for the bag. Required if the model was
+            fitted on label sets. If the model has one score for two classes, the default is the
+            instance with the highest score for the positive class; with the other class as
+            `label`, it is the one with the lowest.
 
         Returns
         -------
@@ -342,7 +343,7 @@ class BagClassifierMixin(ClassifierMixin):
         return self._evaluate(X, partial(self._key_rows, label=label))
 
     def _decision(self, bags: Bags) -> Array:
-        """What ``decision_function`` returns, of validated bags."""
+        """Compute ``decision_function`` for validated bags."""
         scores = self._bag_scores(bags)
         if scores.shape[1] == 2 and len(self.classes_) == 2 and not self._has_label_sets:
             equal = np.equal(*compiled.ties.settled(scores, axis=1, bits=SCORE_BITS).T)
@@ -380,7 +381,7 @@ class BagClassifierMixin(ClassifierMixin):
         return self._probabilities(self._sign * self._one_column_for_two(self._score(bags)))
 
     def _key_rows(self, bags: Bags, label: Any) -> Ints:
-        """Rows inside their bags, of the key instances for a class."""
+        """Rows of the key instances for a class, counted inside their bags."""
         column = self._column_of(label)
         if not self._keys_by_value:
             return self._best_rows(bags, column)
@@ -406,7 +407,10 @@ class BagClassifierMixin(ClassifierMixin):
         if label is not None:
             return check_label(label, self.classes_)
         if self._has_label_sets:
-            raise LabelError("a model of label sets needs label=...: which label's key instances?")
+            raise LabelError(
+                "a model fitted on label sets needs label=, the label whose key instances are "
+                "returned."
+            )
         return None
 
     def _labels_of(self, scores: Array) -> Array:
@@ -417,30 +421,30 @@ class BagClassifierMixin(ClassifierMixin):
 
 
 class OneVsRestMixin(BagClassifierMixin):
-    """A machine for two classes, of the positive one, else one per class against the rest.
+    """One binary model for two classes, else one per class against the rest.
 
-    ``fit`` calls `_one_vs_rest`; `_score` has a column per machine.
+    ``fit`` calls `_one_vs_rest`; `_score` has a column per binary model.
     """
 
     def _one_vs_rest(
         self, labels: Labels, solve: Callable[[Ints], Result], *, task: str | None = "class"
     ) -> list[Result]:
-        """Solve the problem of each class.
+        """Solve the binary problem of each class.
 
         Parameters
         ----------
         labels : Labels
             The labels of bags or rows.
         solve : callable
-            Takes the signs of one problem, of shape (n,): 1 for the class, -1 for the rest, 0 where
-            the label is not known.
+            Takes the signs of one problem, of shape (n,): 1 for the class, -1 for the rest, 0 if
+            the label is unknown.
         task : str or None, default="class"
-            What progress calls a problem; None where `solve` reports its own progress.
+            Name of a problem in the progress bar; None if `solve` reports its own progress.
 
         Returns
         -------
         list
-            The results, one per machine.
+            The results, one per binary problem.
         """
         positives: Any = labels.positives
         if task is not None:
@@ -449,9 +453,9 @@ class OneVsRestMixin(BagClassifierMixin):
 
 
 def _columns(scores: Array) -> Ints:
-    """The class of the highest score; of scores equal up to the accuracy of solvers, the first.
+    """Column of the highest score; the first one if scores agree up to the accuracy of solvers.
 
-    A machine whose solution is w = 0 has scores that differ by the error of its solver, about 1e-9.
+    A model with the solution w = 0 has scores that differ by the error of its solver, about 1e-9.
     """
     if scores.ndim == 1:
         return (scores > 0).astype(np.intp)
@@ -466,9 +470,9 @@ def pool(values: Array, offsets: Ints, how: str) -> Array:
     values : ndarray of shape (n_instances,) or (n_instances, n_columns)
         The values.
     offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
+        The first row of each bag, and the end of the last.
     how : {"max", "mean", "sum", "lse", "noisy-or", "softmax"}
-        As `instance_pooling` names it.
+        The pooling, as in `instance_pooling`.
 
     Returns
     -------

@@ -10,28 +10,28 @@ from bagwise.bags import Bags, offsets_of
 from bagwise.base._pipelines import final_estimator, predicts_numbers
 from bagwise.exceptions import InputError
 
-BLOCK = 2**21  # values of instances that are given to a model at once
-MOST_BAGS = 20_000  # per call: kernel methods hold a row of values per bag
-LARGEST = 1e100  # a larger score stands for a class that no training bag carries, or every one
+BLOCK = 2**21  # values of instances per call of a model
+MOST_BAGS = 20_000  # bags per call: kernel methods hold a row of values per bag
+LARGEST = 1e100  # larger scores belong to a class that no training bag has, or every one
 
 Selection = tuple[int, Bools]  # the number of a bag; masks of shape (n_selections, size of the bag)
 
 
 def bag_scores(model: Any, bags: Bags | Sequence[Array]) -> Floats:
-    """Score bags by ``decision_function``, ``predict_proba`` or, of a regressor, ``predict``.
+    """Score bags by ``decision_function``, ``predict_proba`` or, for a regressor, ``predict``.
 
     Parameters
     ----------
     model : object
         Any fitted model of bags.
     bags : Bags or list of ndarray
-        The bags, as the model takes them.
+        The bags, in a format that the model accepts.
 
     Returns
     -------
     ndarray of shape (n_bags,) or (n_bags, n_classes)
-        One score for two classes, that of ``classes_[1]``; else one per class. 0 where the score
-        is infinite, as for a class that no training bag carries.
+        One score for two classes, that of ``classes_[1]``; else one per class. Infinite scores,
+        such as those of a class that no training bag has, become 0.
     """
     if hasattr(model, "decision_function"):
         scores = np.asarray(model.decision_function(bags), dtype=np.float64)
@@ -63,7 +63,8 @@ def bag_scores(model: Any, bags: Bags | Sequence[Array]) -> Floats:
 def _probabilities(model: Any, bags: Bags | Sequence[Array]) -> Floats:
     found = model.predict_proba(bags)
     if isinstance(found, list):  # scikit-learn's forests on label sets: two columns per label
-        carried = [labels[-1] > 0 for labels in model.classes_]  # the last column is for 1, or 0
+        # The last column is for 1, or for 0 if no training bag has the label.
+        carried = [labels[-1] > 0 for labels in model.classes_]
         columns = [part[:, -1] * is_one for part, is_one in zip(found, carried, strict=True)]
         return np.column_stack(columns).astype(np.float64)
     values = np.asarray(found, dtype=np.float64)
@@ -78,14 +79,14 @@ def _has_label_sets(model: Any) -> bool:
 
 
 def without_constants(scores: Floats) -> Floats:
-    """Replace scores that are infinite, or stand for it, by 0."""
+    """Replace scores that are infinite, or stand for infinity, by 0."""
     return np.where(np.abs(scores) < LARGEST, scores, 0.0)
 
 
 def undecided_score(model: Any, n_classes: int) -> float:
-    """The score between the classes: 0; for probabilities one over the number of classes.
+    """Score at the boundary between classes: 0, or 1 / n_classes for probabilities.
 
-    0 for a regressor, too. Each label of label sets has two: carried or not.
+    0 for a regressor; 0.5 for probabilities of label sets, where a label is present or absent.
 
     Parameters
     ----------
@@ -104,7 +105,7 @@ def undecided_score(model: Any, n_classes: int) -> float:
 
 
 def selection_scores(model: Any, bags: Bags, selections: Iterable[Selection]) -> Floats:
-    """Score bags that contain some of the instances of given bags, many in one call.
+    """Score selections of the instances of bags, many selections in one call.
 
     Parameters
     ----------
@@ -113,8 +114,8 @@ def selection_scores(model: Any, bags: Bags, selections: Iterable[Selection]) ->
     bags : Bags
         The bags.
     selections : iterable of (int, ndarray of bool of shape (n_selections, size of the bag))
-        Which instances of a bag are kept, at least one in each row. Rows of few bags at a time,
-        see `in_parts`.
+        The number of a bag, and masks of the instances that are kept, at least one in each row.
+        `in_parts` divides masks with too many rows.
 
     Returns
     -------
@@ -154,7 +155,7 @@ def in_parts(n_selections: int, size: int, n_features: int) -> Iterator[slice]:
     Parameters
     ----------
     n_selections : int
-        How many there are.
+        Number of selections.
     size : int
         Number of instances of the bag.
     n_features : int

@@ -1,4 +1,4 @@
-"""The set kernel and its approximation: what SetKernelSVM and SetKernelRegressor share."""
+"""The set kernel and its approximation, shared by SetKernelSVM and SetKernelRegressor."""
 
 from typing import Any
 
@@ -33,12 +33,12 @@ LANDMARKS = 300  # features of the approximation
 
 
 class SetKernelMixin:
-    """The kernel between bags of a machine: its values, what is kept of it, its scores.
+    """Kernel between bags: its values, the fitted state and the scores.
 
-    A subclass offers the parameters `bag_kernel`, `kernel`, `gamma`, `degree`, `coef0`,
-    `normalization`, `n_landmarks` and `random_state`. Its ``fit`` leaves either `dual_coef_` and
-    `support_bags_`, or `coef_` and `nystroem_`; always `intercept_` and `gamma_`. It comes before
-    the scoring template among the bases.
+    A subclass has the parameters `bag_kernel`, `kernel`, `gamma`, `degree`, `coef0`,
+    `normalization`, `n_landmarks` and `random_state`. Its ``fit`` sets `intercept_`, `gamma_`, and
+    either `dual_coef_` and `support_bags_`, or `coef_` and `nystroem_`. Among the base classes it
+    comes before the mixin that uses `_score`.
     """
 
     _parameter_constraints: dict[str, Any] = {
@@ -67,15 +67,15 @@ class SetKernelMixin:
         }
 
     def _n_landmarks_of(self, bags: Bags) -> int | None:
-        """How many features approximate the kernel; None where it is computed exactly."""
+        """Number of features that approximate the kernel; None for the exact kernel."""
         if self.n_landmarks != "auto":
             return self.n_landmarks
-        # The kernel of all pairs of bags, or of their instances, may be too large.
+        # The kernel between all pairs of bags, or of instances, may be too expensive.
         pairs = self.bag_kernel == "nsk" and kernel_takes_long(self.kernel, bags)
         return LANDMARKS if len(bags) > LARGEST_GRAM or pairs else None
 
     def _gram(self, bags: Bags, gamma: float) -> Floats:
-        """The kernel of all pairs of bags."""
+        """Kernel matrix of all pairs of bags."""
         require_memory(
             3 * 8.0 * len(bags) ** 2,
             purpose=f"the kernel of {len(bags):,} bags",
@@ -84,14 +84,14 @@ class SetKernelMixin:
         return kernel_between(bags, kind=self.bag_kernel, **self._kernel_options(gamma))
 
     def _keep_dual(self, bags: Bags, dual: Floats, intercept: Floats, gamma: float) -> None:
-        """Keep machines as weights of training bags, of shape (n_machines, n_bags)."""
+        """Store the weights `dual`, of shape (n_machines, n_bags), and the support bags."""
         support = np.any(dual != 0, axis=0)
-        support[0] |= not support.any()  # with a large tol none supports; scores need a bag
+        support[0] |= not support.any()  # with a large tol all weights may be 0; scores need a bag
         self.gamma_, self.intercept_ = gamma, intercept
         self.support_bags_, self.dual_coef_ = bags[support], dual[:, support]
 
     def _approximate(self, bags: Bags, n_landmarks: int) -> Floats:
-        """Keep the approximation of the kernel; return the features of the bags."""
+        """Fit the approximation of the kernel; return the features of the bags."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.gamma_ = self._width(bags)
         rows = bags.instances if self.bag_kernel == "nsk" else minimax_statistics(bags)
@@ -99,7 +99,7 @@ class SetKernelMixin:
         return self._features(bags)
 
     def _features(self, bags: Bags) -> Floats:
-        """The vectors of bags whose products approximate the kernel."""
+        """Feature vectors of bags, whose inner products approximate the kernel."""
         if self.bag_kernel == "minimax":
             return transformed(self.nystroem_, minimax_statistics(bags))
         sums = feature_sums(self.nystroem_, bags)
@@ -112,7 +112,7 @@ class SetKernelMixin:
         return set_kernel_norms(bags, kernel="linear", normalization=self.normalization)
 
     def _width(self, bags: Bags) -> float:
-        """Gamma of the kernel, on the vectors that it compares."""
+        """Kernel width, from the vectors that the kernel compares."""
         if self.bag_kernel == "minimax":
             bags = Bags(minimax_statistics(bags), np.arange(len(bags) + 1))
         return kernel_width(self.gamma, bags)
@@ -125,15 +125,15 @@ class SetKernelMixin:
         return gram @ self.dual_coef_.T + self.intercept_
 
     def _score(self, bags: Bags) -> Array:
-        """Shares of the instances in the score of their bag; the mean is the bag score."""
+        """Instance scores, whose mean is the score of the bag."""
         if hasattr(self, "nystroem_"):
             norms = self._feature_norms(feature_sums(self.nystroem_, bags), bags)
             sums = kernel_scores(bags.instances, self.nystroem_.transform, self.coef_)
             return sums * (bags.sizes / norms)[bags.bag_index, None] + self.intercept_
         options = self._kernel_options(self.gamma_)
         norms = set_kernel_norms(bags, **options)
-        # Each instance as a bag of its own: sum over the support bags of weight x kernel sum,
-        # then the normalisation of the bag it really belongs to.
+        # Each instance is scored as a bag of its own: the sum of weight x kernel sum over the
+        # support bags, then the normalisation of the bag that contains the instance.
         alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
         plain = options | {"normalization": None}
         weights = self.dual_coef_ / set_kernel_norms(self.support_bags_, **options)

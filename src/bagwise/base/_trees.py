@@ -1,4 +1,4 @@
-"""Extremely randomised trees whose model files can be checked."""
+"""Extremely randomised trees whose model files can be validated."""
 
 from typing import Any, Self
 
@@ -16,21 +16,21 @@ _LARGEST = np.finfo(np.float32).max  # trees compare values in single precision
 
 
 class _Forest(BaseEstimator):
-    """Extremely randomised trees as arrays; a subclass names the forest of scikit-learn.
+    """Extremely randomised trees as arrays; a subclass sets the forest of scikit-learn.
 
     A model file with trees of scikit-learn is not trusted, because they index memory unchecked.
-    The arrays of this class are compared with their declaration when a file is loaded.
+    The arrays of this class are checked against their declaration when a file is loaded.
 
     Parameters
     ----------
     n_estimators : int, default=300
         Number of trees.
     max_features : str, int, float or None, default="sqrt"
-        How many columns a split is chosen from, as in scikit-learn.
+        Number of columns considered for each split, as in scikit-learn.
     min_samples_leaf : int or float, default=1
-        The least number of rows in a leaf.
+        Minimum number of rows in a leaf.
     n_jobs : int, default=None
-        How many trees are grown at the same time.
+        Number of trees grown at the same time.
     random_state : int, RandomState instance or None, default=None
         Seed of the trees.
 
@@ -39,7 +39,7 @@ class _Forest(BaseEstimator):
     n_features_in_ : int
         Number of columns.
     left_, right_, features_, thresholds_ : ndarray of shape (n_nodes,)
-        The nodes of all trees: a row goes left where its feature is not above the threshold. The
+        The nodes of all trees: a row goes left if its feature is at most the threshold. The
         children of a leaf are 0.
     values_ : ndarray of shape (n_nodes, n_outputs)
         The values of each node.
@@ -84,7 +84,7 @@ class _Forest(BaseEstimator):
         X : array-like of shape (n_rows, n_features)
             The rows.
         y : array-like of shape (n_rows,)
-            Their labels, or their numbers.
+            The labels, or the numbers, of the rows.
         sample_weight : array-like of shape (n_rows,), default=None
             Weights of the rows.
 
@@ -115,7 +115,7 @@ class _Forest(BaseEstimator):
         return compiled.forests.mean_values(_single(X), self.roots_, *nodes)
 
     def _join(self, children: list[Array]) -> Array:
-        """Count the children of each tree on from its root; -1, of a leaf, becomes 0."""
+        """Shift the children of each tree by its root; the -1 of a leaf becomes 0."""
         moved = zip(children, self.roots_, strict=True)
         return np.concatenate([np.where(c < 0, 0, c + root) for c, root in moved])
 
@@ -150,7 +150,7 @@ class RandomisedTrees(ClassifierMixin, _Forest):
 
 
 class RandomisedTreesRegressor(RegressorMixin, _Forest):
-    """The same for numbers: scikit-learn's `ExtraTreesRegressor`, kept as arrays.
+    """Extremely randomised trees for regression: scikit-learn's `ExtraTreesRegressor`, as arrays.
 
     By default a split is chosen from a third of the columns, Breiman's choice for regression.
     """

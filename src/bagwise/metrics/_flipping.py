@@ -1,4 +1,4 @@
-"""Instance flipping: how the score of a bag falls when instances are removed by attribution."""
+"""Instance flipping: decrease of the score of a bag when instances are removed by attribution."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,21 +18,21 @@ from bagwise.exceptions import InputError
 
 @dataclass(frozen=True, eq=False)
 class FlippingCurve:
-    """How far the score of a bag falls when its instances are removed, by `flipping_curve`.
+    """Decrease of the score of bags when instances are removed, by `flipping_curve`.
 
     Parameters
     ----------
     shares : ndarray of shape (n_steps + 1,)
         Share of the instances that are removed: 0 is the whole bag, 1 leaves one instance.
     falls : ndarray of shape (n_steps + 1,)
-        Score of the whole bag less that of the rest, mean over bags; highest attributions are
-        removed first.
+        Score of the whole bag minus that of the remaining instances, mean over bags; instances
+        with the highest attributions are removed first.
     random_falls : ndarray of shape (n_steps + 1,)
         The same, with instances removed in random order.
     area : float
         Area under `falls`. Larger is better.
     random_area : float
-        Area under `random_falls`: what attributions without information reach.
+        Area under `random_falls`: the area that uninformative attributions reach.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class FlippingCurve:
 
     @property
     def gain(self) -> float:
-        """`area` less `random_area`: 0 for attributions without information."""
+        """`area` minus `random_area`: 0 for uninformative attributions."""
         return self.area - self.random_area
 
 
@@ -65,13 +65,13 @@ def flipping_curve(
     n_orders: int = 5,
     random_state: Any = None,
 ) -> FlippingCurve:
-    r"""Measure how the score of a bag falls when instances are removed by attribution.
+    r"""Measure how the score of a bag decreases when instances are removed by attribution.
 
     .. math:: \text{area} = \frac{1}{N} \sum_i \int_0^1 f(B_i) - f(B_i^{(t)}) \, dt
 
     where :math:`B^{(t)}` is the bag :math:`B` of :math:`n` instances without the
     :math:`t (n - 1)` instances of highest attribution. Larger is better: the score falls early if
-    the instances that make it are removed first. Areas of one model on the same bags can be
+    the instances that determine it are removed first. Areas of one model on the same bags can be
     compared; those of different models have different units. Bags of one instance are left out.
     Instances with equal attributions are removed in random order.
 
@@ -79,18 +79,18 @@ def flipping_curve(
     ----------
     model : object
         Any fitted model with ``decision_function`` or ``predict_proba`` of `Bags`, or a regressor,
-        whose prediction is watched.
+        whose prediction is the score.
     X : Bags or anything accepted as bags
         The bags.
     attributions : array-like of shape (n_instances,) or (n_instances, n_classes)
         Contributions of the instances, such as those of
         :func:`bagwise.inspection.instance_attributions`.
     label : object, default=None
-        The class whose score is watched; by default the predicted class of each bag, of label sets
-        the label with the highest score. Of two classes with one score, the score and the
+        The class whose score is measured; by default the predicted class of each bag, or for label
+        sets the label with the highest score. If two classes have one score, the score and the
         attributions of the first class are those of the second with the opposite sign.
     n_steps : int, default=20
-        Into how many steps the removal is divided; small bags take fewer.
+        Number of steps of the removal; small bags take fewer.
     n_orders : int, default=5
         Number of random orders for the baseline.
     random_state : int, RandomState instance or None, default=None
@@ -159,14 +159,14 @@ def _checked_attributions(attributions: ArrayLike, bags: Bags) -> Floats:
 
 @dataclass(frozen=True)
 class _Watched:
-    """The score that is watched, per bag: its column and sign; `n_columns` is 0 for one score."""
+    """The measured score of each bag: its column and sign; `n_columns` is 0 for a single score."""
 
     columns: Ints
     signs: Floats
     n_columns: int
 
     def __call__(self, scores: Floats, owners: Ints) -> Floats:
-        """The watched score of selections from the bags `owners`."""
+        """Return the measured scores of selections from the bags `owners`."""
         if scores.ndim == 1:
             return scores * self.signs[owners]
         return scores[np.arange(len(scores)), self.columns[owners]]
@@ -181,7 +181,7 @@ def _watched(model: Any, bags: Bags, label: Any) -> _Watched:
         column = check_label(label, np.asarray(model.classes_))
     if scores.ndim == 1:
         positive = scores > undecided_score(model, 1)
-        if predicts_numbers(model):  # the fall of the prediction, whatever its sign
+        if predicts_numbers(model):  # the prediction itself, whatever its sign
             positive = np.ones(n_bags, dtype=bool)
         signs = np.where(positive if column is None else column == 1, 1.0, -1.0)
         return _Watched(np.zeros(n_bags, dtype=np.intp), np.broadcast_to(signs, n_bags), 0)
@@ -190,7 +190,7 @@ def _watched(model: Any, bags: Bags, label: Any) -> _Watched:
 
 
 def _of_watched(values: Floats, watched: _Watched, bags: Bags) -> Floats:
-    """The attributions for the watched class."""
+    """Return the attributions for the measured class of each bag."""
     owners = bags.bag_index
     if values.ndim == 1:
         return values * watched.signs[owners]
@@ -209,7 +209,7 @@ def _sizes(bags: Bags) -> list[tuple[int, int]]:
 def _falls(
     model: Any, bags: Bags, values: Floats, watched: _Watched, grid: Floats, rng: Any
 ) -> Floats:
-    """The mean fall of the score at each share of `grid`."""
+    """Mean decrease of the score at each share of `grid`."""
     order = np.lexsort((rng.permutation(bags.n_instances), -values, bags.bag_index))
     ranks = np.empty(bags.n_instances, dtype=np.intp)
     ranks[order] = np.arange(bags.n_instances) - bags.offsets[:-1][bags.bag_index]
@@ -217,7 +217,7 @@ def _falls(
 
     def selections() -> Iterator[Selection]:
         for (i, _), counts, rank in zip(_sizes(bags), removed, bags.split(ranks), strict=True):
-            for count in counts:  # a row at a time: bags may be large
+            for count in counts:  # one mask at a time, because bags may be large
                 yield i, rank[None, :] >= count
 
     owners = np.repeat(np.arange(len(bags)), [len(counts) for counts in removed])

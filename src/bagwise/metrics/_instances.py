@@ -174,8 +174,8 @@ def normalized_mutual_info(instance_labels: ArrayLike, clusters: ArrayLike) -> f
 
     .. math:: \frac{2 I(X; C)}{H(X) + H(C)}
 
-    ``sklearn.metrics.normalized_mutual_info_score`` with its arithmetic mean, on the instances
-    with a known label. One class in one cluster gives 1, as there.
+    ``sklearn.metrics.normalized_mutual_info_score`` with the arithmetic mean, on the instances
+    with a known label. As in scikit-learn, one class in one cluster gives 1.
 
     Parameters
     ----------
@@ -224,8 +224,8 @@ def instance_calibration_error(
 
     .. math:: \sum_k \frac{n_k}{n} |\mathrm{accuracy}_k - \mathrm{confidence}_k|
 
-    over bins k of equal width of the highest probability of an instance: a label of probability 0.8
-    should be right in 80 % of the cases.
+    where the bins k divide the highest probability of each instance into intervals of equal width:
+    labels with probability 0.8 should be correct in 80 % of the cases.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def instance_calibration_error(
     Returns
     -------
     float
-        In [0, 1]; 0 is perfectly calibrated. Few instances per bin give an error by chance.
+        In [0, 1]; 0 is perfectly calibrated. With few instances per bin, part of it is chance.
 
     References
     ----------
@@ -296,15 +296,15 @@ def instance_average_precision(
     scores : array-like of shape (n_instances,)
         Scores or attributions, higher for instances of the label.
     label : default=1
-        The label that the scores should find.
+        The label that the scores should rank first.
     bags : Bags, default=None
-        With bags, instances are ranked inside their bag: the mean over the bags that contain the
-        label. Use it for attributions, which are not comparable between bags.
+        With bags, instances are ranked inside their bag, and the result is the mean over the bags
+        that contain the label. Use it for attributions, which are not comparable between bags.
 
     Returns
     -------
     float
-        In (0, 1]. The share of the label is what random scores reach.
+        In (0, 1]. Random scores reach the share of instances with the label.
 
     Examples
     --------
@@ -345,7 +345,7 @@ def _entropy(shares: Floats) -> float:
 
 
 def _contingency(instance_labels: ArrayLike, clusters: ArrayLike) -> Any:
-    """Instances per class (rows) and cluster (columns), as a sparse matrix."""
+    """Sparse contingency matrix: instances per class (rows) and cluster (columns)."""
     truth, cluster = _known_pairs(instance_labels, clusters, "clusters", same_kind=False)
     rows = np.unique(truth, return_inverse=True)[1]
     columns = np.unique(cluster, return_inverse=True)[1]

@@ -55,9 +55,10 @@ def coverage(label_sets: ArrayLike, scores: ArrayLike) -> float:
     .. math:: \frac{1}{n} \sum_i \Bigl(\max_{c \in Y_i} \mathrm{rank}_i(c) - 1\Bigr),
               \qquad \mathrm{rank}_i(c) = |\{k : s_{ik} \ge s_{ic}\}|
 
-    Counted from 0: a bag with one label, ranked first, has coverage 0. Where no label set is empty
-    this is ``sklearn.metrics.coverage_error`` minus 1. Tied labels all get the last of their ranks,
-    as there. A bag with an empty label set counts 0; one with every label counts ``n_classes - 1``.
+    Counted from 0: a bag with one label, ranked first, has coverage 0. If no label set is empty,
+    this is ``sklearn.metrics.coverage_error`` minus 1, with the same rule for ties: tied labels all
+    get the last of their ranks. A bag with an empty label set counts 0; one with every label counts
+    ``n_classes - 1``.
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ def average_precision(label_sets: ArrayLike, scores: ArrayLike) -> float:
     """
     relevant, score = _ranked_bags(label_sets, scores)
     rank = _ranks(score)
-    # Ranks among the labels of the bag; other labels get a score below all of them.
+    # Ranks among the labels of the bag; the other labels are ranked below all of them.
     rank_inside = _ranks(-np.where(relevant, rank, rank.shape[1] + 1))
     n_labels = relevant.sum(axis=1)
     precision = np.where(relevant, rank_inside / rank, 0.0).sum(axis=1)
@@ -130,7 +131,7 @@ def average_precision(label_sets: ArrayLike, scores: ArrayLike) -> float:
 
 
 def _ranks(scores: Array) -> Array:
-    """Rank 1 for the highest score of each row; tied scores all get the last of their ranks."""
+    """Rank the scores of each row, 1 for the highest; ties all get the last of their ranks."""
     from scipy.stats import rankdata  # slow to import
 
     return rankdata(-scores, method="max", axis=1)

@@ -1,4 +1,4 @@
-"""Metrics for regions of interest: is the key instance of a bag a true one?"""
+"""Metrics for regions of interest: whether the key instance of a bag is a true region."""
 
 import warnings
 from typing import Any
@@ -68,7 +68,7 @@ def roi_hits(
 def roi_success_rate(
     y_true: ArrayLike, y_pred: ArrayLike, hits: ArrayLike, *, pos_label: Any = 1
 ) -> float:
-    r"""Success rate in locating regions of interest: the F-measure of the two rates below.
+    r"""Success rate in locating regions of interest: an F-measure.
 
     .. math:: \frac{2 \, \#\text{successes}}{\#\text{relevant} + \#\text{predicted relevant}}
 
@@ -84,15 +84,15 @@ def roi_success_rate(
         Predicted bag labels.
     hits : array-like of bool of shape (n_bags,)
         Whether the instance returned for the bag is a true region of interest
-        (:func:`roi_hits`); used only where the bag is relevant and predicted relevant.
+        (:func:`roi_hits`); used only if the bag is relevant and predicted relevant.
     pos_label : default=1
         The label of a relevant bag.
 
     Returns
     -------
     float
-        In [0, 1]. 0 with scikit-learn's ``UndefinedMetricWarning`` where no bag is
-        relevant or predicted relevant.
+        In [0, 1]. 0 with scikit-learn's ``UndefinedMetricWarning`` if no bag is relevant or
+        predicted relevant.
 
     References
     ----------
@@ -130,7 +130,7 @@ def roi_success_rate_relevant(
     Returns
     -------
     float
-        In [0, 1]. 0 with scikit-learn's ``UndefinedMetricWarning`` where no bag is relevant.
+        In [0, 1]. 0 with scikit-learn's ``UndefinedMetricWarning`` if no bag is relevant.
 
     See Also
     --------
@@ -167,8 +167,7 @@ def roi_success_rate_predicted(
     Returns
     -------
     float
-        In [0, 1]. 0 with scikit-learn's ``UndefinedMetricWarning`` where no bag
-        is predicted relevant.
+        In [0, 1]. 0 with scikit-learn's ``UndefinedMetricWarning`` if no bag is predicted relevant.
 
     See Also
     --------
@@ -204,7 +203,7 @@ def _roi_counts(
 
 
 def _carries(labels: Array, label: Any, name: str) -> Bools:
-    """Where `labels` equal `label`; a string is never compared with a number."""
+    """Mask of the entries equal to `label`; a string is never compared with a number."""
     if len(labels) and isinstance(label, str) != (labels.dtype.kind == "U"):
         raise LabelError(
             f"{name} holds {kind_of(labels)}, and the label to look for is {label!r}: name one of "

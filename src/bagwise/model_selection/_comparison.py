@@ -1,4 +1,4 @@
-"""Several models on the same folds, and their differences."""
+"""Comparison of several models on the same folds."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,8 +14,8 @@ from bagwise.model_selection._folds import Seed, Splitter, prepare
 from bagwise.model_selection._measures import LOWER_IS_BETTER
 from bagwise.model_selection._significance import corrected_t_test, probability_of_difference
 
-_SURE = 0.95  # the probability from which models are called equal
-_LIKELY = 0.75  # from which one seems better
+_SURE = 0.95  # smallest probability at which models are called equal
+_LIKELY = 0.75  # smallest probability at which one "seems better"
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,16 @@ class Difference:
     n_folds : int
         The number of folds in which both models have this measure.
     mean : float
-        The mean difference; positive where the model is better, also for measures that are better
+        The mean difference; positive if the model is better, also for measures that are better
         when lower. NaN without folds.
     lower, upper : float
         The ends of its interval, by the corrected resampled t-test (see `corrected_t_test`). NaN
-        where it cannot be estimated: one fold, or the same difference in all folds.
+        if it cannot be estimated: one fold, or the same difference in all folds.
     p_value : float
         The p-value of that test; NaN likewise.
     worse, equal, better : float
-        The probabilities that the model is worse than the reference, equal within `rope`, better
-        (see `probability_of_difference`); NaN likewise.
+        The probabilities that the model is worse than, equal to (within `rope`) or better than the
+        reference (see `probability_of_difference`); NaN likewise.
     rope : float
         The region of practical equivalence.
     confidence : float
@@ -67,7 +67,7 @@ class Difference:
         return {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in values.items()}
 
     def __str__(self) -> str:
-        """The difference in words."""
+        """Describe the difference in one sentence."""
         if not self.n_folds:
             return f"{self.name}: no fold has the {self.measure} of both it and {self.reference}."
         folds = f"in {'the only fold' if self.n_folds == 1 else f'all {self.n_folds} folds'}"
@@ -85,7 +85,7 @@ class Difference:
             verdict = f"seems {word} than {self.reference}"
         else:
             verdict = f"no clear difference from {self.reference}, {word}"
-        # The interval is of the stated size: "worse by 0.02" has the signs turned.
+        # The interval has the sign of the stated size: for "worse by 0.02" it is negated.
         lower, upper = (self.lower, self.upper) if better else (-self.upper, -self.lower)
         return (
             f"{self.name}: {verdict} {size} ({100 * self.confidence:g}% interval {lower:.3f} to "
@@ -101,9 +101,9 @@ class Comparison(Sequence[Evaluation]):
     Parameters
     ----------
     evaluations : sequence of Evaluation
-        One per model; the scores of all belong to the same folds.
+        One per model, all on the same folds.
     test_ratio : float
-        The number of test bags divided by that of training bags, the mean over the folds.
+        Mean over the folds of the number of test bags divided by that of training bags.
 
     Examples
     --------
@@ -131,7 +131,7 @@ class Comparison(Sequence[Evaluation]):
 
     @property
     def measures(self) -> list[str]:
-        """The measures that at least one model has."""
+        """The measures that are available for at least one model."""
         return list(dict.fromkeys(m for evaluation in self for m in evaluation.scores))
 
     def table(self) -> dict[str, list[str]]:
@@ -140,7 +140,7 @@ class Comparison(Sequence[Evaluation]):
         Returns
         -------
         dict of str to list of str
-            The cells of each column, by its heading; empty where a measure is undefined.
+            The cells of each column, by its heading; empty if a measure is undefined.
         """
         columns = {"method": [evaluation.name for evaluation in self]}
         for measure in self.measures:
@@ -161,8 +161,8 @@ class Comparison(Sequence[Evaluation]):
         Parameters
         ----------
         measure : str, default=None
-            What is compared. By default AUC, average precision for label sets, and accuracy where
-            models have neither.
+            The measure to compare. By default AUC, average precision for label sets, and accuracy
+            if models have neither.
         reference : str, default=None
             The name of a model; the first by default.
         rope : float, default=0.01
@@ -187,7 +187,7 @@ class Comparison(Sequence[Evaluation]):
         ]
 
     def known_measure(self, measure: str | None = None) -> str:
-        """The measure that models are compared by, where none is named; refuses unknown ones."""
+        """Return a measure, by default the one that models are compared by; refuse unknown ones."""
         if measure is None:
             for usual in ("AUC", "average precision", "accuracy", "R2"):
                 if any(evaluation.mean(usual) is not None for evaluation in self):

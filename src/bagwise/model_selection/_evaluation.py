@@ -27,12 +27,12 @@ class Evaluation:
     name : str
         The model.
     scores : dict of str to list of float
-        The scores of each measure, one per fold; NaN where a fold leaves the measure undefined.
+        The scores of each measure, one per fold; NaN if the measure is undefined in a fold.
         Labels: accuracy, balanced accuracy, AUC (for several classes the mean of each against all
         others). Label sets: one-error, coverage and average precision. Numbers: R2, MAE (mean
-        absolute error) and Spearman (rank correlation). Models with
-        ``predict_proba`` also have the log loss, for label sets the mean over all labels. Log loss,
-        one-error and coverage are better when lower. With `scoring`, the scores it names.
+        absolute error) and Spearman (rank correlation). Models with ``predict_proba`` also have the
+        log loss, for label sets the mean over all labels. Log loss, one-error, coverage and MAE are
+        better when lower. With `scoring`, the scores it names.
     seconds : list of float
         The time to fit and to score, one per fold.
     """
@@ -42,15 +42,15 @@ class Evaluation:
     seconds: list[float]
 
     def mean(self, measure: str) -> float | None:
-        """The mean of a measure over the folds; None where no fold defines it."""
+        """The mean of a measure over the folds; None if it is undefined in all folds."""
         return self._over_folds(np.mean, measure)
 
     def std(self, measure: str) -> float | None:
-        """The standard deviation of a measure over the folds; None where no fold defines it."""
+        """The standard deviation of a measure over the folds; None if undefined in all folds."""
         return self._over_folds(np.std, measure)
 
     def summary(self) -> dict[str, Any]:
-        """The evaluation as plain values, e.g. for JSON; None where a score is undefined."""
+        """The evaluation as plain values, e.g. for JSON; None if a score is undefined."""
         measures = {
             measure: {
                 "mean": self.mean(measure),
@@ -94,15 +94,15 @@ def evaluate(
     repeats : int, default=1
         Number of repetitions, with new folds.
     groups : array-like of shape (n_bags,), default=None
-        Bags of one group stay in one fold: the slides of a patient. A model whose ``fit`` takes
-        `groups`, such as `AutoBagClassifier`, has those of its training bags.
+        Bags of one group stay in one fold: the slides of a patient. A model whose ``fit`` accepts
+        `groups`, such as `AutoBagClassifier`, receives those of its training bags.
     scoring : str or iterable of str, default=None
-        Which scores: measures of `Evaluation`, or scorers of scikit-learn by their names, such as
+        Names of measures of `Evaluation`, or of scorers of scikit-learn, such as
         ``["AUC", "f1_macro"]``. By default all measures of `Evaluation`.
     random_state : int, RandomState instance or None, default=0
         Seed of the folds.
     n_jobs : int, default=None
-        How many folds are computed at the same time, as in scikit-learn.
+        Number of folds computed at the same time, as in scikit-learn.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def cross_validate(
 
 
 def predict_numbers(models: Mapping[str, Any]) -> bool:
-    """Whether models are regressors; refuses regressors and classifiers together."""
+    """Whether models are regressors; refuse a mix of regressors and classifiers."""
     kinds = {name: predicts_numbers(model) for name, model in models.items()}
     if any(kinds.values()) and not all(kinds.values()):
         one = next(name for name, is_one in kinds.items() if is_one)

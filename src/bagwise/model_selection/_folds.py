@@ -1,4 +1,4 @@
-"""Folds: shuffled, stratified by label, groups whole."""
+"""Cross-validation folds: shuffled, stratified by label, without splitting groups."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -35,7 +35,7 @@ def make_folds(
     groups: Array | None = None,
     numbers: bool = False,
 ) -> list[Fold]:
-    """Draw shuffled folds: stratified by label, and whole groups on one side.
+    """Draw shuffled folds, stratified by label, that do not split groups.
 
     Label sets and numbers are not stratified.
 
@@ -44,13 +44,13 @@ def make_folds(
     y : ndarray of shape (n_bags,) or (n_bags, n_classes)
         Labels or label sets.
     n_folds, n_repeats : int
-        Number of folds, and how often they are drawn.
+        Number of folds, and of repetitions.
     seed : int, default=0
         Seed of the first draw.
     groups : ndarray of shape (n_bags,), default=None
         The group of each bag.
     numbers : bool, default=False
-        Whether y is a number per bag, not a label.
+        Whether y is a number per bag instead of a label.
 
     Returns
     -------
@@ -89,9 +89,9 @@ def prepare(
 ) -> tuple[Bags, Array, list[Fold], Array | None]:
     """Check bags, labels and groups, and draw the folds.
 
-    `cv` may also be a splitter or the folds. `numbers`: whether y is a number per bag.
+    `cv` may also be a splitter or a list of folds. `numbers` tells whether y is a number per bag.
     """
-    elsewhere = isinstance(X, Bags) and not is_here(X)  # the model says whether it works there
+    elsewhere = isinstance(X, Bags) and not is_here(X)  # the model checks whether it supports them
     bags = X if elsewhere else check_bags(None, X, reset=True, allow_nan=True, accept_sparse=True)
     labels = check_numbers(y, bags) if numbers else check_length(np.asarray(y), bags)
     together = None if groups is None else np.asarray(groups)
@@ -141,11 +141,11 @@ def _check_folds(y: Array, n_folds: int, groups: Array | None) -> None:
 
 
 def _check_groups(y: Array, groups: Array) -> None:
-    """Refuse groups that are the labels; refuse or report a label that is in one group only."""
+    """Refuse groups equal to the labels; refuse, or warn about, a label that is in one group."""
     names, member = np.unique(groups, return_inverse=True)
     classes, code = np.unique(y, return_inverse=True)
     pairs = np.unique(np.column_stack([code, member]), axis=0)
-    homes = np.bincount(pairs[:, 0])  # in how many groups a label is
+    homes = np.bincount(pairs[:, 0])  # number of groups of each label
     if len(pairs) == len(names) == len(classes) > 1:
         raise InputError(
             "the groups are the labels: each label is in one group, and each group has one label. "
@@ -166,7 +166,7 @@ def _check_groups(y: Array, groups: Array) -> None:
 
 
 def _check_parts(y: Array, folds: list[Fold]) -> None:
-    """Refuse folds of groups that leave a part empty, or labels of one kind to learn from."""
+    """Refuse folds with an empty part, or with a single label in the training part."""
     for train, test in folds:
         if not len(test) or not len(train):
             raise InputError("the groups leave a fold without bags: use fewer folds.")

@@ -26,19 +26,19 @@ class HeldOut:
     Parameters
     ----------
     predicted : ndarray of shape (n_bags,) or (n_bags, n_classes)
-        What ``predict`` gave for each bag.
+        The result of ``predict`` for each bag.
     scores : ndarray of shape (n_bags,) or (n_bags, n_classes), default=None
-        What ``decision_function`` gave; minus infinity for a class that was not in the training
-        part. Such a class has no AUC: it was never ranked.
+        The result of ``decision_function``; minus infinity for a class that was not in the training
+        part. Such a class has no AUC.
     probabilities : ndarray of shape (n_bags, n_classes), default=None
-        What ``predict_proba`` gave; 0 for a class that was not in the training part.
+        The result of ``predict_proba``; 0 for a class that was not in the training part.
     how : str, default="held out"
         How the bags were held out, such as ``"5-fold cross-validation"``.
     baselines : mapping of str to HeldOut, default={}
         The predictions of other models for the same bags.
     classes : array-like of shape (n_classes,), default=None
-        The labels of the columns; a single column of scores is that of the last. By default the
-        classes of the model that is reported on, in its order.
+        The labels of the columns; a single column of scores belongs to the last class. By default
+        the classes of the model in the report.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class HeldOut:
     classes: ArrayLike | None = None
 
     def expand(self, labelled: Bools) -> HeldOut:
-        """Place the predictions for the labelled bags among all bags; the others have none.
+        """Extend the predictions from the labelled bags to all bags; the others have none.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ def held_out_predictions(
 ) -> HeldOut:
     """Predict each bag by a model that was fitted without its fold.
 
-    scikit-learn's ``cross_val_predict`` fits all folds once per method; here each fold is fitted
+    scikit-learn's ``cross_val_predict`` refits the folds for each method; here each fold is fitted
     once for ``predict``, ``decision_function`` and ``predict_proba`` together.
 
     Parameters
@@ -110,7 +110,7 @@ def held_out_predictions(
     Returns
     -------
     HeldOut
-        Its classes are the sorted labels; None for label sets, whose columns are those of `y`, and
+        The classes are the sorted labels; None for label sets, whose columns are those of `y`, and
         for numbers.
     """
     numbers = predicts_numbers(model)
@@ -163,9 +163,9 @@ def predictions_of_models(
     bags : Bags
         The bags.
     labels : Labels
-        What is known of their labels; other bags are left out of the folds.
+        Their labels; bags with unknown labels are left out of the folds.
     classes : array-like
-        The classes of a fitted model, which come first.
+        The classes of a fitted model, which are the first classes.
     n_folds, seed, groups
         As for `make_folds`.
     after_fold : callable
@@ -174,13 +174,13 @@ def predictions_of_models(
     Returns
     -------
     list of HeldOut
-        One per model, for all bags; those without labels have no predictions.
+        One per model, for all bags; bags without labels have no predictions.
     """
     known, own_classes = labels.known, np.asarray(classes).tolist()
     own = labels[known].aligned(own_classes, [str(label) for label in own_classes])
     if labels.has_sets:
         targets = strata = own.indicator[:, : len(own_classes)].astype(int)
-    else:  # codes: np.unique, in the folds, cannot sort labels of several types
+    else:  # codes, because np.unique (in the folds) cannot sort labels of several types
         own = Labels.from_values(own.tolist(), own.classes.tolist())
         targets, strata = own.codes, np.asarray(own.texts)
     groups = None if groups is None else groups[known]

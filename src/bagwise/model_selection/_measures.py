@@ -1,4 +1,4 @@
-"""The measures of models of bags, for labels, for label sets and for numbers."""
+"""Measures of models of bags, for labels, label sets and numbers."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -31,16 +31,16 @@ OF_LABEL_SETS = ("one-error", "coverage", "average precision", "log loss")
 def check_scoring(
     scoring: str | Iterable[str] | None, *, label_sets: bool, numbers: bool = False
 ) -> list[str] | None:
-    """The names of the requested scores, each once; refuses names that nothing is called by.
+    """Return the names of the requested scores, without duplicates; refuse unknown names.
 
     Parameters
     ----------
     scoring : str, iterable of str or None
-        Measures of ours, or scorers of scikit-learn.
+        Measures of bagwise, or scorers of scikit-learn.
     label_sets : bool
         Whether bags have label sets.
     numbers : bool, default=False
-        Whether they have numbers.
+        Whether bags have numbers.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def check_scoring(
 def chosen_measures(
     model: Any, bags: Any, y: Array, *, classes: Array, scoring: Sequence[str] | None
 ) -> dict[str, float]:
-    """The scores named by `scoring` of a fitted model; all of ours where it is None."""
+    """Compute the scores named by `scoring` for a fitted model; by default all of bagwise."""
     of_labels = OF_LABELS if y.ndim == 1 else OF_LABEL_SETS
     own = OF_NUMBERS if predicts_numbers(model) else of_labels
     if scoring is None or any(name in own for name in scoring):
@@ -88,7 +88,7 @@ def _scikit_learn_score(name: str, model: Any, bags: Any, y: Array, classes: Arr
         return float(get_scorer(name)(model, bags, y))
     except (ValueError, TypeError, AttributeError) as error:
         if y.ndim == 1 and not predicts_numbers(model) and len(np.unique(y)) < len(classes):
-            return np.nan  # of this fold, as with our own measures
+            return np.nan  # undefined in this fold, as for the measures of bagwise
         final = model[-1] if hasattr(model, "steps") else model
         reason = " ".join(str(error).split()).rstrip(".")
         raise InputError(
@@ -102,7 +102,7 @@ def _example(model: Any, y: Array) -> str:
 
 
 def number_measures(truth: Array, predicted: Array) -> dict[str, float]:
-    """Compare predicted numbers with the true ones; NaN where a measure is undefined."""
+    """Compare predicted numbers with the true ones; NaN if a measure is undefined."""
     varies = len(truth) > 1 and np.ptp(truth) > 0
     ranked = varies and np.ptp(predicted) > 0
     return {
@@ -115,8 +115,8 @@ def number_measures(truth: Array, predicted: Array) -> dict[str, float]:
 def label_measures(truth: Array, predicted: Array | None) -> dict[str, float]:
     """Compare predicted labels with the true ones.
 
-    Balanced accuracy is the mean recall of the classes that are present, so that a fold without
-    one of them is still measured.
+    Balanced accuracy is the mean recall of the classes that are present, so that it is defined for
+    a fold without one of the classes.
     """
     recall = recall_score(
         truth, predicted, labels=np.unique(truth), average="macro", zero_division=0
@@ -134,22 +134,22 @@ def label_set_measures(truth: Array, scores: Array) -> dict[str, float]:
 
 
 def label_set_log_loss(truth: Array, proba: Array) -> float:
-    """The log loss of a label, its mean over all bags and labels."""
+    """Mean binary log loss over all bags and labels."""
     proba = np.clip(proba, 1e-15, 1 - 1e-15)
     return float(-np.mean(np.where(truth == 1, np.log(proba), np.log1p(-proba))))
 
 
 def area_under_roc(positive: Bools, scores: Array) -> float:
-    """The area under the ROC curve; NaN where one class is absent or a score is not finite."""
+    """Area under the ROC curve; NaN if one class is absent or a score is not finite."""
     defined = 0 < positive.sum() < len(positive) and bool(np.isfinite(scores).all())
     return float(roc_auc_score(positive, scores)) if defined else float("nan")
 
 
 def mean_area_under_roc(truth: Array, scores: Array, classes: Array) -> float:
-    """The area under the ROC curve, of the last of two classes or the mean over several.
+    """Area under the ROC curve: for the second of two classes, else the mean over the classes.
 
     Each of several classes is ranked against all others. Classes whose area is undefined are left
-    out of the mean; NaN where no class is left.
+    out of the mean; NaN if no class is left.
     """
     last_column = scores if scores.ndim == 1 else scores[:, -1]
     if len(classes) == 2:
@@ -162,8 +162,8 @@ def mean_area_under_roc(truth: Array, scores: Array, classes: Array) -> float:
 def model_measures(model: Any, bags: Any, y: Array, *, classes: Array) -> dict[str, float]:
     """Measure a fitted model on bags.
 
-    `classes` are the sorted labels of all folds: each fold has the same measures, also where its
-    model has not seen every label.
+    `classes` are the sorted labels of all folds: each fold has the same measures, even if its
+    training part lacks a label.
     """
     if predicts_numbers(model):
         return number_measures(y, np.asarray(model.predict(bags)))
@@ -179,14 +179,14 @@ def model_measures(model: Any, bags: Any, y: Array, *, classes: Array) -> dict[s
         measures["AUC"] = mean_area_under_roc(y, scores, classes)
     if proba is not None:
         proba = by_class(proba, model.classes_, classes, fill=0.0)
-        # A label that was not trained on has no probability, and one of them would decide the mean.
+        # A class without training bags has probability 0: one test bag would dominate the mean.
         defined = np.isin(y, model.classes_).all() and bool(np.isfinite(proba).all())
         measures["log loss"] = float(log_loss(y, proba, labels=classes)) if defined else np.nan
     return measures
 
 
 def by_class(values: Array, own: Array, classes: Array, fill: float) -> Array:
-    """The columns of a model in those of all classes, where it has seen only some of them."""
+    """Expand the columns of a model to all classes, if it was trained on some of them only."""
     if len(own) == len(classes):
         return values
     if values.ndim == 1:  # two classes

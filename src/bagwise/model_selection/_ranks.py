@@ -23,8 +23,8 @@ class Ranks:
     ranks : ndarray of shape (n_data_sets, n_models)
         The rank of each model on each data set; equal scores share their mean rank.
     p_value : float
-        The p-value of the Friedman test: are all models equal? NaN for two models, for which the
-        test is not defined.
+        The p-value of the Friedman test that all models are equal. NaN for two models, for which
+        the test is not defined.
     critical_difference : float
         Models whose mean ranks differ by less do not differ significantly (Nemenyi test).
     alpha : float
@@ -40,11 +40,11 @@ class Ranks:
 
     @property
     def mean_ranks(self) -> Floats:
-        """The mean over the data sets, one per model."""
+        """The mean rank of each model over the data sets."""
         return self.ranks.mean(axis=0)
 
     def groups(self) -> list[list[str]]:
-        """The largest groups of models that do not differ significantly, best first.
+        """Return the largest groups of models that do not differ significantly, best first.
 
         Returns
         -------
@@ -53,7 +53,7 @@ class Ranks:
         """
         order = np.argsort(self.mean_ranks, kind="stable")
         means = self.mean_ranks[order]
-        # A group starts at each model, and ends before the first that is too far from it.
+        # A group starts at each model, and ends before the first model that is too far from it.
         ends = np.searchsorted(means, means + self.critical_difference, side="left")
         spans = [(i, int(end)) for i, end in enumerate(ends) if end - i > 1]
         largest = [(i, end) for i, end in spans if not any(j < i and e >= end for j, e in spans)]
@@ -66,9 +66,9 @@ def critical_difference(n_models: int, n_data_sets: int, *, alpha: float = 0.05)
     Parameters
     ----------
     n_models, n_data_sets : int
-        How many models are ranked, on how many data sets.
+        Number of models, and of data sets.
     alpha : float, default=0.05
-        The level of the test: the chance to find a difference among equal models.
+        The level of the test: the probability to find a difference among equal models.
 
     Returns
     -------
@@ -164,6 +164,6 @@ def _means(given: Comparison | Mapping[str, float], measure: str | None) -> dict
 def _friedman(places: Floats) -> float:
     if places.shape[1] < 3:
         return float("nan")
-    if np.ptp(places) == 0:  # all models are equal everywhere
+    if np.ptp(places) == 0:  # all models are equal on all data sets
         return 1.0
     return float(stats.friedmanchisquare(*places.T).pvalue)

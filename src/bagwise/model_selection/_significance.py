@@ -1,4 +1,4 @@
-"""Is one model better than another, given their scores in the same folds?
+"""Tests for the difference between two models, from their scores in the same folds.
 
 Training parts of different folds overlap, so the scores of folds are correlated and the usual
 t-test finds differences where there are none. Both functions use the variance of the mean
@@ -26,7 +26,7 @@ class TTestResult(NamedTuple):
 
 
 class Probabilities(NamedTuple):
-    """The result of `probability_of_difference`; they sum to 1."""
+    """The result of `probability_of_difference`: three probabilities with sum 1."""
 
     worse: float
     equal: float
@@ -50,9 +50,9 @@ def corrected_t_test(
     Returns
     -------
     TTestResult
-        Mean, lower and upper end of its interval, and two-sided p-value. Differences that are all
-        zero have an interval of width zero and the p-value 1. The interval and the p-value are NaN
-        where they cannot be estimated: one fold, or the same difference in all folds.
+        Mean, lower and upper end of its interval, and two-sided p-value. If all differences are
+        zero, the interval has width zero and the p-value is 1. The interval and the p-value are NaN
+        if they cannot be estimated: one fold, or the same difference in all folds.
 
     References
     ----------
@@ -80,7 +80,7 @@ def corrected_t_test(
 def probability_of_difference(
     differences: ArrayLike, *, test_ratio: float, rope: float = 0.01
 ) -> Probabilities:
-    """Compute how probable it is that a model is better: the Bayesian correlated t-test.
+    """Compute the probability that a model is better, by the Bayesian correlated t-test.
 
     Parameters
     ----------
@@ -94,8 +94,9 @@ def probability_of_difference(
     Returns
     -------
     Probabilities
-        That the mean difference is below -`rope`, within it, above `rope`. NaN where they cannot be
-        estimated: one fold, or the same difference other than zero in all folds.
+        Probabilities that the mean difference is below -`rope`, between -`rope` and `rope`, and
+        above `rope`. NaN if they cannot be estimated: one fold, or the same difference other than
+        zero in all folds.
 
     References
     ----------
@@ -121,7 +122,7 @@ def probability_of_difference(
 
 
 def _student(values: Floats, test_ratio: float) -> Any:
-    """The t distribution of the mean difference; None where folds do not vary."""
+    """Posterior t distribution of the mean difference; None if the folds do not vary."""
     n_folds, mean = len(values), values.mean()
     if n_folds < 2 or np.ptp(values) <= 1e-9 * np.abs(values).max():
         return None
@@ -144,4 +145,4 @@ def _checked(differences: ArrayLike, test_ratio: float) -> Floats:
             f"test_ratio is {test_ratio}: expected the number of test bags divided by that of "
             "training bags, such as 0.25 for five folds."
         )
-    return np.where(np.abs(values) < 1e-12, 0.0, values)  # less is rounding
+    return np.where(np.abs(values) < 1e-12, 0.0, values)  # smaller values are rounding errors
