@@ -1,18 +1,18 @@
-# bagwise: `make help` lists what can be done. `make demo` and `make test` need nothing but
-# Python 3.11+ with venv: they make .venv and install into it what they need.
+# bagwise: `make help` lists the targets. `make demo` and `make test` need only Python 3.11+ with
+# venv: they create .venv and install the requirements into it.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-# Real benchmark sets, where they lie beside the checkout.
+# Real benchmark data sets, if they are beside the checkout.
 DATA := $(abspath $(wildcard ../shared/data))
 ifneq ($(DATA),)
 export BAGWISE_DATA ?= $(DATA)
 endif
 # Lets scikit-learn run its array API checks instead of skipping them.
 export SCIPY_ARRAY_API = 1
-# With it, each process would compile every module again.
+# If it were set, each process would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -21,16 +21,16 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: $(VENV)/.dev ## Make .venv with everything a developer needs
+setup: $(VENV)/.dev ## Create .venv with all development requirements
 	@$(BIN)/pre-commit install 2>/dev/null || true
 
 demo: $(VENV)/.user ## Train on the shipped data, show key instances and the five systems, write a report
 	@$(BIN)/bagwise demo --force
 
-newcomer: $(VENV)/.dev ## Walk a newcomer's path: wheel, README, demo, report; screenshots into newcomer/
+newcomer: $(VENV)/.dev ## Test the first steps of a new user: wheel, README, demo, report; screenshots in newcomer/
 	$(BIN)/python tests/newcomer.py newcomer
 
-# A process per core, four at most; `make test WORKERS=0` runs the tests in one process.
+# One process per core, at most four; `make test WORKERS=0` runs the tests in one process.
 WORKERS ?= logical
 PYTEST = $(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 4 --dist worksteal
 QUICK := -m "not slow and not network"
@@ -38,19 +38,19 @@ QUICK := -m "not slow and not network"
 test: $(VENV)/.dev ## Run the tests (a few minutes)
 	$(PYTEST) $(QUICK)
 
-test-all: $(VENV)/.dev ## Run all tests, the slow ones too
+test-all: $(VENV)/.dev ## Run all tests, including the slow ones
 	$(PYTEST) --cpu-times 30
 
 test-times: $(VENV)/.dev ## Run the tests, and list the slowest by wall clock and by CPU seconds
 	$(PYTEST) $(QUICK) --durations 30 --cpu-times 30
 
-test-matrix: test-core test-oldest test-newest test-torch test-nojit test-bounds ## Run the tests in all other surroundings
+test-matrix: test-core test-oldest test-newest test-torch test-nojit test-bounds ## Run the tests in all other environments
 
-# Without extras, on the oldest and the newest versions, with torch, without the JIT, with indices checked.
+# Without extras, with the oldest and the newest versions, with torch, without JIT, with bounds checks.
 test-core test-oldest test-newest test-torch test-nojit test-bounds: test-%: $(VENV)/.dev
 	$(BIN)/python tests/matrix.py $*
 
-test-numerics: $(VENV)/.dev ## Compare answers, and run the numerical tests, on several kinds of processors
+test-numerics: $(VENV)/.dev ## Compare results, and run the numerical tests, on several kinds of processors
 	$(BIN)/python -m tests.numerics
 
 lint: $(VENV)/.dev ## Check style, types and spelling
@@ -62,7 +62,7 @@ lint: $(VENV)/.dev ## Check style, types and spelling
 bench: $(VENV)/.dev ## Measure speed as ratios; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
-reproduce: $(VENV)/.dev ## Print our numbers beside the published ones
+reproduce: $(VENV)/.dev ## Compare our numbers with published ones
 	$(BIN)/python -m benchmarks.published
 	$(BIN)/python -m reproduction pdmisvm table1 --quick -o results
 
@@ -90,7 +90,7 @@ $(VENV)/.user: $(VENV)/.python pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.user pyproject.toml
-	@echo "Installing what developers need into $(VENV) ..."
+	@echo "Installing the development requirements into $(VENV) ..."
 	@$(BIN)/python -m pip install -q --group dev
 	@touch $@
 

@@ -1,7 +1,7 @@
 """Run benchmarks and put their tables into RESULTS.md: `python -m benchmarks [NAME ...]`.
 
-Each part has a section there, with the day and the versions of its last run; parts that are not run
-keep theirs. Without names all parts are run.
+Each benchmark has a section there, with the day and the versions of its last run. Benchmarks that
+are not run keep their sections. Without names all benchmarks are run.
 """
 
 import importlib
@@ -67,14 +67,14 @@ def read_sections():
 
 
 def write_sections(sections):
-    """Write the page: the parts in their order, then other sections."""
+    """Write the page: the benchmarks in their order, then other sections."""
     names = [*(name for name in PARTS if name in sections), *(sections.keys() - {*PARTS})]
     parts = [f"## {name}\n\n{sections[name]}\n" for name in names]
     PAGE.write_text("\n".join([HEADER, *parts]), encoding="utf-8")
 
 
 def section(name, purpose, rows):
-    """What was measured, when and with what, and the table."""
+    """A section: purpose, day, versions, and the table."""
     versions = {
         "bagwise": bagwise.__version__,
         "scikit-learn": sklearn.__version__,

@@ -1,20 +1,21 @@
 """AttentionMIL against torchmil's ABMIL, and on a GPU: `python -m benchmarks.attention`.
 
-Both in the same folds, with several seeds: accuracy and log loss, their standard deviation over the
-seeds, time of a fit. ABMIL has gated attention and a hidden layer, so that both are the
-same network but for the number of them; it is trained by `TorchBagClassifier` with its defaults, on
-standardised instances. Results are kept in results/attention; `--again` starts anew. Without
-torchmil (`pip install torchmil`) only AttentionMIL is run.
+Both use the same folds and several seeds: accuracy and log loss, their standard deviation over the
+seeds, time of a fit. ABMIL has gated attention and a hidden layer, so that only the number of
+networks differs; it is trained by `TorchBagClassifier` with its defaults, on standardised
+instances. Results are stored in results/attention; `--again` recomputes them. Without torchmil
+(`pip install torchmil`) only AttentionMIL is run.
 
-Weight decay and first weights of AttentionMIL were chosen on Fox, on drawn bags and digits of other
-seeds, and on a large drawn set of another seed, after three looks at the results on the sets here.
+Weight decay and initial weights of AttentionMIL were chosen on Fox, on synthetic bags and digits of
+other seeds, and on a large synthetic set of another seed, after seeing the results on the sets here
+three times.
 
-`python -m benchmarks.attention --device cuda` compares both on a large drawn set on the device,
-whose signal was chosen on a draw of another seed (accuracy .89 with two networks). It also runs a
-cross-validation of 500 bags of 10,000 instances with 1,024 features, drawn on the device, beside
-the products that each epoch needs. The rates of arithmetic and of memory are compared with those
-of these products and of a copy of the instances in the same run. An epoch is that of whole fits,
-with all that precedes it. `--share 0.02` reduces these sizes by that factor, for a trial on a CPU.
+`python -m benchmarks.attention --device cuda` compares both on a large synthetic set on the device,
+whose signal was chosen with another seed (accuracy .89 with two networks). It also runs a
+cross-validation of 500 bags of 10,000 instances with 1,024 features, drawn on the device, and the
+matrix products that each epoch needs. Arithmetic and memory rates are compared with those of these
+products and of a copy of the instances in the same run. The time of an epoch is that of whole fits,
+setup included. `--share 0.02` reduces these sizes by that factor, for a trial on a CPU.
 """
 
 import argparse
@@ -86,7 +87,7 @@ MODELS = {
 
 
 def cell(name, model, seed, device):
-    """Accuracy and log loss over all folds, and seconds of a fit: of CPU time without a device."""
+    """Accuracy and log loss over all folds, and seconds of a fit (CPU time without a device)."""
     warnings.simplefilter("ignore")
     clock = time.process_time if device is None else time.perf_counter
     data = lesions() if name == LARGE else SETS[name]()
@@ -103,7 +104,7 @@ def cell(name, model, seed, device):
 
 
 def result(name, model, seed, device, again):
-    """The result of a cell, from an earlier run or computed now; None without torchmil."""
+    """The result of a cell, stored or computed now; None without torchmil."""
     file = KEPT / f"{name} - {model} - {seed}.json".replace(" ", "_")
     if again or not file.exists():
         try:
@@ -155,7 +156,7 @@ def slides(device, share):
 
 
 def on_device(device, share):
-    """Cross-validation on a device, and what an epoch costs beside its products."""
+    """Cross-validation on a device, and the cost of an epoch relative to its matrix products."""
     import torch
 
     bags, y = slides(device, share)
@@ -178,7 +179,7 @@ def on_device(device, share):
         rows.append(row)
 
     add(Fact("largest difference to the CPU, relative", f"{difference(device):.1g}", "<= 1e-6"))
-    AttentionMIL(max_epochs=1, random_state=0).fit(bags[:16], y[:16])  # warm
+    AttentionMIL(max_epochs=1, random_state=0).fit(bags[:16], y[:16])  # warm-up
     copy = 2.0 * bags.instances.nbytes / min(clock(bags.instances.clone)[0] for _ in range(3))
     shape = f"{len(bags)} bags x {bags.sizes[0]:,} x {bags.n_features:,}"
     for precision, name in (("highest", "float32"), ("high", "TF32")):
@@ -209,9 +210,9 @@ def on_device(device, share):
 
 
 def n_operations(bags, *, layers=True):
-    """Floating-point operations of an epoch on 4 of 5 folds; with the layers behind the first."""
+    """Floating-point operations of an epoch on 4 of 5 folds; `layers` adds the later layers."""
     model = AttentionMIL()
-    first = 4 * bags.n_features * model.hidden_size  # forward, and the slope of the weights
+    first = 4 * bags.n_features * model.hidden_size  # forward pass, and the gradient of the weights
     n_units = 2 * model.attention_size + 1
     behind = 6 * (model.hidden_size * n_units + model.attention_size)
     return 0.8 * bags.n_instances * model.n_models * (first + layers * behind)
@@ -230,7 +231,7 @@ def difference(device):
 
 
 def products(bags, clock):
-    """Seconds of the products with the instances in an epoch: layers forward, and their slopes."""
+    """Seconds of an epoch's products with the instances: forward pass and weight gradients."""
     import torch
 
     model = AttentionMIL()

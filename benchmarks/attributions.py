@@ -1,10 +1,9 @@
 """Which attribution explains the score of a bag best? `python -m benchmarks.attributions`.
 
-On four sets (drawn bags, digits, HJA birdsong, MSRC v2) and four models fitted on half of the bags,
-each method of `instance_attributions` explains positive bags of the other half. Printed are the
-flipping area in percent of that of the best method, less that of a random order (0 is random, 100
-the best), the average precision of the instances in their bag, and the bags the model scored per
-explained bag.
+On four sets (synthetic bags, digits, HJA birdsong, MSRC v2), four models are fitted on half of the
+bags, and each method of `instance_attributions` explains positive bags of the other half. Prints
+the flipping area, scaled so that a random order has 0 and the best method 100; the average
+precision of the instances in their bag; and the number of bags the model scored per explained bag.
 Arguments are names of sets; without any, all are run.
 """
 
@@ -39,7 +38,7 @@ def digits():
 
 
 def one_label(data):
-    """The commonest label that is in fewer than half of the bags, against the rest."""
+    """The most frequent label in fewer than half of the bags, against the rest."""
     counts = data.label_sets.sum(axis=0)
     label = int(np.where(counts < len(data.bags) / 2, counts, 0).argmax())
     return data.bags, data.label_sets[:, label], (data.instance_labels == label).astype(int)

@@ -1,8 +1,8 @@
-"""Which assumption each method keeps: `python -m benchmarks.audit`.
+"""Which multi-instance assumption each method respects: `python -m benchmarks.audit`.
 
-Writes the table of docs/assumptions.md. Each method is a process of its own, one per core, whose
-result is kept in results/audit: a run that was interrupted goes on, and `--again` starts anew. With
-`--methods`, the rows of the others stay as they are on the page.
+Writes the table of docs/assumptions.md. Each method runs in its own process, one per core, and its
+result is stored in results/audit: an interrupted run can be resumed, and `--again` recomputes all.
+With `--methods`, the rows of other methods on the page are unchanged.
 """
 
 import argparse
@@ -34,7 +34,7 @@ KEPT = ROOT / "results" / "audit"
 PAGE = ROOT / "docs" / "assumptions.md"
 BEGIN, END = "<!-- table: python -m benchmarks.audit -->\n", "<!-- end of the table -->\n"
 STANDARD = {"assumption": "standard", "C": 1.0}
-# A fit of these takes seconds: fewer seeds, so that all methods take ten minutes of two cores.
+# A fit of these takes seconds: use fewer seeds, so that the audit takes ten minutes on two cores.
 FEWER = {"auto": 2, "auto, standard": 2, "dd": 5, "emdd": 5}
 SET = {"dd": {"n_start_bags": 10}}  # a search from the instances of every bag takes minutes
 VARIANTS = {
@@ -56,7 +56,7 @@ def models() -> dict[str, Callable[[], Any]]:
 
 
 def measure(name: str, seeds: int) -> None:
-    """Audit one of `models`, and keep the result."""
+    """Audit one of `models`, and store the result."""
     start, cpu = time.perf_counter(), time.process_time()
     found = check_assumptions(models()[name](), seeds=min(seeds, FEWER.get(name, seeds)))
     facts = {"rows": [vars(row) for row in found.rows]}
@@ -71,7 +71,7 @@ def kept_file(name: str, seeds: int) -> Path:
 
 
 def table(seeds: int, before: str) -> str:
-    """The table of the page: a row per method, that of the page before where none is kept."""
+    """The table of the page: a row per method, taken from the old page if no result is stored."""
     files = {name: kept_file(name, seeds) for name in models()}
     facts = {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
     checks = {n: AssumptionCheck([Row(**row) for row in f["rows"]]) for n, f in facts.items()}

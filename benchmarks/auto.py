@@ -23,7 +23,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)
 
 
 def single_fits(model, bags, y):
-    """Seconds to fit each method of an ensemble once, on all bags, from nothing."""
+    """Seconds to fit each method of an ensemble once, on all bags, from scratch."""
     seen = model.scaler_.transform(bags)
     return sum(seconds(lambda m=m: clone(m).fit(seen, y)) for m in model.estimators_)
 

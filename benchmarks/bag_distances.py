@@ -1,4 +1,4 @@
-"""Distances between all pairs of bags, against the one product of instances they need."""
+"""Distances between all pairs of bags, against the matrix product of instances they need."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from .harness import Row, race
 
 
 def bags_of_hja_shape():
-    """The HJA bird songs, or, where they are absent, random bags of the same shape."""
+    """The HJA bird songs or, if they are missing, random bags of the same shape."""
     try:
         return "HJA", load_dataset("hja_birdsong").bags
     except DataNotFoundError:
@@ -21,7 +21,7 @@ def bags_of_hja_shape():
 
 
 def loops(bags):
-    """The definition, pair by pair, as it is usually written."""
+    """Literal implementation of the definition, pair by pair."""
     from sklearn.metrics import pairwise_distances
 
     return [[pairwise_distances(a, b).min() for b in bags] for a in bags]

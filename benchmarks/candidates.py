@@ -16,7 +16,7 @@ from bagwise.model_selection import compare
 from bagwise.model_selection._folds import make_folds
 
 from .defaults import data_sets
-from .leaderboard import drawn
+from .leaderboard import synthetic
 
 ADDED = ("nothing", "noisy-or", "attention")
 
@@ -25,10 +25,10 @@ def development_sets():
     """Name, bags and labels: the sets of `benchmarks.defaults`, and more synthetic bags."""
     yield from data_sets()
     for seed in (2, 3, 4):
-        data = drawn(random_state=seed)()
-        yield f"drawn {seed}", data.bags, data.y
+        data = synthetic(random_state=seed)()
+        yield f"synthetic {seed}", data.bags, data.y
     for seed in (1, 2, 3):
-        data = drawn(n_classes=3, random_state=seed)()
+        data = synthetic(n_classes=3, random_state=seed)()
         yield f"3 classes {seed}", data.bags, data.y
 
 

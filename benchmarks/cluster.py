@@ -1,9 +1,9 @@
-"""What the client of a Dask cluster does per iteration: `python -m benchmarks.cluster`.
+"""Cost of an iteration for the client of a Dask cluster: `python -m benchmarks.cluster`.
 
-The parts send and receive a table of weights, as an iteration of pdMISVM does. A thousand parts lie
-on a few workers here, so that the wall-clock time of a sum is that of these workers; the client's
-part of it, its CPU time, is the same for a thousand workers. With `--workers 64` each part has its
-own process, as far as the memory goes (some 150 MB each).
+The parts send and receive a table of weights, as in an iteration of pdMISVM. Here a thousand parts
+share a few workers, which determine the wall-clock time of a sum; the CPU time of the client is the
+same as with a thousand workers. With `--workers 64` each part has its own process, if the memory
+suffices (some 150 MB each).
 """
 
 import argparse
@@ -19,7 +19,7 @@ SHAPE = 25, 1024  # K classes, d features
 
 
 class Weights:
-    """A part that answers with a table as large as the one it gets."""
+    """A part that returns a table as large as the one it receives."""
 
     def __init__(self, bags, numbers):
         self.numbers = numbers
@@ -29,7 +29,7 @@ class Weights:
 
 
 def seconds(call, times):
-    """CPU seconds of this process, and seconds, per call."""
+    """CPU seconds of this process, and wall-clock seconds, per call."""
     call()
     cpu, start = time.process_time(), time.perf_counter()
     for _ in range(times):

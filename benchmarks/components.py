@@ -1,9 +1,9 @@
-"""How many principal components: accuracy and AUC of methods on drawn features of slides.
+"""Number of principal components: accuracy and AUC of methods on synthetic features of slides.
 
-`python -m benchmarks.components` shows what the rule of `InstancePCA("auto")` gains or costs; the
-rule was chosen on other draws. 120 slides of three classes, 1,024 features of which 14 or 62
-directions are no noise; 3 to 12 % of the instances of two classes show the class. Folds keep both
-slides of a patient.
+`python -m benchmarks.components` shows the gain or loss of the rule of `InstancePCA("auto")`, which
+was chosen on other samples. 120 slides of three classes have 1,024 features, with signal in 14 or
+62 directions; 3 to 12 % of the instances of two classes show the class. Both slides of a patient
+are in the same fold.
 """
 
 import warnings
@@ -30,7 +30,7 @@ def draw(seed, rank):
     tissues = 2.5 * rng.normal(size=(N_TISSUES, rank))
     tissues[:, -2:] = 0
     tumours = 2.5 * rng.normal(size=(2, rank))
-    scales = np.exp(-np.linspace(0, 2, WIDTH))  # of the noise of each feature
+    scales = np.exp(-np.linspace(0, 2, WIDTH))  # standard deviations of the noise of each feature
     slides, labels = [], np.arange(N_SLIDES) % 3
     for label in labels:
         n = rng.integers(40, 200)

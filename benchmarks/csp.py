@@ -1,4 +1,4 @@
-"""Spectral clustering with bag constraints: time beside the neighbour graph, growth, memory.
+"""Spectral clustering with bag constraints: time relative to the neighbour graph, growth, memory.
 
 `python -m benchmarks.csp` runs up to 100,000 instances; `python -m benchmarks.csp 1000000` a
 million (with pynndescent, the extra `ann`, as for all sizes of the growth).
@@ -43,7 +43,7 @@ def cluster(bags, label_sets, *, n_clusters=N_CLASSES * N_MODES, **options):
 
 
 def measured(n_instances, options):
-    """Seconds, megabytes at the peak and purity of one fit, in a process of its own."""
+    """Seconds, peak megabytes and purity of one fit, in a separate process."""
     code = (
         "import resource, sys, time; from benchmarks import csp;"
         f"data = csp.drawn({n_instances});"
@@ -74,7 +74,7 @@ def beside_the_graph(n_instances=100_000):
 
 
 def posteriors_beside_the_graph(n_instances=100_000):
-    """Constraints "posterior": the neighbour graph, a fit of ORLR, and what comes on top."""
+    """Constraints "posterior": time of the neighbour graph, of a fit of ORLR, and of the rest."""
     bags, label_sets, _ = drawn(n_instances)
     X = np.asarray(bags.instances)
     options = {"affinity": "nearest_neighbors", "constraints": "posterior"}

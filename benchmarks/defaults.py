@@ -1,4 +1,4 @@
-"""Accuracy of classifiers of bags with the defaults of bagwise 0.1 and of today.
+"""Accuracy of bag classifiers with the defaults of bagwise 0.1 and with the current ones.
 
 `python -m benchmarks.defaults` prints a table: 5-fold cross-validation, two seeds, instances
 standardised inside the folds. The sets are those on which the defaults were chosen, so the gains
@@ -28,7 +28,7 @@ OLD_SPARSE = OLD | {"negative_weight": 1.0}
 
 
 class InstanceWidth(SetKernelSVM):
-    """The minimax kernel of bagwise 0.1, whose width is that of a kernel between instances."""
+    """The minimax kernel of bagwise 0.1, whose width is that of an instance kernel."""
 
     def _width(self, bags):
         return kernel_width(self.gamma, bags)
@@ -67,7 +67,7 @@ def data_sets():
 
 
 def before_and_after(models, bags, y):
-    """Mean accuracies in five folds, drawn twice; today values are limited to 10 deviations."""
+    """Mean accuracies in five folds, drawn twice; the new models clip values at 10 deviations."""
     old, new = models
     pipelines = make_bag_pipeline(InstanceTransformer(StandardScaler()), old), standardised(new)
     folds = [StratifiedKFold(5, shuffle=True, random_state=seed) for seed in (0, 1)]

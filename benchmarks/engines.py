@@ -1,4 +1,4 @@
-"""Where the work runs: threads, workers of a cluster, files larger than memory.
+"""Engines: threads, workers of a cluster, files larger than memory.
 
 `python -m benchmarks.engines` prints the table. `python -m benchmarks.engines --mapped 20` fits a
 generated file of 20 GB (in --folder, which it empties afterwards) and prints the memory it took.
@@ -58,7 +58,7 @@ def cores(n):
 
 
 def per_iteration(bags, y, few=2, many=12, rounds=3):
-    """Seconds of one iteration, in each round: what ten more cost."""
+    """Seconds of one iteration, in each round: a tenth of the cost of ten more iterations."""
     return race_iterations(lambda n: fit(bags, y, n), lambda: None, few, many, rounds)[0]
 
 
@@ -73,7 +73,7 @@ def threads(n_instances):
 
 
 def sizes(n_instances):
-    """How an iteration grows with the instances, up to the size of the other rows."""
+    """Growth of the time of an iteration with the number of instances."""
     counts = [n_instances // 8, n_instances // 4, n_instances // 2, n_instances]
     times = [min(per_iteration(*drawn(n))) for n in counts]
     curve = ", ".join(f"{n:,}: {1e3 * t:.0f} ms" for n, t in zip(counts, times, strict=True))
@@ -82,7 +82,7 @@ def sizes(n_instances):
 
 
 def loopback():
-    """Bytes that went over the loopback device so far, or None where the system does not say."""
+    """Bytes sent over the loopback device so far, or None if the system does not report them."""
     try:
         lines = Path("/proc/net/dev").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.strip().startswith("lo:"))
@@ -145,7 +145,7 @@ class Idle:
 
 
 def calls(away, n_rounds=200):
-    """What a round costs besides the work: two of them per iteration of pdMISVM."""
+    """Overhead of a round of calls; an iteration of pdMISVM has two rounds."""
     with place(away, Idle) as parts:
         parts.total("nothing")
         took = seconds(lambda: [parts.total("nothing") for _ in range(n_rounds)]) / n_rounds
@@ -155,7 +155,7 @@ def calls(away, n_rounds=200):
 
 
 def anonymous_memory():
-    """Memory of this process that is no mapped file, in bytes."""
+    """Resident memory of this process without mapped files, in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return 1024 * int(line.split()[1])
@@ -164,7 +164,7 @@ def anonymous_memory():
 
 @contextmanager
 def watched_memory(found):
-    """Append the highest memory of its own that the process reached."""
+    """Append the peak of `anonymous_memory` to `found`."""
     done = threading.Event()
     peak = [anonymous_memory()]
 
@@ -198,7 +198,7 @@ def mapped(gigabytes, folder=None):
         del X, block
         bags = Bags(np.load(path, mmap_mode="r"), np.arange(0, n + 1, size))
         warm = Bags(np.array(bags.instances[:2000]), bags.offsets[:101])
-        fit(warm, y[:100], 1)  # compiled
+        fit(warm, y[:100], 1)  # compiles
         found = []
         start = time.perf_counter()
         with watched_memory(found):
@@ -214,7 +214,7 @@ def mapped(gigabytes, folder=None):
 
 
 def forget(path):
-    """Make the system drop what it keeps of a file in memory."""
+    """Drop a file from the page cache of the system."""
     with open(path, "rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -228,7 +228,7 @@ def read(path):
 
 
 def iterations_from_disk(path, bags, y, max_iter=6):
-    """Seconds of iterations, as with a file larger than memory, and of reading it before each."""
+    """Seconds of each iteration on a file larger than memory, and of reading the file before it."""
     ours, reading = [], []
 
     def track(steps):

@@ -26,7 +26,7 @@ PHOTOS_WITH_NAMES = (0, 12225, 6247, 1325, 216, 46, 8, 3, 0, 1)
 
 
 def seconds(device, work, repeats=3):
-    """The best of a few runs, the device waited for."""
+    """Shortest time of a few runs, with the device synchronised."""
     best = float("inf")
     for _ in range(repeats):
         _wait(device)
@@ -66,7 +66,7 @@ def deep_images(device, share):
     def fit(**options):
         return PrimalDualMISVM(random_state=0, **options).fit(bags, y)
 
-    fit(solver="inexact", max_iter=2)  # warm
+    fit(solver="inexact", max_iter=2)  # warm-up
     for what, goal, options in (
         ("inexact", "<= 2 x", {"solver": "inexact"}),
         ("standard assumption, inexact", "", {"assumption": "standard", "solver": "inexact"}),
@@ -137,7 +137,7 @@ def yahoo_news(device, share):
         indicator[i, names[: n_names[i]]] = 1
     X = rng.standard_normal((offsets[-1], d), dtype=np.float32)
     means = rng.standard_normal((k, d), dtype=np.float32)
-    for i in range(n_bags):  # the first faces are those of the names
+    for i in range(n_bags):  # the first faces of a photo are those of its names
         names = np.flatnonzero(indicator[i])[: sizes[i]]
         X[offsets[i] : offsets[i] + len(names)] += means[names]
     bags = on_device(X, offsets, device)

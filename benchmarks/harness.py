@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Row:
-    """Ours against something unavoidable or obvious: seconds, or those of several paired runs.
+    """Our time against that of unavoidable work or a naive version: one or several paired runs.
 
     The median of the runs is printed, and the ratio with its range over the pairs.
     """
@@ -33,7 +33,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Fact:
-    """One number that is no ratio of times: an exponent of growth, megabytes, seconds."""
+    """A number that is not a ratio of times: a growth exponent, megabytes, seconds."""
 
     what: str
     value: str
@@ -51,7 +51,7 @@ def seconds(run: Callable[[], object]) -> float:
 
 
 def race(*contestants: Callable[[], object], rounds: int = 7) -> list[list[float]]:
-    """Seconds of each in each round, run alternately after one warm-up (which also compiles)."""
+    """Seconds of each contestant in each round, alternating after a warm-up (which compiles)."""
     for run in contestants:
         run()
     times = [[seconds(run) for run in contestants] for _ in range(rounds)]
@@ -61,9 +61,9 @@ def race(*contestants: Callable[[], object], rounds: int = 7) -> list[list[float
 def race_iterations(
     fit: Callable[[int], object], other: Callable[[], object], few: int, many: int, rounds: int = 5
 ) -> tuple[list[float], list[float]]:
-    """Seconds of one iteration in each round, and of something else, run alternately.
+    """Seconds of one iteration, and of other work, in each round, run alternately.
 
-    An iteration is what more of them cost: the difference between fits of `many` and `few`.
+    The time of an iteration is the difference between fits of `many` and `few` iterations.
     """
     short, long, others = race(partial(fit, few), partial(fit, many), other, rounds=rounds)
     return [(b - a) / (many - few) for a, b in zip(short, long, strict=True)], others

@@ -1,4 +1,4 @@
-"""What `import bagwise` costs beyond `import sklearn`, in fresh processes."""
+"""Time of `import bagwise` beyond `import sklearn`, in fresh processes."""
 
 import subprocess
 import sys

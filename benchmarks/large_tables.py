@@ -2,8 +2,8 @@
 
 `python -m benchmarks.large_tables --gigabytes 20 --folder /scratch` draws a memory-mapped file of
 20 GB there (5 million instances of 1,024 features), measures, and removes it. Each measurement runs
-in a process of its own; its peak is the largest resident memory, mapped pages included. With
-`--only pdMISVM` the measurements whose names begin so.
+in its own process; its peak is the largest resident memory, mapped pages included. `--only pdMISVM`
+runs only the measurements whose names start with pdMISVM.
 """
 
 import argparse
@@ -21,8 +21,8 @@ from bagwise import Bags
 
 from .harness import Fact
 
-WIDTH, RANK, SIZE = 1024, 24, 1000  # features, directions that are no noise, instances of a bag
-POOL = 20_000  # rows of noise that are drawn; each block takes them in another order
+WIDTH, RANK, SIZE = 1024, 24, 1000  # features, directions with signal, instances of a bag
+POOL = 20_000  # rows of noise that are drawn; each block uses them in another order
 
 
 def draw(path, gigabytes, seed=0):
@@ -72,7 +72,7 @@ TASKS = {"five folds of BagStatistics + trees": cross_validated, "pdMISVM, PCA(6
 
 
 def measure(path, n_bags, mapped, name):
-    """Run a task in this process, and print what it found as JSON."""
+    """Run a task in this process, and print its result as JSON."""
     warnings.simplefilter("ignore")
     bags, y = opened(path, n_bags, mapped=mapped)
     start = time.perf_counter()
@@ -84,14 +84,14 @@ def measure(path, n_bags, mapped, name):
 def peak_memory():
     """Largest resident memory of this process, in GiB, mapped pages included (Linux).
 
-    ``ru_maxrss`` would include that of the parent, which has drawn the file.
+    ``ru_maxrss`` would include the memory of the parent process, which has drawn the file.
     """
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) / 2**20
 
 
 def measured(path, n_bags, name, *, mapped=True):
-    """The same in a process of its own."""
+    """Run `measure` in a separate process."""
     words = ["--measure", str(path), str(n_bags), name, "mapped" if mapped else "memory"]
     command = [sys.executable, "-m", "benchmarks.large_tables", *words]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -110,7 +110,7 @@ def rows(gigabytes=0.2, folder=None, only=""):
             what = f"{name}, {path.stat().st_size / 1e9:.1f} GB mapped"
             value = f"{found['peak']:.2f} GiB resident, {found['seconds']:.0f} s"
             yield Fact(what, value, "< 4 GiB at 20 GB")
-            few = min(n_bags, 100)  # also in memory, and the same numbers
+            few = min(n_bags, 100)  # run also in memory, and compare the results
             there, here = (measured(path, few, name, mapped=m)["found"] for m in (True, False))
             apart = float(np.abs(np.array(there) - here).max())
             yield Fact(f"{name}, {few} bags: mapped - in memory", f"{apart:.2g}", "0")

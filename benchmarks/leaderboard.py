@@ -1,10 +1,10 @@
-"""All methods, and the automatic one, on all sets of bags: `python -m benchmarks.leaderboard`.
+"""All methods, including the automatic one, on all data sets: `python -m benchmarks.leaderboard`.
 
-Writes docs/leaderboard.md and its pictures. Each method has its defaults and the same folds;
-instances are standardised inside the folds, and the automatic method chooses inside them. A method
-and a set are a process of their own, whose result is kept in results/leaderboard: a run that was
-interrupted goes on, and `--again` starts anew. Results of another machine, copied there, are shown
-like those of this one, also of methods that cannot run here.
+Writes docs/leaderboard.md and its figures. Each method has its defaults and the same folds;
+instances are standardised inside the folds, and the automatic method chooses inside them. Each pair
+of method and data set runs in its own process, and its result is stored in results/leaderboard: an
+interrupted run can be resumed, and `--again` recomputes all. Results copied there from another
+machine are shown as well, also for methods that cannot run here.
 """
 
 import argparse
@@ -37,7 +37,7 @@ PAGE = ROOT / "docs" / "leaderboard.md"
 PICTURES = ROOT / "docs" / "images"
 BUDGET = 60.0  # seconds of the automatic method
 BASELINES = {"pooled-trees": "pooled trees", "majority": "majority"}  # as `baselines` has them
-DRAWN = ("digits", "drawn", "drawn, 3 classes")  # bags that are drawn, from real digits or noise
+SYNTHETIC = ("digits", "synthetic", "synthetic, 3 classes")  # digits: random bags of real images
 SLOW = ("auto", "dd", "emdd", "m3miml", "attention", "minet", "misvm-instance", "misvm-bag")
 LABELS = ("AUC", "accuracy", "balanced accuracy", "log loss")
 LABEL_SETS = ("average precision", "one-error", "log loss")
@@ -49,7 +49,7 @@ for all methods, instances standardised inside the folds. Every method has its d
 nested: it compares, calibrates and weights its methods inside the training part of each fold, in at
 most {budget:.0f} s per fold. Ranks: 1 is the best.
 
-`auto` and the defaults were chosen on Musk1, Elephant, digit bags and drawn (synthetic) bags,
+`auto` and the defaults were chosen on Musk1, Elephant, digit bags and synthetic bags,
 `attention` also on Fox; their figures there are optimistic. The page was measured four times, and
 [decisions](decisions.md#evaluation) lists what changed in between. `majority` knows only how often
 each label occurs, `pooled-trees` are the plain baseline: trees on the mean, extremes and spread of
@@ -57,18 +57,18 @@ each feature.
 
 A dash is a method that took more than {limit:.0f} s or refused the bags; the end of the page lists
 them. Seconds are those of fitting and predicting in all folds, in a process of one thread{cores}.
-The process first fits the method on a few drawn bags, so that no compilation is counted.{note}
+The process first fits the method on a few synthetic bags, so that no compilation is counted.{note}
 """
 
 
-def drawn(**options):
-    """A loader of drawn bags, of the difficulty on which the defaults were chosen."""
+def synthetic(**options):
+    """A loader of synthetic bags of the same difficulty as those on which defaults were chosen."""
     shape = {"separation": 3.0, "noise": 2.0, "bag_size": (3, 8), "random_state": 0}
     return lambda: make_bags(120, 10, **(shape | options))
 
 
 def brown_creeper():
-    """Recordings of birds, positive where the commonest species sings."""
+    """Recordings of birds, positive if the most frequent species sings."""
     data = load_dataset("hja_birdsong")
     return data.bags, data.label_sets[:, data.label_sets.sum(axis=0).argmax()]
 
@@ -96,8 +96,8 @@ SETS: dict[str, dict[str, Callable]] = {
         "Fox": listed("fox"),
         "birds": brown_creeper,
         "digits": labels_of(lambda: make_digit_bags(random_state=0)),
-        "drawn": labels_of(drawn()),
-        "drawn, 3 classes": labels_of(drawn(n_classes=3)),
+        "synthetic": labels_of(synthetic()),
+        "synthetic, 3 classes": labels_of(synthetic(n_classes=3)),
     },
     "label sets": {
         "Letter-Carroll": listed("letter_carroll"),
@@ -110,7 +110,7 @@ SETS: dict[str, dict[str, Callable]] = {
 
 
 def main() -> None:
-    """Run what is not there yet, then write the page."""
+    """Compute the missing results, then write the page."""
     options = parsed()
     if options.cell:
         print(json.dumps(cell(*options.cell, options.folds, options.repeats)))
@@ -152,7 +152,7 @@ def cell(data_set: str, method: str, folds: int, repeats: int) -> dict:
 
 
 def warm(model: Any, *, sets: bool) -> None:
-    """Fit a method on a few drawn bags: compiles what it needs, and imports it."""
+    """Fit a method on a few synthetic bags, so that its imports and compilation are not timed."""
     data = make_bags(24, 4, n_classes=3 if sets else 2, random_state=0)
     y = np.eye(3, dtype=int)[data.y] if sets else data.y
     with warnings.catch_warnings(), suppress(BagwiseError):
@@ -173,7 +173,7 @@ def made(method: str, *, sets: bool, sparse: bool) -> Any:
 
 
 def run_all(options: argparse.Namespace) -> dict[str, dict]:
-    """The results of each kind and set by method: of a cell, or {"failed": why}."""
+    """The results of each kind and set by method: that of a cell, or {"failed": reason}."""
     jobs = [
         (kind, name, method)
         for kind, sets in SETS.items()
@@ -201,7 +201,7 @@ def run_all(options: argparse.Namespace) -> dict[str, dict]:
 
 
 def methods_for(kind: str, data_set: str, options: argparse.Namespace) -> list[str]:
-    """The methods that can run on a set here, or whose result is there."""
+    """The methods that can run on a set here, or have a stored result."""
     able = [
         name
         for name, method in METHODS.items()
@@ -217,12 +217,12 @@ def methods_for(kind: str, data_set: str, options: argparse.Namespace) -> list[s
 
 
 def kept_file(data_set: str, method: str, options: argparse.Namespace) -> Path:
-    """Where the result of a cell is kept."""
+    """The file that stores the result of a cell."""
     return KEPT / f"{options.folds}x{options.repeats}" / f"{data_set} {method}.json"
 
 
 def run(data_set: str, method: str, options: argparse.Namespace) -> dict:
-    """The result of a cell, from an earlier run or from a process of its own."""
+    """The result of a cell, stored or computed in a new process."""
     kept = kept_file(data_set, method, options)
     if kept.exists() and not options.again:
         return json.loads(kept.read_text())
@@ -248,7 +248,7 @@ def run(data_set: str, method: str, options: argparse.Namespace) -> dict:
 
 
 def page(results: dict, options: argparse.Namespace) -> str:
-    """The page, and its pictures as files."""
+    """The text of the page; writes its figures."""
     times = "" if options.repeats == 1 else f", drawn {options.repeats} times"
     cores = "" if options.jobs == 1 else f", {options.jobs} methods at a time"
     lines = [
@@ -280,7 +280,7 @@ def page(results: dict, options: argparse.Namespace) -> str:
 
 
 def tables(kind: str, found: dict) -> list[str]:
-    """A table of each measure: a row per method, the best mean first, a column per set."""
+    """One table per measure: a row per method, the best mean first, and a column per set."""
     lines: list[str] = []
     if not found:
         return lines
@@ -296,7 +296,7 @@ def tables(kind: str, found: dict) -> list[str]:
         best = np.nanmax([[-v if low else v for v in values] for values in rows.values()], axis=0)
         order = sorted(rows, key=lambda method: place(rows[method], low=low))
         lines += [f"### {measure[0].upper()}{measure[1:]}", ""]
-        real = [i for i, name in enumerate(found) if name not in DRAWN]
+        real = [i for i, name in enumerate(found) if name not in SYNTHETIC]
         means = ["mean", *(["mean, real"] if len(real) < len(found) else [])]
         lines += [f"| {' | '.join(['method', *found, *means])} |"]
         lines += ["|---|" + "---:|" * (len(found) + len(means))]
@@ -314,7 +314,7 @@ def tables(kind: str, found: dict) -> list[str]:
 
 
 def against_trees(kind: str, found: dict) -> list[str]:
-    """How much better the automatic method is than trees on pooled statistics, set by set."""
+    """Gain of the automatic method over trees on pooled statistics, by data set."""
     measures = ("AUC", "accuracy") if kind == "labels" else ("average precision", "one-error")
     lines = [
         "`auto` minus pooled trees in the same folds, with the interval of the corrected resampled "
@@ -357,12 +357,12 @@ def picture(kind: str, found: dict) -> list[str]:
 
 
 def evaluation(method: str, result: dict) -> Evaluation:
-    """A kept result as `compare` returns it."""
+    """A stored result in the form that `compare` returns."""
     return Evaluation(method, result["scores"], result["seconds"])
 
 
 def value_of(result: dict, measure: str) -> float:
-    """The mean of a measure over the folds, or all seconds; NaN where there is none."""
+    """The mean of a measure over the folds, or all seconds; NaN if missing."""
     if "failed" in result:
         return float("nan")
     if measure == "seconds":
@@ -372,13 +372,13 @@ def value_of(result: dict, measure: str) -> float:
 
 
 def place(values: list[float], *, low: bool) -> tuple:
-    """Where a method stands in a table: by its mean, those without a score on some set last."""
+    """Sort key of a method in a table: by its mean; methods with missing scores come last."""
     known = np.array(values)[~np.isnan(values)]
     return len(known) < len(values), known.mean() if low else -known.mean()
 
 
 def shown(value: float, measure: str, *, bold: bool = False) -> str:
-    """A number as the tables have it."""
+    """A number formatted for the tables."""
     if np.isnan(value):
         return "-"
     text = f"{value:.1f}" if measure == "seconds" else f"{value:.3f}".lstrip("0")

@@ -1,4 +1,4 @@
-"""The classic multi-instance SVMs, against the same alternation around a general QP solver."""
+"""The classic multi-instance SVMs, against the same algorithms with a general QP solver."""
 
 import sys
 import time

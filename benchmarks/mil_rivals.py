@@ -1,4 +1,4 @@
-"""EM-DD, diverse density, MILBoost and MILES on Musk1, each against its obvious version."""
+"""EM-DD, diverse density, MILBoost and MILES on Musk1, each against a naive implementation."""
 
 import sys
 from functools import partial
@@ -14,7 +14,7 @@ from bagwise.exceptions import DataNotFoundError
 
 from .harness import Fact, Row, race, seconds
 
-N_STARTS = 6  # of the obvious versions: all would take minutes
+N_STARTS = 6  # of the naive versions: all starts would take minutes
 
 
 def standardised(data):

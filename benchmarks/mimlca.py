@@ -2,8 +2,8 @@
 
 MIMLCA by likelihood: an iteration against X'X (accuracies: python -m reproduction mimlca naming).
 
-BAGWISE_BENCH_SHARE scales the Labeled-Yahoo-News shape in each direction (1 is the paper's, 560 MB
-of instances and about as much again twice).
+BAGWISE_BENCH_SHARE scales the Labeled-Yahoo-News shape in each direction (1 is the paper's: 560 MB
+of instances, and about twice as much in addition).
 """
 
 import os
@@ -31,7 +31,7 @@ def rows():
 
 
 def yahoo_news(share):
-    """Photos and names of the paper's numbers; 28,000 faces of 4,992 features, 5,873 names."""
+    """Photos and names of the paper's size: 28,000 faces of 4,992 features, 5,873 names."""
     bags, label_sets = draw(
         n_bags=int(18064 * share),
         n_features=int(4992 * share),
@@ -52,7 +52,7 @@ def yahoo_news(share):
 
 
 def likelihood(bags, label_sets, shape):
-    """An iteration of MIMLCA by likelihood: two more iterations, halved."""
+    """Time of an iteration of MIMLCA by likelihood: half the cost of two more iterations."""
     model = MultiInstancePLDA(instances_per_label=1, null=True, tol=1e-12)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -70,7 +70,7 @@ def likelihood(bags, label_sets, shape):
 
 
 def corel():
-    """Pictures of regions as in the paper: 37,083 regions of 36 features, 20 keywords."""
+    """Images split into regions as in the paper: 37,083 regions of 36 features, 20 keywords."""
     bags, label_sets = draw(
         n_bags=3947, n_features=36, n_labels=20, sizes=np.arange(8, 12), n_names=np.arange(1, 5)
     )
@@ -98,7 +98,7 @@ def assignment_pass(bags, label_sets):
 
 
 def draw(n_bags, n_features, n_labels, sizes, n_names):
-    """Bags around the centres of labels drawn by fame, in single precision."""
+    """Bags around the centres of labels of unequal frequency, in single precision."""
     rng = np.random.default_rng(0)
     offsets = np.concatenate([[0], np.cumsum(rng.choice(sizes, n_bags))])
     X = rng.standard_normal((offsets[-1], n_features), dtype=np.float32)
@@ -115,7 +115,7 @@ def draw(n_bags, n_features, n_labels, sizes, n_names):
 
 
 def peak_bytes(run):
-    """How far the resident memory rises while `run` works."""
+    """Increase of the resident memory during `run`."""
     base = resident()
     peak, done = base, threading.Event()
 

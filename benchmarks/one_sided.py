@@ -1,4 +1,4 @@
-"""PrimalDualMISVM(assumption="standard"): objectives beside MI-SVM's, time of an iteration."""
+"""PrimalDualMISVM(assumption="standard"): objectives compared with MI-SVM, time of an iteration."""
 
 import warnings
 from functools import partial
@@ -25,7 +25,7 @@ def fit(model, bags, y):
 
 
 def objectives():
-    """The objective of both, which is the same; settings were chosen on Musk1 and Elephant."""
+    """Values of the objective that both minimise; settings were chosen on Musk1 and Elephant."""
     n_cells = n_lower = 0
     for name, load in SETS.items():
         try:
@@ -49,7 +49,7 @@ def objectives():
 
 
 def iterations():
-    """An iteration against one product of the instances with W."""
+    """Time of an iteration against one product of the instances with W."""
     for n_bags, n, d, n_classes in ((10_000, 200_000, 100, 2), (2_000, 40_000, 500, 10)):
         bags, y = shaped(n_bags, n, d, n_classes)
         X, W = np.asarray(bags.instances), np.zeros((d, 1 if n_classes == 2 else n_classes))

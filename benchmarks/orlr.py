@@ -23,7 +23,7 @@ sys.path.append(str(Path(__file__).parent.parent / "tests" / "annotation"))
 
 
 def one_bag(n, k):
-    """A function that finds the posterior of a bag of n instances and k labels."""
+    """A function that computes the posterior of a bag of n instances and k labels."""
     scores = np.random.default_rng(0).normal(size=(n, k))
     bag_sets = BagLabelSets(
         np.array([0, n]), np.ones((1, k), np.int8), background=False, max_operations=np.inf
@@ -32,7 +32,7 @@ def one_bag(n, k):
 
 
 def best(run, rounds=5, clock=time.process_time):
-    """Seconds of a run on one thread, the least of a few, after one that compiles."""
+    """Shortest time of a few runs on one thread, after a run that compiles."""
     times = []
     for _ in range(rounds + 1):
         start = clock()
@@ -105,8 +105,8 @@ print(peak() - before)
 
 
 def memory():
-    """Peak of a process of its own: what numba allocates, tracemalloc does not see."""
-    if not Path("/proc/self/status").exists():  # Linux tells the peak of a process
+    """Peak memory of a separate process: tracemalloc does not see what numba allocates."""
+    if not Path("/proc/self/status").exists():  # only Linux reports the peak of a process
         return
     root = Path(__file__).parent.parent
     done = subprocess.run(

@@ -73,7 +73,7 @@ def sival():
 
 
 def literal():
-    """The paper's algorithm with all K x n variables, as the tests keep it."""
+    """The paper's algorithm with all K x n variables, as in the tests."""
     from primal_dual_oracle import DenseADMM
 
     bags, y = shaped(300, 3000, 20, 5)
@@ -107,7 +107,7 @@ def elephant():
 
 
 def thirty_iterations(n_bags, solver):
-    """Seconds of thirty iterations on bags of ten instances, the better of two runs."""
+    """Seconds of thirty iterations on bags of ten instances, the faster of two runs."""
     bags, y = shaped(n_bags, 10 * n_bags, 50, 2)
     options = {"solver": solver, "max_iter": 30, "tol": 0.0}
     return min(seconds(lambda: fit(bags, y, **options)) for _ in range(2))

@@ -1,7 +1,7 @@
-"""Other packages beside bagwise, in the same folds: `python -m benchmarks.peers`.
+"""Other packages compared with bagwise, in the same folds: `python -m benchmarks.peers`.
 
 Prints accuracy, AUC and CPU seconds of five folds, for models of bagwise, of scikit-learn alone and
-of sawmil (`pip install "sawmil[osqp]"`) where it is installed.
+of sawmil (`pip install "sawmil[osqp]"`) if it is installed.
 """
 
 import time
@@ -40,10 +40,10 @@ class Peer:
 
 
 def peers() -> dict[str, Callable[[], Any]]:
-    """Models of sawmil (`pip install "sawmil[osqp]"`), where it is installed.
+    """Models of sawmil (`pip install "sawmil[osqp]"`), if it is installed.
 
-    C is the cost of a bag, as in bagwise: divided by the number of bags, which is the default, they
-    stay near chance on Musk1.
+    C is the cost of a bag, as in bagwise. With the default, C divided by the number of bags, the
+    models stay near chance on Musk1.
     """
     try:
         from sawmil import NSK, RBF, sMIL

@@ -1,4 +1,4 @@
-"""Our accuracy beside published figures, same protocol: `make reproduce`."""
+"""Our accuracy beside published numbers, with the same protocol: `make reproduce`."""
 
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -8,7 +8,7 @@ from bagwise.classification import CitationKNN, SetKernelSVM, SingleInstanceClas
 from bagwise.datasets import load_musk1
 from bagwise.preprocessing import InstanceTransformer
 
-# model, what was published for it, by whom
+# model, published accuracy, reference
 MUSK1 = {
     "NSK, plain sum, gamma 1/d": (
         SetKernelSVM(C=1.0, gamma="auto", normalization=None),

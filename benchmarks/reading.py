@@ -1,4 +1,4 @@
-"""What `read_bags` costs beyond reading the same file with the library that knows its format."""
+"""Time of `read_bags` against reading the same file with the library of its format."""
 
 import subprocess
 import sys
@@ -74,7 +74,7 @@ def csv(folder, rng, n_columns=100_000, n_bags=200_000):
 
 
 def peak_memory(call):
-    """Gigabytes a fresh process needs for a call."""
+    """Peak memory of a call in a fresh process, in gigabytes."""
     code = (
         "import resource; from pyarrow import csv; from bagwise.io import read_bags; "
         f"{call}; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)"

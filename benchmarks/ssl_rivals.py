@@ -1,4 +1,4 @@
-"""The rivals of WellSVM on sparse rows: growth, and ratios to one LIBLINEAR fit."""
+"""Alternatives to WellSVM on sparse rows: growth, and ratios to one LIBLINEAR fit."""
 
 from functools import partial
 
@@ -17,7 +17,7 @@ N_FEATURES, PER_ROW, N_LABELLED = 20_958, 51, 50
 
 
 def sparse_rows(n_rows, seed=0):
-    """Two topics over a vocabulary of Zipf's law, rows of length 1: real-sim's shape."""
+    """Texts of two topics, words drawn by Zipf's law, rows of length 1: the shape of real-sim."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, n_rows)
     words = np.arange(N_FEATURES)
@@ -43,7 +43,7 @@ def rows():
         partly[:N_LABELLED] = y[:N_LABELLED]
         model = AnnealedSVM()
         times.append(min(seconds(partial(model.fit, X, partly)) for _ in range(2)))
-        clusters = CuttingPlaneMMC(C=100 / n_rows, random_state=0)  # the paper's largest
+        clusters = CuttingPlaneMMC(C=100 / n_rows, random_state=0)  # the largest C of the paper
         machines.append(seconds(partial(clusters.fit, X)))
     svm = LinearSVC(loss="hinge", fit_intercept=False, C=1, tol=1e-3)
     full = min(seconds(partial(svm.fit, X, y)) for _ in range(2))

@@ -53,7 +53,7 @@ def rows():
 
 
 def several_label_vectors(share):
-    """Four draws at the default, and with four times the weight of unlabelled rows (C2 = .02)."""
+    """Four samples, with the default and four times the weight of unlabelled rows (C2 = .02)."""
     for options in ({}, {"C2": 0.02}):
         ratios, cuts, accuracies = [], [], []
         for seed in range(4):
@@ -81,7 +81,7 @@ def _row(values, kind):
 
 
 def concept_rows(n_rows=40_000, n_features=20_000, words=50, random_state=None):
-    """Rows of unit length that count words drawn by Zipf's law; a random hyperplane halves them."""
+    """Unit-length counts of words drawn by Zipf's law; a random hyperplane defines the classes."""
     rng = np.random.default_rng(random_state)
     frequency = 1.0 / (np.arange(n_features) + 1.0)
     ends = np.cumsum(frequency) / frequency.sum()
@@ -98,7 +98,7 @@ def concept_rows(n_rows=40_000, n_features=20_000, words=50, random_state=None):
 
 
 def hidden(y, n_shown=50):
-    """All labels hidden but a few, drawn."""
+    """Hide all labels but a few random ones."""
     shown = np.random.default_rng(1).permutation(len(y))[:n_shown]
     return np.where(np.isin(np.arange(len(y)), shown), y, -1)
 
@@ -114,7 +114,7 @@ def svm(data):
 
 
 def exponents(share):
-    """Of WellSVM, and of what shows how much of it is the caches: few rows fit into them."""
+    """Growth exponents of WellSVM, LinearSVC and a product X @ v, which shows effects of caches."""
     sizes, times = [int(n * share) for n in (10_000, 20_000, 40_000, 72_309)], []
     for n in sizes:
         data = make_text_rows(n, random_state=0)

@@ -1,4 +1,4 @@
-"""Check the built site as a reader meets it: ``python -m docs.check_site SITE``.
+"""Check the links, pages and search of the built site: ``python -m docs.check_site SITE``.
 
 SITE is the folder that Sphinx wrote. Every link inside it must lead to a page and an anchor. Every
 page must open in Chromium without an error on the console and without a request to another host.
@@ -81,7 +81,7 @@ document.querySelectorAll('#search-results li').length > 50
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
-    """Serve a folder on this machine; the address."""
+    """Serve a folder on this machine; yield the address."""
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
@@ -118,7 +118,7 @@ def broken_links(site: Path) -> list[str]:
 
 
 def complaints(tab, site: Path, address: str) -> list[str]:
-    """Errors on the console and requests to other hosts, of all pages but those of the API."""
+    """Console errors and requests to other hosts, on all pages but those of the API."""
     found: list[str] = []
 
     def listen(message) -> None:
@@ -138,18 +138,18 @@ def complaints(tab, site: Path, address: str) -> list[str]:
 
 
 def results(tab, address: str, query: str) -> list[str]:
-    """The pages that the site's own search lists, the best first."""
+    """The pages found by the search of the site, the best first."""
     tab.goto(f"{address}search.html?q={quote(query)}")
     tab.wait_for_function(LISTED)  # a common word has a thousand results, the best are listed first
     links = tab.eval_on_selector_all(
         "#search-results li > a", "found => found.map(a => a.getAttribute('href'))"
     )
     pages = [link.partition("#")[0].partition("?")[0].removesuffix(".html") for link in links]
-    return list(dict.fromkeys(pages))  # a page once, for its sections and names
+    return list(dict.fromkeys(pages))  # list a page once, not for each section and name
 
 
 def searched(tab, address: str) -> int:
-    """Type every query, print where its page is; the number of those that miss it."""
+    """Run every query and print the rank of its page; return the number of misses."""
     n_missed = 0
     for query, wanted in QUERIES.items():
         pages = results(tab, address, query)

@@ -38,14 +38,14 @@ html_favicon = "_static/favicon.svg"
 html_search_scorer = str(Path(__file__).parent / "scorer.js")
 html_math_renderer = "mathml"
 html_show_sourcelink = False
-html_context = {"default_mode": "auto"}  # light or dark, as the reader's system
+html_context = {"default_mode": "auto"}  # light or dark, as in the reader's system
 html_theme_options = {
     "header_links_before_dropdown": 8,
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
     "show_prev_next": True,
 }
-# A page without pages below it needs no list of them.
+# A page without subpages needs no list of them.
 html_sidebars = {page: [] for page in ("index", "choose", "data", "cli")}
 
 autosummary_generate = True
@@ -100,7 +100,7 @@ SHORT_TYPES = {
 
 
 def shorten_signature(app, what, name, obj, options, signature, returns):
-    """Write ArrayLike, not the union that it stands for; and ... for a function as a default."""
+    """Write ArrayLike instead of its union type, and ... for a default that is a function."""
     for long, short in SHORT_TYPES.items():
         signature = signature and signature.replace(long, short)
         returns = returns and returns.replace(long, short)
@@ -124,7 +124,7 @@ def link_names(app, doctree):
 
 
 def wrap_commands(app, doctree):
-    """Continue long commands on the next line, so that they are read whole."""
+    """Wrap long commands, so that they are visible without scrolling."""
     for block in doctree.findall(nodes.literal_block):
         if block.get("language") != "console":
             continue
@@ -154,10 +154,10 @@ class IndexGlossary(SphinxTransform):
 
 
 def write_formula(translator, node):
-    """Write a formula as MathML, which browsers set without a script from elsewhere."""
+    """Write a formula as MathML, which browsers render without an external script."""
     block = isinstance(node, nodes.math_block)
     tag = "div" if block else "span"
-    # The converter wants braces in "tfrac12", and takes the index of "hat y_i" for a limit.
+    # The converter needs braces in "tfrac12", and treats the index of "hat y_i" as a limit.
     tex = re.sub(r"\\([td]?frac)(\d|{[^{}]*})(\w)", r"\\\1{\2}{\3}", node.astext())
     tex = re.sub(r"\\hat (\w)", lambda found: normalize("NFC", found[1] + "\u0302"), tex)
     formula = tex2mathml(tex, as_block=block)

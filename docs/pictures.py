@@ -1,7 +1,7 @@
-"""Draws the pictures of README and of the documentation: ``python docs/pictures.py``.
+"""Draw the pictures of the README and the documentation: ``python docs/pictures.py``.
 
-Every picture shows what a model said: which digit decided in bags that it has not seen, and what
-the commands of examples/users find in the files drawn there.
+Every picture shows results of a model: the key digits of new bags, and the results of the commands
+in examples/users on the files generated there.
 """
 
 import shlex
@@ -23,7 +23,7 @@ from bagwise.datasets import make_digit_bags
 IMAGES = Path(__file__).parent / "images"
 USERS = Path(__file__).parent.parent / "examples" / "users"
 INK, FAINT, KEY, CARD, BAG = "#24292f", "#6a737d", "#d9762b", "#ffffff", "#f1f4f8"
-EDGE = 512  # of a patch, in pixels
+EDGE = 512  # edge of a patch, in pixels
 DIGITS, SIDE = 6, 0.42  # digits of a bag, inches of a digit
 
 
@@ -143,7 +143,7 @@ def bioacoustics(folder: Path) -> Figure:
 
 
 def chemistry(folder: Path) -> Figure:
-    """Molecules that the model has not seen, and what each conformer adds in one of them."""
+    """Molecules that the model has not seen, and the contributions of one molecule's conformers."""
     _run(folder, f"{USERS}/chemist/draw.py")
     columns = "--bag molecule --label pKi --keep conformer,scaffold --exclude activity"
     table = pd.read_csv(folder / "conformers.csv")
@@ -165,7 +165,7 @@ def chemistry(folder: Path) -> Figure:
 
 
 def _run(folder, command):
-    """Run a command of Python in a folder."""
+    """Run a Python command in a folder."""
     subprocess.run([sys.executable, *shlex.split(command)], cwd=folder, check=True)
 
 

@@ -1,7 +1,7 @@
-"""Take the pictures of pages in this documentation: ``python -m docs.screenshots [letters ...]``.
+"""Take the screenshots of this documentation: ``python -m docs.screenshots [letters ...]``.
 
-Needs the extras ``report``, ``plot`` and ``persist``, Playwright and Chromium. Everything shown is
-drawn, or from shipped data.
+Needs the extras ``report``, ``plot`` and ``persist``, Playwright and Chromium. All data shown are
+synthetic or shipped with bagwise.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bagwise.report import Media, Report
 IMAGES = Path(__file__).parent / "images"
 N_SHEETS = 200
 SCALE = 5  # pixels of a sheet per pixel of a digit
-CELL = 13  # room of a digit, in its own pixels
+CELL = 13  # edge of the cell of a digit, in its own pixels
 
 
 def digit_report() -> Report:
@@ -58,12 +58,12 @@ def digit_report() -> Report:
 
 
 def nine_finder() -> Pipeline:
-    """The model of the pictures."""
+    """The model of the report."""
     return make_pipeline(InstanceTransformer(StandardScaler()), SetKernelSVM(C=10))
 
 
 def digit_media(bags: Bags) -> Media:
-    """Draw the sheets, and say where on them each digit is."""
+    """Draw the sheets, and return the position of each digit on them."""
     digits = [1 - row.reshape(8, 8) / 16 for row in bags.instances]
     sources: list[NDArray[np.float64]] = []
     boxes: list[list[int]] = []
@@ -86,7 +86,7 @@ BAGWISE = [sys.executable, "-m", "bagwise"]
 
 @contextmanager
 def review(folder: Path, *commands: list[str], words: list[str]) -> Iterator[str]:
-    """Run commands in a folder, then a review; the address of its page."""
+    """Run commands in a folder, then start a review; yield the address of its page."""
     for command in commands:
         subprocess.run(command, cwd=folder, check=True)
     serve = [*BAGWISE, "review", "model.skops", *words, "--no-browser"]
@@ -128,7 +128,7 @@ def take_reports(browser: Any) -> None:
             size = {"width": width, "height": height}
             tab = browser.new_context(color_scheme=scheme, viewport=size).new_page()
             tab.goto(page.as_uri() + place)
-            tab.wait_for_timeout(500)  # images are decoded
+            tab.wait_for_timeout(500)  # until images are decoded
             tab.screenshot(path=IMAGES / f"{name}.png")
 
 
@@ -138,12 +138,12 @@ def take_clips(browser: Any) -> None:
         size = {"width": 900, "height": 800}
         tab = browser.new_context(color_scheme="light", viewport=size).new_page()
         tab.goto(address)
-        tab.wait_for_timeout(3000)  # the spectrogram is drawn
+        tab.wait_for_timeout(3000)  # until the spectrogram is drawn
         tab.screenshot(path=IMAGES / "review-clips.jpg", type="jpeg", quality=80)
 
 
 def take_letters(browser: Any) -> None:
-    """The review of letters, after some decisions: at a word of several possible letters."""
+    """The review of letters after some decisions, at a word with several possible letters."""
     with tempfile.TemporaryDirectory() as folder, review_of_letters(Path(folder)) as address:
         size = {"width": 900, "height": 660}
         context = browser.new_context(color_scheme="light", viewport=size, device_scale_factor=1.5)
@@ -160,7 +160,7 @@ PICTURES = {"reports": take_reports, "letters": take_letters, "clips": take_clip
 
 
 def main() -> None:
-    """Take the pictures that are named, or all."""
+    """Take the named screenshots, or all."""
     from playwright.sync_api import sync_playwright
 
     IMAGES.mkdir(exist_ok=True)

@@ -29,7 +29,7 @@ __all__ = ["app", "reproduce"]
 
 
 class _Command(OneLineErrors, TyperCommand):
-    """The only command."""
+    """The command, with user errors reported in one line."""
 
 
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="markdown")
@@ -57,7 +57,7 @@ def reproduce(
         typer.Argument(
             metavar="[PAPER]",
             autocompletion=_matching_papers,
-            help="A paper, or a TOML file like its own; without, all are listed.",
+            help="A paper, or your own TOML file in the same format; lists papers if omitted.",
         ),
     ] = None,
     experiment: Annotated[
@@ -65,7 +65,7 @@ def reproduce(
         typer.Argument(
             metavar="[EXPERIMENT]",
             autocompletion=_matching_experiments,
-            help="Such as table1; all by default.",
+            help="An experiment, such as table1; all by default.",
         ),
     ] = None,
     full: Annotated[
@@ -73,7 +73,7 @@ def reproduce(
         flag("--full/--quick", help="All repetitions and sizes, or a small part (the default)."),
     ] = False,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where results go.")
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the results.")
     ] = Path("results"),
     only: Annotated[
         list[str] | None,
@@ -82,18 +82,18 @@ def reproduce(
     jobs: Annotated[
         int,
         typer.Option(
-            "--jobs", "-j", min=1, help="Processes side by side; times then disturb each other."
+            "--jobs", "-j", min=1, help="Number of processes; more than one distorts the times."
         ),
     ] = 1,
-    show: Annotated[bool, flag("--show", help="Run nothing: show what is there.")] = False,
+    show: Annotated[bool, flag("--show", help="Run nothing; show stored results.")] = False,
     json: Json = False,
     debug: Annotated[bool, flag("--debug", help="Show where in the code an error arose.")] = False,
 ) -> None:
     """Run the experiments of a paper, and show our numbers beside the published ones.
 
-    Writes one line per result to FOLDER/PAPER/EXPERIMENT.jsonl, so that a run that was stopped
-    goes on where it was, and a page with the tables and plots beside it. Ends with 1 where an
-    experiment failed. Data that are not here are named, and left out or drawn, as the page says.
+    Writes one line per result to FOLDER/PAPER/EXPERIMENT.jsonl, so that an interrupted run can be
+    resumed, and a page with the tables and plots beside it. Exits with 1 if an experiment failed.
+    Data sets that are missing are left out or simulated, as the page states.
 
     ```
     python -m reproduction
@@ -111,7 +111,7 @@ def reproduce(
     failed, documents = False, []
     for name in names:
         wanted = chosen.experiment(name)
-        wanted.narrowed(parts)  # a wrong name is told before data are looked for
+        wanted.narrowed(parts)  # report a wrong name before looking for data
         plan = make_plan(chosen, wanted if full else wanted.shortened(parts))
         store = Store(output / chosen.name / f"{name}.jsonl")
         if not show:
@@ -119,7 +119,7 @@ def reproduce(
         report = make_report(plan.narrowed(parts), store)
         if not json:
             _print(report)
-        # The page is always of the whole experiment, whatever was asked for today.
+        # The page always shows the whole experiment, also with --only.
         label = name if full else f"{name}-quick"
         written = write_report(make_report(plan, store), output / chosen.name, label)
         note(f"Written: {', '.join(str(path) for path in written)}")
@@ -144,7 +144,7 @@ def _list_papers(*, json: bool) -> None:
         print_json(as_records(columns))
         return
     print_table(columns)
-    note("To run one: python -m reproduction PAPER EXPERIMENT --quick. Methods go by --only NAME.")
+    note("To run one: python -m reproduction PAPER EXPERIMENT --quick. Methods: --only NAME.")
 
 
 def _run(plan: Plan, store: Store, jobs: int) -> None:

@@ -1,4 +1,4 @@
-"""From the words of a TOML file to objects: functions, data sets and models."""
+"""Build functions, data sets and models from the entries of a TOML file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["build_model", "find_target", "load_data", "training_sizes", "with_se
 
 
 def find_target(target: str) -> Any:
-    """Import what ``"module:name"`` stands for.
+    """Import the object named by ``"module:name"``.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def find_target(target: str) -> Any:
     Raises
     ------
     InputError
-        When there is no such thing.
+        When the module or the name does not exist.
     """
     module, _, name = target.partition(":")
     try:
@@ -44,16 +44,16 @@ def find_target(target: str) -> Any:
 
 
 def load_data(source: str, options: Mapping[str, Any], seed: int) -> Bunch:
-    """Load or draw a data set; the last few are kept.
+    """Load or simulate a data set; the last few are cached.
 
     Parameters
     ----------
     source : str
         ``"module:name"`` of the function.
     options : mapping
-        What to call it with.
+        Its keyword arguments.
     seed : int
-        Its ``random_state``, where it takes one.
+        Its ``random_state``, if it has that parameter.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def build_model(value: Any, sizes: Mapping[str, int]) -> Any:
     value : object
         A table with ``class``; inside it, also tables with ``value`` and ``per``, or ``none``.
     sizes : mapping
-        What numbers may be divided by: see `training_sizes`.
+        Counts that numbers may be divided by: see `training_sizes`.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def build_model(value: Any, sizes: Mapping[str, int]) -> Any:
     """
     if not isinstance(value, Mapping):
         return value
-    if value == {"none": True}:  # TOML has no word for it
+    if value == {"none": True}:  # TOML has no null
         return None
     if set(value) == {"value", "per"}:
         return value["value"] / sizes[value["per"]]
@@ -107,7 +107,7 @@ def build_model(value: Any, sizes: Mapping[str, int]) -> Any:
 
 
 def training_sizes(bags: Bags, y: NDArray[Any]) -> dict[str, int]:
-    """Count what a cost may be spread over; the last class is the positive one.
+    """Count the bags and instances that a cost may be divided by; the last class is positive.
 
     Parameters
     ----------
@@ -131,12 +131,12 @@ def training_sizes(bags: Bags, y: NDArray[Any]) -> dict[str, int]:
 
 
 def with_seed(model: BaseEstimator, seed: int) -> BaseEstimator:
-    """Set every ``random_state`` of a model, of its inner models too.
+    """Set every ``random_state`` of a model and of its nested models.
 
     Parameters
     ----------
     model : estimator
-        The model; it is changed.
+        The model, changed in place.
     seed : int
         The seed.
 

@@ -1,4 +1,4 @@
-"""A paper as data: its experiments, its settings and the numbers it published, read from TOML."""
+"""Papers as data: experiments, settings and published numbers, read from TOML."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ Entry = TypeVar("Entry")
 
 @dataclass(frozen=True)
 class Metric:
-    """Something measured.
+    """A measured quantity.
 
     Attributes
     ----------
     title : str
         Its name in the paper.
     function : str or None
-        ``"module:name"`` of a function of true and predicted labels; None where the protocol
-        measures it, as it does ``fit_seconds``.
+        ``"module:name"`` of a function of true and predicted labels; None if the protocol measures
+        it, e.g. ``fit_seconds``.
     kind : {"score", "loss", "time"}
-        More is better, or less is; a time was taken on another machine: it is shown as a ratio and
-        not judged.
+        Higher scores and lower losses are better. Published times were taken on another machine:
+        they are shown as a ratio and not judged.
     """
 
     title: str
@@ -59,15 +59,15 @@ class DataSet:
     title : str
         Its name in the paper.
     source : str
-        ``"module:name"`` of the function that loads or draws it.
+        ``"module:name"`` of the function that loads or simulates it.
     options : dict
-        What that function is called with. Where it takes ``random_state``, the set is drawn anew
+        Keyword arguments of that function. If it has a ``random_state``, the data are drawn anew
         in every repetition.
     family : str
-        A name that several data sets share in the settings of methods.
+        Name of a group of data sets, for settings of methods that apply to all of them.
     stand_in : dict or None
-        ``title``, ``source`` and ``options`` of data of the same shape, for those who lack the
-        set: times compare with the paper's, scores do not.
+        ``title``, ``source`` and ``options`` of data of the same shape, used if the data set is
+        missing: times can be compared with the paper's, scores cannot.
     """
 
     title: str
@@ -79,17 +79,18 @@ class DataSet:
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A method of a paper, and the settings fixed for it beforehand.
+    """A method of a paper and its fixed settings.
 
     Attributes
     ----------
     title : str
         Its name in the paper.
     model : dict
-        ``class = "module:Name"``, the other keys are its parameters. A parameter that is such a
-        table itself is an estimator; ``{ value = 10.0, per = "bags" }`` is divided by the number
+        ``class = "module:Name"``; the other keys are its parameters. A parameter that is itself
+        such a table is an estimator; ``{ value = 10.0, per = "bags" }`` is divided by the number
         of training bags (or "instances", "positive bags", "negative instances"); ``{ none = true
-        }`` is None. Empty for a method that bagwise lacks: its published numbers are shown.
+        }`` is None. Empty for a method that bagwise does not have: only published numbers
+        are shown.
     settings : dict of str to dict
         Other parameters for some of the data sets, by their name or family.
     scale : bool
@@ -119,14 +120,14 @@ class Experiment:
     data, methods, metrics : tuple of str
         Names of the paper's entries.
     repetitions : int
-        How often all is done anew, with other seeds.
+        Number of repetitions, each with other seeds.
     folds : int or None
         Number of cross-validation folds, each its own unit of work; None without folds.
     sweep : dict or None
         ``name`` (``"data.n_bags"``, ``"model.C"`` or ``"options.labelled"``) and its ``values``;
         ``growth = true`` asks for growth exponents.
     options : dict
-        What else the protocol and the plots want to know.
+        Other options of the protocol and the plots.
     plots : tuple of str
         Names of `reproduction.PLOTS`.
     published : dict
@@ -135,11 +136,11 @@ class Experiment:
     tolerance : float
         How many published standard deviations below still count as a match.
     explanations : tuple of dict
-        ``text`` for a cell of ``data`` and ``method`` (each may be left out) that fell short.
+        ``text`` for cells of ``data`` and ``method`` (either may be omitted) below the paper.
     claim, notes : str
-        What the paper says of it; what one should know of our version.
+        Claim of the paper; remarks on our version.
     quick : dict
-        What is smaller with ``--quick``.
+        Attributes that ``--quick`` replaces.
     """
 
     name: str
@@ -167,7 +168,7 @@ class Experiment:
         Parameters
         ----------
         keep : iterable of str
-            Data sets and methods to keep even where the quick version leaves them out.
+            Data sets and methods to keep even if the quick version leaves them out.
 
         Returns
         -------
@@ -186,7 +187,7 @@ class Experiment:
         Parameters
         ----------
         only : iterable of str
-            Names of data sets or methods; where none of one kind is named, all of it are kept.
+            Names of data sets or methods; if none of one kind is named, all of that kind are kept.
 
         Returns
         -------
@@ -202,14 +203,14 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper and what can be reproduced of it.
+    """A paper and its reproducible experiments.
 
     Attributes
     ----------
     name : str
         Its name on the command line.
     title, citation, notes : str
-        What it is called, where it appeared, what holds for all its experiments.
+        Title; full citation; remarks on all experiments.
     metrics, data, methods, experiments : dict
         The entries by their names.
     """
@@ -224,7 +225,7 @@ class Paper:
     notes: str = ""
 
     def experiment(self, name: str) -> Experiment:
-        """Return an experiment by its name, or an error that names its neighbours."""
+        """Return an experiment by its name; an error suggests similar names."""
         return self.experiments[_pick(name, self.experiments, f"experiment of {self.name}")]
 
 
@@ -250,7 +251,7 @@ def load_paper(name: str | Path) -> Paper:
     Parameters
     ----------
     name : str or Path
-        A name out of `list_papers`, or the path of a TOML file of one's own.
+        A name from `list_papers`, or the path of your own TOML file.
 
     Returns
     -------
@@ -261,7 +262,7 @@ def load_paper(name: str | Path) -> Paper:
     InputError
         When there is no such paper.
     FileFormatError
-        When the file is not what a paper looks like.
+        When the file does not describe a paper.
 
     Examples
     --------
@@ -315,7 +316,7 @@ def _entries(
 def _make(entry: type[Entry], values: Mapping[str, Any], where: str) -> Entry:
     try:
         return entry(**_tuples(values))
-    except TypeError as error:  # a key too many or too few: the constructor names it
+    except TypeError as error:  # an unknown or missing key: the constructor names it
         what = str(error).partition("__init__() ")[2]
         raise FileFormatError(f"{where}: {what}.") from error
 

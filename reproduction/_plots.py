@@ -1,4 +1,4 @@
-"""The plots of reports, by the names that TOML files use. matplotlib is imported inside."""
+"""Plots of reports, by their names in the TOML files. matplotlib is imported only when used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OURS, PAPER, COLOURS = "#d9762b", "#44546a", ("#3b6fb6", "#d9762b")
 
 
 def comparison(report: Report) -> Iterator[tuple[str, Any]]:
-    """Draw ours beside the paper's: a panel per data set, a line per method, for each score."""
+    """Draw our scores beside the paper's: a panel per data set, a line per method."""
     experiment = report.plan.experiment
     for metric in experiment.metrics:
         rows = [row for row in report.rows if row.metric == metric]
@@ -124,7 +124,7 @@ def confusion(report: Report) -> Iterator[tuple[str, Any]]:
 
 
 def regions(report: Report) -> Iterator[tuple[str, Any]]:
-    """Draw which class each point of the plane is given, a panel per method."""
+    """Draw the predicted class of each point of the plane, a panel per method."""
     results = _first_results(report)
     if not results:
         return
@@ -139,7 +139,7 @@ def regions(report: Report) -> Iterator[tuple[str, Any]]:
         ax.scatter(*points[labels < 0].T, c="#999999", s=6, label="other instances")
         for label in np.unique(labels[labels >= 0]):
             chosen = points[labels == label].T
-            ax.scatter(*chosen, color=COLOURS[label], s=16, label=f"tells of class {label}")
+            ax.scatter(*chosen, color=COLOURS[label], s=16, label=f"shows class {label}")
         accuracy = result.get("accuracy", np.nan)
         ax.set_title(f"{report.title_of('methods', method)}: accuracy {accuracy:.2f}")
     axes[0, 0].legend(fontsize="x-small")
@@ -186,7 +186,7 @@ def key_digits(report: Report) -> Iterator[tuple[str, Any]]:
 
 
 def reliability(report: Report) -> Iterator[tuple[str, Any]]:
-    """Draw how often a label is right against its probability, a panel per data set."""
+    """Draw calibration curves (accuracy against probability), a panel per data set."""
     experiment = report.plan.experiment
     shown = [data for data in experiment.data if any(u.data == data for u, _ in report.results)]
     if not shown:
@@ -291,7 +291,7 @@ PLOTS: Mapping[str, Plot] = {
 
 
 def _panels(n_rows: int, n_columns: int, size: tuple[float, float], **options: Any) -> Any:
-    # A figure of its own, without pyplot: nothing is left open, and no window is needed.
+    # A Figure without pyplot: no figure stays open, and no display is needed.
     figure = import_extra("matplotlib.figure", extra="plot").Figure(size, layout="constrained")
     return figure, figure.subplots(n_rows, n_columns, squeeze=False, **options)
 

@@ -1,4 +1,4 @@
-"""The report: ours beside the paper's, with an honest word on each number."""
+"""Reports: our numbers beside the published ones, with a verdict on each."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from reproduction._units import Unit
 
 __all__ = ["Report", "Row", "Verdict", "judge", "make_report", "write_report"]
 
-# Published numbers have three digits: where the deviation is 0, this much is no difference.
+# Published numbers have three digits: if the deviation is 0, smaller differences are a match.
 ROUNDING = 0.0005
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What comes of holding a number against the paper's.
+    """Result of the comparison of a number with the published one.
 
     Attributes
     ----------
     word : str
         "matches", "better", "below", "faster", "slower", "finished", "not comparable", "not run",
-        "not available", "failed", or "" where nothing was published.
+        "not available", "failed", or "" if nothing was published.
     detail : str
-        How much, or why.
+        The amount or the reason.
     difference : float or None
         Ours minus the paper's in published standard deviations; above 0 is better.
     """
@@ -56,7 +56,7 @@ def judge(
     tolerance: float = 1.0,
     comparable: bool = True,
 ) -> Verdict:
-    """Hold a number against the paper's.
+    """Compare a number with the published one.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def judge(
     tolerance : float, default=1.0
         How many published standard deviations still count as a match.
     comparable : bool, default=True
-        False where our data stand in for the paper's: only times are compared then.
+        False if a stand-in replaces the paper's data: then only times are compared.
 
     Returns
     -------
@@ -114,13 +114,13 @@ class Row:
     value : object
         The value of the sweep, or None.
     ours : tuple (mean, deviation) or (mean,) or None
-        Over repetitions and folds; one number has no deviation.
+        Over repetitions and folds; a single result has no deviation.
     n_done, n_planned : int
-        How many of these there are, and should be.
+        Number of results, measured and planned.
     published : list of float, "timed out" or None
-        The paper's.
+        The published mean and deviation.
     verdict : Verdict
-        What comes of it.
+        The comparison of the two.
     """
 
     data: str
@@ -141,13 +141,13 @@ class Report:
     Attributes
     ----------
     plan : Plan
-        What was to be done.
+        The plan.
     rows : list of Row
-        What came out.
+        One row per cell of the table or point of the figure.
     results : list of (Unit, dict)
         The single results, in the order of the plan.
     origins : list of dict
-        What they were made by.
+        Versions, machines and days of the measurements.
     """
 
     plan: Plan
@@ -166,7 +166,7 @@ class Report:
         return [row for row in self.rows if row.verdict.word == "failed"]
 
     def tables(self) -> dict[str, dict[str, list[str]]]:
-        """Lay the rows out as tables of text, by their titles."""
+        """Arrange the rows as text tables, by title."""
         layout = _comparison if self.plan.experiment.sweep is None else _sweep
         return layout(self) | _summary(self)
 
@@ -178,14 +178,14 @@ class Report:
 
 
 def make_report(plan: Plan, store: Store) -> Report:
-    """Gather what is in the store, and judge it.
+    """Collect the stored results and compare them with the published numbers.
 
     Parameters
     ----------
     plan : Plan
-        What was to be done.
+        The plan.
     store : Store
-        What was done.
+        The stored results.
 
     Returns
     -------
@@ -225,7 +225,7 @@ def _row(
     ours = (float(np.mean(numbers)), float(np.std(numbers)))[: len(numbers)]
     against = published
     if isinstance(published, list | tuple) and len(published) == 1 and planned > 1:
-        # The paper printed no deviation: that of our own folds is the measure.
+        # The paper printed no deviation: use that of our own folds.
         against = [*published, *ours[1:]]
     verdict = judge(
         ours[0],
@@ -279,7 +279,7 @@ def _comparison(report: Report) -> dict[str, dict[str, list[str]]]:
 
 
 def _summary(report: Report) -> dict[str, dict[str, list[str]]]:
-    """With ``options.summary = "paired"``: all data sets together, by the first metric."""
+    """Summarise all data sets by the first metric if ``options.summary`` is "paired"."""
     experiment = report.plan.experiment
     if experiment.options.get("summary") != "paired":
         return {}
@@ -298,7 +298,7 @@ def _summary(report: Report) -> dict[str, dict[str, list[str]]]:
 
 
 def _against_the_paper(report: Report, methods: list[str]) -> dict[str, list[str]]:
-    """On how many sets our mean is not worse than the paper's, and how many miss it by little."""
+    """Count the data sets where our mean is not worse than the paper's, or by up to one se."""
     metric = report.plan.experiment.metrics[0]
     sign = -1 if report.plan.paper.metrics[metric].kind == "loss" else 1
     good: dict[str, list[str]] = {"not worse than the paper": [], "worse by up to one se": []}
@@ -340,20 +340,20 @@ def _sweep(report: Report) -> dict[str, dict[str, list[str]]]:
 
 
 def _growth(rows: list[Row]) -> str:
-    """The exponent of growth over the upper half of the values, where fixed costs fade."""
+    """Growth exponent over the upper half of the values, where fixed costs matter less."""
     points = [(float(row.value), row.ours[0]) for row in rows if row.ours is not None]
     upper = np.log(points[len(points) // 2 :])
     return f"{np.polyfit(upper[:, 0], upper[:, 1], 1)[0]:.2f}" if len(upper) > 1 else ""
 
 
 def _remark(rows: list[Row]) -> str:
-    """Why points are missing, once for the line."""
+    """Verdict on the first missing point of a line, if any."""
     return next((str(row.verdict) for row in rows if row.ours is None), "")
 
 
 def _verdict(row: Row, first_metric: str) -> str:
     if row.metric != first_metric and (row.ours is None or row.published == TIMED_OUT):
-        return row.verdict.word  # what holds for the whole method is explained once
+        return row.verdict.word  # a reason that holds for the whole method is given once
     partly = 0 < row.n_done < row.n_planned
     count = f"{row.n_done} of {row.n_planned} measured" if partly else ""
     return "; ".join(text for text in (str(row.verdict), count) if text)
@@ -368,12 +368,12 @@ def _number(number: Any, row: Row, report: Report) -> str:
 
 
 def _standard_error(row: Row) -> float:
-    """Of our mean, as if repetitions were independent."""
+    """Standard error of our mean, as if repetitions were independent."""
     return row.ours[1] / np.sqrt(row.n_done - 1) if row.ours and row.n_done > 1 else 0.0
 
 
 def _error_cell(row: Row, report: Report) -> str:
-    """Where the paper has no deviation to hold ours against."""
+    """Standard error as text if the paper published no deviation, else an empty string."""
     scored = report.plan.paper.metrics[row.metric].kind != "time"
     bare = isinstance(row.published, list | tuple) and len(row.published) == 1
     return f"{_standard_error(row):.3f}" if scored and bare and row.n_done > 1 else ""
@@ -394,14 +394,14 @@ def write_report(report: Report, folder: Path, name: str) -> list[Path]:
     report : Report
         The report.
     folder : Path
-        Where to.
+        Output folder.
     name : str
-        How the files begin.
+        Prefix of the file names.
 
     Returns
     -------
     list of Path
-        The Markdown file, then the plots. Without matplotlib there are none, and the page says so.
+        The Markdown file, then the plots. Without matplotlib there are no plots, as the page notes.
     """
     folder.mkdir(parents=True, exist_ok=True)
     plots: list[Path] = []

@@ -1,4 +1,4 @@
-"""The runner: what is to be done, done in a stable order, each result saved at once."""
+"""Run the units of an experiment in a fixed order and save each result at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["Plan", "execute", "make_plan", "run_plan", "units_to_do"]
 
 @dataclass(frozen=True)
 class Plan:
-    """An experiment cut into units, with what cannot be done here.
+    """An experiment split into units of work, and what cannot be run on this machine.
 
     Attributes
     ----------
@@ -38,11 +38,11 @@ class Plan:
     experiment : Experiment
         The experiment, quick or full.
     units : list of Unit
-        What can be done, in the order in which it will be.
+        The units that can be run, in order.
     stand_ins : frozenset of str
-        The data sets that are not here and have a stand-in.
+        The missing data sets that have a stand-in.
     absent : dict of str to str
-        The data sets and methods that are not here, and why.
+        The missing data sets and methods, and why they are missing.
     """
 
     paper: Paper
@@ -59,7 +59,7 @@ class Plan:
 
 
 def make_plan(paper: Paper, experiment: Experiment) -> Plan:
-    """Look what is here, and list what can be done with it.
+    """List the units that can be run with the available data and packages.
 
     Parameters
     ----------
@@ -105,9 +105,9 @@ def units_to_do(plan: Plan, store: Store) -> list[Unit]:
     Parameters
     ----------
     plan : Plan
-        What to do.
+        The plan.
     store : Store
-        What was done.
+        The stored results.
 
     Returns
     -------
@@ -124,20 +124,20 @@ def run_plan(
     jobs: int = 1,
     after_unit: Callable[[], None] = lambda: None,
 ) -> None:
-    """Do the units that are not in the store yet.
+    """Run the units that have no stored result.
 
-    A unit that fails is noted and tried again by the next run; the others go on.
+    A failure is recorded and does not stop the other units; the next run tries the unit again.
 
     Parameters
     ----------
     plan : Plan
-        What to do.
+        The plan.
     store : Store
-        Where results go, each as soon as it is there.
+        Receives each result as soon as it is computed.
     jobs : int, default=1
-        How many processes work side by side; times then disturb each other.
+        Number of parallel processes; more than one distorts the measured times.
     after_unit : callable
-        Called after each.
+        Called after each unit.
     """
     origin = {**_origin(), "jobs": jobs}
     work = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
@@ -147,17 +147,17 @@ def run_plan(
 
 
 def execute(unit: Unit) -> dict[str, Any]:
-    """Do one unit.
+    """Run one unit.
 
     Parameters
     ----------
     unit : Unit
-        What to do.
+        The unit.
 
     Returns
     -------
     dict
-        The record: ``result``, or ``error``, or ``unavailable`` where a package is missing.
+        The record: ``result``, or ``error``, or ``unavailable`` if a package is missing.
     """
     record: dict[str, Any] = {
         "unit": unit.name,
@@ -172,7 +172,7 @@ def execute(unit: Unit) -> dict[str, Any]:
             record["result"] = PROTOCOLS[unit.settings["protocol"]](unit)
         except MissingExtraError as error:
             record["unavailable"] = str(error)
-        except Exception as error:  # one unit in thousands must not cost the others
+        except Exception as error:  # one failure must not stop thousands of units
             record["error"] = f"{type(error).__name__}: {error}"
     record["warnings"] = sorted({str(warning.message).splitlines()[0] for warning in caught})
     record["seconds"] = time.perf_counter() - start
@@ -189,7 +189,7 @@ def _is_here(unit: Unit) -> bool:
 
 @cache
 def _origin() -> dict[str, Any]:
-    """What the numbers were made by."""
+    """Versions, machine and day of the measurements."""
     import bagwise
 
     return {
@@ -204,7 +204,7 @@ def _origin() -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """The commit, where bagwise runs out of its repository."""
+    """The commit, or None if bagwise does not run from its repository."""
     here = Path(__file__)
     git = ["git", "-C", str(here.parent)]
     try:

@@ -15,12 +15,12 @@ __all__ = ["Store"]
 
 
 class Store:
-    """The results of an experiment, in a file that only ever grows.
+    """The results of an experiment in an append-only file.
 
     Parameters
     ----------
     path : Path
-        The JSON-lines file; it and its folder are made with the first result.
+        The JSON-lines file; it and its folder are created with the first result.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class Store:
         self.path = path
 
     def read(self) -> list[dict[str, Any]]:
-        """Read all records; a line that a killed run left half-written is passed over."""
+        """Read all records; skip a line that a killed run left incomplete."""
         if not self.path.exists():
             return []
         try:
@@ -46,24 +46,24 @@ class Store:
         return [record for line in lines if (record := _parse(line)) is not None]
 
     def append(self, record: dict[str, Any]) -> None:
-        """Write a record behind the others, all the way to the disk.
+        """Append a record and flush it to disk.
 
         Parameters
         ----------
         record : dict
-            Plain values and NumPy's.
+            Plain Python values or NumPy arrays and scalars.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         line = json.dumps(record, default=_plain, ensure_ascii=False).encode() + b"\n"
         with open(self.path, "ab+") as file:
-            if not _ends_a_line(file):  # a killed run stopped inside a line: leave it, begin anew
+            if not _ends_a_line(file):  # a killed run left an incomplete line: start a new one
                 line = b"\n" + line
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
 
     def records(self, units: Iterable[Unit]) -> dict[str, dict[str, Any]]:
-        """Find the latest record of each unit that was made with its settings.
+        """Find the latest record of each unit that has the unit's settings.
 
         Parameters
         ----------
@@ -73,8 +73,7 @@ class Store:
         Returns
         -------
         dict of str to dict
-            The records by the names of the units; failures are among them only where no success
-            is.
+            The records by unit name; a failure only if the unit never succeeded.
         """
         wanted = {unit.name: unit.fingerprint for unit in units}
         found: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""All data sets of a table together: averages, win/tie/loss by paired t-tests, ranks."""
+"""Summaries over all data sets of a table: averages, win/tie/loss by paired t-tests, ranks."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ LEVEL = 0.05
 def paired_summary(
     numbers: Mapping[str, Mapping[str, Sequence[float]]], *, lower_is_better: bool = False
 ) -> dict[str, list[str]]:
-    """Compare methods over data sets; the first method is what the others are held against.
+    """Compare methods over data sets; the first method is the reference.
 
     Parameters
     ----------
     numbers : dict of dict of sequence of float
-        ``numbers[data][method]``: a number per repetition, of the same repetitions for all methods.
+        ``numbers[data][method]``: one number per repetition, the same repetitions for all methods.
     lower_is_better : bool, default=False
         Whether the numbers are errors.
 
@@ -29,7 +29,7 @@ def paired_summary(
     -------
     dict of list of str
         Columns: method, average, win/tie/loss (paired t-test, 95 %) against the first method, mean
-        rank (equal means share theirs).
+        rank (ties share the average rank).
 
     Examples
     --------
@@ -60,10 +60,10 @@ def _difference(ours: Sequence[float], others: Sequence[float]) -> NDArray[np.fl
 
 
 def _verdict(differences: NDArray[np.float64]) -> int:
-    """1 or -1 where the mean is not 0 by a paired t-test, else 0."""
+    """Sign of the mean if a paired t-test finds it different from 0, else 0."""
     if len(differences) < 2:
         return 0
-    if np.ptp(differences) <= 1e-9:  # the same each time: a t-test would divide by nothing
+    if np.ptp(differences) <= 1e-9:  # constant differences: a t-test would divide by 0
         return int(np.sign(differences[0].round(9)))
     return int(stats.ttest_1samp(differences, 0.0).pvalue < LEVEL) * int(
         np.sign(differences.mean())

@@ -1,4 +1,4 @@
-"""Units of work: the smallest piece that is measured, saved and never done twice."""
+"""Units of work: the smallest pieces that are measured and saved, each run only once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Unit", "list_units", "seed_of"]
 
 
 def seed_of(*names: object) -> int:
-    """Derive a seed from names, the same on every machine and in any order of work.
+    """Derive a seed from names, the same on every machine and in any order of execution.
 
     Parameters
     ----------
@@ -48,16 +48,16 @@ class Unit:
     Attributes
     ----------
     experiment, data, method : str
-        Which table or figure, on what, with what.
+        Names of the table or figure, the data set and the method.
     repetition : int
-        Which repetition, from 0.
+        Number of the repetition, from 0.
     fold : int or None
-        Which fold, from 0.
+        Number of the fold, from 0.
     value : object
-        Which value of the sweep, or None.
+        Value of the sweep, or None.
     settings : dict
-        All that decides the result, but for the names above: protocol, source of the data, model,
-        metrics, options.
+        Everything else that determines the result: protocol, source of the data, model, metrics,
+        options.
     """
 
     experiment: str
@@ -78,7 +78,7 @@ class Unit:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the settings: a result made with others is not this unit's."""
+        """A hash of the settings: results of other settings are not reused."""
         text = json.dumps(self.settings, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -93,7 +93,7 @@ class Unit:
         return seed_of(self.name)
 
     def load(self, **options: Any) -> Bunch:
-        """Load or draw the data, with other options where some are given."""
+        """Load or simulate the data; `options` override those of the data set."""
         data = self.settings["data"]
         return load_data(data["source"], {**data["options"], **options}, self.shared_seed)
 
@@ -104,7 +104,7 @@ class Unit:
 
 
 def list_units(paper: Paper, experiment: Experiment, stand_ins: frozenset[str]) -> list[Unit]:
-    """List the units of an experiment: repetition by repetition, so that every cell grows evenly.
+    """List the units of an experiment by repetition, so that all cells of a table fill evenly.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def list_units(paper: Paper, experiment: Experiment, stand_ins: frozenset[str]) 
     experiment : Experiment
         The experiment.
     stand_ins : frozenset of str
-        The data sets in whose place the stand-in is used.
+        The data sets that are replaced by their stand-in.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Models that only papers ask for; TOML files name these functions."""
+"""Models used only by reproduced papers; the TOML files refer to them by name."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ __all__ = [
     "on_dense_rows",
 ]
 
-SUPPORT = 1e-7  # the multiplier above which misvm takes a point for a support vector
-MOST_ROUNDS = 50  # of misvm's mi-SVM
+SUPPORT = 1e-7  # misvm's threshold on the multipliers of support vectors
+MOST_ROUNDS = 50  # maximum number of iterations of misvm's mi-SVM
 
 
 class MinimaxSVM(SetKernelSVM):
-    """The minimax kernel with the width of a kernel between instances, as in bagwise 0.1."""
+    """SVM with the minimax kernel and the width of an instance kernel, as in bagwise 0.1."""
 
     def _width(self, bags: Bags) -> float:
         return kernel_width(self.gamma, bags)
@@ -54,9 +54,9 @@ class MinimaxSVM(SetKernelSVM):
 class MeanInterceptSVM(InstanceMarginSVM):
     """mi-SVM with the intercept of misvm: the mean of y - w.x over all support vectors.
 
-    The intercept of the SVM is that of the support vectors whose multipliers are below C; misvm
-    averages over the others, too. As mi-SVM labels instances by the sign of their scores, the
-    labels differ, and the machine of the last round is kept, not that of the lowest objective.
+    The usual intercept uses only the support vectors whose multipliers are below C; misvm averages
+    over all of them. mi-SVM labels instances by the sign of their scores, so the labels differ.
+    The model of the last iteration is kept, not the one with the lowest objective.
     """
 
     def _solve(
@@ -80,17 +80,17 @@ class MeanInterceptSVM(InstanceMarginSVM):
 
 
 class OffsetFreeSVM(WellSVMClassifier):
-    """The SVM without offset; the protocols give it the labelled rows only."""
+    """SVM without intercept; the protocols fit it on the labelled rows only."""
 
 
 class SummedSparseMIL(SparseMIL):
     """sMIL as in misvm: a bag is the sum of its instances, in training and in prediction.
 
-    In the paper of sMIL, and here, a positive bag is the mean of its instances in training, and a
-    bag is scored by its best instance.
+    In the sMIL paper, and in bagwise, a positive bag is the mean of its instances in training, and
+    a bag is scored by its highest-scoring instance.
     """
 
-    least = 0.0  # multipliers up to this one are dropped
+    least = 0.0  # multipliers up to this value are dropped
 
     def _solve(
         self, space: Any, offsets: NDArray[Any], positive: NDArray[Any], costs: NDArray[Any]
@@ -109,7 +109,7 @@ class SummedSparseMIL(SparseMIL):
 
 
 class TruncatedSparseMIL(SummedSparseMIL):
-    """The same, without multipliers up to 1e-7, as in misvm: with a small C, the constant 0."""
+    """sMIL as in misvm, without multipliers up to 1e-7: with a small C, all scores are 0."""
 
     least = SUPPORT
 
@@ -138,9 +138,9 @@ def annotator(
     Parameters
     ----------
     metric : metric learner, default=None
-        The Euclidean metric by default.
+        Metric of the instances; Euclidean by default.
     n_references, n_citers : int, default=20
-        How many bags vote.
+        Numbers of bags that vote.
     kind : {"minmin", "maxmin", "meanmin", "hausdorff"}, default="minmin"
         The distance between bags.
 
@@ -170,12 +170,12 @@ def dissimilarity_svm(kind: str = "meanmin", C: float = 1.0) -> Pipeline:
 
 
 def on_dense_rows(model: Any) -> Pipeline:
-    """Give a model that needs dense instances those of sparse bags, such as tokens.
+    """Convert sparse instances, such as tokens, to dense ones for a model that needs them.
 
     Parameters
     ----------
     model : estimator
-        What is fitted.
+        The model that needs dense instances.
 
     Returns
     -------
@@ -191,7 +191,7 @@ def _dense(rows: Any) -> Any:
 
 
 def _as_misvm(machine: Machine, problem: MarginProblem) -> Machine:
-    """The machine with the mean of y - w.x over its support vectors as intercept."""
+    """Replace the intercept of an SVM by the mean of y - w.x over its support vectors."""
     support = machine.multipliers > SUPPORT
     plain = machine.scores - machine.intercept
     shift = float(np.mean((problem.signs - problem.combine @ plain)[support]))
@@ -199,7 +199,7 @@ def _as_misvm(machine: Machine, problem: MarginProblem) -> Machine:
 
 
 def _summed(offsets: NDArray[Any], positive: NDArray[Any], costs: NDArray[Any]) -> MarginProblem:
-    """The problem of sMIL in which the sum of its instances stands for a positive bag."""
+    """The sMIL problem in which a positive bag is represented by the sum of its instances."""
     problem = bag_problem(offsets, positive, costs, slack_per_bag=False)
     sizes = np.ones(len(problem.signs))
     sizes[problem.signs > 0] = np.diff(offsets)[positive]
@@ -209,7 +209,7 @@ def _summed(offsets: NDArray[Any], positive: NDArray[Any], costs: NDArray[Any]) 
 
 
 def _sums(X: Any) -> Bags:
-    """Bags of one instance, the sum."""
+    """Bags of one instance each: the sum of the bag's instances."""
     bags = X if isinstance(X, Bags) else Bags.from_arrays(X)
     sums = np.add.reduceat(bags.instances, bags.offsets[:-1], axis=0)
     return Bags(sums, np.arange(len(bags) + 1))

@@ -1,4 +1,4 @@
-"""Data sets that only papers ask for; TOML files name these functions."""
+"""Data sets used only by reproduced papers; the TOML files refer to these functions by name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def from_data_home(file: str, n_classes: int | None = None) -> Bunch:
-    """Read bags that bagwise does not know from a file that the user has.
+    """Read bags from a user's file that bagwise has no loader for.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def from_data_home(file: str, n_classes: int | None = None) -> Bunch:
         Name of an npz file in the data home, with ``X`` (instances x
         features), ``bag`` (the bag of each instance) and ``y`` (the label of each bag).
     n_classes : int, default=None
-        Keep the bags of the first classes only.
+        Keep only the bags of the first `n_classes` classes.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def from_data_home(file: str, n_classes: int | None = None) -> Bunch:
     DataNotFoundError
         When the file is in none of the folders.
     FileFormatError
-        When it is damaged, or `bag` and `y` do not fit.
+        When the file is damaged, or `bag` and `y` do not match.
     """
     path = find_file(file)
     if path is None:
@@ -81,23 +81,23 @@ def make_overlapping_calls(
     n_bands: int = 24,
     random_state: Any = None,
 ) -> Bunch:
-    """Draw recordings of calls, some of which overlap: energies add up in each frequency band.
+    """Simulate recordings of calls, some of which overlap: energies add up in each band.
 
     A species has an energy in each band, three Gaussian bumps in decibels. A call varies in
     loudness (3 dB) and in each band (4 dB), above a noise floor. Recordings have two to eight calls
-    of one to four species. An instance is a call, with the given probability together with a call
-    of another species of the recording.
+    of one to four species. An instance is one call or, with probability `overlap`, two calls of
+    different species of the recording.
 
     Parameters
     ----------
     overlap : float
-        Probability that an instance has two calls, where the recording has two species.
+        Probability that an instance has two calls, if the recording has several species.
     silent : float, default=0.0
         Probability that an instance is a gust of wind: it has one bump, anywhere, and no label.
     n_bags, n_species, n_bands : int
         Recordings, species and frequency bands.
     random_state : int, RandomState or None, default=None
-        The draw.
+        Seed of the draw.
 
     Returns
     -------
@@ -139,25 +139,25 @@ def partly_labelled(
     clusters_per_class: float = 1.0,
     random_state: Any = None,
 ) -> Bunch:
-    """Load bags with label sets, and hide those of some bags.
+    """Load bags with label sets, and hide the label sets of some bags.
 
     Parameters
     ----------
     loader : str
         ``"module:name"`` of the function that loads them.
     options : mapping, default=None
-        What it is called with.
+        Its keyword arguments.
     labelled : float, default=1.0
         The share of the bags that keep their label set, drawn without replacement.
     clusters_per_class : float, default=1.0
-        How many clusters to ask for, per class that occurs.
+        Number of clusters per class that occurs.
     random_state : int, RandomState instance or None, default=None
         Seed of the draw.
 
     Returns
     -------
     Bunch
-        As the loader gives it, with a row of -1 in ``label_sets`` where the labels are hidden, and
+        The loader's data, with a row of -1 in ``label_sets`` for each bag with hidden labels, and
         ``n_clusters``.
     """
     data = find_target(loader)(**(options or {}))
@@ -172,22 +172,22 @@ def partly_labelled(
 def merged_classes(
     loader: str, options: Mapping[str, Any] | None = None, random_state: Any = None
 ) -> Bunch:
-    """Load bags with label sets, and merge their classes in pairs: the classes are sub-classes now.
+    """Load bags with label sets, and merge pairs of classes, which become sub-classes.
 
     Parameters
     ----------
     loader : str
         ``"module:name"`` of the function that loads them.
     options : mapping, default=None
-        What it is called with.
+        Its keyword arguments.
     random_state : int, RandomState instance or None, default=None
-        Which classes are merged; one of an odd number stays alone.
+        Seed of the pairs; with an odd number of classes, one stays alone.
 
     Returns
     -------
     Bunch
-        As the loader gives it, with label sets of merged classes. ``instance_labels`` are those of
-        the sub-classes, and ``n_clusters`` is their number.
+        The loader's data, with label sets of merged classes. ``instance_labels`` are the
+        sub-classes, and ``n_clusters`` is their number.
     """
     data = find_target(loader)(**(options or {}))
     sets = np.asarray(data.label_sets)
@@ -197,21 +197,21 @@ def merged_classes(
 
 
 def make_mnist_bags(n_bags: int = 200, subset: str = "train", random_state: Any = None) -> Bunch:
-    """Draw MNIST-bags out of MNIST (from the data home).
+    """Draw MNIST-bags from MNIST (in the data home).
 
     Parameters
     ----------
     n_bags : int, default=200
         Number of bags, half of them with a 9.
     subset : {"train", "test"}, default="train"
-        Which digits.
+        Part of MNIST to draw from.
     random_state : int, RandomState instance or None, default=None
         Seed of the draw.
 
     Returns
     -------
     Bunch
-        As of `bagwise.datasets.make_digit_bags`.
+        As returned by `bagwise.datasets.make_digit_bags`.
     """
     mnist = load_dataset(f"mnist_{subset}")
     return make_digit_bags(n_bags, digits=(mnist.X, mnist.y), random_state=random_state)
@@ -229,9 +229,9 @@ def make_region_bags(
     separation: float = 1.0,
     random_state: Any = None,
 ) -> Bunch:
-    """Draw bags of the shape of SIVAL: pictures of an object before some scene, cut into regions.
+    """Simulate bags like SIVAL: images of an object in front of a scene, split into regions.
 
-    Every class has a few parts (a label, a lid, a rim), every picture one of a few scenes, shared
+    Every class has a few parts (a label, a lid, a rim). Every image has one of a few scenes, shared
     by all classes. Parts, and the regions of scenes, are Gaussian clusters.
 
     Parameters
@@ -239,17 +239,17 @@ def make_region_bags(
     n_classes : int, default=25
         Number of objects.
     bags_per_class : int, default=60
-        Pictures of each.
+        Images of each object.
     n_features : int, default=30
         Features of a region.
     mean_size : float, default=31.6
-        Regions of a picture, on average; the two nearest whole numbers occur.
+        Mean number of regions of an image; the two nearest integers occur.
     share : float, default=0.15
         Share of the regions that show the object; at least one does.
     n_parts, n_scenes : int, default=3 and 12
-        Parts of an object; scenes, with six kinds of region each.
+        Number of parts of an object, and of scenes with six kinds of region each.
     separation : float, default=1.0
-        Standard deviation of the cluster centres in each feature, that of a cluster being 1.
+        Standard deviation of the cluster centres in each feature; that of a cluster is 1.
     random_state : int or None, default=None
         Seed of the draw.
 
@@ -295,7 +295,7 @@ def captioned_faces(
     random_state: Any = None,
     **faces: Any,
 ) -> Bunch:
-    """Draw names and faces in the place of Labeled Yahoo! News, as one of its three scenarios.
+    """Simulate names and faces in place of Labeled Yahoo! News, in one of its three scenarios.
 
     Parameters
     ----------
@@ -314,8 +314,8 @@ def captioned_faces(
     Returns
     -------
     Bunch
-        As of `bagwise.datasets.make_names_and_faces`, with the label sets of the scenario and its
-        name.
+        As returned by `bagwise.datasets.make_names_and_faces`, with the label sets of the scenario
+        and its name.
     """
     news = make_names_and_faces(n_bags, n_categories, random_state=random_state, **faces)
     if scenario == "c":
@@ -330,12 +330,12 @@ def frequent_keywords(n_keywords: int = 20) -> Bunch:
     Parameters
     ----------
     n_keywords : int, default=20
-        How many; pictures without any of them are left out.
+        Number of keywords; images without any of them are left out.
 
     Returns
     -------
     Bunch
-        As of ``load_dataset("corel5k_blobs")``.
+        As returned by ``load_dataset("corel5k_blobs")``.
     """
     data = load_dataset("corel5k_blobs")
     counts = data.label_sets[~data.is_test.astype(bool)].sum(axis=0)
@@ -372,7 +372,7 @@ def make_text_rows(
     separation: float = 1.4,
     random_state: Any = None,
 ) -> Bunch:
-    """Draw sparse rows of the shape of real-sim or RCV1: weighted words of two kinds of text.
+    """Simulate sparse rows like real-sim or RCV1: weighted words of two classes of texts.
 
     Words are drawn by Zipf's law, tilted at random by the class; counts are weighted by inverse
     document frequency, and rows have unit length.
@@ -380,11 +380,11 @@ def make_text_rows(
     Parameters
     ----------
     n_rows, n_features : int, default=72309 and 20958
-        Texts and different words.
+        Number of texts, and of distinct words.
     words : int, default=54
-        Words drawn for a text; a few fewer are different (51, as in real-sim).
+        Words drawn for a text; slightly fewer are distinct (51, as in real-sim).
     separation : float, default=1.4
-        Standard deviation of the logarithm of the ratio of the two frequencies of a word.
+        Standard deviation of the log ratio of a word's frequencies in the two classes.
     random_state : int or None, default=None
         Seed of the draw.
 

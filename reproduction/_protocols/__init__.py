@@ -1,4 +1,4 @@
-"""How a unit of work is measured. A protocol is a function of a unit that returns plain values."""
+"""Protocols: functions that measure a unit of work and return plain values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Protocols of annotators: instances named by the labels of their bags."""
+"""Protocols for annotators, which label instances by the label sets of their bags."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ LIKELY = 0.3
 
 
 def annotate_all(unit: Unit) -> dict[str, Any]:
-    """Fit on all bags and name their instances, label sets known (transductive).
+    """Fit on all bags and label their instances given the label sets (transductive).
 
-    A model of single instances cannot be asked so: it is fitted on true instance labels, and
-    judged on bags left out (ten folds). ``accuracy`` counts labelled instances, named by the best
-    of the labels; ``accuracy_or_background`` takes a probability of background above 0.5 for an
-    answer, a wrong one.
+    A single-instance model cannot use label sets: it is fitted on true instance labels and tested
+    on held-out bags (ten folds). ``accuracy`` is over labelled instances and takes the most
+    probable label. ``accuracy_or_background`` counts a background probability above 0.5 as an
+    error.
     """
     data = unit.load()
     if not _annotates(_model(unit, data.bags)):
@@ -66,9 +66,9 @@ def annotate_all(unit: Unit) -> dict[str, Any]:
 
 
 def annotate_folds(unit: Unit) -> dict[str, Any]:
-    """Fit on all folds but one, and name the instances of that one, label sets unknown (inductive).
+    """Fit on the training folds and label test instances without their label sets (inductive).
 
-    Folds are of bags; all methods see the same. A model of single instances is fitted on true
+    Folds split the bags and are the same for all methods. A single-instance model is fitted on true
     instance labels.
     """
     data = unit.load()
@@ -85,12 +85,13 @@ def annotate_folds(unit: Unit) -> dict[str, Any]:
 
 
 def annotate_overlaps(unit: Unit) -> dict[str, Any]:
-    """As `annotate_folds`, where instances may show several labels.
+    """Run `annotate_folds` on instances that may have several labels.
 
-    ``average_precision`` ranks the labels of instances of new bags by their probabilities, which
-    needs no threshold; ``f1`` (micro-averaged over labels) compares their predicted label sets, and
-    ``known_f1`` those of training instances given the sets of their bags: all labels of a
-    probability of 0.3 or more, and the likeliest one of a model of one label per instance.
+    ``average_precision`` ranks the labels of test instances by probability, without a threshold.
+    ``f1`` (micro-averaged over labels) compares the predicted label sets of test instances,
+    ``known_f1`` those of training instances given the label sets of their bags. A predicted set has
+    all labels with a probability of at least 0.3; if the model has one label per instance, also
+    the most probable label.
     """
     data = unit.load()
     shown = data.get("instance_label_sets")
@@ -121,14 +122,14 @@ def annotate_overlaps(unit: Unit) -> dict[str, Any]:
 
 
 def _likely(proba: NDArray[Any]) -> NDArray[Any]:
-    """The likeliest label, and all of a probability of `LIKELY` or more."""
+    """The most probable label, and all labels with a probability of at least `LIKELY`."""
     return ((proba >= LIKELY) | (proba == proba.max(axis=1, keepdims=True))).astype(int)
 
 
 def annotate_wrong_sets(unit: Unit) -> dict[str, Any]:
-    """As `annotate_folds`, with label sets as they are, with spurious and with missing labels.
+    """Run `annotate_folds` with clean label sets, with spurious labels and with missing labels.
 
-    A method whose name ends in "right-sets" sees only the bags whose set is right: an oracle.
+    A method whose name ends in "right-sets" is an oracle: it sees only bags with a correct set.
     """
     data = unit.load()
     folds = KFold(unit.settings["folds"], shuffle=True, random_state=unit.shared_seed)
@@ -147,9 +148,9 @@ def annotate_wrong_sets(unit: Unit) -> dict[str, Any]:
 
 
 def doubt_sets(unit: Unit) -> dict[str, Any]:
-    """The share of wrong label sets among the 20 that a model doubts most; a tenth is wrong.
+    """Share of wrong label sets among the 20 that a model doubts most; a tenth of all are wrong.
 
-    A method whose name ends in "right-sets" is fitted on the right sets: an oracle.
+    A method whose name ends in "right-sets" is an oracle: it is fitted on the correct sets.
     """
     data, found = unit.load(), {}
     for error in ("spurious", "missing"):
@@ -163,7 +164,7 @@ def doubt_sets(unit: Unit) -> dict[str, Any]:
 
 
 def _with_errors(sets: NDArray[Any], error: str, share: float, seed: int) -> NDArray[Any]:
-    """Label sets of which a share lists one label too many, or misses one of several."""
+    """Add a wrong label to a share of the label sets, or remove one of several labels."""
     rng, wrong = np.random.default_rng(seed), sets.copy()
     if error == "clean":
         return wrong
@@ -175,10 +176,10 @@ def _with_errors(sets: NDArray[Any], error: str, share: float, seed: int) -> NDA
 
 
 def reliability(unit: Unit) -> dict[str, Any]:
-    """Compare the probability of the label named with how often it is right.
+    """Compare the probability of the predicted label with its accuracy (calibration).
 
-    The model is fitted on all bags and knows their label sets. With ``options.folds`` the instances
-    are those of bags left out, whose label sets it does not know: all folds are counted together.
+    The model is fitted on all bags and predicts given their label sets. With ``options.folds`` it
+    predicts the instances of held-out bags without their label sets; all folds are pooled.
     """
     data = unit.load()
     n_folds, labels = unit.settings["options"].get("folds"), data.instance_labels
@@ -205,22 +206,23 @@ def reliability(unit: Unit) -> dict[str, Any]:
 
 
 def correct_some(unit: Unit) -> dict[str, Any]:
-    """Let a person who knows the truth correct a share of the training instances, and fit anew.
+    """Simulate a reviewer who corrects a share of the training instances, and refit.
 
-    A tenth of the bags is left out. The first model is fitted on label sets; then the share
-    ``options.corrected`` of the instances is looked at, as in ``bagwise review``: the least certain
-    first, given what was decided already, or (a method whose name ends in "random") any of a bag
-    with several labels. Measured is, after the second fit, ``untouched`` (training instances nobody
-    looked at, label sets and corrections known), ``untouched_before`` (the same ones by the first
-    model: what is left is easier than what was looked at), ``training`` (all, those looked at being
-    right) and ``inductive`` (instances of the bags left out, by themselves).
+    A tenth of the bags is held out. The first model is fitted on label sets. Then the share
+    ``options.corrected`` of the instances is reviewed, as in ``bagwise review``: the least certain
+    first, given earlier decisions, or (a method whose name ends in "random") random instances of
+    bags with several labels. Accuracies after the second fit: ``untouched`` (training instances
+    that were not reviewed, given label sets and corrections), ``untouched_before`` (the same
+    instances by the first model, as they are easier than the reviewed ones), ``training`` (all
+    training instances; the reviewed ones are right) and ``inductive`` (instances of the held-out
+    bags, without label sets).
     """
     share = unit.settings["options"]["corrected"]
     same = {key: unit.settings[key] for key in ("data", "model", "scale", "metrics")}
     task = json.dumps(same), unit.experiment, unit.data, unit.repetition
     review = _review(*task)
     n_corrected = round(share * len(review.truth))
-    # Not by the unit's own seed: larger shares hold the smaller ones.
+    # Not the unit's own seed: larger shares must contain the smaller ones.
     order = np.random.default_rng(review.seed).permutation(review.chosen)
     if not unit.method.endswith("random"):
         order = review.least_certain(n_corrected)
@@ -243,7 +245,7 @@ def correct_some(unit: Unit) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Review:
-    """What all shares of corrected instances, and both ways to choose them, begin with."""
+    """Starting point of a review, common to all shares and both ways to choose instances."""
 
     first: Fitted
     bags: Bags  # standardised
@@ -259,7 +261,7 @@ class _Review:
         return np.sort(ReviewQueue(self.first.model, self.bags, self.sets).chosen)
 
     def least_certain(self, n: int) -> NDArray[np.intp]:
-        """The first n instances of a review in which everything is decided rightly."""
+        """The first n instances of a review in which every decision is right."""
         queue = ReviewQueue(self.first.model, self.bags, self.sets)
         order: list[int] = []
         while len(order) < n and (instance := queue.next()) is not None:
@@ -295,7 +297,7 @@ def _fit(unit: Unit, bags: Bags, label_sets: NDArray[Any]) -> Fitted:
     scaled, model = scaler.fit_transform(bags), _model(unit, bags)
     start = time.perf_counter()
     with warnings.catch_warnings():
-        # Published label sets of HJA have more labels than a recording has labelled syllables.
+        # Some label sets of HJA have more labels than the recording has labelled syllables.
         warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ bags are left out")
         model.fit(scaled, label_sets)
     return Fitted(model, scaler, time.perf_counter() - start)
@@ -304,7 +306,7 @@ def _fit(unit: Unit, bags: Bags, label_sets: NDArray[Any]) -> Fitted:
 def _supervised(
     unit: Unit, data: Bunch, train: NDArray[np.intp], test: NDArray[np.intp]
 ) -> tuple[NDArray[np.bool_], float]:
-    """Whether each labelled instance of the test bags is named right by a supervised model."""
+    """Which labelled test instances a supervised model predicts correctly, and its fit time."""
     in_test = np.isin(data.bags.bag_index, test)
     known = data.instance_labels >= 0
     rows, labels = np.asarray(data.bags.instances, float), data.instance_labels

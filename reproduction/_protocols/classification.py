@@ -1,4 +1,4 @@
-"""Protocols of bag classifiers: bags with one label each."""
+"""Protocols for bag classifiers: bags with one label each."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["cross_validation", "decision_regions", "fit_time", "key_images"]
 
 
 def cross_validation(unit: Unit) -> dict[str, Any]:
-    """Fit on all folds but one, and score the bags of that one.
+    """Fit on all folds but one, and score the bags of the test fold.
 
-    Folds are stratified; all methods see the same. With ``confusion = true`` the confusion matrix
-    is kept.
+    Folds are stratified and the same for all methods. With ``confusion = true`` the confusion
+    matrix is stored.
     """
     data = unit.load()
     folds = make_folds(data.y, n_folds=unit.settings["folds"], seed=unit.shared_seed)
@@ -35,20 +35,20 @@ def cross_validation(unit: Unit) -> dict[str, Any]:
 
 
 def fit_time(unit: Unit) -> dict[str, Any]:
-    """Fit on all the data, and take the time."""
+    """Measure the time of a fit on all the data."""
     data = unit.load()
     return {"fit_seconds": fit_model(unit, data.bags, data.y).seconds}
 
 
 def decision_regions(unit: Unit) -> dict[str, Any]:
-    """Fit bags in the plane, score newly drawn ones, and keep the label of each point of a grid.
+    """Fit on 2-D bags, score newly drawn ones, and store the predicted label of each grid point.
 
     Options: ``n_test`` bags to score, ``n_grid`` points along each axis.
     """
     options = unit.settings["options"]
     data = unit.load()
     fitted = fit_model(unit, data.bags, data.y)
-    # A stream of its own: with the seed of the training bags, the same points would come again.
+    # Another seed: that of the training bags would draw the same points again.
     test = find_target(unit.settings["data"]["source"])(
         **unit.settings["data"]["options"] | {"n_bags": options["n_test"]},
         random_state=unit.seed,
@@ -68,10 +68,10 @@ def decision_regions(unit: Unit) -> dict[str, Any]:
 
 
 def key_images(unit: Unit) -> dict[str, Any]:
-    """Fit bags of images; keep the hyperplanes, and the key instance of a few test bags.
+    """Fit on bags of images; store the hyperplanes and the key instances of a few test bags.
 
-    Options: ``test`` (what the data are loaded with for testing), ``n_shown`` bags,
-    ``image_shape``. The key instance is that of the last class, the positive one.
+    Options: ``test`` (options that load the test data), ``n_shown`` bags, ``image_shape``. The key
+    instance is that of the last class, the positive one.
     """
     options = unit.settings["options"]
     data, test = unit.load(), unit.load(**options["test"])

@@ -1,4 +1,4 @@
-"""Protocols of instance clustering: bags with label sets, and instance labels to judge by."""
+"""Protocols for instance clustering: bags with label sets, evaluated by instance labels."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["instance_clustering"]
 
 
 def instance_clustering(unit: Unit) -> dict[str, Any]:
-    """Cluster all instances from the label sets of the labelled bags; judge by instance labels.
+    """Cluster all instances given the label sets of labelled bags; evaluate by instance labels.
 
-    The data say how many clusters are asked for. Instances are standardised, all of them, as there
-    is no test set.
+    The data set gives the number of clusters. All instances are standardised together, as there is
+    no test set.
     """
     data = unit.load()
     bags = InstanceTransformer(StandardScaler()).fit_transform(data.bags)

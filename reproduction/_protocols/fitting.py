@@ -1,4 +1,4 @@
-"""What protocols share: a model fitted on standardised instances, timed, and its scores."""
+"""Shared by the protocols: timed fits on standardised instances, and scores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Fitted", "fit_model", "scores"]
 
 
 class Fitted:
-    """A model fitted on standardised instances, and the time that took."""
+    """A model fitted on standardised instances, and its fit time."""
 
     def __init__(self, model: Any, scaler: InstanceTransformer, seconds: float) -> None:
         self.model = model
@@ -51,7 +51,7 @@ def _warm_up(model: str) -> None:
     """Fit a model on a dozen bags, so that compilation is not timed."""
     data = make_bags(n_bags=12, n_features=4, random_state=0)
     sizes = training_sizes(data.bags, data.y)
-    with warnings.catch_warnings(), suppress(Exception):  # what is wrong shows in the true fit
+    with warnings.catch_warnings(), suppress(Exception):  # errors show in the real fit
         warnings.simplefilter("ignore")
         build_model(json.loads(model), sizes).fit(data.bags, data.y)
 

@@ -1,4 +1,4 @@
-"""Protocols of metric learners: bags with label sets, and instances to be named."""
+"""Protocols for metric learners: bags with label sets, and instances to be labelled."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MLCA = "bagwise.metric_learning:MLCA"  # learns from named faces in every scenar
 def bag_annotation(unit: Unit) -> dict[str, Any]:
     """Fit on bags with label sets, and rank the labels of test bags, or predict their sets.
 
-    The test bags are those of a fold, or those the data set itself calls ``is_test``.
+    The test bags are a fold, or the bags that the data set marks as ``is_test``.
     """
     data = unit.load()
     train, test = _split(unit, data)
@@ -38,16 +38,16 @@ def bag_annotation(unit: Unit) -> dict[str, Any]:
     if "micro_f1" in unit.settings["metrics"]:
         predicted = fitted.model.predict(bags)
         found["micro_f1"] = float(f1_score(truth, predicted, average="micro"))
-        # Labels that no test bag carries, and none is said to, do not count.
+        # Labels that are neither true nor predicted for any test bag do not count.
         found["macro_f1"] = float(f1_score(truth, predicted, average="macro", zero_division=np.nan))
     return found | {"fit_seconds": fitted.seconds}
 
 
 def instance_assignment(unit: Unit) -> dict[str, Any]:
-    """Fit on all bags; the share of assigned training instances that were given their own label.
+    """Fit on all bags; measure the share of assigned training instances with the right label.
 
-    ``truth_over_found`` is the objective of the best assignment without errors over that of the
-    model: above 1, it is not the search that fails.
+    ``truth_over_found`` is the objective of the best error-free assignment over that of the model:
+    above 1, the errors are not due to the search.
     """
     data = unit.load()
     fitted = _fit(unit, data.bags, data.label_sets)
@@ -62,10 +62,10 @@ def instance_assignment(unit: Unit) -> dict[str, Any]:
 
 
 def instance_naming(unit: Unit) -> dict[str, Any]:
-    """Fit on all bags, and name their instances given the label sets.
+    """Fit on all bags, and label their instances given the label sets.
 
-    The share of the named instances that were given their own label. Models without assignments
-    (`assignments_`) name the instances by ``annotate``.
+    ``assignment_accuracy`` is the share of assigned instances with the right label. Models without
+    `assignments_` label the instances with ``annotate``.
     """
     data = unit.load()
     fitted = _fit(unit, data.bags, data.label_sets)
@@ -81,7 +81,7 @@ def instance_naming(unit: Unit) -> dict[str, Any]:
 
 
 def _objective_of_truth(data: Bunch, fitted: Fitted) -> float:
-    """The objective of the same model where only true labels are candidates.
+    """The objective of the same model if only true labels are candidates.
 
     The instances of a bag that have the same label become a bag of their own.
     """
@@ -94,11 +94,11 @@ def _objective_of_truth(data: Bunch, fitted: Fitted) -> float:
 
 
 def face_naming(unit: Unit) -> dict[str, Any]:
-    """Fit on photos, and name the faces of test photos; categories of five test faces count.
+    """Fit on photos, and name the faces of test photos; categories need five test faces.
 
-    Options: ``rule``. "centroid": the nearest centroid; where the model has none, of the true
-    faces of each name, as in the paper. "instance": the name of the nearest training face in the
-    learned metric. "projection": Eq. 16, for each of ``alphas``; metrics are then called
+    Options: ``rule``. "centroid": the nearest centroid; if the model has none, the centroids of the
+    true faces of each name, as in the paper. "instance": the name of the nearest training face in
+    the learned metric. "projection": Eq. 16, for each of ``alphas``; metrics are then called
     ``accuracy-0.5`` and so on. "bag": a face is a bag of its own, for models without centroids.
     """
     data, rule = unit.load(), unit.settings["options"]["rule"]
@@ -141,7 +141,7 @@ def _names(
 
 
 def _mapped(model: Any, bags: Bags) -> NDArray[Any]:
-    """Instances where the Euclidean distance is the learned one, in few dimensions."""
+    """Map instances to few dimensions, where the Euclidean distance is the learned metric."""
     components = getattr(model, "components_", None)
     if components is None or hasattr(model, "kernel_map_"):
         return model.transform(bags).instances
@@ -165,6 +165,6 @@ def _split(unit: Unit, data: Bunch) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _fit(unit: Unit, bags: Bags, label_sets: NDArray[Any]) -> Fitted:
     with warnings.catch_warnings():
-        # One against the rest tells of every label that is in no training bag.
+        # One-vs-rest warns about every label that is in no training bag.
         warnings.filterwarnings("ignore", message="Label not .* is present in all")
         return fit_model(unit, bags, label_sets)

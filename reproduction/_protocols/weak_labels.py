@@ -1,11 +1,11 @@
-"""Protocols of learning from weak labels: rows with few labels, rows with none, key instances.
+"""Protocols for weak labels: rows with few labels, rows without labels, key instances.
 
 Parameters are chosen from ``options.grid``, ``{ method = { parameter = [values] } }``, or a list of
-such tables; ``"method:data"`` goes before ``method``. The entry ``width`` stands for a Gaussian
-kernel: with k, exp(-|x - z|^2 / (2 k^2 m)) where m is the mean squared distance between rows; 0 is
-the linear kernel. The entry ``weight`` is that of all unlabelled rows together, in units of the
-labelled ones: C2 = weight C1 n_l / n_u, where C1 is 1 / (mean squared length of the rows, as the
-kernel sees them).
+such tables; ``"method:data"`` takes precedence over ``method``. The entry ``width``, k, selects the
+Gaussian kernel exp(-|x - z|^2 / (2 k^2 m)), where m is the mean squared distance between rows; 0
+selects the linear kernel. The entry ``weight`` is the total weight of the unlabelled rows relative
+to the labelled ones: C2 = weight C1 n_l / n_u, where C1 is 1 / (mean squared length of the rows in
+the space of the kernel).
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from reproduction._units import Unit
 __all__ = ["few_labels", "no_labels", "official_splits", "region_of_interest", "tuned_bags"]
 
 UNKNOWN = -1
-FEW = 50  # rows of a fit that is not timed
+FEW = 50  # rows of the untimed fit that compiles
 
 
 def few_labels(unit: Unit) -> dict[str, Any]:
     """Label a few of the training rows, learn from all of them, score the test rows.
 
     Options: ``labelled``, the share (or number) of training rows with a label; ``test``, the share
-    of rows for testing; ``n_rows``, where the data are drawn.
+    of rows for testing.
     """
     data, options = unit.load(), unit.settings["options"]
     X, y = _known(data)
@@ -69,11 +69,11 @@ def few_labels(unit: Unit) -> dict[str, Any]:
 
 
 def official_splits(unit: Unit) -> dict[str, Any]:
-    """Learn from the labelled rows of an official split, features as given; score all others.
+    """Learn from the labelled rows of an official split, features unscaled; score all others.
 
     The repetition is the number of the split. Options: ``labelled``, the key of the splits;
-    ``choice``, "accuracy" or "margin" (see `_chosen`); ``prior``, as so many labels more, spread
-    evenly over the classes, count in the balance of WellSVM; ``true_shares``, whether models with
+    ``choice``, "accuracy" or "margin" (see `_chosen`); ``prior``, the number of pseudo-labels,
+    spread evenly over the classes, in the balance of WellSVM; ``true_shares``, whether models with
     `positive_share` are given the true shares of the classes (then the grid has one setting).
     """
     data = unit.load()
@@ -90,10 +90,10 @@ def official_splits(unit: Unit) -> dict[str, Any]:
 
 
 def no_labels(unit: Unit) -> dict[str, Any]:
-    """Cluster all rows; the best setting counts, as in the paper: an upper bound, not a choice.
+    """Cluster all rows, and report the most accurate setting, as in the paper: an upper bound.
 
-    ``cluster_accuracy`` is that of the better way to name two clusters. Options: ``scaling``, ways
-    to scale features ("standard", "range" for [0, 1]), tried like the rest of the grid.
+    ``cluster_accuracy`` uses the better of the two matchings of clusters to classes. Options:
+    ``scaling``, scalings of the features ("standard", "range" for [0, 1]), part of the grid.
     """
     raw, y = _known(unit.load())
     best: dict[str, Any] = {"cluster_accuracy": -1.0}
@@ -125,8 +125,8 @@ def no_labels(unit: Unit) -> dict[str, Any]:
 def tuned_bags(unit: Unit) -> dict[str, Any]:
     """Cross-validate bags, with parameters chosen by five folds inside the training bags.
 
-    Options: ``scaling``, of the features, "standard" or "range" for [0, 1]; ``inner``, by data set,
-    how often the inner folds are drawn (once where it is not named).
+    Options: ``scaling`` of the features, "standard" or "range" for [0, 1]; ``inner``, the number of
+    repetitions of the inner folds for each data set (1 by default).
     """
     data = unit.load()
     folds = StratifiedKFold(unit.settings["folds"], shuffle=True, random_state=unit.shared_seed)
@@ -140,7 +140,7 @@ def region_of_interest(unit: Unit) -> dict[str, Any]:
     """Learn a concept from a few bags, and find the region that shows it in the others.
 
     Options: ``concept``, the class against the rest; ``per_class``, training bags of each class;
-    those of `tuned_bags`.
+    and the options of `tuned_bags`.
     """
     data, options = unit.load(), unit.settings["options"]
     rng = np.random.RandomState(unit.shared_seed)
@@ -170,7 +170,7 @@ def _known(data: Any) -> tuple[Any, NDArray[np.int64]]:
 
 
 def _draw_labels(y: NDArray[Any], amount: float, rng: np.random.RandomState) -> NDArray[np.bool_]:
-    """A random choice with at least one row of each class."""
+    """Choose labelled rows at random, at least one of each class."""
     n = round(amount * len(y)) if amount < 1 else int(amount)
     chosen = np.zeros(len(y), dtype=bool)
     for c in np.unique(y):
@@ -181,7 +181,7 @@ def _draw_labels(y: NDArray[Any], amount: float, rng: np.random.RandomState) -> 
 
 
 def _scaled(unit: Unit, train: Any, test: Any, scaling: str = "standard") -> tuple[Any, Any]:
-    """Fill gaps by the mean and scale, by the training rows alone; sparse rows stay."""
+    """Impute means and scale, both fitted on the training rows; sparse rows are unchanged."""
     if sparse.issparse(train) or not unit.settings["scale"]:
         return train, test
     steps = make_pipeline(SimpleImputer(), _scaler(scaling))
@@ -193,26 +193,26 @@ def _scaler(scaling: str) -> StandardScaler | MinMaxScaler:
 
 
 def _settings(unit: Unit, X: Any, labelled: float = 1.0) -> Iterator[tuple[dict[str, Any], Any]]:
-    """All models of the grid of this method; `labelled` is the share of rows with a label."""
+    """Yield the models of this method's grid; `labelled` is the share of labelled rows."""
     grids = unit.settings["options"].get("grid", {})
     grid = grids.get(f"{unit.method}:{unit.data}", grids.get(unit.method, {}))
     scale = kernel_width("scale", Bags(X, np.arange(X.shape[0] + 1)))
     for chosen in _combinations(grid if isinstance(grid, list) else [grid]):
         options = {k: v for k, v in chosen.items() if k not in ("width", "weight")}
         if chosen.get("width", 0):
-            # Of all pairs of rows, the mean squared distance is twice the total variance.
+            # The mean squared distance between rows is twice the total variance.
             options |= {"kernel": "rbf", "gamma": scale / (4 * chosen["width"] ** 2)}
         if "weight" in chosen:
             C1 = 1 / _mean_square(X, options.get("gamma"), options["center"])
             options |= {"C1": C1, "C2": chosen["weight"] * C1 * labelled / (1 - labelled)}
         model = with_seed(build_model(unit.settings["model"], {}), unit.seed)
-        if "kernel" not in model.get_params():  # spectral clustering has an affinity
+        if "kernel" not in model.get_params():  # spectral clustering has `affinity` instead
             options.pop("kernel", None)
         yield chosen, model.set_params(**options)
 
 
 def _combinations(tables: list[dict[str, list[Any]]]) -> Iterator[dict[str, Any]]:
-    """Every combination of the values of each table, in its order."""
+    """Yield every combination of the values of each table, in order."""
     for table in tables:
         for values in itertools.product(*table.values()):
             yield dict(zip(table, values, strict=True))
@@ -229,13 +229,12 @@ def _mean_square(X: Any, gamma: float | None, center: bool) -> float:
 def _chosen(
     unit: Unit, X: Any, y: NDArray[Any], shares: NDArray[np.float64] | None = None
 ) -> tuple[Any, dict[str, Any], float]:
-    """Choose a setting by labelled rows whose label was hidden; the first of equals wins.
+    """Choose a setting by cross-validation on the labelled rows and fit it; the first tie wins.
 
-    The option ``choice`` says by what: "accuracy", in five folds, as in the paper; or "margin", by
-    the hinge loss of labels left out one by one (five folds from 20 labels on), which a dozen
-    labels tell better than accuracy. Then the one-standard-error rule holds: of the settings that
-    are not clearly worse than the best, one that trusts the unlabelled rows least (the least
-    ``weight``).
+    The option ``choice`` is the criterion: "accuracy" in five folds, as in the paper; or "margin",
+    the leave-one-out hinge loss (five folds from 20 labels on), which is more precise than accuracy
+    with a dozen labels. "margin" uses the one-standard-error rule: of the settings within one
+    standard error of the best, choose the one with the smallest ``weight`` of unlabelled rows.
     """
     known = np.flatnonzero(y != UNKNOWN)
     settings = list(_settings(unit, X, len(known) / len(y)))
@@ -268,13 +267,13 @@ def _chosen(
 
 
 def _balance(y: NDArray[Any], prior: float) -> NDArray[np.float64]:
-    """Shares of the classes, by the labelled rows and as if there were `prior` more, even ones."""
+    """Class shares of the labelled rows and `prior` pseudo-labels, spread over the classes."""
     counts = np.unique(y, return_counts=True)[1] + prior / len(np.unique(y))
     return counts / counts.sum()
 
 
 def _folds(y: NDArray[Any], leave_one: bool, seed: int) -> list[NDArray[np.intp]]:
-    """Which labelled rows are hidden together."""
+    """Groups of labelled rows whose labels are hidden together."""
     if leave_one and len(y) < 20:
         return list(np.arange(len(y))[:, None])
     n_folds = min(5, len(y))
@@ -286,7 +285,7 @@ def _folds(y: NDArray[Any], leave_one: bool, seed: int) -> list[NDArray[np.intp]
 def _written_out(
     model: Any, X: Any, grams: dict[float, NDArray[np.float64]]
 ) -> tuple[Any, NDArray[np.float64]]:
-    """A model and its rows; a Gaussian kernel between all rows is computed once for all fits."""
+    """A model and its input; a Gaussian kernel matrix is computed once for all fits."""
     if type(model) is not WellSVMClassifier or model.kernel != "rbf":
         return model, X
     if model.gamma not in grams:
@@ -302,13 +301,13 @@ def _hidden_losses(
     folds: list[NDArray[np.intp]],
     margin: bool,
 ) -> list[float]:
-    """Errors, or hinge losses, of labelled rows whose label was hidden."""
+    """Errors or hinge losses on labelled rows whose label was hidden."""
     losses: list[float] = []
     for hidden in folds:
         rows, partial = known[hidden], y.copy()
         partial[rows] = UNKNOWN
         classes = np.unique(partial[partial != UNKNOWN])
-        rows = rows[np.isin(y[rows], classes)] if margin else rows  # a lost class has no score
+        rows = rows[np.isin(y[rows], classes)] if margin else rows  # a hidden class has no score
         if len(classes) < 2 or len(rows) == 0:
             continue
         fitted = _fit_rows(
@@ -323,13 +322,13 @@ def _hidden_losses(
 
 
 def _without(model: Any, kept: NDArray[np.bool_]) -> Any:
-    """The balance of a model, if it has one, on the classes that are left."""
+    """Restrict the balance of a model, if it has one, to the remaining classes."""
     shares = getattr(model, "balance", None)
     return model if shares is None else model.set_params(balance=shares[kept] / shares[kept].sum())
 
 
 def _margins(scores: NDArray[Any], codes: NDArray[np.intp]) -> NDArray[Any]:
-    """By how much the score of the true class exceeds 0, or half the way to the best other one."""
+    """Signed scores of two classes; else half the gap from the true to the best other class."""
     if scores.ndim == 1:
         return np.where(codes == 1, scores, -scores)
     true = np.take_along_axis(scores, codes[:, None], axis=1)[:, 0]
@@ -338,7 +337,7 @@ def _margins(scores: NDArray[Any], codes: NDArray[np.intp]) -> NDArray[Any]:
 
 
 def _fit_rows(model: Any, X: Any, y: NDArray[Any]) -> Any:
-    """Fit; a supervised model sees the labelled rows only."""
+    """Fit a model; a supervised one sees only the labelled rows."""
     if ".semi_supervised." not in type(model).__module__:
         X, y = X[y != UNKNOWN], y[y != UNKNOWN]
     return _quietly(model.fit, X, y)
@@ -372,7 +371,7 @@ def _chosen_for_bags(
 
 
 def _compile(model: Any, *few: Any) -> None:
-    """Let numba compile before the clock runs; scikit-learn's own models need not."""
+    """Compile before the timed fit; scikit-learn's models need no compilation."""
     if type(model).__module__.startswith("bagwise."):
         _quietly(clone(model).fit, *few)
 

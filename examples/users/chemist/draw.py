@@ -18,7 +18,7 @@ N_MEASUREMENTS = 2  # the last columns: pKi and activity
 
 
 def draw(n_molecules, n_new, seed):
-    """Rows of both tables, with their headings; and the conformer that fits best, by molecule."""
+    """Rows of both tables, with headings, and the best-fitting conformer of each molecule."""
     rng = np.random.default_rng(seed)
     pocket = rng.normal(size=3)
     names = [f"shape_{k + 1}" for k in range(N_SHAPES)]
@@ -44,7 +44,7 @@ def draw_scaffolds(first, number, rng):
 
 
 def draw_molecule(name, scaffolds, pocket, rng):
-    """Rows of a molecule, and which of its conformers is nearest to the pocket."""
+    """Rows of a molecule, and the conformer nearest to the pocket."""
     scaffold, core = scaffolds[int(rng.integers(len(scaffolds)))]
     own = core + 0.6 * rng.normal(size=N_SHAPES)
     conformers = own + 0.7 * rng.normal(size=(rng.integers(3, 9), N_SHAPES))

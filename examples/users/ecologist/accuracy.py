@@ -1,7 +1,7 @@
 """Compare the labels of clips with hand labels: ``python accuracy.py annotated.csv truth.csv``.
 
-The second table has the columns ``file_path``, ``start`` and ``species`` (``background`` where no
-bird calls). It may contain only some of the clips. A third argument, such as 0.9, also prints for
+The second table has the columns ``file_path``, ``start`` and ``species`` (``background`` if no bird
+calls). It may contain only some of the clips. A third argument, such as 0.9, also prints for
 each species how many labels with at least this probability are right.
 """
 

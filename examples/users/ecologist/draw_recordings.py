@@ -1,7 +1,7 @@
 """Draw recordings of four species as WAV files, with embeddings of clips and labels per recording.
 
 The layout is that of BirdNET-Analyzer: a row per clip of three seconds, every 1.5 seconds, with its
-file, start, end and embedding. Here the embedding is the loudness of sixteen bands of frequency.
+file, start, end and embedding. Here the embedding is the loudness in sixteen frequency bands.
 """
 
 import argparse
@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 
 RATE = 12_000  # samples a second
-SECONDS, LENGTH, STEP = 12.0, 3.0, 1.5  # of a recording, of a clip, between clips
+SECONDS, LENGTH, STEP = 12.0, 3.0, 1.5  # length of a recording and of a clip, step between clips
 SPECIES = {"cuckoo": 650, "owl": 380, "robin": 3100, "wren": 4700}  # Hz
 N_BANDS = 16
 
 
 def draw_recording(rng, species):
-    """The sound of a recording, and the calls in it: when, and who."""
+    """The sound of a recording, and the times and species of its calls."""
     sound = 0.02 * rng.normal(size=int(SECONDS * RATE))
     if rng.random() < 0.4:  # rain: short clicks
         sound[rng.integers(len(sound), size=200)] += rng.normal(0, 0.6, size=200)
@@ -39,7 +39,7 @@ def draw_recording(rng, species):
 
 
 def embed(clip):
-    """How loud a clip is in each band at its loudest moment, in decibels."""
+    """Maximum loudness of a clip in each frequency band, in decibels."""
     frames = clip[: len(clip) // 512 * 512].reshape(-1, 512) * np.hanning(512)
     power = np.abs(np.fft.rfft(frames))[:, 1:] ** 2
     edges = np.geomspace(3, power.shape[1], N_BANDS + 1).astype(int)
@@ -48,7 +48,7 @@ def embed(clip):
 
 
 def heard_in(start, calls):
-    """The species that fills most of a clip; background where none does."""
+    """The species that fills most of a clip, or background."""
     shared = {}
     for begin, end, name in calls:
         overlap = min(end, start + LENGTH) - max(begin, start)
@@ -95,13 +95,13 @@ def main():
             tables["new.csv" if is_new else "clips.csv"].append(row)
             truth.append([*row[:3], heard_in(start, calls)])
         known = {name for *_, name in calls}
-        if i in (4, 9):  # whoever listened made two mistakes: a species too many, one too few
+        if i in (4, 9):  # two errors of the listener: a spurious and a missing species
             known = known ^ {names[i % 4]}
-        if not is_new and i % 12 != 7:  # nobody listened to some of them
+        if not is_new and i % 12 != 7:  # some recordings have no labels
             labels.append([f"r{i:03d}", ";".join(sorted(known))])
     for name, rows in tables.items():
         write(name, rows)
-    # In quotes an empty text is "nothing was heard"; without them it would be "nobody listened".
+    # A quoted empty field means "nothing was heard", an unquoted one "nobody listened".
     write("labels.csv", labels, csv.QUOTE_ALL)
     write("truth.csv", truth)
     print(f"{options.recordings} recordings, {len(truth) - 1} clips of {LENGTH:g} s")

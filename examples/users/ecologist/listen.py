@@ -1,7 +1,7 @@
 """Simulate the reviewer: correct labels in the selection tables of a folder, as one would in Raven.
 
-``python listen.py raven truth.csv 12`` looks at the 12 least certain labels: a wrong one is
-replaced, a right one is marked in the column Checked.
+``python listen.py raven truth.csv 12`` checks the 12 least certain labels: it replaces wrong labels
+and marks right ones in the column Checked.
 """
 
 import csv

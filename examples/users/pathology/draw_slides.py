@@ -2,9 +2,9 @@
 
 ``python draw_slides.py`` draws a small set: 24 slides of 16 patients, 60 to 160 patches of 64
 features. ``python draw_slides.py --slides 120 --least 500 --most 4000 --features 1024 --tumour 7``
-has the size of a study, and tumours that are harder to see. As in features of a foundation model,
-few directions carry most of the variance: tissue and stain vary along them, and a tumour shows
-along some of them; all else is noise.
+has the size of a study, and tumours that are harder to detect. As in features of a foundation
+model, few directions have most of the variance: tissue and stain vary along them, and a tumour
+differs along some of them; the rest is noise.
 
 Written: ``slides/<slide>.h5`` with the datasets ``features`` (patches x features, float32) and
 ``coords`` (upper left corners in pixels of level 0, with the attributes of TRIDENT),
@@ -23,15 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-EDGE = 512  # of a patch at level 0: 256 pixels at 20x of a 40x scan
-SPREADS = np.linspace(6.0, 2.0, 16)  # of tissue along each direction; noise has 1
+EDGE = 512  # edge of a patch at level 0: 256 pixels at 20x of a 40x scan
+SPREADS = np.linspace(6.0, 2.0, 16)  # deviations of tissue along each direction; noise has 1
 MARGIN = 2  # empty patches around the tissue
-PIXELS = 8  # of a patch in a thumbnail
-N_TUMOUR = 4  # directions, the last ones, that a tumour shows along
+PIXELS = 8  # edge of a patch in a thumbnail
+N_TUMOUR = 4  # number of directions, the last ones, along which a tumour differs
 
 
 def tissue_grid(n_patches: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Cells of a grid inside an ellipse, as many as there are patches; shape (n_patches, 2)."""
+    """Grid cells of the patches, inside an ellipse; shape (n_patches, 2)."""
     side = int(np.ceil(np.sqrt(1.6 * n_patches))) + 2
     cells = np.stack(np.meshgrid(np.arange(side), np.arange(side)), axis=-1).reshape(-1, 2)
     stretch = rng.uniform(0.8, 1.25)
@@ -61,7 +61,7 @@ def draw(
     for i, patient in enumerate(patients.tolist()):  # one or two slides each
         ill = patient % 2 == 1
         cells = MARGIN + tissue_grid(int(rng.integers(sizes[0], sizes[1] + 1)), rng)
-        stain = 0.5 * SPREADS * rng.normal(size=len(SPREADS))  # of the slide, whatever its label
+        stain = 0.5 * SPREADS * rng.normal(size=len(SPREADS))  # independent of the label
         tissue = stain + SPREADS * rng.normal(size=(len(cells), len(SPREADS)))
         rows = np.array([], dtype=np.int64)
         if ill:  # a round focus of 2 to 6 % of the patches

@@ -1,8 +1,8 @@
 """Compare the top patches of heat maps with the planted tumour patches.
 
-``python precision.py maps/top_patches.csv truth.csv`` prints, for the slides with a tumour, how
-many of the patches that a map ranks first are tumour: of the first one, and of the first k, where a
-slide has k tumour patches or the table lists k.
+``python precision.py maps/top_patches.csv truth.csv`` prints, for the slides with a tumour, the
+share of top patches that are tumour: for the top patch, and for the top k, where k is the number of
+tumour patches of the slide or of patches in the table, whichever is smaller.
 """
 
 from __future__ import annotations
