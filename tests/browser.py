@@ -1,13 +1,13 @@
-"""Chromium for the tests of pages.
+"""Chromium fixtures for tests of HTML pages.
 
-`tests/conftest.py` makes the fixture `open_page` known everywhere::
+`tests/conftest.py` makes the fixture `open_page` available to all tests::
 
     def test_a_page(open_page, tmp_path):
         page = open_page(tmp_path / "report.html", color_scheme="dark")
         assert page.title() == "Report"
 
-When the test ends, the fixture fails it if a page complained on the console, threw an error, or
-asked for anything outside its own file or server.
+After the test, the fixture fails it if a page wrote a warning or an error to the console, threw an
+error, or requested anything outside its own file or server.
 """
 
 import os
@@ -21,7 +21,7 @@ import pytest
 @pytest.fixture(scope="module")
 def chromium():
     # One per module, not per session: while Playwright runs, this thread has a running event loop,
-    # which other tests could not bear.
+    # with which other tests fail.
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
@@ -69,7 +69,7 @@ def open_page(chromium):
 
 @pytest.fixture(params=["light", "dark"])
 def accessibility_faults(open_page, request):
-    """Open a page, and list what axe-core finds wrong with it, in light and in dark.
+    """Open a page, and list the faults that axe-core finds in light and dark mode.
 
     axe-core is not part of the repository: ``npm pack axe-core``, unpack it, and name the file
     ``axe.min.js`` in the variable ``BAGWISE_AXE``.
@@ -79,7 +79,7 @@ def accessibility_faults(open_page, request):
         pytest.skip("axe-core is absent: name its axe.min.js in BAGWISE_AXE")
 
     def found(where, before=lambda page: None):
-        # The policy of our pages forbids scripts that are not theirs.
+        # The content security policy of our pages forbids other scripts.
         page = open_page(where, color_scheme=request.param, bypass_csp=True)
         before(page)
         page.evaluate(Path(program).read_text())

@@ -1,4 +1,4 @@
-"""Our own checks, beside scikit-learn's: each takes a fresh estimator."""
+"""Our own checks, in addition to scikit-learn's: each takes a fresh estimator."""
 
 import pickle
 
@@ -13,7 +13,7 @@ from bagwise.exceptions import InputError
 
 
 def example(n_bags=24, n_classes=2, seed=0, dtype=np.float64):
-    """Bags of two to five instances, the class shifted into the first feature of one instance."""
+    """Bags of two to five instances; the class shifts the first feature of one instance."""
     rng = np.random.default_rng(seed)
     y = np.arange(n_bags) % n_classes
     arrays = [rng.normal(size=(rng.integers(2, 6), 4)).astype(dtype) for _ in y]
@@ -23,7 +23,7 @@ def example(n_bags=24, n_classes=2, seed=0, dtype=np.float64):
 
 
 def example_for(model, n_bags=24, n_classes=2, seed=0, dtype=np.float64):
-    """The example for a model: a regressor has numbers as y, the sum of the first feature."""
+    """The example for a model; for a regressor, y is the sum of the first feature."""
     bags, y = example(n_bags, n_classes, seed, dtype)
     if is_regressor(model):
         y = np.array([bag[:, 0].sum() for bag in bags], dtype=np.float64)
@@ -31,7 +31,7 @@ def example_for(model, n_bags=24, n_classes=2, seed=0, dtype=np.float64):
 
 
 def answers(model, bags):
-    """What a fitted model says of bags, by method; instance-level answers are cut by bag."""
+    """Results of a fitted model for bags, by method; instance-level results are split by bag."""
     found = {}
     for name in ("predict", "decision_function", "predict_proba", "transform"):
         if hasattr(model, name):
@@ -111,7 +111,7 @@ def check_singletons_equal_rows(model):
 
 
 def own_tables(bags, model):
-    """The same bags over tables of the user's: dense and CSR where accepted, read-only or not."""
+    """The same bags over user-owned tables: dense, and CSR if accepted; read-only or not."""
     tables = [bags.instances.copy()]
     if model.__sklearn_tags__().input_tags.sparse:
         tables.append(sparse.csr_array(bags.instances))
@@ -128,10 +128,10 @@ def vars_of(table):
 
 
 def check_inputs_are_untouched(model):
-    """What `fit` and the answers are given is the user's own memory, and stays as it was."""
+    """`fit` and the prediction methods work on the user's memory and do not change it."""
     bags, y = example_for(model)
     for mine, arrays in own_tables(bags, model):
-        assert np.shares_memory(mine.instances.data, arrays[0])  # bags are no copy
+        assert np.shares_memory(mine.instances.data, arrays[0])  # bags do not copy
         labels = y.copy()
         labels.flags.writeable = arrays[0].flags.writeable
         before = [array.copy() for array in (*arrays, mine.offsets, labels)]
@@ -160,11 +160,11 @@ def softmax_mean(values):
 
 def any_positive(log_odds):
     """Log-odds that at least one instance is positive."""
-    nobody = -np.logaddexp(0, log_odds).sum(axis=0)  # its logarithm
+    nobody = -np.logaddexp(0, log_odds).sum(axis=0)  # log probability that no instance is positive
     return np.log(np.expm1(-nobody))
 
 
-# Of the scores of one bag, in plain numpy: none of the product's own reductions.
+# Poolings of the scores of one bag in plain numpy, without the reductions of bagwise.
 POOLS = {
     "max": lambda values: values.max(axis=0),
     "mean": lambda values: values.mean(axis=0),
@@ -194,7 +194,7 @@ def check_pooled_instance_scores_are_the_bag_scores(model):
 
 
 def check_key_instances_decide(model):
-    """The key instance has the highest score of its bag for the class; of equals, the first."""
+    """The key instance is the first with the highest score of its bag for the class."""
     if not hasattr(model, "key_instances"):
         return
     for n_classes in (2, 3):
@@ -220,7 +220,7 @@ def check_key_instances_decide(model):
             # Distances to bags: the key instance is as good a bag as any other instance of its bag.
             alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
             scores = fitted.decision_function(alone)
-            if scores.ndim == 1:  # the difference of both classes, of which each has its own key
+            if scores.ndim == 1:  # the difference of two classes, each with its own key instance
                 continue
         for column, label in enumerate(fitted.classes_):
             for values, row in zip(bags.split(scores[:, column]), keys[label], strict=True):
@@ -228,7 +228,7 @@ def check_key_instances_decide(model):
 
 
 def check_single_precision(model):
-    """Answers of float32 instances agree with those of float64, as far as single digits go."""
+    """Results for float32 instances agree with those for float64, up to single precision."""
     bags, y = example_for(model, dtype=np.float32)
     double = bags.with_instances(bags.instances.astype(np.float64))
     assert double.instances.dtype == np.float64
@@ -240,7 +240,7 @@ def check_single_precision(model):
         if a.dtype.kind == "f":
             assert np.isfinite(a).all(), name
             size = max(np.abs(b).max(), 1e-3)
-            # A descent may take another turn in single precision: most entries agree.
+            # A descent may reach another optimum in single precision: most entries agree.
             close = np.abs(a - b) <= 0.02 * size
             assert close.mean() > 0.9, (name, np.abs(a - b).max() / size)
         else:
@@ -284,7 +284,7 @@ def row_example(seed=0, dtype=np.float64):
 
 
 def row_answers(fitted, X):
-    """What a fitted model says of rows; without ``predict``, its labels of the training rows."""
+    """Predictions of a fitted model for rows; without ``predict``, its training labels."""
     names = [name for name in ("predict", "decision_function") if hasattr(fitted, name)]
     if not names:
         return {"labels_": fitted.labels_}
@@ -357,7 +357,7 @@ def check_rows_refuse_bags(model):
 
 
 def check_rows_unlabelled(model):
-    """-1 among strings is no class, and the clouds are told apart where classes are learned."""
+    """-1 among strings is not a class; classifiers distinguish the clouds."""
     X, y = row_example()
     fitted = clone(model).fit(X, y)
     if is_classifier(model):

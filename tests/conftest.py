@@ -3,7 +3,7 @@ import os
 # Before scipy is imported: scikit-learn's array API checks run instead of being skipped.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # One worker per core: further threads of BLAS and OpenMP would wait for each other.
+    # One worker per core: more BLAS and OpenMP threads would compete for the cores.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -22,28 +22,28 @@ from cpu_times import *  # noqa: F403
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if " at 0x" in item.nodeid:  # the processes of xdist have to find the same tests
+        if " at 0x" in item.nodeid:  # the processes of xdist must collect the same tests
             raise pytest.UsageError(f"give a fixed id to {item.nodeid}: it differs by process")
 
 
 def pytest_collection_finish():
-    """Spare the garbage collector what stays: each full collection would visit 10,000 tests."""
+    """Freeze the collected tests: each full garbage collection would visit all 10,000."""
     gc.collect()
     gc.freeze()
 
 
-# The runner builds the tree of all commands, 20 ms, at each call; a process needs it once.
+# The runner builds the tree of all commands (20 ms) at each call; once per process is enough.
 typer.testing._get_command = cache(typer.testing._get_command)
 
-# A process that is killed leaves what it wrote to the system, flushed to the disk or not; thousands
-# of tests would wait for the disk. An invalid descriptor is still an error.
+# Data written by a killed process survive without fsync (only a system crash loses them), and
+# thousands of tests would wait for the disk. An invalid descriptor is still an error.
 os.fsync = os.fstat
 
-# Deadlines are wall clock: on a busy machine they fail tests that are right.
+# Deadlines count wall-clock time: on a busy machine, correct tests would fail.
 hypothesis.settings.register_profile("bagwise", deadline=None)
 hypothesis.settings.load_profile("bagwise")
 
-# numpy warns of overflow inside methods, and a warning fails the test that meets it.
+# Let numpy warn about overflow inside methods: a warning fails the test.
 _finite.FLOATING_POINT.clear()
 
 
@@ -54,7 +54,7 @@ def rng():
 
 @pytest.fixture
 def few_trees(monkeypatch):
-    """The baseline with few trees: it is fitted in every fold of every evaluation."""
+    """Reduce the trees of the baseline, which is fitted in every fold of every evaluation."""
     from bagwise._methods import ready_made
 
     monkeypatch.setattr(ready_made, "pooled_trees", partial(ready_made.pooled_trees, 20))
@@ -65,7 +65,7 @@ def few_trees(monkeypatch):
 
 @pytest.fixture
 def few_candidates(monkeypatch):
-    """The automatic choice among two quick methods, where no others are named."""
+    """Limit the automatic choice to a few quick methods, unless others are named."""
     from bagwise.auto import _auto
 
     every = _auto.chosen_members

@@ -1,6 +1,6 @@
 """CPU seconds of each test and of the whole run: ``pytest --cpu-times 30``.
 
-Wall clock depends on what else the machine does; CPU seconds much less. A process that a test
+Wall-clock time depends on the other load of the machine; CPU time much less. A process that a test
 starts is counted with the test that waits for its end.
 """
 
@@ -49,7 +49,7 @@ def pytest_sessionfinish(session):
 
 
 class _Collect:
-    """Gathers, in the process that reports, what the tests measured, in other processes too."""
+    """Collects in the reporting process the times measured in all processes."""
 
     def __init__(self, config):
         self.config = config

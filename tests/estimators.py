@@ -1,4 +1,4 @@
-"""Every public estimator, once, for the common checks."""
+"""All public estimators, for the common checks."""
 
 import inspect
 import pkgutil
@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 import bagwise
 
-# Estimators that cannot be fitted without an extra, and the package it installs.
+# Estimators that need an extra to be fitted, and the package of the extra.
 NEEDS = {"AttentionMIL": "torch", "MINet": "torch"}
 
 
@@ -28,22 +28,28 @@ QUICK = {
 
 
 def quick(cls):
-    """An estimator with its defaults, or those of the common checks."""
+    """An estimator with its defaults, or with the parameters of the common checks."""
     return cls(**QUICK.get(cls.__name__, {}))
 
 
-def public_estimators():
-    """Find all public estimator classes by walking the package; those of absent extras apart."""
+def estimator_classes():
+    """Find all public estimator classes by name, by walking the package."""
     found = {}
     for module in pkgutil.walk_packages(bagwise.__path__, "bagwise."):
         if any(part.startswith("_") for part in module.name.split(".")) or ".cli" in module.name:
             continue
-        room = import_module(module.name)
-        for name in getattr(room, "__all__", []):
-            thing = getattr(room, name)
+        package = import_module(module.name)
+        for name in getattr(package, "__all__", []):
+            thing = getattr(package, name)
             if inspect.isclass(thing) and issubclass(thing, BaseEstimator):
                 found[name] = thing
+    return found
+
+
+def public_estimators():
+    """Public estimator classes without base classes; skip those of missing extras."""
+    found = estimator_classes()
     absent = {name for name, package in NEEDS.items() if find_spec(package) is None}
-    # Without steps, or without a module, these cannot be made: they have tests of their own.
+    # Base classes, and estimators that need steps or a module and have separate tests.
     roots = {"BagEstimator", "RowEstimator", "BagPipeline", "TorchBagClassifier"}
     return [found[name] for name in sorted(found) if name not in roots | absent]

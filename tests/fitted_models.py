@@ -1,4 +1,4 @@
-"""Small fitted models of every public estimator, in the variants that keep different state."""
+"""Small fitted models of every public estimator, in variants with different fitted state."""
 
 import warnings
 from functools import cache
@@ -25,7 +25,7 @@ from bagwise.base import RowEstimator
 from bagwise.exceptions import LabelError, SparseInputError
 from estimators import public_estimators, quick
 
-# Beside the defaults: parameters under which a fit leaves other attributes, or other shapes.
+# Parameters with which a fit has other attributes, or other shapes, than with the defaults.
 VARIANTS = [
     annotation.M3MIML(kernel="rbf"),
     annotation.NoisyOrLogisticRegression(kernel="rbf", n_components=8),
@@ -69,7 +69,7 @@ def problem(kind):
 
 
 def named(model):
-    """The class and what is not default."""
+    """Name of a model: the class and the parameters that differ from the defaults."""
     return str(model).replace("\n", "").replace(" ", "")
 
 
@@ -86,7 +86,7 @@ def unfitted():
 
 @cache
 def fitted(model_index, kind):
-    """The model fitted on a problem, and what it predicts; None where it learns from no such."""
+    """A model fitted on a problem, and its predictions; None if it cannot learn from it."""
     model = clone(unfitted()[model_index])
     if "random_state" in model.get_params():
         model.set_params(random_state=0)
@@ -108,7 +108,7 @@ def fitted(model_index, kind):
 
 
 def precomputed():
-    """Models of a kernel or a similarity that was computed before, and its values."""
+    """Models of a precomputed kernel or similarity, and its values."""
     rows = problem("three")[0].instances
     K = rbf_kernel(rows)
     y = np.arange(len(K)) % 3 - 1

@@ -1,9 +1,9 @@
-"""How soon Ctrl-C ends a fit, for every estimator: ``python tests/interrupts.py [NAME ...]``.
+"""Time until Ctrl-C ends a fit, for every estimator: ``python tests/interrupts.py [NAME ...]``.
 
-With ``--features 2000`` the time goes into products and factorisations of large matrices.
+With ``--features 2000`` most time is spent in products and factorisations of large matrices.
 
-A process of its own fits an estimator again and again, to bags that grow until a fit takes longer
-than a few seconds; then it is interrupted. What counts is the time until the process has ended.
+A child process fits an estimator repeatedly, on growing bags, until a fit takes longer than a few
+seconds; then it is interrupted. The time until the process has ended is measured.
 """
 
 import argparse
@@ -17,11 +17,11 @@ import time
 from pathlib import Path
 
 LIMIT = 1.0  # seconds until a process has ended, on a quiet machine
-AFTER = 1.5  # seconds between the begin of that fit and the interrupt
+AFTER = 1.5  # seconds between the start of that fit and the interrupt
 
 
 def data(estimator, n_bags, n_rows=8, *, n_features):
-    """Bags of two classes; rows, of which most have no label, for estimators of rows."""
+    """Bags of two classes; for estimators of rows, mostly unlabelled rows."""
     import numpy as np
 
     from bagwise import Bags
@@ -40,7 +40,7 @@ def data(estimator, n_bags, n_rows=8, *, n_features):
 
 
 def fit_for_long(name, n_features):
-    """In the child: fit growing data, and say when each fit begins."""
+    """Fit growing data and print when each fit starts; runs in the child."""
     import warnings
 
     from estimators import public_estimators, quick
@@ -69,8 +69,8 @@ def time_to_end(name, *, n_features=20, longest=300.0):
     Returns
     -------
     seconds : float or None
-        From the interrupt to the end of the process, by the clock or by the processor, whichever
-        is less: on a busy machine the clock says little. None where no fit took long.
+        From the interrupt to the end of the process, in wall-clock or CPU time, whichever is less:
+        on a busy machine wall-clock time is unreliable. None if no fit took long.
     note : str
         How it ended.
     """
@@ -80,7 +80,7 @@ def time_to_end(name, *, n_features=20, longest=300.0):
         guard.start()
         try:
             size, began, first = "", None, time.monotonic()
-            # The next line says that a fit has ended: a fit without one for so long is a long one.
+            # A line means that a fit has ended; without one after this time, the fit is long.
             while time.monotonic() - first < longest:
                 ready, _, _ = select.select([child.stdout], [], [], AFTER if began else 60)
                 if not ready and began is not None:
@@ -103,7 +103,7 @@ def time_to_end(name, *, n_features=20, longest=300.0):
 
 
 def _processor_time(pid):
-    """Seconds of all processors that a process has used, as Linux counts them."""
+    """CPU seconds used by a process (Linux)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,9 +1,10 @@
 """Kill workers, the scheduler or the client of a Dask cluster at random moments of a fit.
 
 ``python -m tests.kills --times 20 --seed 0`` kills each 20 times for each system and prints how the
-fits ended. Allowed are the answer of an undisturbed fit, to the last bit, and a `WorkerLostError`;
-then, and after the client was killed, a fit on a new cluster must resume to that same answer. All
-else is a failure: another error, another answer, or no end within `LIMIT` seconds.
+fits ended. Valid outcomes are the result of an undisturbed fit, to the last bit, and a
+`WorkerLostError`. After the error, and after the client was killed, a fit on a new cluster must
+resume and reach the same result. Anything else is a failure: another error, another result, or no
+end within `LIMIT` seconds.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ from checks import example
 from engine_examples import start_workers_quickly, with_label_sets
 
 LIMIT = 300.0  # seconds after which a fit counts as hanging
-START = 60.0  # seconds in which Dask replaces a killed worker; seldom it does not
+START = 60.0  # seconds to wait until Dask replaces a killed worker; rarely it does not
 VICTIMS = ["worker", "all workers", "scheduler", "client"]
 
-# What is fitted, the data, and the fitted attributes that are compared.
+# Estimators, data, and the fitted attributes that are compared.
 SYSTEMS = {
     "pdmisvm": (PrimalDualMISVM(C=1, max_iter=150, tol=1e-15, random_state=0), "coef_"),
     "orlr": (ORedLogisticRegression(tol=1e-9), "coef_"),
@@ -62,7 +63,7 @@ def data_of(system):
 
 
 def fitted(system, client, path):
-    """The arrays of a fit on the cluster."""
+    """Fitted arrays of a fit on the cluster."""
     model, learned = SYSTEMS[system]
     model = clone(model)
     if "checkpoint" in model.get_params():
@@ -73,15 +74,15 @@ def fitted(system, client, path):
 
 
 def prepare():
-    """Save after each iteration, send small blocks, and warn of nothing."""
+    """Save a checkpoint after each iteration, send small blocks, and ignore warnings."""
     checkpoint.INTERVAL, checkpoint.SHARE = 0.0, np.inf
     _placed_rows.BLOCK = 300
-    connection.PATIENCE = 120.0  # where the machine is busy, a worker takes long to start
+    connection.PATIENCE = 120.0  # on a busy machine, a worker takes long to start
     warnings.simplefilter("ignore")
 
 
 class Cluster:
-    """A scheduler in a process of its own, and two workers that are started again when killed."""
+    """A scheduler in a separate process, and two workers that are restarted when killed."""
 
     def __init__(self):
         command = [sys.executable, "-m", "tests.kills", "--serve"]
@@ -93,7 +94,7 @@ class Cluster:
         self.client = Client(self.address)
 
     def whole(self):
-        """This cluster with two workers; another one where Dask does not replace those killed."""
+        """This cluster with two workers, or a new one if Dask does not replace killed workers."""
         try:
             self.client.wait_for_workers(2, timeout=START)
         except TimeoutError:
@@ -121,7 +122,7 @@ class Cluster:
 
 
 def serve():
-    """What the process of the scheduler does, until its input ends."""
+    """Run the scheduler until the input of its process ends."""
     start_workers_quickly()
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
         print(cluster.scheduler_address, flush=True)
@@ -135,7 +136,7 @@ def kill(pids):
 
 
 def guarded(function, *args):
-    """The answer or the error of a function, or None where it has no end."""
+    """The result or the error of a function, or None if it does not end."""
     found = []
 
     def run():
@@ -151,7 +152,7 @@ def guarded(function, *args):
 
 
 def judge(found, expected):
-    """How a fit ended: "same", "stopped", or what is wrong."""
+    """Classify the end of a fit: "same", "stopped", or a description of the failure."""
     if found is None:
         return f"no end within {LIMIT:g} s"
     if isinstance(found, WorkerLostError):
@@ -163,7 +164,7 @@ def judge(found, expected):
 
 
 def in_another_process(system, cluster, path, moment):
-    """Fit in a process that is killed a moment after it has begun."""
+    """Fit in a process that is killed a moment after its start."""
     command = [sys.executable, "-m", "tests.kills", "--fit", system, cluster.address, str(path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=HERE.parent)
     process.stdout.readline()
@@ -175,7 +176,7 @@ def in_another_process(system, cluster, path, moment):
 
 
 def attempt(system, victim, cluster, expected, moment, path):
-    """One fit during which something is killed; returns its answer or error."""
+    """Run a fit during which a process is killed; return its result or error."""
     if victim == "client":
         found = in_another_process(system, cluster, path, moment)
     else:
@@ -230,7 +231,7 @@ def run(systems, victims, times, seed):
 
 
 def fit_here(system, address, path):
-    """What a client does that will be killed."""
+    """Fit in the client process that will be killed."""
     prepare()
     with Client(address) as client:
         client.wait_for_workers(2, timeout=LIMIT)

@@ -1,7 +1,7 @@
-"""Run the tests in other surroundings, a leg at a time: ``python tests/matrix.py LEG [options]``.
+"""Run the tests in another environment: ``python tests/matrix.py LEG [options]``.
 
-Legs with an environment of their own make it in ``.venv-LEG``; what follows the name of the leg
-goes to pytest instead of the selection of the leg, such as ``oldest tests/io -x``.
+Legs with their own environment create it in ``.venv-LEG``. Arguments after the name of the leg are
+passed to pytest instead of the leg's selection of tests, such as ``oldest tests/io -x``.
 """
 
 import argparse
@@ -20,7 +20,7 @@ TOOLS = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100"]
 WORKERS = ["-n", "logical", "--maxprocesses", "4", "--dist", "worksteal"]
 QUICK = ["-m", "not slow and not network"]
 
-# Compiled code and what calls it most directly.
+# Tests of compiled code and of its direct callers.
 COMPILED = [
     "tests/compiled",
     "tests/annotation/test_label_subsets.py",
@@ -44,12 +44,12 @@ SMALL = [
 ]
 
 
-# What needs torch, in tests of all estimators and engines, and in files of its own.
+# Tests that need torch: those of all estimators and engines, and separate files.
 WITH_TORCH = ["-k", "torch or tensor or attention or minet or mi_net", "tests"]
 
 
 class Leg(NamedTuple):
-    """What is installed, what is set, which tests run."""
+    """Requirements, environment variables and tests of an environment."""
 
     purpose: str
     requirements: list[str] | None  # None: the environment that runs this script
@@ -115,13 +115,13 @@ def main():
     python = environment(options.leg, leg.requirements, options.python)
     print(f"== {options.leg}: {leg.purpose}", flush=True)
     command = [python, "-m", "pytest", "-q", *WORKERS, *(words or leg.tests)]
-    # Checked code, and that of another numba, has the same name in the cache: a folder per leg.
+    # Bounds-checked code, and code of another numba, has the same cache name: one folder per leg.
     variables = {"NUMBA_CACHE_DIR": str(ROOT / ".cache" / options.leg)} | leg.variables
     sys.exit(subprocess.run(command, cwd=ROOT, env=os.environ | variables).returncode)
 
 
 def environment(name, packages, base):
-    """The Python of the leg; its environment is made anew where the requirements changed."""
+    """The Python of the leg; its environment is rebuilt if the requirements changed."""
     if packages is None:
         return sys.executable
     folder = ROOT / f".venv-{name}"

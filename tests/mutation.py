@@ -3,11 +3,11 @@
     python -m tests.mutation --mutants 200 --seed 0 --output survivors.txt
 
 The tree is copied; every mutant is one edit in the copy, never in place. A mutant is caught when a
-test fails or runs out of CPU time. Which test files exercise a module is read off the imports: the
-files nearest to it in the import graph run first, and inside a file the fast tests run first. The
-parent process imports the scientific packages once and forks one child per mutant; numba's cache
-is filled by the baseline run and copied for each mutant, so that only what depends on the mutated
-file compiles again.
+test fails or runs out of CPU time. Test files of a module are found by the imports: the files
+nearest to it in the import graph run first, and inside a file the fast tests run first. The parent
+process imports the scientific packages once and forks one child per mutant; numba's cache is filled
+by the baseline run and copied for each mutant, so that only code that depends on the mutated file
+compiles again.
 
 The sample is drawn by a hash of each change and its line, so unchanged code gives the same mutants
 before and after a change of the tests.
@@ -45,9 +45,9 @@ TARGETS = (
 )
 PYTEST = ["-o", "addopts=--doctest-modules --import-mode=importlib", "-x", "-q", "--tb=line"]
 PYTEST += ["-p", "no:cacheprovider", "-m", "not slow and not network"]
-SLOWEST = 10.0  # seconds of CPU: a slower test does not take part
-ENOUGH = 25.0  # seconds of CPU: test files are added until their tests take that long
-FILES = 5  # test files at most for one module
+SLOWEST = 10.0  # CPU seconds: slower tests are left out
+ENOUGH = 25.0  # CPU seconds: test files are added until their tests take this long
+FILES = 5  # maximum number of test files for one module
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ SYMMETRIC = {"max", "min", "maximum", "minimum", "logaddexp", "hypot", "allclose
 
 
 def replacements(node):
-    """All single changes of one node: (kind, node in its place or None to drop a statement)."""
+    """All single changes of one node: (kind, new node or None to drop a statement)."""
     if isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in ARITHMETIC:
         other = copy.copy(node)
         other.op = ARITHMETIC[type(node.op)]()
@@ -164,7 +164,7 @@ def replacements(node):
 
 
 def worth_changing(tree):
-    """Expressions and statements of functions, without messages, types and declarations."""
+    """Expressions and statements in functions, without messages, types and declarations."""
     stack = [(node, False) for node in ast.iter_child_nodes(tree)]
     while stack:
         node, inside = stack.pop()
@@ -187,7 +187,7 @@ def worth_changing(tree):
 
 
 def mutants_of(root, path, seed):
-    """All mutants of one file, with a rank that depends on the seed and the change alone."""
+    """All mutants of one file, with a rank that depends only on the seed and the change."""
     source = (root / path).read_bytes()
     starts = [0]
     for line in source.splitlines(keepends=True):
@@ -212,7 +212,7 @@ def mutants_of(root, path, seed):
 
 
 def sample(root, n_mutants, seed, targets):
-    """The mutants of smallest rank; one change a line at most."""
+    """The mutants of smallest rank, at most one per line."""
     found = {}
     for target in targets:
         place = root / target
@@ -239,7 +239,7 @@ class Imports:
             parts = list(file.relative_to(root / "src").with_suffix("").parts)
             self.files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
         self.trees = {name: ast.parse(file.read_bytes()) for name, file in self.files.items()}
-        self.names = {  # what each module imports: where from, and the names that binds
+        self.names = {  # imports of each module: source, and bound names
             name: [
                 (node.module, {alias.asname or alias.name for alias in node.names})
                 for node in ast.walk(tree)
@@ -276,7 +276,7 @@ class Imports:
         return module
 
     def distances(self, test):
-        """Steps from a test file to each module; a package alone leads nowhere."""
+        """Import steps from a test file to each module; imports of packages are not followed."""
         steps, front, step = {}, self.direct(ast.parse(test.read_bytes())), 1
         while front:
             steps |= dict.fromkeys(front, step)
@@ -286,7 +286,7 @@ class Imports:
         return steps
 
     def dependents(self, path):
-        """Files that import a module, directly or through others of the same kind (compiled)."""
+        """Files of compiled modules that import a module, directly or indirectly."""
         names = {name for name, file in self.files.items() if file == self.root / path}
         while True:
             more = {m for m, imports in self.graph.items() if imports & names and "compiled" in m}
@@ -296,7 +296,7 @@ class Imports:
 
 
 def nearest_tests(root, paths):
-    """For each path the test files that reach it, nearest first, the smaller file first."""
+    """The test files that reach each path, nearest first, then smaller first."""
     imports = Imports(root)
     names = {str(file.relative_to(root)): name for name, file in imports.files.items()}
     tests = sorted((root / "tests").rglob("test_*.py"))
@@ -327,7 +327,7 @@ def nearest_tests(root, paths):
 
 
 class Record:
-    """A pytest plugin: CPU seconds and outcome of each test; or only the fast ones that passed."""
+    """A pytest plugin that records CPU seconds and outcomes, or runs only fast, passing tests."""
 
     def __init__(self, known=None):
         self.known, self.seconds, self.bad = known, defaultdict(float), set()
@@ -356,7 +356,7 @@ class Record:
 
 
 def child(root, cache, arguments, plugin, seconds, result):
-    """Fork; run pytest in the copy with a limit on CPU time. Exit status, or None for a limit."""
+    """Run pytest in a forked child with a CPU limit; return its exit status, None at the limit."""
     sys.stdout.flush()
     if pid := os.fork():
         deadline = time.monotonic() + 20 * seconds
@@ -396,7 +396,7 @@ def child(root, cache, arguments, plugin, seconds, result):
 
 
 def preload(root):
-    """Import what every test imports, apart from the package itself."""
+    """Import the packages that every test imports, except bagwise."""
     os.environ |= {"SCIPY_ARRAY_API": "1", "PYTHONPATH": str(root / "src"), "OMP_NUM_THREADS": "1"}
     os.environ |= {"OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     sys.dont_write_bytecode = True
@@ -414,7 +414,7 @@ def preload(root):
 
 
 def baseline(root, cache, table, work):
-    """Run every test file once on the unchanged copy; keep times and drop what fails here."""
+    """Run every test file once on the unchanged copy; record times, and drop failing tests."""
     file = work / "baseline.json"
     known = json.loads(file.read_text()) if file.exists() else {}
     needed = sorted({t for tests in table.values() for t in tests[:FILES]} | set(table))
@@ -440,7 +440,7 @@ def baseline(root, cache, table, work):
 
 
 def tests_for(path, table, known):
-    """The module's own examples, then the nearest test files until they take long enough."""
+    """The doctests of the module, then the nearest test files until they take long enough."""
     chosen, seconds = [path] if known.get(path) else [], 0.0
     for test in table[path][:FILES]:
         if known.get(test) and seconds < ENOUGH:
@@ -450,7 +450,7 @@ def tests_for(path, table, known):
 
 
 def run(mutant, number, root, pristine, work, table, imports, known):
-    """Whether a test catches the mutant; the first test that failed, or why it was caught."""
+    """Whether a test catches the mutant, and the first failing test or another reason."""
     chosen, seconds = tests_for(mutant.path, table, known)
     if not chosen:
         return False, "no test reaches it"
@@ -467,7 +467,7 @@ def run(mutant, number, root, pristine, work, table, imports, known):
         except SyntaxError:
             return None, "does not compile"
         file.write_bytes(changed)
-        for f, stamp in stamps.items():  # numba's cache and Python's go by time and size
+        for f, stamp in stamps.items():  # the caches of numba and Python depend on time and size
             os.utime(f, (stamp.st_atime, stamp.st_mtime + 10_000 + number))
         result = work / "result.json"
         result.unlink(missing_ok=True)
@@ -485,7 +485,7 @@ def run(mutant, number, root, pristine, work, table, imports, known):
 
 
 def report(outcomes):
-    """The share caught per module and in all, and the survivors."""
+    """The share of caught mutants per module and overall, and the survivors."""
     lines, by_path = [], defaultdict(list)
     for mutant, caught, _ in outcomes:
         by_path[mutant.path].append(caught)

@@ -1,8 +1,8 @@
-"""The path of a newcomer, from nothing to the report in a browser. Run it by `make newcomer`.
+"""The first steps of a new user, from the wheel to the report. Run it by `make newcomer`.
 
-Builds the wheel, installs it with every extra into a fresh environment, runs each block of README
-in an empty folder, then `bagwise demo`, and opens the report in Chromium. Screenshots of the report
-and of the demo's page (light, dark, narrow) go into a folder.
+Builds the wheel, installs it with every extra into a fresh environment, runs each block of the
+README in an empty folder, then `bagwise demo`, and opens the report in Chromium. Screenshots of the
+report and of the demo's page (light, dark, narrow) are written to a folder.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def step(title):
 
 
 def run(words, folder):
-    """Run a command as a newcomer would: nothing of this checkout in sight."""
+    """Run a command as a new user would, without access to this checkout."""
     hidden = ("PYTHONPATH", "BAGWISE_DATA", "VIRTUAL_ENV")
     environment = {name: value for name, value in os.environ.items() if name not in hidden}
     environment["PATH"] = f"{Path(words[0]).parent}{os.pathsep}{environment['PATH']}"
@@ -108,7 +108,7 @@ def run_readme(python, folder):
     for line in "".join(console).splitlines():
         command = line.removeprefix("$ ").split("#")[0].strip()
         program, *words = shlex.split(command)
-        if program == "bagwise":  # the others are for those with a checkout
+        if program == "bagwise":  # the other commands need a checkout
             print(f"$ {command}", flush=True)
             run([python.parent / program, *words], folder)
 

@@ -1,15 +1,15 @@
-"""The same answers on every processor: `make test-numerics`.
+"""Check that results are the same on every processor: `make test-numerics`.
 
     python -m tests.numerics                 # answers of all estimators, then the numerical tests
     python -m tests.numerics --answers       # the answers alone
     python -m tests.numerics --tests tests/cluster   # the tests alone, of one folder
 
 An environment is a kind of processor for OpenBLAS (numpy and scipy carry one each; both read
-OPENBLAS_CORETYPE), a number of threads, or a plain processor for numba. In each, a process of its
-own fits every estimator on small data and stores what it answers; differences from the first
-environment are shown beside the tolerance of the estimator. Labels must be equal, but for a share
-that is stated where an estimator follows a descent with several ends. The numerical tests
-run in each environment too, and once in random order.
+OPENBLAS_CORETYPE), a number of threads, or a generic processor for numba. In each, a separate
+process fits every estimator on small data and stores its results; differences from the first
+environment are shown beside the tolerance of the estimator. Labels must be equal, except for a
+stated share if the objective of an estimator has several local optima. The numerical tests run in
+each environment too, and once in random order.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ TESTS = [
     *("tests/semi_supervised", "tests/embedding", "tests/solvers"),
     *("tests/compiled", "tests/test_metrics.py", "tests/test_pairwise.py"),
 ]
-# Largest difference of scores, relative to the largest score; largest share of other labels.
+# Tolerances: difference of scores relative to the largest score; share of different labels.
 DEFAULT = (1e-6, 0.0)
 TOLERANCES = {
-    # Solvers of tolerance 1e-4: LIBLINEAR, and L-BFGS on a metric.
+    # Solvers with tolerance 1e-4: LIBLINEAR, and L-BFGS for a metric.
     "SingleInstanceClassifier": (1e-2, 0.0),
     "MIMLMetric": (1e-3, 0.0),
-    # Rounds that amplify the error of each convex problem.
+    # Iterations that amplify the error of each convex problem.
     "RankLossSIM": (1e-3, 0.0),
     "AttentionMIL": (1e-2, 0.02),
     "MINet": (1e-2, 0.02),
@@ -54,7 +54,7 @@ SINGLE = (5e-2, 0.02)  # all estimators on float32
 
 
 def environments(only=None):
-    """Environments that this machine can run, by name: what to set."""
+    """Variables of the environments that this machine can run, by name."""
     flags = set()
     if (cpuinfo := Path("/proc/cpuinfo")).exists():
         lines = [line for line in cpuinfo.read_text().splitlines() if line.startswith("flags")]
@@ -79,7 +79,7 @@ def settings(extra):
 
 
 def data_sets():
-    """Name, training data, labels and new data: bags drawn and shipped, sparse and single."""
+    """Name, training data, labels and new data: synthetic and shipped bags, sparse and float32."""
     import numpy as np
     from scipy import sparse
 
@@ -111,7 +111,7 @@ def data_sets():
 
 
 def all_answers():
-    """What every estimator answers: {(estimator, data, method): array}."""
+    """Results of every estimator: {(estimator, data, method): array}."""
     import numpy as np
     from scipy import sparse
     from sklearn.base import clone
@@ -144,7 +144,7 @@ def all_answers():
 
 
 def difference(a, b):
-    """Scores: the largest difference relative to the largest score. Labels: the share of others."""
+    """Difference of scores relative to the largest score, or share of different labels."""
     import numpy as np
 
     if a.shape != b.shape:
@@ -155,7 +155,7 @@ def difference(a, b):
 
 
 def compare_answers(folder, only=None):
-    """Fit everything in each environment; print the differences. How many are too large?"""
+    """Fit all estimators in each environment, print the differences; count the too large ones."""
     stored = {}
     for name, extra in environments(only).items():
         file, started = Path(folder) / f"{len(stored)}.pickle", time.monotonic()
@@ -198,7 +198,7 @@ def pytest_collection_modifyitems(items):
 
 
 def run_tests(tests, seed, only=None):
-    """The numerical tests in each environment, and once in random order. How many fail?"""
+    """Run the numerical tests in each environment, and in random order; count the failed runs."""
     paths = [str(p) for test in tests for p in sorted(ROOT.glob(test)) or [test]]
     failed = 0
     shuffled = {"random order": {"BAGWISE_TEST_ORDER": seed}}

@@ -1,4 +1,4 @@
-"""Tests without the extras: what needs an absent package is skipped, with its name as reason."""
+"""Skip tests that need a missing optional package, with its name as the reason."""
 
 import doctest
 import importlib
@@ -20,7 +20,7 @@ PACKAGES = {
 
 
 class _Absent(ModuleType):
-    """Skips the test that looks something up in it."""
+    """A placeholder module that skips the test that uses it."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -29,7 +29,7 @@ class _Absent(ModuleType):
 
 
 def optional(name):
-    """Import a package that few tests of a file need: the others run without it."""
+    """Import a package that only some tests of a file need; the others run without it."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:
@@ -38,7 +38,7 @@ def optional(name):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector):
-    """Skip a file that imports an absent package at its head."""
+    """Skip a file that imports a missing package at module level."""
     report = yield
     error = report.call.excinfo and report.call.excinfo.value.__cause__
     if report.failed and isinstance(error, ModuleNotFoundError):
@@ -51,7 +51,7 @@ def pytest_make_collect_report(collector):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-    """Skip a test that ends because a package is absent."""
+    """Skip a test that fails because a package is missing."""
     try:
         return (yield)
     except Exception as error:
@@ -61,10 +61,10 @@ def pytest_runtest_call(item):
 
 
 def absent_package(error):
-    """The package that is not installed, where a test ended for that reason alone.
+    """The missing package, if a test failed for that reason alone.
 
-    bagwise refuses with a MissingExtraError; any other error that bagwise lets through is a
-    failure. A test, or an example of a docstring, may import the package itself.
+    bagwise must raise a MissingExtraError; any other error of bagwise is a failure. A test, or an
+    example of a docstring, may import the package itself.
     """
     if isinstance(error, doctest.UnexpectedException):
         error = error.exc_info[1]
@@ -79,12 +79,12 @@ def absent_package(error):
 
 
 def is_absent(package):
-    # Not by sys.modules, where a test may have hidden an installed package.
+    # Not by sys.modules, in which a test may have hidden an installed package.
     return package in PACKAGES and PathFinder.find_spec(package) is None
 
 
 def skip_where_absent(output):
-    """Skip the test of a command that printed which package it lacks."""
+    """Skip the test of a command that reported a missing package."""
     for package in re.findall(r"'(\w+)' is needed here and is not installed", output):
         if is_absent(package):
             pytest.skip(f"{package} is not installed")

@@ -1,9 +1,9 @@
-"""Build what is released and check it: ``python tests/release.py FOLDER``. Run it by `make dist`.
+"""Build the release and check it: ``python tests/release.py FOLDER``. Run it by `make dist`.
 
 Builds the sdist, and the wheel from it; builds both again from the unpacked sdist and compares the
-bytes; runs ``twine check --strict``; looks into both; installs the wheel into a fresh environment,
-without extras and then with each of them alone, and lets it fit, predict and do what the extra is
-for. Without extras, what needs one has to name its pip command.
+bytes; runs ``twine check --strict``; checks the files in both; installs the wheel into a fresh
+environment, without extras and then with each extra alone; fits, predicts and uses the extra.
+Without extras, an error must name the pip command of the missing extra.
 """
 
 import argparse
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 VERSION = re.search(r'__version__ = "(.+)"', (ROOT / "src/bagwise/__init__.py").read_text())[1]
 TOOLS = ["build", "twine", "hatchling"]
-LARGE = "torch"  # hundreds of megabytes, with CUDA gigabytes: only when it is named
+LARGE = "torch"  # hundreds of megabytes, gigabytes with CUDA: only if requested
 
 FIT = """
 from bagwise.datasets import load_musk1
@@ -34,7 +34,7 @@ data = load_musk1()
 model = BagMarginSVM(random_state=0).fit(data.bags, data.y)
 assert (model.predict(data.bags) == data.y).mean() > 0.8
 """
-# What each extra is for. Every one of them raises MissingExtraError without the extra.
+# A use of each extra. Each raises MissingExtraError without the extra.
 USES = {
     "plot": "from bagwise.inspection import ComparisonDisplay\n"
     "ComparisonDisplay.from_scores({'a': [0.5, 0.7], 'b': [0.4, 0.6]})",
@@ -58,7 +58,7 @@ USES = {
     "        from bagwise.classification import PrimalDualMISVM\n"
     "        PrimalDualMISVM(max_iter=5).fit(data.bags.distribute(client), data.y)",
 }
-# bagwise takes data frames, and makes none: the extra only installs pandas.
+# bagwise accepts data frames but creates none: the extra only installs pandas.
 FRAMES = (
     "import pandas\nframe = pandas.DataFrame({'slide': list('aab'), 'value': [1.0, 2.0, 3.0]})\n"
     "from bagwise import Bags\nassert len(Bags.from_frame(frame, bag='slide')) == 2"
@@ -111,7 +111,7 @@ def step(title):
 
 
 def run(words, folder, fails=False, **variables):
-    """Run a command that sees nothing of this checkout; its output."""
+    """Run a command without access to this checkout; return its output."""
     hidden = ("PYTHONPATH", "BAGWISE_DATA", "VIRTUAL_ENV")
     kept = {name: value for name, value in os.environ.items() if name not in hidden}
     done = subprocess.run(
@@ -136,7 +136,7 @@ def environment(folder, packages):
 
 
 def build(python, source, folder):
-    """The sdist and the wheel, with the same date in every file of them."""
+    """Build the sdist and the wheel, with the same date for every file in them."""
     words = [python, "-m", "build", "--no-isolation", "-o", folder, source]
     run(words, source, SOURCE_DATE_EPOCH="1700000000")
     sdist, wheel = sorted(folder.iterdir(), key=lambda path: path.suffix == ".whl")
@@ -162,7 +162,7 @@ def compare(first, second):
 
 
 def look_into(sdist, wheel):
-    """Refuse files that belong to nobody else, and paths of this machine."""
+    """Reject private files and paths of this machine."""
     with tarfile.open(sdist) as archive:
         files = {
             member.name.partition("/")[2]: archive.extractfile(member).read()
@@ -190,7 +190,7 @@ def look_into(sdist, wheel):
 
 
 def install(wheel, desk):
-    """An environment with the wheel alone; what needs an extra names its command there."""
+    """Create an environment with the wheel alone; check the errors for missing extras."""
     python = environment(desk / "environment", [wheel])
     assert run([python.parent / "bagwise", "--version"], desk) == f"bagwise {VERSION}\n"
     assert run([python, "-m", "bagwise", "--version"], desk) == f"bagwise {VERSION}\n"
@@ -205,7 +205,7 @@ def install(wheel, desk):
 
 
 def try_out(python, wheel, extra, desk):
-    """Add an extra to the environment, use it, and take its packages out again."""
+    """Add an extra to the environment, use it, and remove its packages again."""
     pip = [python, "-m", "pip", "--disable-pip-version-check"]
     before = set(run([*pip, "freeze"], desk).splitlines())
     run([*pip, "install", "-q", f"bagwise[{extra}] @ {wheel.as_uri()}"], desk)

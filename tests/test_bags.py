@@ -22,7 +22,7 @@ pa = optional("pyarrow")
 
 @st.composite
 def ragged(draw, min_bags=1):
-    """Random bags as a list of arrays: shapes, types and emptiness drawn."""
+    """Random bags as a list of arrays, with random shapes and types; some are empty."""
     n_features = draw(st.integers(1, 4))
     dtype = draw(st.sampled_from([np.float32, np.float64, np.int16, np.uint8, np.bool_]))
     sizes = draw(st.lists(st.integers(0, 5), min_size=min_bags, max_size=8))
@@ -188,7 +188,7 @@ def test_merged_bags_equal_a_dict_of_stacks(arrays, data, container):
     merged = bags.merge(by)
     assert merged.ids.tolist() == list(together)
     assert_same(merged, [np.concatenate(parts) for parts in together.values()])
-    # Values per instance take the same way.
+    # Values per instance are split in the same way.
     origin = bags.with_instances(bags.bag_index[:, None]).merge(by).instances.ravel()
     assert origin.tolist() == [i for p in together for i in bags.bag_index if by[i] == p]
 

@@ -1,4 +1,4 @@
-"""A package imports only the packages that data meets before it."""
+"""A package imports only packages of earlier stages of the data flow."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ import bagwise
 
 ROOT = Path(bagwise.__file__).parent
 
-# In the order data meets them. A package may import itself and the packages it names.
+# In the order of the data flow. A package may import itself and the packages listed for it.
 FOUNDATION = {
     "_types",
     "exceptions",
@@ -77,7 +77,7 @@ PACKAGES = {
     "inspection": FOUNDATION | {"_moved", "metrics", "model_selection"},
     "report": FOUNDATION | {"_files", "_sounds", "metrics", "inspection", "model_selection"},
     "review": FOUNDATION | {"_moved", "_sounds"},
-    "_demo": None,  # uses all but the command line
+    "_demo": None,  # may import all but the command line
     "cli": None,  # the outermost package: may import all
     "__main__": {"cli", "exceptions"},
     "__init__": {"_moved", "bags"},
@@ -115,7 +115,7 @@ def of_each_module(check):
                 except AssertionError as error:
                     raise AssertionError(f"{path.relative_to(ROOT)}: {error}") from error
 
-    del test.__wrapped__  # pytest would ask for its argument
+    del test.__wrapped__  # pytest would treat its argument as a fixture
     return test
 
 
@@ -125,7 +125,7 @@ def package_of(path):
 
 @cache
 def nodes(path):
-    """The syntax tree of a module, node by node."""
+    """The nodes of the syntax tree of a module."""
     return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
@@ -182,7 +182,7 @@ def test_optional_packages_are_never_imported_directly(path):
 
 @of_each_module
 def test_texts_are_read_and_written_in_a_named_encoding(path):
-    # Otherwise in that of the locale: ASCII in many containers.
+    # Otherwise the encoding of the locale is used: ASCII in many containers.
     for call in nodes(path):
         if not isinstance(call, ast.Call):
             continue

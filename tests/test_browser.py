@@ -1,4 +1,4 @@
-"""The tests of pages would not notice a broken `open_page`; these do."""
+"""The fixture `open_page` detects faulty pages."""
 
 import pytest
 

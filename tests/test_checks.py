@@ -1,4 +1,4 @@
-"""Our checks fail where the property they check is broken."""
+"""Our checks fail if the property they check is violated."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from bagwise.semi_supervised import LaplacianSVM
 
 
 class Writes(SingleInstanceClassifier):
-    """Scales the table it is asked about."""
+    """Scales the table it predicts, in place."""
 
     def predict(self, X):
         if isinstance(X, Bags) and isinstance(X.instances, np.ndarray):
@@ -49,7 +49,7 @@ class LastIsKey(CitationKNN):
 
 
 class SingleIsOther(BagDissimilarity):
-    """Not a classifier: another map for single precision."""
+    """A transformer that gives another result in single precision."""
 
     def transform(self, X):
         bags = self._check_bags(X)
@@ -79,7 +79,7 @@ class WritesRows(LaplacianSVM):
     ids=lambda part: getattr(part, "__name__", type(part).__name__),
 )
 def test_a_broken_estimator_is_found(model, check):
-    # Bags show their table read-only: numpy itself refuses to write there.
+    # Bags expose their table read-only: numpy itself raises an error.
     with pytest.raises((AssertionError, ValueError)) as caught:
         check(model)
     assert caught.type is AssertionError or "read-only" in str(caught.value)

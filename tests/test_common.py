@@ -14,7 +14,7 @@ ESTIMATORS = [quick(cls) for cls in public_estimators()]
 ON_ROWS = [estimator for estimator in ESTIMATORS if isinstance(estimator, RowEstimator)]
 ON_BAGS = [estimator for estimator in ESTIMATORS if not isinstance(estimator, RowEstimator)]
 
-# Checks that make the fits of another check again, on another class of the same data.
+# Checks that repeat the fits of another check, with another container of the same data.
 AGAIN = {
     "check_estimator_sparse_matrix",
     "check_classifiers_train(readonly_memmap=True,X_dtype=float32)",
@@ -23,10 +23,10 @@ AGAIN = {
 
 @pytest.fixture(autouse=True)
 def minus_one_is_unlabelled(monkeypatch):
-    """Spare our semi-supervised classifiers the class -1, as scikit-learn spares its own by name.
+    """Exempt our semi-supervised classifiers from the class -1, as scikit-learn exempts its own.
 
-    One check asks a classifier to learn from y in {-1, 1}; scikit-learn leaves that step out for
-    its three semi-supervised classifiers, in a list of names that knows no others.
+    One check fits a classifier with y in {-1, 1}; scikit-learn skips that step for its three
+    semi-supervised classifiers, by a fixed list of names.
     """
     choose = estimator_checks._choose_check_classifiers_labels
     ours = {type(e).__name__ for e in ESTIMATORS if ".semi_supervised." in type(e).__module__}

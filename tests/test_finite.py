@@ -1,4 +1,4 @@
-"""Values outside the numerical range are refused; what is learned and answered is finite."""
+"""Values outside the numerical range are rejected; fitted values and results are finite."""
 
 import numpy as np
 import pytest
@@ -97,7 +97,7 @@ def test_sample_weights(weights, message):
 
 
 class Careless(BagEstimator):
-    """Learns and answers what it is told to."""
+    """Stores a given fitted value and returns a given prediction."""
 
     def __init__(self, learned=None, answer=0.0, C=1.0):
         self.learned, self.answer, self.C = learned, answer, C

@@ -1,4 +1,4 @@
-"""Every fitted attribute is declared, and holds what is declared."""
+"""Every fitted attribute is declared, and its value matches the declaration."""
 
 import numpy as np
 import pytest
@@ -104,7 +104,7 @@ def test_a_model_that_is_not_fitted_has_no_problem():
         (Whole(low=1, below=4), 3, 4),
         (Whole(), 3, 2**70),
     ],
-    ids=lambda value: type(value).__name__,  # a repr holds addresses, which differ by process
+    ids=lambda value: type(value).__name__,  # a repr has addresses, which differ by process
 )
 def test_kinds(kind, good, bad):
     kind.check(good, Sizes({"n_features_in_": 3}), "x")

@@ -14,7 +14,7 @@ from bagwise.metrics import flipping_curve, instance_average_precision
 
 
 class Pooled:
-    """The pooled first features of the instances; several columns are several classes."""
+    """A model that pools the first features of the instances; each column is a class."""
 
     def __init__(self, pool=np.sum, classes=("no", "yes")):
         self.pool, self.classes_, self.n_scored = pool, np.array(classes), 0
@@ -31,7 +31,7 @@ def drawn(rng, sizes=(2, 3, 7)):
 
 
 def falls_by_loop(model, bag, order):
-    """The fall of the score after each removal, one bag and one instance at a time."""
+    """The decrease of the score after each removal, one bag and one instance at a time."""
     scores = [model.decision_function(Bags.from_arrays([bag[order]]))[0]]
     for k in range(1, len(bag)):
         scores.append(model.decision_function(Bags.from_arrays([bag[order[k:]]]))[0])

@@ -1,4 +1,4 @@
-"""`import bagwise` stays light, and nothing optional is needed to import anything."""
+"""`import bagwise` is light, and all modules can be imported without optional packages."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ ROOMS = (
     *("classification", "embedding", "preprocessing", "pairwise", "datasets", "io", "metrics"),
     *("cluster", "semi_supervised"),
 )
-# One process imports one after another: what a module loads is charged to the first that asks.
+# One process imports all modules in turn: a dependency is attributed to its first importer.
 LOADED = """
 import importlib, json, sys
 

@@ -1,4 +1,4 @@
-"""Ctrl-C ends compiled work soon, and leaves the process in order."""
+"""Ctrl-C ends compiled code quickly, and the process stays usable."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts processo
 
 @pytest.fixture
 def interrupt_soon():
-    """Send this process SIGINT in a moment, as Ctrl-C does."""
+    """Send SIGINT to this process after a moment, as Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("signals are handled by the main thread")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -122,4 +122,4 @@ def test_a_fit_ends_soon(name):
     if seconds is None:
         pytest.skip(f"{name}: {note}")
     assert seconds < LIMIT, note
-    assert note.endswith("bags"), note  # it ended by the interrupt, with no other error
+    assert note.endswith("bags"), note  # ended by the interrupt, without another error

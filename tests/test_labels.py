@@ -1,4 +1,4 @@
-"""Labels against lists: indexing, every accepted form of y, and the way back."""
+"""Labels against lists: indexing, every accepted form of y, and conversion back."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Bags chosen from a large table: rows are read when they are used."""
+"""Subsets of bags of a large table: rows are read when they are used."""
 
 import pickle
 import tracemalloc

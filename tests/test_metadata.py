@@ -1,4 +1,4 @@
-"""Columns that are no features: ids, times of clips, labels and metadata of whole bags."""
+"""Columns that are not features: ids, times of clips, labels and metadata of bags."""
 
 import itertools
 import warnings
@@ -17,7 +17,7 @@ from bagwise.io import read_bags, write_bags
 
 
 def slow_bag_level(instances, offsets):
-    """Bag by bag, in Python."""
+    """Reference implementation: a Python loop over bags."""
     bags = [instances[a:b].tolist() for a, b in itertools.pairwise(offsets)]
     bags = [bag for bag in bags if len(bag) > 1]
     found = []
@@ -96,7 +96,7 @@ def test_times_need_a_start_and_an_end():
 
 @pytest.fixture
 def molecules(rng):
-    """Twelve molecules of two to four conformers, with the affinity that is to be predicted."""
+    """Twelve molecules of two to four conformers, with the affinity to be predicted."""
     sizes = rng.integers(2, 5, size=12)
     bag = np.repeat(np.arange(12), sizes)
     return pd.DataFrame(

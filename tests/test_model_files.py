@@ -1,4 +1,4 @@
-"""Model files that were changed: refused when they are loaded, or they predict."""
+"""Changed model files: loading raises an error, or the model predicts."""
 
 import copy
 import warnings
@@ -46,7 +46,7 @@ METHODS = (
 
 
 def changed_arrays(array):
-    """The array damaged in one way each."""
+    """Copies of the array, each damaged in one way."""
     yield "short", array[:-1]
     yield "empty", array[:0]
     yield "longer", np.concatenate([array, array])
@@ -74,7 +74,7 @@ def changed_arrays(array):
 
 
 def changed(value):
-    """A value of a model damaged in one way each."""
+    """Copies of a value of a model, each damaged in one way."""
     if isinstance(value, np.ndarray):
         yield from changed_arrays(value)
     elif isinstance(value, Bags):
@@ -84,7 +84,7 @@ def changed(value):
                 bags = object.__new__(Bags)
                 try:
                     bags.__setstate__(state | {part: other})
-                except Exception:  # refused while it is loaded
+                except Exception:  # rejected while loading
                     continue
                 yield f"{part} {what}", bags
     elif sparse.issparse(value):
@@ -111,7 +111,7 @@ def changed(value):
 
 
 def changed_models(model):
-    """The model with one fitted attribute damaged, or gone."""
+    """Copies of the model with one fitted attribute damaged or removed."""
     names = [name for name in vars(model) if name not in model.get_params(deep=False)]
     for name in names:
         without = copy.copy(model)

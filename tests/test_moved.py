@@ -1,4 +1,4 @@
-"""Names of version 0.1 that moved are explained."""
+"""Errors for names of version 0.1 that moved give the new names."""
 
 import importlib
 import inspect
@@ -9,7 +9,7 @@ import pytest
 
 from bagwise._moved import MOVED
 from bagwise.datasets import describe_dataset
-from estimators import public_estimators
+from estimators import estimator_classes
 
 UPGRADE = Path(__file__).parent.parent / "docs" / "upgrade.md"
 CASES = [(module, name) for module, names in MOVED.items() for name in names]
@@ -51,7 +51,7 @@ def test_the_upgrade_page_lists_every_name():
 
 
 def test_the_upgrade_page_states_the_defaults_of_now():
-    classes = {cls.__name__: cls for cls in public_estimators()}
+    classes = estimator_classes()
     rows = rows_of_upgrade_page(4)
     assert rows
     for name, parameter, _, now in rows:

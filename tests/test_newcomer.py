@@ -1,4 +1,4 @@
-"""The newcomer's path as a test; `make newcomer` runs it with its screenshots kept."""
+"""The first steps of a new user as a test; `make newcomer` also keeps the screenshots."""
 
 import shutil
 import subprocess

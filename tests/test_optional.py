@@ -1,4 +1,4 @@
-"""What counts as a test that cannot run because a package is absent, and what stays a failure."""
+"""Which errors mean a missing optional package, and which remain failures."""
 
 import doctest
 import sys

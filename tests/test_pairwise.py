@@ -38,7 +38,7 @@ def brute_distances(A, B, kind, metric):
 
 @pytest.fixture(params=["one block", "many blocks"])
 def blocks(request, monkeypatch):
-    """Run once as small data runs, once cut into tiny blocks on threads."""
+    """Run once in one piece, as for small data, and once in tiny blocks on threads."""
     if request.param == "many blocks":
         monkeypatch.setattr(pairwise, "BLOCK", 100)
         monkeypatch.setattr(threads, "SMALL", 0)
@@ -89,7 +89,7 @@ def test_single_precision_finds_the_nearest_pairs_of_far_clusters(rng, kind, con
 
 
 def by_differences(A):
-    """Minimal distances without a product: scikit-learn's own suffers from the outlier."""
+    """Minimal distances by differences: scikit-learn's product loses precision by the outlier."""
     return np.array([[np.sqrt(((a[:, None] - b) ** 2).sum(axis=2)).min() for b in A] for a in A])
 
 

@@ -1,4 +1,4 @@
-"""Models come back from files as they were, in another process too."""
+"""Saved models are restored unchanged, also in another process."""
 
 import json
 import pickle
@@ -56,7 +56,7 @@ for name in sys.argv[2:]:
 
 
 class Scaler(TransformerMixin, BaseEstimator):
-    """A transformer that nobody has heard of."""
+    """A transformer that is not in the list of trusted types."""
 
     def fit(self, X, y=None):
         self.fitted_ = True
@@ -67,7 +67,7 @@ class Scaler(TransformerMixin, BaseEstimator):
 
 
 class Nearest(ClassifierMixin, BaseEstimator):
-    """A model that remembers its training bags."""
+    """A model that stores its training bags."""
 
     def fit(self, X, y):
         self.bags_ = X

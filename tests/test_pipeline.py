@@ -1,4 +1,4 @@
-"""`BagPipeline`: the methods of its last step for instances, through its transformers."""
+"""`BagPipeline`: instance-level methods of the last step, applied after the transformers."""
 
 import numpy as np
 import pytest

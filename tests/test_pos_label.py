@@ -24,7 +24,7 @@ NAMES = {
 
 
 def concept(n_bags=16, seed=0):
-    """Bags of which one instance of each positive bag is shifted, and whether they are positive."""
+    """Bags with one shifted instance in each positive bag, and whether they are positive."""
     bags, y = example(n_bags=n_bags, seed=seed)
     return bags, y == "q"
 
@@ -33,7 +33,7 @@ def asymmetric(cls):
     model = quick(cls)
     set_random_state(model, 0)
     if "out_of_fold" in str(cls._parameter_constraints.get("threshold")):
-        model.set_params(threshold="zero")  # five fits less
+        model.set_params(threshold="zero")  # saves five fits
     if cls is AutoBagClassifier:
         model.set_params(candidates={"sil": SingleInstanceClassifier()})
     return model.set_params(assumption="standard") if cls is PrimalDualMISVM else model

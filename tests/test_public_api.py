@@ -1,4 +1,4 @@
-"""What is public is documented, and the version is told once."""
+"""Public names are documented, and the version is defined once."""
 
 import inspect
 import re

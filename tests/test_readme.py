@@ -1,4 +1,4 @@
-"""README is run: every Python block as a doctest, every command as a command."""
+"""Run the README: every Python block as a doctest, and every command."""
 
 import doctest
 import re
@@ -22,7 +22,7 @@ COMMANDS = [
 
 
 class _Runner(doctest.DocTestRunner):
-    """Ends at the first exception: what follows lacks the names the example would have made."""
+    """Stops at the first exception: later examples need the names of the failed one."""
 
     def report_unexpected_exception(self, out, test, example, exc_info):
         raise exc_info[1]
@@ -53,7 +53,7 @@ def test_commands_run_in_an_empty_folder(tmp_path, monkeypatch, few_trees, few_c
     commands = [shlex.split(command) for command in COMMANDS if command.startswith("bagwise ")]
     assert len(commands) >= 5
     for _, *words in commands:
-        # As processes of their own they are run by tests/newcomer.py.
+        # tests/newcomer.py runs them as separate processes.
         done = CliRunner().invoke(app, words, env={"COLUMNS": "80"}, prog_name="bagwise")
         assert done.exit_code == 0, f"{words}: {done.stderr}"
     assert (tmp_path / "predicted.csv").exists()

@@ -1,4 +1,4 @@
-"""Bags through scikit-learn's own machinery, with array-API dispatch off and on."""
+"""Bags in scikit-learn's tools, with array API dispatch off and on."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def dispatch(request):
 
 @pytest.fixture
 def data(rng):
-    """Thirty bags whose class shows in their first feature."""
+    """Thirty bags whose class depends on their first feature."""
     y = np.array(["no", "yes"])[np.arange(30) % 2]
     arrays = [rng.normal(size=(rng.integers(2, 6), 4)) for _ in y]
     for array, label in zip(arrays, y, strict=True):

@@ -1,4 +1,4 @@
-"""Trees that are kept as arrays: those of scikit-learn, and files of them that are checked."""
+"""Trees stored as arrays: equal to scikit-learn's, and checked when loaded from files."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The commands of examples/users/*/README.md are run in an empty folder, as they stand."""
+"""Run the commands of examples/users/*/README.md unchanged in an empty folder."""
 
 import csv
 import re
@@ -19,7 +19,7 @@ FOLDERS = sorted(
 
 
 def commands(folder):
-    """The lines of the README that begin with "$ ", without it."""
+    """The commands of the README: lines that begin with "$ "."""
     text = (folder / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
@@ -30,7 +30,7 @@ def commands(folder):
 
 @pytest.fixture
 def user(tmp_path, monkeypatch, few_trees, few_candidates):
-    """Runs a command in an empty folder with the scripts of the user; what it printed."""
+    """Run a command in an empty folder with the scripts of the user; return its output."""
     for needed in ("pyarrow", "skops", "h5py", "matplotlib", "jinja2"):
         pytest.importorskip(needed)
     monkeypatch.chdir(tmp_path)

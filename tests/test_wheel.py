@@ -1,4 +1,4 @@
-"""The wheel: what it needs and nothing else, at work without extras, naming those it misses."""
+"""The wheel has the necessary files only, works without extras, and names missing extras."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ import bagwise
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-# Refuses packages as if they were not installed: the environment of a test has them all.
+# Blocks imports as if packages were not installed: the test environment has them all.
 BLOCKER = """
 import importlib.util, os, sys
 find = importlib.util.find_spec
@@ -29,7 +29,7 @@ importlib.util.find_spec = lambda name, package=None: (
 )
 """
 MUSK = "from bagwise.datasets import load_musk1; bags = load_musk1().bags; y = load_musk1().y; "
-NEEDS = [  # extra, package, what cannot be done without
+NEEDS = [  # extra, package, code that needs it
     ("plot", "matplotlib", "from bagwise.inspection import ComparisonDisplay as D; "
      "D.from_scores({'a': [1.0]})"),
     ("report", "jinja2", "from bagwise.report._page import render_page; render_page('a', [])"),
@@ -59,7 +59,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """A fresh environment with the wheel, which sees the packages of this one; its Python."""
+    """The Python of a fresh environment with the wheel, which can import the packages here."""
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
@@ -74,7 +74,7 @@ def installed(wheel, tmp_path_factory):
 
 @pytest.fixture
 def python(installed, tmp_path):
-    """Run Python there, without some packages, in an empty folder."""
+    """Run Python in that environment, in an empty folder and with some packages blocked."""
 
     def call(*words, without=()):
         environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "COLUMNS")}
@@ -161,7 +161,7 @@ def test_a_missing_extra_names_its_command(python, extra, package, code):
 
 
 def test_every_extra_is_tried():
-    # Frames are handed in by the user: whoever has one has the package.
+    # Users who pass a frame have its package installed.
     assert {extra for extra, *_ in NEEDS} | {"frames", "all"} == set(
         PROJECT["optional-dependencies"]
     )

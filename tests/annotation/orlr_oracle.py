@@ -1,4 +1,4 @@
-"""Posterior labels, the slow and obvious ways."""
+"""Reference implementations of posterior labels: slow and simple."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""ORLR with a kernel: the linear model on explicit features, and settings chosen without labels."""
+"""Kernel ORLR against the linear model on explicit features; settings chosen without labels."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""ORed logistic regression where some instance labels are known: enumeration, cousins, laws."""
+"""ORLR with some known instance labels: enumeration, related models, invariants."""
 
 import numpy as np
 import pytest

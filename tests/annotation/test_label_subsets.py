@@ -1,4 +1,4 @@
-"""The posterior of a bag: against enumeration, the paper's algorithm, and laws."""
+"""The posterior of a bag: against enumeration and the paper's algorithm; invariants."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""RankLossSIM and M3MIML: against loops, a general QP solver, and laws."""
+"""RankLossSIM and M3MIML: against loops and a general QP solver; invariants."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Noisy-or logistic regression: enumeration, cousins, laws, edges."""
+"""Noisy-or logistic regression: enumeration, related models, invariants, edge cases."""
 
 import warnings
 from itertools import product

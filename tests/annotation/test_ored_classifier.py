@@ -1,4 +1,4 @@
-"""The second stage of ORLR: a plain classifier on the labels of the first."""
+"""ORedClassifier: a classifier fitted on the instance labels that ORLR predicts."""
 
 import numpy as np
 import pytest
@@ -72,5 +72,5 @@ def test_what_does_not_work_is_refused():
 
 def test_a_failure_of_the_second_stage_is_explained():
     bags, sets, _ = drawn()
-    with pytest.raises(InputError, match=r"SVC cannot be fitted to the named instances .*'C'"):
+    with pytest.raises(InputError, match=r"SVC cannot be fitted to the labelled instances .*'C'"):
         ORedClassifier(SVC(C=-1.0), annotator=ORedLogisticRegression()).fit(bags, sets)

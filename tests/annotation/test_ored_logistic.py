@@ -1,4 +1,4 @@
-"""ORed logistic regression: cousins, laws, edges."""
+"""ORed logistic regression: related models, invariants, edge cases."""
 
 import numpy as np
 import pytest

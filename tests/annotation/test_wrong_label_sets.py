@@ -1,4 +1,4 @@
-"""ORLR where label sets are wrong: against enumeration of labelings and reports, and laws."""
+"""ORLR with wrong label sets: against enumeration of labelings and errors; invariants."""
 
 import itertools
 

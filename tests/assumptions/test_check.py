@@ -1,4 +1,4 @@
-"""The audit finds what models of known behaviour keep, and what each method declares."""
+"""The audit finds the assumptions of models with known behaviour and of the declared methods."""
 
 from pathlib import Path
 

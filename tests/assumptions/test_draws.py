@@ -1,4 +1,4 @@
-"""Drawn bags follow their rule, and the clue is where it should be."""
+"""Synthetic bags of the audit follow their rule, and the clue is in the right bags."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""AutoBagClassifier against loops over its candidates, and by laws."""
+"""AutoBagClassifier against loops over its candidates; invariants."""
 
 import pickle
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The one-sided primal-dual MI-SVM written out: dense arrays, a loop over bags, plain searches."""
+"""Reference one-sided primal-dual MI-SVM: dense arrays, a loop over bags, plain searches."""
 
 from itertools import combinations, pairwise
 

@@ -1,6 +1,6 @@
-"""pdMISVM as printed: the dense K x n ADMM of Brand (2021), Algorithm 1, slips mended.
+"""pdMISVM as printed: the dense K x n ADMM of Brand (2021), Algorithm 1, misprints corrected.
 
-Slow and obvious. `splitting="shared"` is the variant with one copy of the scores for all classes.
+`splitting="shared"` is the variant with one copy of the scores for all classes.
 """
 
 from itertools import pairwise

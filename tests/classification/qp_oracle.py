@@ -1,4 +1,4 @@
-"""Multi-instance SVMs by a general QP solver: slow, obvious, shared with the benchmarks."""
+"""Multi-instance SVMs by a general QP solver: a slow reference, also for the benchmarks."""
 
 import clarabel
 import numpy as np

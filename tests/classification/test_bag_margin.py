@@ -1,4 +1,4 @@
-"""MI-SVM: brute force over witnesses, laws of the alternation."""
+"""MI-SVM: brute force over witnesses, invariants of the alternation."""
 
 from functools import partial
 from itertools import product

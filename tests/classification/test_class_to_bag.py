@@ -1,4 +1,4 @@
-"""M-C2B against its algorithm word for word, and its distances against loops."""
+"""M-C2B against a literal implementation of its algorithm, and its distances against loops."""
 
 import numpy as np
 import pytest

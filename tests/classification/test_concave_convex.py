@@ -1,4 +1,4 @@
-"""The convex problem of one CCCP round, which `polish` solves again and again."""
+"""The convex problem of one CCCP iteration, which `polish` solves repeatedly."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""DD and EM-DD against the likelihoods by loops and scipy's own descents."""
+"""DD and EM-DD against likelihoods computed by loops and scipy's optimisers."""
 
 import numpy as np
 import pytest

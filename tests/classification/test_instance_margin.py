@@ -1,4 +1,4 @@
-"""mi-SVM: brute force over labels, LIBSVM, laws of the alternation."""
+"""mi-SVM: brute force over labels, LIBSVM, invariants of the alternation."""
 
 from functools import partial
 from itertools import product

@@ -1,4 +1,4 @@
-"""The convex core against a general QP, LIBSVM and its own optimality conditions."""
+"""The convex max-margin solver against a general QP, LIBSVM and the optimality conditions."""
 
 import numpy as np
 import pytest

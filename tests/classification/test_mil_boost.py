@@ -1,4 +1,4 @@
-"""MILBoost against the likelihood by loops, brute force over stumps, and scikit-learn's trees."""
+"""MILBoost against a likelihood by loops, brute force over stumps, and scikit-learn's trees."""
 
 import numpy as np
 import pytest

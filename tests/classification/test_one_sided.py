@@ -1,4 +1,4 @@
-"""PrimalDualMISVM(assumption="standard"): the decoy test, laws, label sets, refused options."""
+"""PrimalDualMISVM(assumption="standard"): decoy test, invariants, label sets, invalid options."""
 
 import tracemalloc
 from functools import partial

@@ -1,4 +1,4 @@
-"""What the classic multi-instance SVMs share, over all of them."""
+"""Common behaviour of the classic multi-instance SVMs."""
 
 import numpy as np
 import pytest

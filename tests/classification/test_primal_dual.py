@@ -1,4 +1,4 @@
-"""The thirteen properties of the specification."""
+"""PrimalDualMISVM: the thirteen properties of the specification."""
 
 import tracemalloc
 import warnings

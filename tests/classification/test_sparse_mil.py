@@ -1,4 +1,4 @@
-"""sMIL and sbMIL: the stated problems by a general QP, step by step."""
+"""sMIL and sbMIL: each optimisation problem against a general QP solver."""
 
 from functools import partial
 

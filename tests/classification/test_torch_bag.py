@@ -1,4 +1,4 @@
-"""TorchBagClassifier: modules of the user, trained bag by bag."""
+"""TorchBagClassifier: user-defined modules, trained bag by bag."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""WellMISVM: key instances, singletons, and its cousin the ordinary SVM."""
+"""WellMISVM: key instances, single-instance bags, and agreement with the supervised SVM."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Checks that all classifiers trained with torch share."""
+"""Checks shared by all classifiers trained with torch."""
 
 import doctest
 import pickle

@@ -1,8 +1,8 @@
 """Kill or interrupt commands at random moments: ``python tests/cli/kills.py --times 20``.
 
-A process that has imported everything forks a child for each attempt, so that the moment falls into
-the command and not into the imports. Afterwards no file may be half-written under its final name,
-the next run must succeed, and no temporary file may be left.
+A process that has imported everything forks a child for each attempt, so that the command is killed
+and not the imports. Afterwards no file may be incomplete under its final name, the next run must
+succeed, and no temporary file may be left.
 """
 
 import argparse

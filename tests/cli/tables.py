@@ -1,4 +1,4 @@
-"""Small tables to try commands on."""
+"""Small tables for tests of commands."""
 
 import csv
 

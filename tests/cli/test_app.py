@@ -1,4 +1,4 @@
-"""Errors fit for scripts: one line on stderr, an exit code, nothing on stdout."""
+"""Errors of commands: one line on stderr, an exit code, nothing on stdout."""
 
 import json
 import subprocess
@@ -153,7 +153,7 @@ def test_debug_keeps_the_exit_code_of_bad_input(run, failing):
     ("error", "code", "line"),
     [
         (KeyboardInterrupt(), 130, "Interrupted."),
-        (MemoryError(), 2, "Error: the work needs more memory than there is."),
+        (MemoryError(), 2, "Error: there is not enough memory for this command."),
         (
             PermissionError(13, "Permission denied", "m"),
             2,

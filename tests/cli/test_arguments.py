@@ -1,4 +1,4 @@
-"""MODEL and FILE in either order, types that are trusted by name, completion of columns."""
+"""MODEL and FILE in either order, types trusted by name, completion of column names."""
 
 import pytest
 from cli.tables import COLUMNS, read_rows

@@ -1,4 +1,4 @@
-"""``bagwise audit``: which assumption a method keeps."""
+"""``bagwise audit``: which multi-instance assumption a method respects."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Sound clips on the command line: times, Raven, Audacity, and corrections on the way back."""
+"""Sound clips on the command line: times, Raven, Audacity, and reading corrections."""
 
 import shlex
 
@@ -204,7 +204,7 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
     unlabelled = run("review", table, "--model", model, "--no-browser", "-o", tmp_path / "u.sqlite")
     assert unlabelled.exit_code == 0, unlabelled.stderr
     assert "--labels names a second table of labels" in unlabelled.stderr
-    assert "every label is a choice" in unlabelled.stderr
+    assert "all classes are offered" in unlabelled.stderr
 
 
 @pytest.mark.parametrize("typed", [(), ("--separator", ",")])

@@ -1,4 +1,4 @@
-"""Columns on the command line: what is no feature, what is kept beside the results."""
+"""Columns on the command line that are not features, or are copied to the results."""
 
 import json
 import warnings
@@ -55,7 +55,7 @@ def test_metadata_is_not_learned_from(run, patches, monkeypatch, command):
     assert sorted(path.name for path in patches.parent.iterdir()) == ["patches.csv"]
     result = run(name, patches, *WORDS, *words, "--exclude", "file", "--keep", "age")
     assert result.exit_code == 0, result.stderr
-    assert "Not features, by their names: patch_id." in result.stderr
+    assert "Not used as features, judging by their names: patch_id." in result.stderr
     assert "features: 2 (red, green)" in result.stderr
 
 

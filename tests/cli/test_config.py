@@ -1,4 +1,4 @@
-"""``--config`` and ``--save-config``: a run kept in a file, and repeated from it."""
+"""``--config`` and ``--save-config``: save the options of a run, and repeat it."""
 
 import json
 import tomllib

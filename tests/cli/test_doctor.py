@@ -1,4 +1,4 @@
-"""``bagwise doctor``: tells what is missing, and ends with 1 only where the core is broken."""
+"""``bagwise doctor`` lists missing packages, and exits with 1 only if the core is broken."""
 
 import importlib.util
 import json
@@ -50,7 +50,7 @@ def test_a_broken_core_ends_with_1(run, monkeypatch):
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path, monkeypatch):
     assert room._writable(tmp_path) == "can be written"
-    assert room._writable(tmp_path / "new" / "er") == "can be made"
+    assert room._writable(tmp_path / "new" / "er") == "can be created"
 
     def refuse(**_):
         raise PermissionError(13, "Permission denied")

@@ -128,7 +128,7 @@ def test_a_method_that_is_not_better_than_pooled_trees_is_told():
         better=[0.9, 0.9, 1.0, 0.95],
     )
     warnings = _warnings(found, ["worse", "close", "same", "better"])
-    assert [warning.partition(" in the same")[0] for warning in warnings] == [
+    assert [warning.partition(" on the same")[0] for warning in warnings] == [
         "pooled trees are better than worse by 0.175 AUC",
         "close is not clearly better than pooled trees: by 0.001 AUC",
         "pooled trees are as good as same",

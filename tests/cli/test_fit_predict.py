@@ -348,6 +348,6 @@ def test_folds_and_seed_of_a_fit_are_parameters_of_its_method(run, slides, tmp_p
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["parameters"] == {"random_state": 3}
     result = run(*words, "-f", "-m", "sil", "--seed", "3")
-    assert "--seed is not for sil, which draws nothing at random" in result.stderr
+    assert "--seed does not apply to sil, which is not random" in result.stderr
     result = run(*words, "-f", "-m", "nsk", "--folds", "3")
-    assert "--folds is not for nsk, which compares nothing on folds" in result.stderr
+    assert "--folds does not apply to nsk, which does not use folds" in result.stderr

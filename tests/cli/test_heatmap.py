@@ -66,7 +66,7 @@ def test_a_table_with_coordinates(run, tmp_path):
     model = tmp_path / "model.skops"
     assert run("fit", table, *COLUMNS, "-m", "sil", "-o", model).exit_code == 0
     words = ("heatmap", model, table, "-o", tmp_path / "maps")
-    assert "needs the place of each patch" in run(*words).stderr
+    assert "needs the position of each patch" in run(*words).stderr
     done = run(*words, "--coords", "x,y", "--top", 1)
     assert done.exit_code == 0, done.stderr
     found = {row["slide"]: int(float(row["x"])) for row in top_patches(tmp_path / "maps")}
@@ -116,7 +116,7 @@ def test_maps_over_thumbnails_with_kept_columns(run, slides, tmp_path):
     words = ("heatmap", model, folder, *labels, "--keep", "patient_id", "--thumbnails", pictures)
     unknown = run(*words, "-o", tmp_path / "maps")
     assert unknown.exit_code == 2
-    assert "Say with --downsample" in unknown.stderr
+    assert "pixel with --downsample" in unknown.stderr
     done = run(*words, "--downsample", 100, "-o", tmp_path / "maps")
     assert done.exit_code == 0, done.stderr
     assert "5 of 6 slides have no thumbnail" in done.stderr

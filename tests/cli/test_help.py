@@ -1,4 +1,4 @@
-"""Help texts: what a command does, and examples that run as they stand; completion in the shell."""
+"""Help texts describe each command, and their examples run unchanged; shell completion."""
 
 import gzip
 import os

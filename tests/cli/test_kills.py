@@ -1,4 +1,4 @@
-"""Commands that are killed or interrupted leave nothing half-done; the moments are random."""
+"""Commands killed or interrupted at random moments leave no incomplete files."""
 
 import os
 import subprocess

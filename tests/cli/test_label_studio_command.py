@@ -82,7 +82,7 @@ def test_review_exports_lines_and_annotations(run, syllables, tmp_path):
     ("words", "message"),
     [
         (("--label-studio", "tasks.csv"), "expected the name of a .json file"),
-        (("--label-studio", "t.json", "--audio", "a", "--text", "b"), "exclude each other"),
+        (("--label-studio", "t.json", "--audio", "a", "--text", "b"), "mutually exclusive"),
         (("--audio", "clip"), "--audio needs --label-studio"),
         (("--label-studio", "t.json", "--audio", "nothing"), "nothing"),
     ],

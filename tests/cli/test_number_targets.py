@@ -1,4 +1,4 @@
-"""A number per bag on the command line: detected or asked for, evaluated, fitted, predicted."""
+"""Regression on the command line: detected or requested, evaluated, fitted, predicted."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Tables in narrow terminals: numbers are never cut, columns go into blocks."""
+"""Tables in narrow terminals: numbers are never cut, columns are split into blocks."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Recordings are found where the table and the files were moved apart."""
+"""Recordings are found after the table or the files were moved."""
 
 import pytest
 

@@ -60,8 +60,8 @@ def test_the_page_knows_which_bags_the_model_was_fitted_on(run, slides, page):
     assert run("fit", part, *COLUMNS, "-m", "sil", "-o", model).exit_code == 0
     assert run("report", model, slides, "--group", "patient", "-o", page).exit_code == 0
     text = page.read_text(encoding="utf-8")
-    assert "of the 4 labelled bags that the model was not fitted on; 20 others were in" in text
-    assert "0 have bags the model was fitted on, and others" in text
+    assert "on the 4 labelled bags that the model was not fitted on; 20 others are" in text
+    assert "0 contain bags the model was fitted on, and other bags" in text
 
 
 def test_folds_give_the_figures(run, slides, model, page):
@@ -72,7 +72,7 @@ def test_folds_give_the_figures(run, slides, model, page):
     assert "4-fold cross-validation, groups whole" in text
     assert "baseline: majority" in text
     assert "baseline: pooled trees" in text
-    assert "12 groups. 12 of them hold bags of different labels" in text
+    assert "12 groups. 12 of them contain bags with different labels" in text
     evaluated = run(
         *("evaluate", slides, *COLUMNS, "--group", "patient", "-m", "sil", "--folds", 4, "--json")
     )

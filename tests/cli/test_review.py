@@ -249,7 +249,7 @@ class TestReview:
             "no model file": (table, "--model", tmp_path / "none.skops"),
             "no file or folder": (tmp_path / "none.csv", "--model", model),
             "has no probabilities of instances": (table, "--model", other),
-            "exclude each other": (table, "--model", model, "--image", "clip", "--text", "clip"),
+            "mutually exclusive": (table, "--model", model, "--image", "clip", "--text", "clip"),
             "no column 'klip'": (table, "--model", model, "--audio", "klip"),
             "is an input file": (table, "--model", model, "-o", table),
             "file is not a database": (table, "--model", model, "-o", tmp_path / "x.txt"),

@@ -1,4 +1,4 @@
-"""The constraint matrices of Pei and Fern 2014, written out pair by pair."""
+"""The constraint matrices of Pei and Fern 2014, computed pair by pair."""
 
 import itertools
 

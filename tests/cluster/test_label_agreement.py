@@ -1,4 +1,4 @@
-"""Similarities weighted by posteriors, against their formula, and the clusters they give."""
+"""Similarities weighted by posteriors, against their formula, and the resulting clusters."""
 
 import numpy as np
 import pytest

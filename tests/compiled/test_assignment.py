@@ -1,4 +1,4 @@
-"""Many tiny assignment problems, held to SciPy's solver one by one."""
+"""Many tiny assignment problems, each compared with SciPy's solver."""
 
 import numpy as np
 import pytest

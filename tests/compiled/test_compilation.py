@@ -1,4 +1,4 @@
-"""Compiled kernels where nothing can be kept, where files are damaged, and in several processes."""
+"""Compiled functions without a writable cache, with damaged cache files, in several processes."""
 
 import importlib
 import os

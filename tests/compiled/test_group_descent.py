@@ -1,4 +1,4 @@
-"""The steps of the descent over groups against the dual objective, written out."""
+"""The steps of group coordinate descent against a literal dual objective."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""LAPACK without the GIL: the numbers of SciPy, and a thread that waits can be interrupted."""
+"""LAPACK without the GIL: the results equal SciPy's, and a waiting thread can be interrupted."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""The kernels against three lines of numpy."""
+"""Compiled reductions over bags against three lines of numpy."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""The projection against bisection, one group at a time."""
+"""Projection onto the simplex against bisection, one group at a time."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Decisions do not hang on the last digits, which depend on the processor."""
+"""Decisions do not depend on the last digits, which differ between processors."""
 
 import numpy as np
 import pytest

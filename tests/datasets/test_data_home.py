@@ -1,4 +1,4 @@
-"""The sets of the data home, where they are at hand: published counts and known traps."""
+"""Data sets of the data home, if available: published counts and known pitfalls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drawn data: the recipes hold, seeds repeat, and bad options are refused."""
+"""Synthetic data follow their description, are reproducible, and reject invalid options."""
 
 from __future__ import annotations
 

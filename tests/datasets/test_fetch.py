@@ -1,4 +1,4 @@
-"""Fetching: conversion of a tiny fake wheel, and a clear error for everything that can fail."""
+"""Fetching: conversion of a tiny fake wheel, and a clear error for every failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data home: where files are looked for, and what happens to absent and damaged ones."""
+"""The data home: the folders searched, and errors for missing and damaged files."""
 
 from __future__ import annotations
 

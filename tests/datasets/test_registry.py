@@ -1,4 +1,4 @@
-"""The list of data sets agrees with the package and, where the data are at hand, with them."""
+"""The list of data sets agrees with the package and with the data, if available."""
 
 from __future__ import annotations
 

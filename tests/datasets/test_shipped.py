@@ -1,4 +1,4 @@
-"""What is inside the package: Musk1, Letter, and the two poems."""
+"""Data shipped with the package: Musk1, Letter, and the two poems."""
 
 from __future__ import annotations
 

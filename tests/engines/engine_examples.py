@@ -1,4 +1,4 @@
-"""Bags, fits and faults that the tests of the engines share."""
+"""Bags, fits and faults shared by the tests of the engines."""
 
 import multiprocessing
 import os

@@ -1,4 +1,4 @@
-"""The same model wherever the bags are: here, in a mapped file, on a cluster, on a device."""
+"""All engines give the same model: in memory, mapped file, cluster, device."""
 
 import re
 import warnings

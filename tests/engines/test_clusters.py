@@ -1,4 +1,4 @@
-"""Bags on the workers of a Dask cluster: how they get there, what is done there, what travels."""
+"""Bags on the workers of a Dask cluster: distribution, computation, network traffic."""
 
 import os
 import pickle

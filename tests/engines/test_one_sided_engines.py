@@ -1,4 +1,4 @@
-"""PrimalDualMISVM(assumption="standard") gives the local answer on every engine."""
+"""PrimalDualMISVM(assumption="standard") gives the same result on every engine."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Instances that are read, converted or computed block by block, each time they are used."""
+"""Instances that are read, converted or computed in blocks at each use."""
 
 import pickle
 import tracemalloc

@@ -1,15 +1,15 @@
-"""Hostile inputs drawn by seed: ``python -m tests.fuzz --cases 20000``.
+"""Random hostile inputs, reproducible by seed: ``python -m tests.fuzz --cases 20000``.
 
-A part is a module with ``subjects()``, the names of what is tried, and ``case(subject, seed)``,
-which tries one input and returns an `Outcome`. Cases run in worker processes: a hang or a crash of
-one is an outcome like any other.
+A part is a module with ``subjects()``, the names of the tested objects, and ``case(subject,
+seed)``, which tests one input and returns an `Outcome`. Cases run in worker processes: a hang or a
+crash of a worker is recorded as an outcome.
 """
 
 from dataclasses import dataclass
 
 FINE, REFUSED, BAD = "fine", "refused", "BAD"
 
-# Parts by name; the module is imported in the workers.
+# Modules of the parts by name; the workers import them.
 PARTS = {
     "estimators": "fuzz.models",
     "bags": "fuzz.containers",
@@ -20,9 +20,9 @@ PARTS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one case.
+    """Result of one case.
 
-    `kind` tells distinct failures apart; `detail` describes the input that led there.
+    `kind` distinguishes failures; `detail` describes the input.
     """
 
     verdict: str

@@ -1,4 +1,4 @@
-"""Try hostile inputs and print what came of them; exit code 1 where anything is bad."""
+"""Test hostile inputs and print the outcomes; exit with 1 if any is bad."""
 
 import argparse
 import sys
@@ -44,7 +44,7 @@ def main():
 
 
 def planned(options):
-    """The cases of each part: ``(subject, seed)``, subjects taking turns."""
+    """The cases of each part: ``(subject, seed)``, alternating between subjects."""
     wanted = {}
     for part in options.part:
         subjects = importlib.import_module(PARTS[part]).subjects()

@@ -1,4 +1,4 @@
-"""`Bags` against a list of arrays: whatever one does with them, both give the same, or refuse."""
+"""`Bags` against a list of arrays: every operation gives the same result or a proper error."""
 
 import itertools
 import pickle
@@ -20,12 +20,12 @@ KINDS += ["csr", "csc", "coo", "unsorted", "tuples"]
 
 
 def subjects():
-    """What is done with bags."""
+    """Names of the operations on bags."""
     return ["indexing", "keys", "split", "arrays", "groups", "frames", "offsets"]
 
 
 def case(subject, seed):
-    """Do one thing many times with random bags."""
+    """Apply one operation many times to random bags."""
     rng = np.random.default_rng([seed, subjects().index(subject)])
     try:
         with warnings.catch_warnings():
@@ -45,11 +45,11 @@ class MismatchError(Exception):
     """Bags and the list of arrays disagree."""
 
 
-# What bags must equal
+# Reference: a list of dense arrays
 
 
 def drawn(rng, kind=None):
-    """Random bags of some representation, and the same as a list of dense arrays, and ids."""
+    """Random bags of some representation, the same bags as a list of dense arrays, and ids."""
     kind = kind or str(rng.choice(KINDS))
     d, n_bags = int(rng.integers(0, 4)), int(rng.integers(0, 7))
     sizes = rng.integers(0, 4, size=n_bags)
@@ -90,7 +90,7 @@ def dense(table):
 
 
 def compare(bags, arrays, ids, what):
-    """Bags are the arrays, with the ids."""
+    """Check that bags equal the arrays and have the ids."""
     if len(bags) != len(arrays) or bags.sizes.tolist() != [len(a) for a in arrays]:
         raise MismatchError(f"{what}: other sizes", bags.sizes, [len(a) for a in arrays])
     for i, array in enumerate(arrays):
@@ -111,7 +111,7 @@ def compare(bags, arrays, ids, what):
 
 
 def indexing(rng):
-    """Valid keys, one after the other: ints, slices, masks, index arrays, tuples with ..."""
+    """Apply several valid keys in turn: ints, slices, masks, index arrays, tuples with ..."""
     bags, arrays, ids = drawn(rng)
     for _ in range(6):
         n = len(arrays)
@@ -156,7 +156,7 @@ def indexing(rng):
 
 
 def keys(rng):
-    """Odd keys end in an IndexError, and nothing else."""
+    """Check that invalid keys raise an IndexError and nothing else."""
     bags, arrays, _ = drawn(rng)
     n = len(arrays)
     odd = [
@@ -194,7 +194,7 @@ def keys(rng):
 
 
 def split(rng):
-    """Values per instance are cut as the bags are."""
+    """Check that values per instance are split like the bags."""
     bags, arrays, _ = drawn(rng)
     m = sum(map(len, arrays))
     values = rng.normal(size=(m, *rng.integers(0, 3, size=int(rng.integers(3))).tolist()))
@@ -212,7 +212,7 @@ def split(rng):
 
 
 def arrays(rng):
-    """from_arrays: lists of tables, 3-D arrays, nested lists; or a refusal."""
+    """from_arrays: lists of tables, 3-D arrays, nested lists; or an error."""
     _, tables, ids = drawn(rng, str(rng.choice(["float64", "int8", "bool"])))
     if not tables:
         refused(lambda: Bags.from_arrays([]), "no bags")
@@ -298,7 +298,7 @@ def groups(rng):
 
 
 def frames(rng):
-    """from_frame: the columns of a frame, or a refusal."""
+    """from_frame: the columns of a frame, or an error."""
     n = int(rng.integers(1, 9))
     codes = rng.integers(0, 3, size=n)
     frame = pd.DataFrame({"bag": codes, "x": rng.integers(0, 9, size=n), "y": rng.normal(size=n)})
@@ -331,7 +331,7 @@ def frames(rng):
 
 
 def offsets(rng):
-    """The constructor takes offsets that rise from 0 to the end, and no others."""
+    """Check that the constructor accepts only offsets that increase from 0 to the end."""
     n = int(rng.integers(0, 6))
     X = rng.normal(size=(n, 2))
     right = np.sort(np.concatenate([[0, n], rng.integers(0, n + 1, size=int(rng.integers(4)))]))

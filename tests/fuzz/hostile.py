@@ -1,4 +1,4 @@
-"""Bags, rows, labels, weights and parameters that an estimator should survive."""
+"""Hostile bags, rows, labels, weights and parameters that estimators should handle."""
 
 import tempfile
 from itertools import pairwise
@@ -91,7 +91,7 @@ def draw_sizes(rng, n_bags):
 
 
 def twisted_values(rng, X):
-    """The table made hostile; what was done."""
+    """Make a table hostile; return it and a description of the change."""
     kind = rng.choice(list(VALUES))
     with np.errstate(all="ignore"):
         return kind, VALUES[kind](rng, X.copy())
@@ -264,7 +264,7 @@ def _object_array(parts):
 
 
 def draw_parameters(rng, cls):
-    """One to three parameters at values that their constraints allow."""
+    """Draw values of one to three parameters, within their constraints."""
     constraints = cls._parameter_constraints
     found = {}
     for name in rng.permutation(sorted(constraints))[: rng.integers(1, 4)]:

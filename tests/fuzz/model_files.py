@@ -1,7 +1,7 @@
-"""Damaged model files: `load_model` refuses them, or the model answers.
+"""Damaged model files: `load_model` rejects them, or the model predicts.
 
-A small fitted model is saved; then an array in the file becomes another one, a value of its JSON
-is exchanged or removed, or bytes are changed.
+A small fitted model is saved; then an array in the file is replaced, a value of its JSON is
+replaced or removed, or bytes are changed.
 """
 
 import copy
@@ -49,7 +49,7 @@ def subjects():
 
 @cache
 def saved(subject, kind):
-    """The members of a saved model, and what it predicts; None where it learns from no such."""
+    """The members of a saved model and its predictions; None if it cannot learn from `kind`."""
     if subject == "pipeline":
         X, y = problem("three")
         model = make_pipeline(InstanceTransformer(StandardScaler()), MILBoost(5)).fit(X, y)
@@ -66,7 +66,7 @@ def saved(subject, kind):
 
 
 def case(subject, seed):
-    """Damage one model file, load it and ask the model."""
+    """Damage one model file, load it and predict."""
     rng = np.random.default_rng([seed, subjects().index(subject)])
     kinds = [kind for kind in KINDS if saved(subject, kind) is not None]
     members, X = saved(subject, kinds[int(rng.integers(len(kinds)))])
@@ -103,7 +103,7 @@ def asked(model, X):
 
 
 def change_array(members, rng):
-    """Exchange one array for one of another shape, type or range."""
+    """Replace one array by one of another shape, type or range."""
     arrays = [name for name in members if name.endswith(".npy")]
     if not arrays:
         return change_schema(members, rng)
@@ -138,7 +138,7 @@ def change_array(members, rng):
 
 
 def change_schema(members, rng):
-    """Exchange, or remove, one value somewhere in what describes the objects."""
+    """Replace or remove one value of the schema."""
     schema = json.loads(members["schema.json"])
     places = []
 

@@ -1,4 +1,4 @@
-"""Every public estimator, fitted on hostile input and asked about more of it."""
+"""Every public estimator, fitted on hostile input; predictions for more hostile input."""
 
 import re
 import traceback
@@ -25,7 +25,7 @@ EITHER = ("CitationKNN", "ClassToBag", "BagConstrainedSpectralClustering")
 
 
 class WrongAnswerError(Exception):
-    """An answer that is not finite, or not of the right shape."""
+    """A result that is not finite or has the wrong shape."""
 
 
 def subjects():
@@ -34,7 +34,7 @@ def subjects():
 
 
 def case(subject, seed, *, small=False):
-    """Fit once and ask; with `small`, no bag is huge."""
+    """Fit once and predict; with `small`, no bag is huge."""
     cls = {cls.__name__: cls for cls in public_estimators()}[subject]
     rng = np.random.default_rng([seed, zlib.crc32(subject.encode())])
     detail = []
@@ -117,7 +117,7 @@ def _hostile(rng, table, sizes, on_rows, detail, *, calm):
     except BagwiseError:
         raise
     except (ValueError, TypeError, IndexError, AttributeError, ModuleNotFoundError):
-        # numpy or pandas refused, or there is no pandas
+        # numpy or pandas raised an error, or pandas is missing
         return table
 
 
@@ -141,7 +141,7 @@ def _ask(model, X, labels):
             continue
         if name == "predict_instances" and hasattr(model, "labels_"):
             continue
-        # A model of label sets has key instances of a given label only.
+        # Models of label sets need a label for key instances.
         of_sets = name == "key_instances" and getattr(model, "label_kind_", None) == "sets"
         options = {"label": model.classes_[0]} if of_sets else {}
         answer = getattr(model, name)(X, **options)

@@ -1,7 +1,7 @@
-"""Damaged files: `read_bags` reads them or refuses them with an error of bagwise.
+"""Damaged files: `read_bags` reads them or raises an error of bagwise.
 
-A file is written from random bags, then bytes are changed, cut, repeated, moved or spliced with
-those of another format, or a text file gets odd cells and a binary file huge numbers.
+A file is written from random bags. Then its bytes are changed, cut, repeated, moved or mixed with
+those of another format, or odd cells (text files) and huge numbers (binary files) are inserted.
 """
 
 import gzip
@@ -106,7 +106,7 @@ def case(subject, seed):
 
 
 def checked(data, detail):
-    """What was read agrees with itself."""
+    """Check that the parts of the data are consistent."""
     bags = data.bags
     n, m = len(bags), bags.n_instances
     shapes = {
@@ -123,7 +123,7 @@ def checked(data, detail):
         return Outcome(BAD, f"inconsistent {wrong[0]}", detail)
     if sparse.issparse(bags.instances):
         bags.instances.check_format(full_check=True)
-    bags[:: max(1, n // 3)].instances.sum()  # touches the values, also of a mapped file
+    bags[:: max(1, n // 3)].instances.sum()  # reads the values, also of a mapped file
     return Outcome(FINE)
 
 
@@ -131,7 +131,7 @@ def checked(data, detail):
 
 
 def written(subject, folder, rng):
-    """Write intact bags: what is read, the file to damage, and how it is read."""
+    """Write intact bags; return the path to read, the file to damage, and the options."""
     n_bags, d = int(rng.integers(1, 7)), int(rng.integers(1, 5))
     sizes = rng.integers(1, 6, size=n_bags)
     X = rng.normal(size=(int(sizes.sum()), d)) * 10.0 ** rng.integers(-3, 4)
@@ -234,7 +234,7 @@ def erased(content, rng, folder):
 
 
 def numbered(content, rng, folder):
-    """A number of 1, 2, 4 or 8 bytes is replaced by an extreme one: a size, an offset, a count."""
+    """Replace a number of 1, 2, 4 or 8 bytes by an extreme one: a size, an offset, a count."""
     number = NUMBERS[int(rng.integers(len(NUMBERS)))]
     code = str(rng.choice(["<I", "<Q", "<H", ">I"]))
     size = struct.calcsize(code)
@@ -243,7 +243,7 @@ def numbered(content, rng, folder):
 
 
 def celled(content, rng, folder):
-    """A cell of a text is replaced."""
+    """Replace a cell of a text table."""
     mark = b"\t" if content.count(b"\t") > content.count(b",") else b","
     lines = content.split(b"\n")
     i = int(rng.integers(len(lines)))
@@ -254,7 +254,7 @@ def celled(content, rng, folder):
 
 
 def lined(content, rng, folder):
-    """Lines are dropped, repeated, shuffled, made longer, or ended otherwise."""
+    """Drop, repeat, shuffle or lengthen lines, or change their ends."""
     lines = content.split(b"\n")
     i = int(rng.integers(len(lines)))
     way = int(rng.integers(6))
@@ -272,7 +272,7 @@ def lined(content, rng, folder):
 
 
 def renumbered(content, rng, folder):
-    """A value of a JSON text is replaced by one of another type."""
+    """Replace a value of a JSON text by one of another type."""
     values = [
         b"null",
         b"-1",
@@ -291,7 +291,7 @@ def renumbered(content, rng, folder):
 
 
 def inside_zip(content, rng, folder):
-    """An array of an archive is damaged or replaced, and the checksum is right."""
+    """Damage or replace an array of an archive, with a correct checksum."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = {name: archive.read(name) for name in archive.namelist()}

@@ -1,4 +1,4 @@
-"""Worker processes that try cases, each within a time limit."""
+"""Worker processes that run cases, each within a time limit."""
 
 import faulthandler
 import importlib
@@ -14,14 +14,14 @@ from pathlib import Path
 
 from fuzz import BAD, PARTS, Outcome
 
-MEMORY = 8 * 2**30  # bytes of address space a worker may use beyond what it has after imports
-PATIENCE = 10  # times the limit in wall-clock time, where the system does not count CPU time
-WARM_UP = 3  # times the limit for the first case of a process: compiled code may be made
+MEMORY = 8 * 2**30  # bytes of address space a worker may use in addition to that after imports
+PATIENCE = 10  # factor of the limit for wall-clock time, if the system does not count CPU time
+WARM_UP = 3  # factor of the limit for the first case of a process, which may compile
 
 
 @dataclass
 class Worker:
-    """A process, what it is at, and since when."""
+    """A process, its current case, and the start of the case."""
 
     process: multiprocessing.Process
     pipe: object
@@ -29,7 +29,7 @@ class Worker:
     case: tuple | None = None
     since: float = 0.0  # wall clock
     cpu_before: float = 0.0
-    limit: float = 0.0  # CPU seconds: other work on the machine does not make a hang
+    limit: float = 0.0  # CPU seconds: other load on the machine must not look like a hang
     n_done: int = 0
 
 
@@ -91,7 +91,7 @@ def _give(worker, case, timeout):
 
 
 def _cpu_seconds(worker):
-    """CPU time of the process; 0 where the system does not tell."""
+    """CPU time of the process; 0 if the system does not report it."""
     try:
         fields = Path(f"/proc/{worker.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,4 +1,4 @@
-"""Contributions of instances: against loops, all subsets, and models whose answer is known."""
+"""Contributions of instances: against loops, all subsets, and models with a known answer."""
 
 from itertools import combinations
 

@@ -1,4 +1,4 @@
-"""Values of instances at their places: which they are, how they are drawn."""
+"""Heat maps: the values of instances, and how they are drawn at their coordinates."""
 
 import numpy as np
 import pytest
@@ -164,7 +164,7 @@ def test_a_display_asks_the_model(bags):
     ("values", "places", "more", "message"),
     [
         ([1.0], [[0, 0], [1, 1]], {}, r"shape \(1,\) and coords \(2, 2\)"),
-        ([], np.zeros((0, 2)), {}, "expected a value and the place"),
+        ([], np.zeros((0, 2)), {}, "expected a value and the position"),
         ([np.nan], [[0, 0]], {}, "must be finite"),
         ([1.0], [[0, np.inf]], {}, "must be finite"),
         ([1.0], [[0, 0]], {"patch_size": 0}, "patch_size is 0"),

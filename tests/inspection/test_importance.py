@@ -1,4 +1,4 @@
-"""Importance of features, learning curves and frames: what a chemist expects of scikit-learn."""
+"""scikit-learn's permutation importance, learning curves and data frames work with bags."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Tables of sound clips: what BirdNET-Analyzer and others write, read back."""
+"""Tables of sound clips in the formats of BirdNET-Analyzer and others."""
 
 import csv
 
@@ -179,7 +179,7 @@ def test_a_folder_of_detections_and_species_nobody_heard(tmp_path):
     ("name", "text", "message"),
     [
         ("e.csv", 'file,start,end,embedding\na,0,3,"1,2"\na,1,4,"1"\n', "row 1 has 1 numbers"),
-        ("e.csv", 'file,start,end,embedding\na,0,3,"1,2"\na,1,4,"1,x"\n', "something else than"),
+        ("e.csv", 'file,start,end,embedding\na,0,3,"1,2"\na,1,4,"1,x"\n', "not numbers in the"),
         ("e.csv", "file,start,end,embedding\na,0,3,red big\n", "these columns are not numbers"),
         ("a.birdnet.embeddings.txt", "0\t3\t1,2\n3\t6\t1\n", "clip 1 of"),
         ("a.birdnet.embeddings.txt", "0 3 1,2\n", "expected a start, an end and numbers"),

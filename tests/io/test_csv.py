@@ -1,4 +1,4 @@
-"""CSV files as they come: many bags, long texts, wide tables, quotes."""
+"""CSV files in practice: many bags, long texts, wide tables, quotes."""
 
 import gzip
 

@@ -1,4 +1,4 @@
-"""Damaged files: they are read, or one of our own errors comes out."""
+"""Damaged files are read, or an error of bagwise is raised."""
 
 import h5py
 import numpy as np

@@ -1,4 +1,4 @@
-"""What is hardly meant is read with a warning, or refused."""
+"""Data that are probably a mistake give a warning or an error."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Paths that are no files: refused at once, never waited for."""
+"""Paths that are not regular files raise an error at once and never block."""
 
 import os
 import socket

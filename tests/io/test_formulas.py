@@ -1,4 +1,4 @@
-"""Texts that a spreadsheet would run are written with an apostrophe, and read without it."""
+"""Texts that a spreadsheet would evaluate are written with an apostrophe, and read without it."""
 
 import csv
 

@@ -1,4 +1,4 @@
-"""Databases of Perch-Hoplite, drawn in the layouts that its versions write.
+"""Databases of Perch-Hoplite, generated in the layouts of its versions.
 
 The layout of the index was compared with files of perch-hoplite 1.0.2 and usearch 2.26.6: a
 database of five recordings, one window removed, read here without either package.

@@ -82,7 +82,7 @@ def test_without_media_the_bag_and_row_are_shown(tmp_path):
     assert [task["data"]["text"] for task in tasks] == ["rec1, row 3", "rec2, row 0"]
     with pytest.raises(OutputExistsError):
         write_tasks(tmp_path / "tasks.json", TABLE, results=RESULTS)
-    with pytest.raises(InputError, match="a kept column is called 'text'"):
+    with pytest.raises(InputError, match="the kept column 'text'"):
         write_tasks(tmp_path / "more.json", TABLE | {"text": [1, 2]}, results=RESULTS)
     assert not (tmp_path / "more.json").exists()
 

@@ -82,7 +82,7 @@ def test_vectors_of_fixed_size(tmp_path):
     [
         ({"blue": [[1, 2], [], [3, 4]]}, r"bag 2 \('c'\) has lists of different lengths: 2 values"),
         ({"blue": [[1, 2], None, [3]]}, "row 1 has nothing in the column 'blue'"),
-        ({"bag": ["b", "a", "b"]}, "'b' stands in rows 0 and 2"),
+        ({"bag": ["b", "a", "b"]}, "'b' is in rows 0 and 2"),
         ({"bag": ["b", None, "c"]}, "row 1 belongs to no bag"),
         ({"blue": [1, 2, 3]}, "'blue' has one value per row"),
         ({"blue": [["u", "v"], [], ["w"]]}, "not numbers: 'blue'"),

@@ -1,4 +1,4 @@
-"""What does not fit is streamed into memory-mapped files."""
+"""Data that do not fit into memory are streamed into memory-mapped files."""
 
 import contextlib
 import errno

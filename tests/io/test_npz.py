@@ -1,4 +1,4 @@
-"""NumPy archives, those of the shipped data among them."""
+"""NumPy archives, including those of the shipped data."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files appear under their final names whole or not at all, and nothing is left beside them."""
+"""Files are written atomically, and no temporary files are left."""
 
 import errno
 import os

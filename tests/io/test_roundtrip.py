@@ -1,4 +1,4 @@
-"""What is written is what is read, in every format that can hold it."""
+"""Written data are read back unchanged, in every format that supports them."""
 
 import numpy as np
 import pytest

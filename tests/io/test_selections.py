@@ -1,4 +1,4 @@
-"""Labels for Raven and Audacity: written, read by a second reader, corrected and read back."""
+"""Labels for Raven and Audacity: written, checked by a second reader, corrected, read back."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""MildML against its objective written out."""
+"""MildML against a literal implementation of its objective."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""MIMLCA against the mathematics of its paper, written out."""
+"""MIMLCA against literal implementations of the formulas of its paper."""
 
 import itertools
 import warnings

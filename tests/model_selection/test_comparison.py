@@ -1,4 +1,4 @@
-"""Comparisons: the same folds for all models, and differences with their signs and words."""
+"""Comparisons: the same folds for all models; signs and descriptions of differences."""
 
 import numpy as np
 import pytest

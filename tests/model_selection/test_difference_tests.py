@@ -1,4 +1,4 @@
-"""The tests of a difference: the formulas by loops, the probabilities by integration, the laws."""
+"""Tests of differences: formulas by loops, probabilities by integration, invariants."""
 
 import numpy as np
 import pytest

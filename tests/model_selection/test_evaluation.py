@@ -1,4 +1,4 @@
-"""Cross-validation and held-out predictions, against scikit-learn's own."""
+"""Cross-validation and held-out predictions, against scikit-learn's."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""SetKernelRegressor: against plain linear algebra and scikit-learn, then its laws."""
+"""SetKernelRegressor: against plain linear algebra and scikit-learn; invariants."""
 
 import numpy as np
 import pytest

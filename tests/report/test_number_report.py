@@ -36,7 +36,7 @@ def test_the_page_tells_errors_and_largest_errors():
     model = SetKernelRegressor(C=1.0).fit(bags, y)
     page = Report(model, bags, y).to_html()
     assert f"{mean_absolute_error(y, model.predict(bags)):.3f}" in page
-    assert "baseline: their mean" in page
+    assert "baseline: mean" in page
     assert "these errors are optimistic" in page
     worst = int(np.abs(y - model.predict(bags)).argmax())
     table = page[page.index("The largest errors") :]
@@ -74,7 +74,7 @@ def test_bags_without_a_number_are_not_assessed():
     model = SetKernelRegressor().fit(bags, y)
     some = [None if i < 5 else value for i, value in enumerate(y)]
     page = Report(model, bags, some, seen=np.arange(20) < 10).to_html()
-    assert "Errors are those of the 10 bags that the model was not fitted on" in page
+    assert "Errors are computed on the 10 bags that the model was not fitted on" in page
     assert explorer_data(page)["bags"]["truth"][0] is None
     without = Report(model, bags).to_html()
     assert "Evaluation" not in without

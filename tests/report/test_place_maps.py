@@ -1,4 +1,4 @@
-"""Heat maps of the bags of a report: an oracle cell by cell, and the page in a browser."""
+"""Heat maps in a report: against a reference cell by cell, and the page in a browser."""
 
 import json
 import re

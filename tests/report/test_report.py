@@ -109,7 +109,7 @@ def test_figures_are_those_of_scikit_learn(bags, y):
     text = text_of(html)
     accuracy = np.mean(model.predict(bags) == truth)
     assert f"this model {accuracy:.3f}" in text
-    assert "commonest label 0.583 0.500" in text  # 7 of 12 are "yes"
+    assert "most common label 0.583 0.500" in text  # 7 of 12 are "yes"
     wrong = (model.predict(bags) != truth).astype(int).tolist()
     assert payload(html)["bags"]["wrong"] == wrong
     assert "metrics are optimistic" in text  # asked about the bags it may have been fitted on
@@ -145,7 +145,7 @@ def test_a_model_is_compared_with_its_baselines_by_auc(bags, y):
 
 def label_rows(html):
     """The table label by label: the cells of each row by its label."""
-    table = html.split("Label by label", 1)[1].split("</table>")[0]
+    table = html.split("Metrics of each label", 1)[1].split("</table>")[0]
     rows = [re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in table.split("</tr>")]
     return {cells[0]: cells[1:] for cells in rows if cells}
 
@@ -294,7 +294,7 @@ def test_sections_of_clusterers(words):
     model = WellSVMClustering(2, random_state=0).fit(rows)
     html = Report(model, rows, ["far" if row[0] > 2 else "near" for row in rows]).to_html()
     assert headings(html) == ["The data", "All rows", "Clusters", "The model"]
-    assert "commonest label" in text_of(html)
+    assert "most common label" in text_of(html)
 
 
 def test_new_instances_of_a_clustering_are_predicted(words):
@@ -447,9 +447,9 @@ def test_copies_and_groups_are_told(bags, y):
     groups = ["p1"] * 2 + ["p2"] * 10
     text = text_of(Report(model, bags.with_instances(rows), y, groups=groups).to_html())
     assert "1 distinct instances occur in several bags (2 bags share at least one)" in text
-    assert "1 of these instances are in bags of different labels" in text
+    assert "1 of these instances are in bags with different labels" in text
     assert "1 are in different groups" in text
-    assert "2 groups. 2 of them hold bags of different labels" in text
+    assert "2 groups. 2 of them contain bags with different labels" in text
     with pytest.raises(InputError, match="1 groups for 12 bags"):
         Report(model, bags, groups=["p1"]).to_html()
 
@@ -567,9 +567,9 @@ def test_figures_are_of_bags_the_model_has_not_seen(bags, y):
     truth[6:] = np.where(model.predict(bags)[6:] == "yes", "no", "yes")  # wrong where unseen
     seen, groups = np.arange(12) < 6, ["p1"] * 7 + ["p2"] * 5
     text = text_of(Report(model, bags, truth, seen=seen, groups=groups).to_html())
-    assert "of the 6 labelled bags that the model was not fitted on; 6 others were in" in text
+    assert "on the 6 labelled bags that the model was not fitted on; 6 others are" in text
     assert "this model 0.000" in text
-    assert "1 have bags the model was fitted on, and others" in text
+    assert "1 contain bags the model was fitted on, and other bags" in text
     text = text_of(Report(model, bags, y, seen=np.ones(12)).to_html())
     assert "The model was fitted on these bags, so these metrics are optimistic" in text
     text = text_of(Report(model, bags, y, seen=np.zeros(12)).to_html())

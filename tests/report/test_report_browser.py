@@ -1,4 +1,4 @@
-"""The report as a person meets it, in Chromium. `open_page` fails a test whose page complains."""
+"""The report in Chromium. `open_page` fails a test whose page logs an error or a warning."""
 
 import base64
 import io

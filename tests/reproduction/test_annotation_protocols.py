@@ -1,4 +1,4 @@
-"""Protocols of annotators measure what they say."""
+"""Protocols for annotators compute the documented measures."""
 
 from dataclasses import replace
 

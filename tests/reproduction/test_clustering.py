@@ -1,4 +1,4 @@
-"""The clustering paper: what is hidden, what is asked for, and what comes out."""
+"""The clustering paper: hidden labels, number of clusters, and results."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""``python -m reproduction``: lists, runs, goes on, shows."""
+"""``python -m reproduction``: lists papers, runs and resumes experiments, shows results."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Protocols of metric learners, on drawn faces and letters, against the same steps by hand."""
+"""Protocols for metric learners, on synthetic faces and letters, against explicit steps."""
 
 import dataclasses
 import warnings

@@ -1,4 +1,4 @@
-"""Models that only papers ask for: the habits of the program misvm, against loops and QPs."""
+"""Models used only by reproduced papers: variants that follow misvm, against loops and QPs."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Papers as data: what is in the TOML files has the shape that the code expects."""
+"""The TOML files of papers have the structure that the code expects."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""Protocols measure what they say: against scikit-learn, and on data with a known answer."""
+"""Protocols against scikit-learn, and on data with a known answer."""
 
 import dataclasses
 

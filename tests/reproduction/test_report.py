@@ -1,4 +1,4 @@
-"""What is said of a number: by hand-worked cases."""
+"""Verdicts on numbers: cases worked out by hand."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""A killed run goes on where it was, nothing is lost, and seeds do not depend on the order."""
+"""A killed run is resumed without loss, and seeds do not depend on the order."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Data of papers: the shape of SIVAL, files of the user's own, MNIST-bags."""
+"""Data of papers: the shape of SIVAL, files of the user, MNIST-bags."""
 
 import numpy as np
 import pytest

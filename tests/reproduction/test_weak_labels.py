@@ -1,4 +1,4 @@
-"""Protocols of weak labels, and the summary over data sets."""
+"""Protocols for weak labels, and the summary over data sets."""
 
 from dataclasses import replace
 from types import SimpleNamespace

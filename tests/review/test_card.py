@@ -1,4 +1,4 @@
-"""What the page is told of an instance."""
+"""Data of an instance that the review page receives."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Which instance comes next."""
+"""Order of the instances in a review."""
 
 import numpy as np
 import pytest

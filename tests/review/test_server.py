@@ -1,4 +1,4 @@
-"""The page: who may see it, and what it does, by hand and in Chromium."""
+"""The review page: access and behaviour, by requests and in Chromium."""
 
 import http.client
 import json
@@ -287,7 +287,7 @@ class TestTwoPages:
                 cards.append(ask(address, "decide", json.dumps(request))[1])
             told, shown = ask(address, "undo", json.dumps({"last": cards[1]["last"]}))
             assert told.status == 409
-            assert "another page has decided since" in shown["error"]
+            assert "another page made a later decision" in shown["error"]
             assert len(read_corrections(sidecar)) == 2
             told, shown = ask(address, "undo", json.dumps({"last": shown["last"]}))
             assert (told.status, shown["instance"]) == (200, cards[1]["instance"])
@@ -655,7 +655,7 @@ class TestPage:
             page.wait_for_selector("#choices button")
         page.keyboard.press("Enter")
         page.wait_for_selector("#alert:not([hidden])")
-        assert "has ended" in page.inner_text("#alert")
+        assert "has stopped" in page.inner_text("#alert")
         context.close()
 
 

@@ -1,4 +1,4 @@
-"""Clips of WAV files against SciPy's reader, and what their spectrograms show."""
+"""Clips of WAV files against SciPy's reader, and their spectrograms."""
 
 import io
 import struct

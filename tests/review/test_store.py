@@ -1,4 +1,4 @@
-"""The file of corrections: what was said stays said."""
+"""The file of corrections: no decision is lost."""
 
 import contextlib
 import sqlite3
@@ -139,7 +139,7 @@ def test_another_version_is_told(path):
     with sqlite3.connect(path) as file:
         file.execute("PRAGMA user_version = 7")
     file.close()
-    with pytest.raises(FileFormatError, match="another version"):
+    with pytest.raises(FileFormatError, match="format version 7"):
         Corrections(path)
 
 

@@ -1,4 +1,4 @@
-"""WellSVMClassifier: laws, edges, and its cousin the ordinary SVM."""
+"""WellSVMClassifier: invariants, edge cases, and agreement with the supervised SVM."""
 
 import numpy as np
 import pytest

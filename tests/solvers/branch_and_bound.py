@@ -1,4 +1,4 @@
-"""The best labels of unlabelled rows, exactly: branch and bound (Chapelle 2007), brute force."""
+"""Exact optimal labels of unlabelled rows: branch and bound (Chapelle 2007), brute force."""
 
 from itertools import product
 

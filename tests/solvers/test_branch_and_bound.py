@@ -1,4 +1,4 @@
-"""Local searches for labels, held against the exact optimum on some twenty rows."""
+"""Local searches for labels, compared with the exact optimum on some twenty rows."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Eigenvectors come with a sign that does not depend on the processor."""
+"""Signs of eigenvectors do not depend on the processor."""
 
 import numpy as np
 import pytest

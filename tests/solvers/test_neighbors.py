@@ -1,4 +1,4 @@
-"""Nearest neighbours, where rows are equal too."""
+"""Nearest neighbours, also of equal rows."""
 
 import numpy as np
 import pytest

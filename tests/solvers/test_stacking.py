@@ -1,4 +1,4 @@
-"""Platt scaling and non-negative stacking against general optimisers and by laws."""
+"""Platt scaling and non-negative stacking against general optimisers; invariants."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Cutting planes, master and label generators of WellSVM against brute force."""
+"""Cutting planes, master problem and label generators of WellSVM against brute force."""
 
 import numpy as np
 import pytest

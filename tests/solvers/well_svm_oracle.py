@@ -1,4 +1,4 @@
-"""The relaxation of WellSVM by brute force: all label vectors, a general conic solver."""
+"""The WellSVM relaxation by brute force: all label vectors and a general conic solver."""
 
 from itertools import combinations, product
 
