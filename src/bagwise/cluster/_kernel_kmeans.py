@@ -52,7 +52,7 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
     inertia_ : float
         The sum of squares.
     coef_ : ndarray of shape (n_clusters, n_features)
-        Twice the means (linear kernel): scores are minus squared distances, without |x|^2.
+        Twice the means (linear kernel): scores are minus squared distances, without ``x @ x``.
     support_vectors_ : ndarray or CSR of shape (n_rows, n_features)
         The training rows (other kernels); `support_` are their positions.
     dual_coef_ : ndarray of shape (n_clusters, n_rows)
