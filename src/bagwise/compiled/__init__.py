@@ -1,4 +1,4 @@
-"""Numba functions on plain arrays; modules load, and functions compile, when first used."""
+"""Numba functions on plain arrays; modules are imported, and functions compiled, on first use."""
 
 import importlib
 import pkgutil
@@ -8,7 +8,7 @@ _MODULES = {module.name for module in pkgutil.iter_modules(__path__)}
 
 
 def __getattr__(name: str) -> Any:
-    # numba takes a third of a second to import: it is imported with the first compiled function.
+    # Importing numba takes a third of a second: it is imported with the first compiled function.
     if name in _MODULES:
         return importlib.import_module(f"bagwise.compiled.{name}")
     raise AttributeError(f"module 'bagwise.compiled' has no attribute {name!r}")

@@ -1,18 +1,18 @@
-"""How arrays are passed to kernels."""
+"""Array arguments of compiled functions."""
 
 from typing import Any
 
 
 def read_only(*arrays: Any) -> list[Any]:
-    """Views of arrays that a kernel reads, none of which can be written.
+    """Read-only views of the input arrays of a compiled function.
 
-    numba compiles a kernel once for arrays that can be written and once for those that cannot,
-    such as the offsets of `Bags`. So one signature is compiled instead of one per combination.
+    numba compiles a function separately for writable arrays and for read-only ones, such as the
+    offsets of `Bags`. Read-only views need one signature instead of one per combination.
 
     Parameters
     ----------
     *arrays : ndarray
-        Inputs of a kernel.
+        Inputs of a compiled function.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-"""Many tiny assignment problems: the instances of each bag to the candidate labels of the bag.
+"""Small assignment problems: the instances of each bag to the candidate labels of the bag.
 
 Bag i has the rows ``offsets[i]:offsets[i + 1]`` and the candidate labels
 ``labels[label_offsets[i]:label_offsets[i + 1]]``. Its costs are one block of rows by labels, row by
-row, and the blocks of all bags stand one after the other in one flat array.
+row, and the blocks of all bags are concatenated in one flat array.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from bagwise.compiled.threads import bag_bounds, run_blocks
 
 _compiled = compiled()
 _inlined = compiled(inline="always")
-# Sums may be taken in any order, which lets the compiler use vector instructions.
+# Sums in any order let the compiler use vector instructions.
 _vectorised = compiled(fastmath={"reassoc", "contract"})
 
 
@@ -36,23 +36,23 @@ def block_offsets(offsets: Ints, label_offsets: Ints) -> Ints:
 
 
 def assign(costs: Array, offsets: Ints, label_offsets: Ints) -> Ints:
-    """Pair rows with labels in each bag, as many as can be, so that the costs sum to the least.
+    """Assign as many rows as possible to labels in each bag, at the least total cost.
 
-    A row has at most one label and a label at most one row. Among equal sums the first found
-    stands; 1 x 1, 1 x k, n x 1 and 2 x 2 are solved by comparison, others by shortest augmenting
-    paths in O(p^2 q) for p <= q rows and labels.
+    A row has at most one label and a label at most one row. Among equal sums the first is kept.
+    1 x 1, 1 x k, n x 1 and 2 x 2 are solved by comparison, others by shortest augmenting paths in
+    O(p^2 q) for p <= q rows and labels.
 
     Parameters
     ----------
     costs : ndarray of shape (n_costs,)
-        The blocks, as `block_offsets` places them; all finite.
+        The blocks, in the order of `block_offsets`; all finite.
     offsets, label_offsets : ndarray of int64 of shape (n_bags + 1,)
         Where the rows, and the candidate labels, of each bag begin.
 
     Returns
     -------
     ndarray of int64 of shape (n_rows,)
-        The place of each row's label among the candidates of its bag; -1 for none.
+        The index of each row's label among the candidates of its bag; -1 for none.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def assign(costs: Array, offsets: Ints, label_offsets: Ints) -> Ints:
 
 
 def nearest(costs: Array, offsets: Ints, label_offsets: Ints) -> Ints:
-    """Give each row its cheapest label, however many rows a label then has.
+    """Assign each row to its cheapest label; a label may have any number of rows.
 
     Parameters
     ----------
@@ -76,13 +76,13 @@ def nearest(costs: Array, offsets: Ints, label_offsets: Ints) -> Ints:
     Returns
     -------
     ndarray of int64 of shape (n_rows,)
-        The place of each row's label among the candidates of its bag; -1 where there are none.
+        The index of each row's label among the candidates of its bag; -1 if there are none.
     """
     return _over_bags(_nearest, costs, offsets, label_offsets, offsets[-1])
 
 
 def nearest_rows(costs: Array, offsets: Ints, label_offsets: Ints) -> Ints:
-    """Give each candidate label the cheapest row of its bag, however many labels a row then has.
+    """Find the cheapest row for each candidate label of a bag; a row may have several labels.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def nearest_rows(costs: Array, offsets: Ints, label_offsets: Ints) -> Ints:
     Returns
     -------
     ndarray of int64 of shape (n_candidates,)
-        Rows, counted over all bags.
+        Row indices over all bags.
     """
     return _over_bags(_nearest_rows, costs, offsets, label_offsets, label_offsets[-1])
 
@@ -122,14 +122,14 @@ def distances_to_candidates(
         The blocks, written in place.
     """
     blocks = block_offsets(offsets, label_offsets)
-    # Vector instructions take many values at a time: threads pay later than elsewhere.
+    # Vector instructions process many values at once: threads pay off only for larger inputs.
     bounds = bag_bounds(blocks, out.size * points.shape[1] / 50)
     arrays = read_only(points, centres, offsets, labels, label_offsets, blocks, stale)
     run_blocks(_distances, bounds, *arrays, out)
 
 
 def _over_bags(kernel: Any, costs: Array, offsets: Ints, label_offsets: Ints, n: int) -> Ints:
-    """The n numbers that a kernel writes, bag by bag."""
+    """Run a compiled function over the bags; return its output of length n."""
     places = np.empty(n, np.int64)
     blocks = block_offsets(offsets, label_offsets)
     bounds = bag_bounds(blocks, costs.size)
@@ -186,7 +186,7 @@ def _assign(  # type: ignore[no-untyped-def]
     for i in range(start, stop):
         size = max(offsets[i + 1] - offsets[i], label_offsets[i + 1] - label_offsets[i])
         widest = max(widest, size)
-    # One workspace for all bags of the thread; place 0 of the path search is its root.
+    # One workspace for all bags of the thread; index 0 is the root of the path search.
     potential_row, potential_column = np.empty(widest + 1), np.empty(widest + 1)
     slack, used = np.empty(widest + 1), np.empty(widest + 1, np.bool_)
     owner, came_from = np.empty(widest + 1, np.int64), np.empty(widest + 1, np.int64)
@@ -235,7 +235,7 @@ def _augment(  # type: ignore[no-untyped-def]
     costs, at, n, m, row_step, column_step,
     potential_row, potential_column, slack, used, owner, came_from,
 ):  # fmt: skip
-    """Give each of n rows a column of m >= n; ``owner[j + 1] - 1`` is the row of column j."""
+    """Assign each of n rows to a column of m >= n; ``owner[j + 1] - 1`` is the row of column j."""
     potential_row[: n + 1] = 0.0
     potential_column[: m + 1] = 0.0
     owner[: m + 1] = 0

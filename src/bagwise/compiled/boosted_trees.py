@@ -1,8 +1,8 @@
-"""Small trees that agree with weights of either sign, and how a noisy-or likelihood changes.
+"""Small trees fitted to signed weights, and the gradient of a noisy-or likelihood.
 
-A tree of depth D is an array of ``2^D - 1`` features and thresholds, in the order of a heap (the
-children of node v are 2v + 1 and 2v + 2), and of ``2^D`` leaf values. An instance goes left where
-its feature is not above the threshold; a node that does not split has the threshold infinity.
+A tree of depth D has arrays of ``2^D - 1`` features and thresholds, in heap order (the children of
+node v are 2v + 1 and 2v + 2), and ``2^D`` leaf values. An instance goes left if its feature is not
+above the threshold; a node that does not split has the threshold infinity.
 """
 
 import numpy as np
@@ -18,11 +18,11 @@ _compiled = compiled()
 def grow_tree(
     columns: Floats, order: Ints, weights: Floats, depth: int
 ) -> tuple[Ints, Floats, Floats, Ints]:
-    """Grow the tree h that agrees best with the weights, level by level.
+    """Grow the tree h that fits the weights best, level by level.
 
-    The value of a leaf is ``W / A``, W the sum of its weights and A the sum of their moduli:
-    between -1 and 1. The agreement ``sum_i weights_i h_i`` is then the sum of ``W^2 / A`` over the
-    leaves, and each split is the one that raises it most.
+    The value of a leaf is ``W / A``, where W is the sum of its weights and A the sum of their
+    absolute values: between -1 and 1. The fit ``sum_i weights_i h_i`` is then the sum of
+    ``W^2 / A`` over the leaves, and each split is the one that raises it most.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ def grow_tree(
     order : ndarray of shape (n_features, n_instances)
         The instances sorted by each feature.
     weights : ndarray of shape (n_instances,)
-        What each instance should be: its sign, and how much it matters.
+        Target sign of each instance, times its importance.
     depth : int
-        How many splits lie above a leaf.
+        Number of splits above a leaf.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def grow_tree(
         A = np.bincount(place, moduli, n_nodes)
         found = run_blocks(_best_splits, bounds, columns, order, place, weights, moduli, W, A)
         gains = np.array([gain for gain, _, _ in found])  # (n_blocks, n_nodes)
-        # The first of equals, up to rounding: the lowest feature.
+        # The first among equals, up to rounding: the lowest feature.
         best = (gains >= gains.max(axis=0) - 1e-12 * A).argmax(axis=0)
         for v in range(n_nodes):
             if gains[best[v], v] > 0:
@@ -66,7 +66,7 @@ def grow_tree(
 
 
 def predict_trees(X: Floats, features: Ints, thresholds: Floats, leaves: Floats) -> Floats:
-    """Sum of the values of all trees for each instance.
+    """Sum the values of all trees for each instance.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def predict_trees(X: Floats, features: Ints, thresholds: Floats, leaves: Floats)
 
 
 def noisy_or_likelihood(scores: Floats, offsets: Ints, positive: Bools) -> tuple[float, Floats]:
-    """Negative log-likelihood of bags under noisy-or, and what each instance should change.
+    """Negative log-likelihood of bags under noisy-or, and its negative gradient in the scores.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def _best_splits(  # type: ignore[no-untyped-def]
         for i in order[f]:
             v, value = place[i], columns[f, i]
             right, right_moduli = W[v] - left[v], A[v] - left_moduli[v]
-            # Rounding may leave a trace of moduli on the empty side: no split there.
+            # Rounding may leave a tiny sum of moduli on an empty side: no split there.
             if value > before[v] and left_moduli[v] > 0 and right_moduli > 1e-12 * A[v]:
                 gained = left[v] * left[v] / left_moduli[v] + right * right / right_moduli - root[v]
                 if gained > gain[v] + 1e-12 * A[v]:

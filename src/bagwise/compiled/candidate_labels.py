@@ -4,15 +4,15 @@ Bag i has the rows ``offsets[i]:offsets[i + 1]`` and the candidate labels
 ``labels[label_offsets[i]:label_offsets[i + 1]]``. Values of a row and a candidate form one block
 of rows by candidates, as in ``bagwise.compiled.assignment``.
 
-Where a label has at most one row of a bag, an outcome is a matching M of rows and labels, with
-weight prod_{(j, c) in M} w_jc times a factor that depends on its size. The state after j rows is
-the set S of labels that they use, a bit mask:
+If a label has at most one row of a bag, an outcome is a matching M of rows and labels, with weight
+prod_{(j, c) in M} w_jc times a factor that depends on its size. The state after j rows is the set S
+of labels that they use, a bit mask:
 
     forward   A_0 = [empty],   A_j[S] = A_{j-1}[S] + sum_{c in S} w_jc A_{j-1}[S - c]
     backward  B_n[S] = factor of |S|,   B_{j-1}[S] = B_j[S] + sum_{c not in S} w_jc B_j[S + c]
 
-in logarithms; rows and labels change places where there are fewer rows. Where a label may have
-several rows, the recursion is that of ``bagwise.compiled.label_subsets``.
+in logarithms; rows and labels are swapped if there are fewer rows. If a label may have several
+rows, the recursion is that of ``bagwise.compiled.label_subsets``.
 """
 
 import numpy as np
@@ -20,12 +20,12 @@ import numpy as np
 from bagwise.compiled.compilation import compiled
 from bagwise.compiled.label_subsets import _exact, _propagate, _softmax
 
-# How the posterior of a bag is found.
+# Inference method of a bag.
 NOTHING = 0  # no candidates: the rows have no label
 MATCHING = 1  # at most one row per label: all matchings
 SUBSETS = 2  # each label has some row: forward-backward over subsets
-APPROXIMATE = 3  # the same by belief propagation
-RESTRICTED = 4  # more labels than rows: each row by itself
+APPROXIMATE = 3  # each label has some row: belief propagation
+RESTRICTED = 4  # more labels than rows: each row independently
 BEST = 5  # too many matchings: the caller takes the best one
 
 LARGEST_PRODUCT = 1e250
@@ -39,10 +39,10 @@ def predictive_scores(  # type: ignore[no-untyped-def]
     start, stop, offsets, Z, labels, label_offsets, pair_offsets, sums, counts, inverse_b, random,
     share, out,
 ):  # fmt: skip
-    """Log-density of each row of the bags start:stop under each candidate, less a constant.
+    """Log-density of each row of the bags start:stop under each candidate, up to a constant.
 
-    With `random` effects the predictive of a label is N(s / (n + 1/b), 1 + 1 / (n + 1/b)) in each
-    direction, n and s without the row's own `share`; with fixed ones it is N(s / n, 1).
+    With `random` effects the predictive density of a label is N(s / (n + 1/b), 1 + 1 / (n + 1/b))
+    in each direction, n and s without the row's own `share`; with fixed effects it is N(s / n, 1).
     """
     q = Z.shape[1]
     for bag in range(start, stop):
@@ -81,9 +81,9 @@ def posteriors(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Probability of each candidate for each row of the bags start:stop, and of none of them.
 
-    `scores` and `null_scores` are logarithms of densities, priors included. For matchings
-    `log_shown` and `log_absent` are those of the probabilities that a label has a row, and that it
-    has none; where `log_absent` is -inf, as many rows as possible have a label.
+    `scores` and `null_scores` are log-densities plus log-priors. For matchings `log_shown` and
+    `log_absent` are the log-probabilities that a label has a row, and that it has none; if
+    `log_absent` is -inf, as many rows as possible have a label.
     """
     for bag in range(start, stop):
         first, n = offsets[bag], offsets[bag + 1] - offsets[bag]
@@ -111,7 +111,7 @@ def posteriors(  # type: ignore[no-untyped-def]
 
 @_compiled
 def _cover(weights, null, how, may_be_null, posterior):  # type: ignore[no-untyped-def]
-    """Each label at least once; without bound where there are more labels than rows."""
+    """Posterior if each label has at least one row; unrestricted if there are too few rows."""
     n, k = weights.shape
     log_q, q = np.full((n, k + 1), -np.inf), np.empty((n, k + 1))
     total = 0.0
@@ -132,10 +132,10 @@ def _cover(weights, null, how, may_be_null, posterior):  # type: ignore[no-untyp
 
 @_compiled
 def _size_factors(n, k, log_shown, log_absent):  # type: ignore[no-untyped-def]
-    """Log-factor of a matching of each size: labels that are shown, in rows drawn at random."""
+    """Log-factor of a matching of each size: prior of the labels shown, in random rows."""
     most = min(n, k)
     factor = np.full(most + 1, -np.inf)
-    log_placings = 0.0  # of m labels in n rows: n! / (n - m)!
+    log_placings = 0.0  # log of the placings of m labels in n rows, n! / (n - m)!
     for m in range(most + 1):
         if m == most or log_absent > -np.inf:
             absent = (k - m) * log_absent if log_absent > -np.inf else 0.0

@@ -1,9 +1,9 @@
-"""Compile kernels with numba, and keep the machine code in files where a folder allows it.
+"""Compile functions with numba, and cache the machine code in files if a folder is writable.
 
-numba's own cache stops the import where it finds no folder to write to (a read-only installation
-and home, as in containers), and two processes that save at once can leave the code of one
-signature under the name of another. Here a function without a folder is compiled in each process,
-readers and writers lock the folder, and what cannot be read is compiled again.
+numba's own cache fails at import if it finds no writable folder (a read-only installation and home,
+as in containers), and two processes that save at the same time can store the code of one signature
+under the name of another. Here, without a writable folder, each process compiles its functions;
+readers and writers lock the folder, and unreadable files are compiled again.
 """
 
 import os
@@ -22,7 +22,7 @@ except ImportError:  # Windows
 
 
 def compiled(**options: Any) -> Callable[[Any], Any]:
-    """Decorator for the functions of a kernel: numba's ``njit`` without the GIL, cached.
+    """Decorator for compiled functions: numba's ``njit`` without the GIL, cached.
 
     Parameters
     ----------
@@ -54,21 +54,21 @@ def compiled(**options: Any) -> Callable[[Any], Any]:
 
 
 def n_compilations() -> int:
-    """How many functions this process has compiled because no cached code was found."""
+    """Number of functions this process has compiled because no cached code was found."""
     return _Counted.n_saved
 
 
 def cache_folder() -> str | None:
-    """The folder of the compiled kernels.
+    """Folder of the cached machine code.
 
     Returns
     -------
     str or None
-        None where no folder can be written: every process then compiles what it uses.
+        None if no folder is writable: every process then compiles the functions it uses.
     """
 
     def probe() -> None:
-        """A function of this file: all kernels are in the same folder."""
+        """A function of this file: the code of all functions is in the same folder."""
 
     return _cache(probe).cache_path
 
@@ -81,7 +81,7 @@ def _cache(function: Any) -> Any:
 
 
 class _Counted:
-    """numba calls `save_overload` once for each function and signature that it compiled."""
+    """Count compilations: numba calls `save_overload` once per compiled function and signature."""
 
     n_saved = 0
 
@@ -91,11 +91,11 @@ class _Counted:
 
 
 class _NoCache(_Counted, caching.NullCache):
-    """Nothing is kept."""
+    """A cache that stores nothing."""
 
 
 def _only_in_a_home(locator: Any) -> Any:
-    """Leave out the cache of a user without a home: numba makes a folder named "~" for it."""
+    """Disable the cache of a user without a home: numba would create a folder named "~"."""
     if locator.__name__.lstrip("_") != "UserWideCacheLocator":  # with "_" before numba 0.62
         return locator
 
@@ -116,7 +116,7 @@ class _Locators(caching.CompileResultCacheImpl):
 
 
 class _FolderCache(_Counted, caching.FunctionCache):
-    """numba's cache in files, where a fault of the files costs time and nothing else."""
+    """numba's file cache, in which damaged files cost only time."""
 
     _impl_class = _Locators
 
@@ -126,7 +126,7 @@ class _FolderCache(_Counted, caching.FunctionCache):
                 found = super().load_overload(sig, target_context)
         except Exception:  # a damaged pickle raises nearly anything
             return None
-        # Written by two processes that had no lock: the code of another signature.
+        # Two processes without a lock may have stored the code of another signature.
         if found is not None and tuple(found.signature.args) != tuple(sig):
             return None
         return found
@@ -150,7 +150,7 @@ class _FolderCache(_Counted, caching.FunctionCache):
 
 @contextmanager
 def _locked(folder: str, *, exclusive: bool) -> Iterator[None]:
-    """Hold a lock on a folder; none where the file system has no such locks."""
+    """Hold a lock on a folder, if the file system supports locks."""
     handle = None
     try:
         if fcntl is not None:
@@ -162,12 +162,12 @@ def _locked(folder: str, *, exclusive: bool) -> Iterator[None]:
         yield
     finally:
         if handle is not None:
-            fcntl.flock(handle, fcntl.LOCK_UN)  # a process forked meanwhile has the handle too
+            fcntl.flock(handle, fcntl.LOCK_UN)  # a forked process shares the handle
             os.close(handle)
 
 
 if hasattr(os, "register_at_fork"):
-    # A child forked while another thread compiles would wait for that thread, which it lacks.
+    # A process forked during compilation would deadlock: the child lacks the compiling thread.
     os.register_at_fork(
         before=global_compiler_lock.acquire,
         after_in_parent=global_compiler_lock.release,

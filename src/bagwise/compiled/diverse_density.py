@@ -1,8 +1,9 @@
-"""Diverse density: the noisy-or likelihood of a point concept, its gradient, and many descents.
+"""Diverse density: the noisy-or likelihood of a point concept, and descent from many starts.
 
 A concept is ``z = (t, s)``: the point t and the square roots s of the feature weights. An instance
 x is positive with probability ``exp(-d)``, ``d = sum_k s_k^2 (x_k - t_k)^2``; a bag with
-``1 - prod_j (1 - exp(-d_j))``. A bag of one selected instance makes of this the M step of EM-DD.
+probability ``1 - prod_j (1 - exp(-d_j))``. With one selected instance per bag, this is the M-step
+of EM-DD.
 """
 
 import numpy as np
@@ -11,13 +12,13 @@ from bagwise._types import Bools, Floats, Ints
 from bagwise.compiled.compilation import compiled
 from bagwise.compiled.threads import run_blocks
 
-# An instance on the concept itself is positive with probability 1 - 1e-8, not 1: a negative bag
-# may hold a copy of it, and its likelihood should be small then, not zero.
+# An instance at the concept itself is positive with probability 1 - 1e-8, not 1: if a negative bag
+# contains a copy of it, the likelihood should be small, not zero.
 NEAREST = 1e-8
 MEMORY = 8  # pairs kept by L-BFGS
 
-# Neither BLAS nor reordered sums: a search from many starts amplifies the last bits, and would end
-# in another optimum on another processor. Sums run in four lanes of a fixed order instead.
+# Neither BLAS nor reordered sums: a search from many starts amplifies rounding errors, and would
+# reach another optimum on another processor. Sums use four accumulators in a fixed order instead.
 _compiled = compiled()
 
 
@@ -44,12 +45,12 @@ def descend_from_all(
     starts : ndarray of shape (n_starts, 2 * n_features)
         The concepts to start from: the point t, then the square roots s of the feature weights.
     max_rounds : int or None
-        Budget of rounds of EM-DD: each bag is its nearest instance, chosen anew in every round.
+        Maximum number of rounds of EM-DD, each of which selects the nearest instance of every bag.
         None for diverse density: one round on all instances.
     max_iter : int
-        Budget of L-BFGS steps in a round.
+        Maximum number of L-BFGS steps in a round.
     tol : float
-        A descent ends when a step gains less than this share of the objective.
+        Relative decrease of the objective below which a descent stops.
 
     Returns
     -------
@@ -57,7 +58,7 @@ def descend_from_all(
     curves : ndarray of shape (n_starts, max_rounds) or (n_starts, max_iter)
         The objective after each round (of EM-DD) or step.
     n_iter : ndarray of int of shape (n_starts,)
-        Number of them.
+        Number of rounds or steps.
     converged : ndarray of bool of shape (n_starts,)
     """
     n_starts = len(starts)
@@ -78,7 +79,7 @@ def descend_from_all(
 
 @_compiled
 def _dot(a, b):  # type: ignore[no-untyped-def]
-    """The product of two vectors."""
+    """Dot product of two vectors."""
     n = len(a) - len(a) % 4
     s0 = s1 = s2 = s3 = 0.0
     for k in range(0, n, 4):
@@ -93,7 +94,7 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _distance(x, t, weight):  # type: ignore[no-untyped-def]
-    """The weighted squared distance of x and t."""
+    """Weighted squared distance between x and t."""
     n = len(t) - len(t) % 4
     s0 = s1 = s2 = s3 = 0.0
     for k in range(0, n, 4):
@@ -133,7 +134,7 @@ def _density(X, rows, offsets, positive, z, gradient, distance):  # type: ignore
     value = 0.0
     for bag in range(len(offsets) - 1):
         start, stop = offsets[bag], offsets[bag + 1]
-        # log S, S = -log prod(1 - p): in logarithms, so that far bags keep a slope.
+        # log S, S = -log prod(1 - p): in logarithms, so that distant bags have a non-zero slope.
         largest = -np.inf
         for j in range(start, stop):
             distance[j] = _distance(X[rows[j]], t, weight) + NEAREST
@@ -169,7 +170,7 @@ def _log_doubt(d):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _lbfgs(X, rows, offsets, positive, z, curve, tol):  # type: ignore[no-untyped-def]
-    """Minimise from z, in place; write the values. Returns how many, and whether it settled."""
+    """Minimise from z in place and fill `curve`; return the number of steps and convergence."""
     size = len(z)
     steps, changes = np.empty((MEMORY, size)), np.empty((MEMORY, size))
     scale, share = np.empty(MEMORY), np.empty(MEMORY)
@@ -231,7 +232,7 @@ def _nearest(X, offsets, z, rows):  # type: ignore[no-untyped-def]
     weight = z[n_features:] ** 2
     for bag in range(len(offsets) - 1):
         best = np.inf
-        rows[bag] = offsets[bag]  # also where no distance is a number
+        rows[bag] = offsets[bag]  # if all distances are NaN
         for j in range(offsets[bag], offsets[bag + 1]):
             distance = _distance(X[j], z[:n_features], weight)
             if distance < best:

@@ -2,18 +2,18 @@
 
     max_a  1'a - 1/2 sum_t mu_t |v_t|^2,   v_t = sum_i a_i s_it x_(r_it),   0 <= a_i <= C_i
 
-A *variable* i has, under the label vector t, the row r_it and the sign s_it; one label vector makes
+A *variable* i has, under the label vector t, the row r_it and the sign s_it; one label vector gives
 the ordinary SVM. The state is the mean f = sum_t mu_t v_t and the deviations E_t = v_t - f, so that
-a variable that is the same under all label vectors touches f only, at the price of an ordinary SVM.
+a variable that is the same under all label vectors changes only f, at the cost of an ordinary SVM.
 
 Variables whose signs agree up to a common one, s_it = s_i p_t, form a *group* (`sign_groups`). With
 z = sum_t mu_t p_t v_t the gradient of such a variable is s_i x_i . z - 1, and its step d adds
 d s_i x_i to z, because p_t^2 = 1 and the mu sum to 1: within a group the mixture is an ordinary SVM
-on the one vector z. When the group has been visited, what z has gained, times p_t, is added to v_t.
+on the one vector z. After a visit of the group, the change of z, times p_t, is added to each v_t.
 
 Rows are dense, CSR, or a Gram matrix; then f and E hold scores of the rows instead of features.
-Vectors have further entries for a constant feature that stands in for the offset, and for centring
-sparse rows without writing them out: with the mean m, v = u - t m where u = sum_i c_i x_i and
+Vectors have further entries for a constant feature that replaces the offset, and for centring
+sparse rows without making them dense: with the mean m, v = u - t m where u = sum_i c_i x_i and
 t = sum_i c_i, so (x_i - m) . v = x_i . u - t (x_i . m - |m|^2) - m . u. The score of
 a row reads the entries t and m . u with the factors |m|^2 - x_i . m and -1 (`score_factors`); a row
 in a sum adds 1 and x_i . m to them (`sum_factors`).
@@ -36,15 +36,15 @@ _summing = compiled(fastmath={"reassoc", "contract"})
 _inlined = compiled(inline="always")  # a call that passes `Rows` costs as much as a short row
 
 DENSE, SPARSE, GRAM = 0, 1, 2
-WORK = 10**8  # multiplications of one compiled call, about
-SHRINK = 0.05  # a variable at its bound and this far beyond the margin is left alone for a while
-AHEAD = 4  # visits between asking for a row and reading it
-LEAST_GROUP = 0.25  # non-zeros per entry of z for which a group is worth forming z
+WORK = 10**8  # approximate number of multiplications in one compiled call
+SHRINK = 0.05  # a variable at its bound and this far beyond the margin is skipped for a while
+AHEAD = 4  # visits between prefetching a row and reading it
+LEAST_GROUP = 0.25  # non-zeros of a group, per entry of z, from which forming z pays off
 BY_F, BY_Z, SINGLY = 0, 1, 2  # ways to visit a group: z is f; by z; all v_t for each variable
 
 
 class Rows(NamedTuple):
-    """Rows as the compiled code reads them: made by `rows_of` or `gram_rows`."""
+    """Rows in the form that compiled functions read, created by `rows_of` or `gram_rows`."""
 
     kind: int
     values: Array
@@ -64,7 +64,7 @@ class Rows(NamedTuple):
 
 
 class Descent(NamedTuple):
-    """What `descend` found out: passes over the variables, primal value, duality gap."""
+    """Result of `descend`: number of passes over the variables, primal value, duality gap."""
 
     n_passes: int
     primal: float
@@ -72,16 +72,16 @@ class Descent(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Variables by the pattern of their signs: made by `sign_groups`.
+    """Variables grouped by the pattern of their signs, created by `sign_groups`.
 
     Attributes
     ----------
     order : ndarray of int64 of shape (n_variables,)
         The variables, group by group.
     bounds : ndarray of int64 of shape (n_groups + 1,)
-        Where each group begins in it.
+        Where each group begins in `order`.
     patterns : ndarray of int8 of shape (n_groups, n_labels)
-        p, of first entry 1; zeros for the variables whose row depends on the label vector.
+        p, with first entry 1; zeros for the variables whose row depends on the label vector.
     """
 
     order: Ints
@@ -90,7 +90,7 @@ class Groups(NamedTuple):
 
 
 def rows_of(X: Any, constant: float = 0.0, centre: Floats | None = None) -> Rows:
-    """Present a table of features.
+    """Create `Rows` from a table of features.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def rows_of(X: Any, constant: float = 0.0, centre: Floats | None = None) -> Rows
     constant : float, default=0.0
         Value of a further feature, the same for all rows: its weight is the offset.
     centre : ndarray of shape (n_features,), default=None
-        What to subtract from each row.
+        Subtracted from each row.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def rows_of(X: Any, constant: float = 0.0, centre: Floats | None = None) -> Rows
 
 
 def gram_rows(K: Array, constant: float = 0.0) -> Rows:
-    """Present a kernel matrix.
+    """Create `Rows` from a kernel matrix.
 
     Parameters
     ----------
@@ -143,14 +143,14 @@ def gram_rows(K: Array, constant: float = 0.0) -> Rows:
 
 
 def score(rows: Rows, vector: Floats) -> Floats:
-    """Products of all rows with a vector.
+    """Dot products of all rows with a vector.
 
     Parameters
     ----------
     rows : Rows
         The rows.
     vector : ndarray of shape (width,)
-        Such as f.
+        A vector such as f.
 
     Returns
     -------
@@ -191,7 +191,7 @@ def combine(rows: Rows, coef: Floats) -> Floats:
 
 
 def square(rows: Rows, coef: Floats, vector: Floats) -> float:
-    """|v|^2 of the vector that `coef` combines to.
+    """|v|^2 of the vector v = sum_i coef_i x_i.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def square(rows: Rows, coef: Floats, vector: Floats) -> float:
     coef : ndarray of shape (n_rows,)
         The weights of the rows.
     vector : ndarray of shape (width,)
-        Their `combine`.
+        v, the result of `combine`.
 
     Returns
     -------
@@ -232,37 +232,37 @@ def descend(
     seed: int = 0,
     groups: Groups | None = None,
 ) -> Descent:
-    """Maximise over a, from where `alpha`, `f` and `E` are; changes the three in place.
+    """Maximise over a, starting from `alpha`, `f` and `E`, which are changed in place.
 
     Parameters
     ----------
     rows : Rows
         The rows.
     pick : ndarray of int64 of shape (n_variables, 1) or (n_variables, n_labels)
-        The row of each variable; one column where it is the same under all label vectors.
+        The row of each variable; one column if it is the same under all label vectors.
     signs : ndarray of int8 of shape (n_variables, n_labels)
         Its sign under each label vector.
     weights : ndarray of shape (n_labels,)
-        mu, of sum 1.
+        mu, with sum 1.
     costs : ndarray of shape (n_variables,)
         C of each variable.
     alpha : ndarray of shape (n_variables,)
         The dual variables.
     f : ndarray of shape (width,)
-        sum_t mu_t v_t of these `alpha`.
+        sum_t mu_t v_t for these `alpha`.
     E : ndarray of shape (width, n_labels)
         v_t - f; may be empty for one label vector.
     order : ndarray of int64 of shape (n_variables,)
-        The variables, in the order that is then shuffled; one that does not depend on the order of
-        the rows makes a result that does not.
+        The variables in the order before shuffling. If it does not depend on the order of the rows,
+        neither does the result.
     tol : float
-        Duality gap to stop at, relative to the primal value.
+        Duality gap at which to stop, relative to the primal value.
     max_passes : int
-        Most passes over variables.
+        Maximum number of passes over the variables.
     seed : int, default=0
-        Of the shuffling.
+        Seed of the shuffling.
     groups : Groups, default=None
-        ``sign_groups(pick, signs, order)``, where it is known already.
+        ``sign_groups(pick, signs, order)``, if it is already known.
 
     Returns
     -------
@@ -286,14 +286,14 @@ def descend(
     groups = sign_groups(pick, signs, order) if groups is None else groups
     n, n_active = len(alpha), np.diff(groups.bounds)
     active, gradient, slack = groups.order.copy(), np.empty(n), np.empty(n)
-    # passes, group, next variable of it (-1: before the first), variables at the pass's start,
-    # the way the group is visited
+    # number of passes, group, next variable in the group (-1: before the first), number of active
+    # variables at the start of the pass, way in which the group is visited
     at = np.array([0, 0, -1, n, 0])
     random = np.array([2 * seed + 1], np.uint64)
     z, before = np.empty((2, len(f)))
     mixed = groups.patterns * weights  # (n_groups, n_labels)
     least = _least_group(rows, groups.patterns)
-    # Between two calls, each some tenths of a second, Python handles signals such as Ctrl-C.
+    # Between two calls of a few tenths of a second, Python handles signals such as Ctrl-C.
     visits = max(1, WORK // _cost_of_visit(rows, groups.patterns))
     primal = gap = np.inf
     done = max_passes < 1
@@ -320,7 +320,7 @@ def sign_groups(pick: Ints, signs: Ints, order: Ints) -> Groups:
     Returns
     -------
     Groups
-        Those that are the same under all label vectors first.
+        The variables that are the same under all label vectors come first.
 
     Examples
     --------
@@ -346,14 +346,14 @@ def sign_groups(pick: Ints, signs: Ints, order: Ints) -> Groups:
 
 
 def _least_group(rows: Rows, patterns: Ints) -> Ints:
-    """From how many active variables a group is visited by z; 0 where z is f."""
+    """Number of active variables from which a group is visited by z; 0 if z is f."""
     least = np.ceil(LEAST_GROUP * rows.width / max(1, _length(rows)))
     found = np.where((patterns == 1).all(axis=1), 0, max(1, int(least)))
     return np.where(patterns[:, 0] == 0, np.iinfo(np.int64).max, found)
 
 
 def _cost_of_visit(rows: Rows, patterns: Ints) -> int:
-    """About how many multiplications one variable costs."""
+    """Approximate number of multiplications in a visit of one variable."""
     n_labels = 1 if (patterns == 1).all() else patterns.shape[1]
     return 10 + 2 * _length(rows) * n_labels * (1 if patterns.all() else n_labels)
 
@@ -381,9 +381,10 @@ def _descend(  # type: ignore[no-untyped-def]
     rows, pick, signs, groups, mixed, least, weights, costs, alpha, f, E, tol, max_passes, active,
     n_active, gradient, slack, z, before, at, random, visits,
 ):  # fmt: skip
-    """Go on from where `at` is, for so many visits of variables; whether it came to the end.
+    """Continue from the position `at` for `visits` visits of variables.
 
-    The slack of a variable is what it adds to the duality gap.
+    The slack of a variable is its contribution to the duality gap. Returns whether the descent is
+    done, the primal value and the duality gap.
     """
     n, n_groups, bounds = len(alpha), len(n_active), groups.bounds
     n_passes, g, begin, n_begun, way = at[0], at[1], at[2], at[3], at[4]
@@ -431,7 +432,7 @@ def _descend(  # type: ignore[no-untyped-def]
         small = gap <= tol * primal
         done = (small and n_begun == n) or n_passes >= max_passes
         if small or _sum(n_active) == 0:
-            active[:] = groups.order  # those that were left alone are visited once more
+            active[:] = groups.order  # skipped variables are visited once more
             for k in range(n_groups):
                 n_active[k] = bounds[k + 1] - bounds[k]
     at[0], at[1], at[2], at[3], at[4] = n_passes, g, begin, n_begun, way
@@ -475,7 +476,7 @@ def _unmix(pattern, mixed, f, E, z, before):  # type: ignore[no-untyped-def]
 def _visit_group(  # type: ignore[no-untyped-def]
     rows, pick, signs, costs, alpha, z, active, at, n_active, gradient, slack, visits
 ):
-    """A pass over the active variables of a group, or a part of it, as an SVM on the vector z."""
+    """Visit the active variables of a group, or some of them, as an SVM on the vector z."""
     while at < n_active and visits > 0:
         visits -= 1
         if at + AHEAD < n_active:
@@ -499,7 +500,7 @@ def _visit_group(  # type: ignore[no-untyped-def]
 def _visit(  # type: ignore[no-untyped-def]
     rows, pick, signs, weights, costs, alpha, f, E, active, at, n_active, gradient, slack, visits
 ):
-    """The same for any variables: all label vectors are read and written for each of them."""
+    """Visit any variables: all label vectors are read and written for each of them."""
     n_labels = signs.shape[1]
     mixed = np.empty(n_labels)
     while at < n_active and visits > 0:
@@ -545,7 +546,7 @@ def _visit(  # type: ignore[no-untyped-def]
 
 @_inlined
 def _moved(i, G, curvature, cost, old, at, active, n_active, gradient, slack):  # type: ignore[no-untyped-def]
-    """The best value of variable i, or -1 where it is left alone and goes behind the others."""
+    """The best value of variable i, or -1 if it is skipped and moved behind the active ones."""
     gradient[i] = G
     slack[i] = cost * max(0.0, -G) + old * G
     if (old == 0.0 and G > SHRINK) or (old == cost and G < -SHRINK):
@@ -561,7 +562,7 @@ def _moved(i, G, curvature, cost, old, at, active, n_active, gradient, slack):  
 
 @_summing
 def _values(alpha, costs, gradient, slack):  # type: ignore[no-untyped-def]
-    """Primal value and duality gap, from the gradients met last."""
+    """Primal value and duality gap, from the most recent gradients."""
     primal = gap = 0.0
     for i in range(len(alpha)):
         primal += 0.5 * alpha[i] * (gradient[i] + 1.0) + costs[i] * max(0.0, -gradient[i])
@@ -571,7 +572,7 @@ def _values(alpha, costs, gradient, slack):  # type: ignore[no-untyped-def]
 
 @_inlined
 def _ask_for(rows, i):  # type: ignore[no-untyped-def]
-    """Have a sparse row loaded, in lines of 64 bytes: visits in random order wait for memory."""
+    """Prefetch a sparse row, in lines of 64 bytes: visits in random order wait for memory."""
     if rows.kind == SPARSE:
         start, stop = rows.indptr[i], rows.indptr[i + 1]
         for at in range(start, stop, 8):
@@ -580,8 +581,8 @@ def _ask_for(rows, i):  # type: ignore[no-untyped-def]
             prefetch(rows.indices, at)
 
 
-# A sum over a sparse row goes one term after the other: in vectors, gathering the entries of f is
-# slower. Unsigned indices need no test for negative ones.
+# Sums over a sparse row are sequential: vector instructions would have to gather the entries of f,
+# which is slower. Unsigned indices need no test for negative ones.
 
 
 @_inlined

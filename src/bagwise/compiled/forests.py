@@ -1,7 +1,7 @@
 """Means over decision trees of any shape.
 
 The nodes of all trees are in one list. A child comes after its parent; a node whose children do not
-is a leaf, so that every descent ends, whatever the arrays hold.
+come after it is a leaf, so that every descent ends for any arrays.
 """
 
 import numpy as np
@@ -28,11 +28,11 @@ def mean_values(
     Parameters
     ----------
     X : ndarray of float32 of shape (n_rows, n_features)
-        The rows. A row goes left where its feature is not above the threshold.
+        The rows. A row goes left if its feature is not above the threshold.
     roots : ndarray of shape (n_trees,)
         The root of each tree.
     left, right, features, thresholds : ndarray of shape (n_nodes,)
-        The nodes.
+        Children, feature and threshold of each node.
     values : ndarray of shape (n_nodes, n_outputs)
         The values of leaves; those of other nodes are not used.
 

@@ -1,8 +1,8 @@
-"""Dual coordinate descent for a multi-class SVM whose classes are judged by their best instance.
+"""Dual coordinate descent for a multi-class SVM that scores a class by its best instance.
 
 The dual has a group of variables per (bag, wrong class): one per instance that may be the best,
-and one for none of them. They share a fixed mass; a step moves mass from the member of lowest to
-the member of highest gradient, which is exact along that line.
+and one for none of them. They share a fixed mass. A step moves mass from the member of lowest to
+the member of highest gradient, with an exact line search.
 """
 
 import numpy as np
@@ -14,11 +14,11 @@ _compiled = compiled()
 
 @_compiled
 def descend(order, X, W, b, scale, codes, witness, members, mass, squares):  # type: ignore[no-untyped-def]
-    """One pass over the groups in the given order; changes `mass`, `W` and `b` in place.
+    """Run one pass over the groups in the given order; changes `mass`, `W` and `b` in place.
 
-    ``members[i, m]`` holds the instances of group (i, m), -1 where there is none; ``mass[i, m]``
-    their dual variables and, last, that of none. `scale` is the squared constant feature that
-    carries b. Returns the largest violation met.
+    ``members[i, m]`` are the instances of group (i, m), padded with -1; ``mass[i, m]`` are their
+    dual variables, the last one for no instance. `scale` is the square of the constant feature
+    whose weight is b. Returns the largest violation found.
     """
     n_features, capacity = X.shape[1], members.shape[2]
     gradient = np.empty(capacity + 1)
@@ -65,7 +65,7 @@ def descend(order, X, W, b, scale, codes, witness, members, mass, squares):  # t
 
 @_compiled
 def _curvature(X, squares, scale, own, up, down):  # type: ignore[no-untyped-def]
-    """Squared distance of the two members as directions of W; -1 is the member none."""
+    """Squared distance of two members as directions of W; -1 stands for no instance."""
     if up < 0 or down < 0:
         j = up if down < 0 else down
         return squares[own] + squares[j] + 2.0 * scale
@@ -77,7 +77,7 @@ def _curvature(X, squares, scale, own, up, down):  # type: ignore[no-untyped-def
 
 @_compiled
 def _add(X, W, b, scale, y, m, own, j, step):  # type: ignore[no-untyped-def]
-    """Add `step` of the direction that raises the own class at its witness above m at j."""
+    """Add `step` times the direction that raises y at its witness `own` relative to m at j."""
     if j < 0:
         return
     for k in range(X.shape[1]):

@@ -1,4 +1,4 @@
-"""Hinge losses between each label a bag carries and each it does not."""
+"""Pairwise hinge losses between the labels that a bag carries and the other labels."""
 
 import numpy as np
 
@@ -11,8 +11,8 @@ _compiled = compiled()
 def rank_loss(scores, carried, width, gradient):  # type: ignore[no-untyped-def]
     """Mean over bags of the mean over pairs of (1 - score of carried + score of other)_+.
 
-    The corner is rounded over `width`: a parabola up to there, then a line. Fills `gradient`, the
-    derivative by the scores.
+    The hinge is smoothed: quadratic up to `width`, then linear. Fills `gradient`, the derivative
+    in the scores.
     """
     n_bags, n_classes = scores.shape
     total = 0.0

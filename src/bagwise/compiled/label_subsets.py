@@ -1,20 +1,20 @@
-"""Posterior labels of instances, given that together they make exactly the label set of the bag.
+"""Posterior labels of instances, given that their union is exactly the label set of the bag.
 
-The state after i instances is the subset L of the k labels of the bag that they have shown, a bit
+The state after i instances is the subset L of the k labels of the bag that they have, as a bit
 mask. With q_i(c) the probability of label c inside the label set (rows sum to 1):
 
     forward   A_0 = [empty],  A_i[L] = q_i(L) A_{i-1}[L] + sum_{c in L} q_i(c) A_{i-1}[L - c]
     backward  B_n = [all],    B_{i-1}[L] = sum_c q_i(c) B_i[L + c]
     joint     P(y_i = c, all) = q_i(c) sum_{L without c} (A_{i-1}[L] + A_{i-1}[L + c]) B_i[L + c]
 
-All terms are non-negative, so nothing cancels. The last column of q is a label that every bag may
-show and none has to (background): it leaves the state as it is.
+All terms are non-negative, so nothing cancels. The last column of q is a background label, allowed
+but not required in every bag: it leaves the state unchanged.
 
-Where the label of an instance is known, its q is a point mass: the recursions are the same.
+If the label of an instance is known, its q is a point mass: the recursions are the same.
 
 Label sets may be wrong. The label of an instance is not reported with probability `missing`, and a
-label that no instance reports is listed all the same with probability `spurious`. An instance that
-is not reported leaves the state as it is, like background; and the backward pass begins with
+label that no instance reports is nevertheless listed with probability `spurious`. An instance that
+is not reported leaves the state unchanged, like background. The backward pass starts from
 B_n[L] = spurious^(k - |L|), since any of the labels may be listed by mistake.
 """
 
@@ -22,26 +22,26 @@ import numpy as np
 
 from bagwise.compiled.compilation import compiled
 
-# How the posterior of a bag is found.
-FREE = 0  # nothing is known: plain softmax
+# Inference method of a bag.
+FREE = 0  # the label set is unknown: plain softmax
 EXACT = 1  # forward-backward over subsets
 APPROXIMATE = 2  # loopy belief propagation
 RESTRICTED = 3  # the label set is impossible: softmax inside the set
 
-TABLE = 2**20  # values of the forward table kept at once; a longer one is recomputed in parts
-UNDERFLOW = 1e-250  # below it the pass is repeated with logarithms
+TABLE = 2**20  # values of the forward table stored at once; a larger one is recomputed in parts
+UNDERFLOW = 1e-250  # probability below which the pass is repeated with logarithms
 TINY = 1e-300
 SETTLED = 1e-10
 MAX_SWEEPS = 2000
 
 _compiled = compiled()
-# Sums may be reordered, so that they run on vector registers; infinities keep their meaning.
+# Sums may be reordered, so that they use vector instructions; infinities are handled as usual.
 _vectorised = compiled(fastmath={"reassoc", "contract", "nsz"})
 
 
 @_compiled
 def operations(n, k, spurious=False):  # type: ignore[no-untyped-def]
-    """Count instance x subset x label of one pass over a bag, unreachable subsets left out."""
+    """Cost of one pass over a bag: instances x subsets x labels, without unreachable subsets."""
     if not is_sparse_lattice(n, k, spurious):
         return float(n) * k * 2.0**k
     return _reachable(n, k, spurious) * k
@@ -49,13 +49,13 @@ def operations(n, k, spurious=False):  # type: ignore[no-untyped-def]
 
 @_compiled
 def is_sparse_lattice(n, k, spurious=False):  # type: ignore[no-untyped-def]
-    """Whether so few subsets can be reached that going through a list of them is quicker."""
+    """Whether so few subsets are reachable that looping over a list of them is faster."""
     return 8.0 * _reachable(n, k, spurious) < float(n) * 2.0**k
 
 
 @_compiled
 def _reachable(n, k, spurious):  # type: ignore[no-untyped-def]
-    """Subsets that i labels can make and n - i can complete, over all i.
+    """Number of subsets that i instances can reach and n - i can complete, summed over i.
 
     With `spurious` a subset need not be completed.
     """
@@ -74,13 +74,13 @@ def posteriors(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Posterior of each instance's label and log-probability of the label sets, bags start:stop.
 
-    `scores` are the logits. With `gradient`, `out` receives softmax minus posterior times the
-    weight of the bag, the derivative of minus the log-likelihood by the scores; else the posterior.
-    `instance_codes` are the labels of the instances, -1 where not known, or empty where none is;
+    `scores` are the logits. With `gradient`, `out` receives (softmax - posterior) times the weight
+    of the bag, the gradient of minus the log-likelihood in the scores; otherwise the posterior.
+    `instance_codes` are the labels of the instances, -1 if unknown, or empty if all are unknown;
     the probability is then that of the label set and the known labels.
 
-    `counts` receives of each bag what is expected of wrong reports: instances whose label was not
-    reported, instances whose label was, and labels that are listed by mistake.
+    `counts` receives the expected counts of each bag: instances whose label was not reported,
+    instances whose label was reported, and spurious labels.
     """
     n_classes = scores.shape[1]
     n_labels = n_classes - 1 if background else n_classes
@@ -130,9 +130,9 @@ def posteriors(  # type: ignore[no-untyped-def]
 
 @_compiled
 def _spread(mass, code, background, missing, softmax, row):  # type: ignore[no-untyped-def]
-    """Add the chance that an instance reports nothing to the labels it may have.
+    """Distribute the probability that an instance reports nothing over its possible labels.
 
-    Returns how much of it is due to a label that was not reported, and not to background.
+    Returns the share that is due to an unreported label, not to background.
     """
     last = len(softmax) - 1
     if code >= 0:
@@ -165,7 +165,7 @@ def _softmax(scores, out):  # type: ignore[no-untyped-def]
 def _restrict(scores, labels, background, missing, codes, log_q, q):  # type: ignore[no-untyped-def]
     """Normalise within the label set, or to the known label; return the log-sum of each row.
 
-    The last column is the chance to report nothing: background, or a label that goes missing.
+    The last column is the probability of reporting nothing: background, or a missing label.
     """
     n, k, last = len(scores), len(labels), scores.shape[1] - 1
     inside, softmax = np.empty(n), np.empty(last + 1)
@@ -218,12 +218,12 @@ def _normalise(posterior):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _forward_backward(q, k, listed, log, spurious, posterior):  # type: ignore[no-untyped-def]
-    """Fill `posterior` with the joint; return what `_complete` returns.
+    """Fill `posterior` with the joint; return the results of `_complete`.
 
-    With `log` the chances in `q`, the tables and the first result are logarithms.
+    With `log` the probabilities in `q`, the tables and the first result are logarithms.
 
-    The forward table is kept whole while it is small; a long one is kept at every s-th instance
-    only and recomputed part by part, s = sqrt(n).
+    A small forward table is stored as a whole. A large one is stored at every s-th instance only,
+    s = sqrt(n), and recomputed part by part.
     """
     n, size = len(q), 1 << k
     end = n + k if spurious > 0.0 else n  # spurious labels may complete any subset
@@ -280,7 +280,7 @@ def _complete(a, n, k, spurious, log, after):  # type: ignore[no-untyped-def]
     if log:
         top = -np.inf
         for state in range(size):
-            if _count(state) <= n:  # larger subsets are not filled in
+            if _count(state) <= n:  # larger subsets are not computed
                 top = max(top, a[state] + after[state])
         if top == -np.inf:
             return top, 0.0
@@ -298,7 +298,7 @@ def _complete(a, n, k, spurious, log, after):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _forward(q, first, steps, end, k, order, levels, log, table):  # type: ignore[no-untyped-def]
-    """Rows 1 .. steps of the table: A after the instances first + 1 .. first + steps."""
+    """Fill rows 1 .. steps of the table: A after the instances first + 1 .. first + steps."""
     for j in range(steps):
         i = first + j
         if log:
@@ -327,7 +327,7 @@ def _forward_all(q, k, a, new):  # type: ignore[no-untyped-def]
 
 @_vectorised
 def _forward_lowest(q, k, a, new):  # type: ignore[no-untyped-def]
-    """The first three labels at once: their runs of 1, 2 and 4 states are too short for a loop."""
+    """Forward step of the first three labels: their runs of 1, 2, 4 states are short for a loop."""
     g, q0, q1, q2 = q[k], q[0], q[1], q[2]
     for s in range(0, 1 << k, 8):
         a0, a1, a2, a3 = a[s], a[s + 1], a[s + 2], a[s + 3]
@@ -392,7 +392,7 @@ def _backward_lowest(q, k, a, b, new, joint):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _by_size(k):  # type: ignore[no-untyped-def]
-    """All subsets, small ones first, and where each size begins."""
+    """All subsets in order of size, and the position at which each size begins."""
     size = 1 << k
     counts = np.zeros(k + 2, np.int64)
     for state in range(size):
@@ -417,13 +417,13 @@ def _count(state):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _range(i, n, k, levels):  # type: ignore[no-untyped-def]
-    """Where the subsets stand that i instances can make and n - i can complete."""
+    """Positions of the subsets that i instances can reach and n - i can complete."""
     return levels[max(0, k - (n - i))], levels[min(k, i) + 1]
 
 
 @_compiled
 def _clear_above(i, k, order, levels, nothing, new):  # type: ignore[no-untyped-def]
-    """The next step also reads subsets one larger than i instances can make."""
+    """Initialise the subsets of i + 1 labels, which the next step also reads."""
     if i < k:
         for state in order[levels[i + 1] : levels[i + 2]]:
             new[state] = nothing
@@ -435,7 +435,7 @@ def _forward_listed(q, k, i, n, order, levels, a, new):  # type: ignore[no-untyp
     begin, end = _range(i, n, k, levels)
     for state in order[begin:end]:
         total, inside = 0.0, q[k]
-        for c in range(k):  # no branches: which labels are in a subset cannot be foreseen
+        for c in range(k):  # without branches, which would be unpredictable
             chance = q[c] * (state >> c & 1)
             inside += chance
             total += chance * a[state & ~(1 << c)]
@@ -444,7 +444,7 @@ def _forward_listed(q, k, i, n, order, levels, a, new):  # type: ignore[no-untyp
 
 @_compiled
 def _backward_listed(q, k, i, n, order, levels, a, b, new, joint):  # type: ignore[no-untyped-def]
-    """`b` is that after instance i + 1; only subsets that can be reached by then carry any."""
+    """Backward step; `b` is B after instance i + 1, non-zero only at subsets reachable by then."""
     begin, end = _range(i + 1, n, k, levels)
     for state in order[_range(i, n, k, levels)[0] : end]:
         new[state] = 0.0
@@ -503,12 +503,12 @@ def _backward_log(q, k, i, n, order, levels, a, b, new, norm, joint):  # type: i
 
 @_compiled
 def _propagate(q, k, spurious, belief):  # type: ignore[no-untyped-def]
-    """Loopy belief propagation on "each label of the set is shown by some instance".
+    """Loopy belief propagation with the constraint that some instance has each label of the set.
 
-    mu[i, c]: the chance, were label c not demanded, that instance i shows it; m[i, c]: the chance
-    that another instance than i shows c, or that c is spurious. Returns the Bethe approximation of
-    log P(all), whose derivative by log q is the belief, whether the messages settled, and the
-    expected number of spurious labels.
+    mu[i, c]: probability that instance i has label c, without the constraint on c; m[i, c]:
+    probability that an instance other than i has c, or that c is spurious. Returns the Bethe
+    approximation of log P(all), whose derivative in log q is the belief, whether the messages
+    converged, and the expected number of spurious labels.
     """
     n = len(q)
     m = np.ones((n, k))
@@ -558,7 +558,7 @@ def _total(q, k, m):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _bethe(q, k, spurious, mu, m):  # type: ignore[no-untyped-def]
-    """Sum of log Z over instances and labels, minus that over their pairs; and spurious labels."""
+    """Sum of log Z over instances and labels minus pairs, and expected count of spurious labels."""
     value = excess = 0.0
     for i in range(len(q)):
         for c in range(k):

@@ -1,9 +1,9 @@
 """Dense linear algebra that Ctrl-C can interrupt: LAPACK and BLAS without the GIL.
 
-SciPy's own functions for symmetric matrices hold the GIL until they are done, on whatever thread
-they run, and no signal is handled meanwhile. The same routines are called here through the function
-pointers of ``scipy.linalg.cython_lapack``: ctypes releases the GIL, and a call that may take long
-is made through `threads.interruptible`. The results are those of SciPy's functions up to rounding.
+SciPy's functions for symmetric matrices hold the GIL until they return, on any thread, and no
+signal is handled until then. Here the same routines are called through the function pointers of
+``scipy.linalg.cython_lapack``: ctypes releases the GIL, and long calls go through
+`threads.interruptible`. The results are those of SciPy's functions up to rounding.
 
 Matrices are real, float32 or float64, and in Fortran order; others are copied.
 """
@@ -19,8 +19,8 @@ from scipy.linalg import cython_blas, cython_lapack
 from bagwise._types import Array
 from bagwise.compiled.threads import interruptible
 
-NEAR = 1e-6  # entries this near to the largest, relative to it, count as equal
-LARGE = 10**7  # multiplications: 10 ms, and much more where BLAS threads wait for each other
+NEAR = 1e-6  # relative distance from the largest entry at which entries count as equal
+LARGE = 10**7  # multiplications: 10 ms, and much more if BLAS threads wait for each other
 
 
 def cholesky(
@@ -33,7 +33,7 @@ def cholesky(
     matrix : ndarray of shape (n, n)
         Symmetric; one triangle is read.
     lower : bool, default=False
-        Whether the lower triangle is read, and L found.
+        Whether the lower triangle is read, and L returned.
     clean : bool, default=True
         Whether the other triangle of the result is set to zero.
     overwrite : bool, default=False
@@ -46,7 +46,7 @@ def cholesky(
     Raises
     ------
     LinAlgError
-        Where the matrix is not positive definite.
+        If the matrix is not positive definite.
     """
     factor, n = _own(matrix, overwrite), len(matrix)
     triangle = "L" if lower else "U"
@@ -62,7 +62,7 @@ def cholesky(
 def cholesky_solve(
     factor: Array, right: Array, *, lower: bool = False, overwrite: bool = False
 ) -> Array:
-    """Solve with the matrix whose `cholesky` factor is given.
+    """Solve a linear system, given the `cholesky` factor of its matrix.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def cholesky_solve(
     right : ndarray of shape (n,) or (n, m)
         The right-hand sides.
     lower : bool, default=False
-        Whether it is L.
+        Whether the factor is L.
     overwrite : bool, default=False
         Whether the right-hand sides may be overwritten.
 
@@ -87,7 +87,7 @@ def cholesky_solve(
 
 
 def cholesky_inverse(factor: Array) -> Array:
-    """Inverse of the matrix whose lower `cholesky` factor is given.
+    """Inverse of a matrix, given its lower `cholesky` factor.
 
     Parameters
     ----------
@@ -107,17 +107,17 @@ def cholesky_inverse(factor: Array) -> Array:
 def eigenvectors(
     matrix: Array, first: int, last: int, *, lower: bool = True
 ) -> tuple[Array, Array]:
-    """Eigenvalues from number `first` to number `last`, rising, and their eigenvectors.
+    """Eigenvalues `first` to `last` in ascending order, and their eigenvectors.
 
-    LAPACK's driver for a part of the spectrum (syevr) fails on some matrices of many equal
-    eigenvalues, such as those of instances that are 0/1 tokens; these are decomposed as a whole.
+    LAPACK's driver for a part of the spectrum (syevr) fails on some matrices with many equal
+    eigenvalues, such as those of 0/1 token features; these are decomposed as a whole.
 
     Parameters
     ----------
     matrix : ndarray of shape (n, n)
         Symmetric.
     first, last : int
-        Numbers of eigenvalues, 0 for the smallest; both are included.
+        Indices of eigenvalues, 0 for the smallest; both are included.
     lower : bool, default=True
         Which triangle of the matrix is read.
 
@@ -136,7 +136,7 @@ def eigenvectors(
 
 
 def _syevr(matrix: Array, first: int, last: int, lower: bool) -> tuple[Array, Array]:
-    """Some eigenvalues and eigenvectors by LAPACK; LinAlgError where it fails."""
+    """Some eigenvalues and eigenvectors by LAPACK; raises LinAlgError if it fails."""
     A, n = _own(matrix), len(matrix)
     dtype, k = A.dtype, last - first + 1
     values, vectors = np.empty(n, dtype), np.empty((n, k), dtype, order="F")
@@ -161,7 +161,7 @@ def _syevr(matrix: Array, first: int, last: int, lower: bool) -> tuple[Array, Ar
 
 
 def all_eigenvectors(matrix: Array) -> tuple[Array, Array]:
-    """All eigenvalues, rising, and eigenvectors of a large matrix, in its own memory (syevd).
+    """All eigenvalues, ascending, and eigenvectors of a large matrix, in place (syevd).
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def all_eigenvectors(matrix: Array) -> tuple[Array, Array]:
     Raises
     ------
     LinAlgError
-        Where LAPACK fails.
+        If LAPACK fails.
     """
     n, dtype = len(matrix), matrix.dtype
     values = np.empty(n, dtype)
@@ -197,10 +197,10 @@ def all_eigenvectors(matrix: Array) -> tuple[Array, Array]:
 def with_fixed_signs(vectors: Array) -> Array:
     """Give each column the sign that makes its largest entry positive.
 
-    An eigenvector has no sign of its own: which one comes out depends on the processor. As
-    :func:`sklearn.utils.extmath.svd_flip` does, the entry of largest absolute value decides; of
-    entries that differ by rounding only, the first. Where eigenvalues are equal, their eigenvectors
-    may still be any basis of the common space.
+    The sign of a computed eigenvector is arbitrary and depends on the processor. As in
+    :func:`sklearn.utils.extmath.svd_flip`, the entry of largest absolute value decides; among
+    entries that differ only by rounding, the first. Eigenvectors of equal eigenvalues may still be
+    any basis of their common space.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def with_fixed_signs(vectors: Array) -> Array:
 def solve_upper(
     factor: Array, right: Array, *, transposed: bool = False, overwrite: bool = False
 ) -> Array:
-    """R^-1 right, or with R', for an upper triangular R.
+    """Solve R x = right, or R' x = right, for an upper triangular R.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def solve_upper(
     right : ndarray of shape (n, m)
         The right-hand sides.
     transposed : bool, default=False
-        Whether R' is solved with.
+        Whether to solve with R' instead of R.
     overwrite : bool, default=False
         Whether the right-hand sides may be overwritten.
 
@@ -265,9 +265,9 @@ def add_product(total: Array, block: Array, factor: float = 1.0) -> None:
     block : ndarray of shape (n_rows, n_columns)
         X, in C order and of the same type.
     factor : float, default=1.0
-        What the product is multiplied with.
+        Factor of the product.
     """
-    rows = np.ascontiguousarray(block, dtype=total.dtype)  # to Fortran, X' in its own order
+    rows = np.ascontiguousarray(block, dtype=total.dtype)  # in Fortran order this is X'
     k, n = rows.shape
     if k == 0 or n == 0:
         return
@@ -276,24 +276,24 @@ def add_product(total: Array, block: Array, factor: float = 1.0) -> None:
 
 
 def _own(matrix: Array, overwrite: bool = False, *with_: Array) -> Array:
-    """The matrix in Fortran order, to write into; a copy unless `overwrite`."""
+    """The matrix as a writable array in Fortran order; a copy unless `overwrite`."""
     dtype = np.result_type(matrix, *with_, np.float32)
     return np.array(matrix, dtype, order="F", copy=None if overwrite else True)
 
 
 def _alike(factor: Array, right: Array, overwrite: bool) -> tuple[Array, Array]:
-    """A factor to read and right-hand sides to write into, of one type."""
+    """Convert a factor and writable right-hand sides to a common type."""
     found = _own(right, overwrite, factor)
     return np.asarray(factor, dtype=found.dtype, order="F"), found
 
 
 def _call(name: str, work: int, dtype: Any, *arguments: str | int | Array) -> int:
-    """Call a routine; returns its last argument where that is a number: 0 if all went well."""
+    """Call a routine; return its last argument if that is an info code (0: success), else 0."""
     function = _routine(("s" if dtype == np.float32 else "d") + name)
     passed = [_by_reference(argument) for argument in arguments]
     addresses = [address for address, _ in passed]
     if work >= LARGE:
-        # With `passed`, which keeps the arrays alive as long as the call runs.
+        # The lambda refers to `passed`, which keeps the arrays alive as long as the call runs.
         interruptible(lambda: (function(*addresses), passed))
     else:
         function(*addresses)
@@ -302,7 +302,7 @@ def _call(name: str, work: int, dtype: Any, *arguments: str | int | Array) -> in
 
 
 def _by_reference(argument: str | int | Array) -> tuple[int, Any]:
-    """The address of an argument, and what keeps it alive."""
+    """The address of an argument, and the array that owns the memory."""
     if isinstance(argument, str):
         argument = np.frombuffer(argument.encode(), np.uint8)
     elif isinstance(argument, int):

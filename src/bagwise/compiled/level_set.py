@@ -1,7 +1,7 @@
 """Two small problems on the simplex that the level method solves in each step.
 
-A piecewise linear model max_k (A mu)_k of a convex function of mu: its least value, and the nearest
-point where it is below a level.
+For a piecewise linear model max_k (A mu)_k of a convex function of mu: its minimum, and the nearest
+point at which it is below a level.
 """
 
 import numpy as np
@@ -13,10 +13,10 @@ _compiled = compiled()
 
 @_compiled
 def least(A):  # type: ignore[no-untyped-def]
-    """Least value over the simplex of max_k (A mu)_k, and the mu that has it.
+    """Minimum over the simplex of max_k (A mu)_k, and the mu that attains it.
 
-    A matrix game, by the simplex method: with all entries made positive, x = mu / value maximises
-    1'x subject to A x <= 1, x >= 0.
+    A matrix game, solved by the simplex method: with all entries shifted to positive values,
+    x = mu / value maximises 1'x subject to A x <= 1, x >= 0.
     """
     n_planes, n = A.shape
     shift = A.min() - 1.0
@@ -31,7 +31,7 @@ def least(A):  # type: ignore[no-untyped-def]
     tableau[-1, :n] = -1.0
     for _ in range(50 * (n + n_planes)):
         enter = -1
-        for c in range(n + n_planes):  # the first column that helps (Bland): no cycles
+        for c in range(n + n_planes):  # first improving column (Bland's rule): no cycles
             if tableau[-1, c] < -1e-12:
                 enter = c
                 break
@@ -63,7 +63,7 @@ def least(A):  # type: ignore[no-untyped-def]
 def nearest_below(A, mu, level, n_sweeps):  # type: ignore[no-untyped-def]
     """The point of the simplex nearest to mu with A mu <= level, by Hildreth's projections.
 
-    The planes are tilted into the plane of sum 1 first, which their projections then never leave.
+    The normals are first projected onto the plane of sum 1, so that no projection leaves it.
     """
     n_planes, n = A.shape
     normals = np.empty((n_planes + n, n))

@@ -13,10 +13,11 @@ def update_bags(  # type: ignore[no-untyped-def]
     start, stop, offsets, scores, change, factor, shift, signs, weights, cost, mu, next_mu,
     theta, max_t, sigma, report,
 ):  # fmt: skip
-    """Bring the scores up to date, then make the updates q, t and duals of each bag.
+    """Update the scores, then q, t and the multipliers of each bag.
 
     `scores` becomes ``scores + factor * change + shift``. `change` receives the weighted
-    t - s + theta/mu, which w has to fit next: zero except where t differs from the scores, or did.
+    t - s + theta/mu, the target of the next fit of w: zero except where t differs from the scores,
+    or did before.
     `report` receives, per bag: squared gaps of the constraints, their scale, the hinge loss.
     """
     largest = 0
@@ -50,7 +51,7 @@ def update_bags(  # type: ignore[no-untyped-def]
                 if (wanted >= highest and j == row) or t > level:
                     t = level
                 gap = t - scores[i, m]
-                # An instance that t leaves alone loses its multiplier, without rounding.
+                # If t = phi, the new multiplier is 0; this avoids rounding.
                 dual = 0.0 if t == phi[j] else theta[i, m] + mu * gap
                 theta[i, m] = dual
                 change[i, m] = weights[bag] * (gap + dual / next_mu)
@@ -69,7 +70,7 @@ def update_bags(  # type: ignore[no-untyped-def]
 def project(start, stop, X, residual, out):  # type: ignore[no-untyped-def]
     """Add residual' X of the rows start:stop to `out`; most of the residual is zero.
 
-    In blocks of rows that stay in the cache for all columns of the residual; four rows at a time,
+    Blocks of rows stay in the cache for all columns of the residual. Four rows are added at a time,
     so that `out` is read and written a quarter as often.
     """
     rows = np.empty(ROWS, np.int64)
@@ -105,8 +106,8 @@ def near_margin(value, sign, threshold):  # type: ignore[no-untyped-def]
 def clip_level(phi, wanted):  # type: ignore[no-untyped-def]
     """The level tau < max phi that minimises |min(phi, tau) - phi|^2 + (wanted - tau)^2.
 
-    It is the mean of `wanted` and all phi above it. Newton's method: below the solution each mean
-    over the phi above the last level is higher, and the number of phi above falls until it stays.
+    It is the mean of `wanted` and all phi above it. Newton's method: from below the solution, the
+    level rises in each step, and the number of phi above it decreases until it is constant.
     """
     level, count = wanted, len(phi) + 1
     while True:

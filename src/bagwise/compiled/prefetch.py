@@ -1,4 +1,4 @@
-"""Ask the processor to load what will be read soon: loops over rows in random order wait less."""
+"""Prefetch memory, so that loops over rows in random order wait less for it."""
 
 import numba
 from llvmlite import ir
@@ -15,7 +15,7 @@ def _prefetch(typing, array, index):  # type: ignore[no-untyped-def]
         kind = ir.FunctionType(ir.VoidType(), [pointer, integer, integer, integer])
         function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
         address = builder.bitcast(builder.gep(data, [arguments[1]]), pointer)
-        # to read; to be kept in all caches; data, not instructions
+        # for reading; kept in all cache levels; data, not instructions
         builder.call(function, [address, *(ir.Constant(integer, k) for k in (0, 3, 1))])
         return context.get_dummy_value()
 
@@ -23,7 +23,7 @@ def _prefetch(typing, array, index):  # type: ignore[no-untyped-def]
 
 
 def _nothing(array, index):  # type: ignore[no-untyped-def]
-    """Under NUMBA_DISABLE_JIT."""
+    """Do nothing: the replacement under NUMBA_DISABLE_JIT."""
 
 
 prefetch = _nothing if numba.config.DISABLE_JIT else intrinsic(_prefetch)

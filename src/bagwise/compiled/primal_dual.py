@@ -1,7 +1,7 @@
 """The per-bag updates of pdMISVM (Brand 2021, Algorithm 1, lines 9 to 16) on collapsed state.
 
 The copies T and U of the scores differ from the scores in one instance per bag and class, and so
-do their multipliers. So each (bag, class) keeps one index and one number instead of a column.
+do their multipliers. So each (bag, class) stores one index and one number instead of a column.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from bagwise.compiled.compilation import compiled
 
 _compiled = compiled()
-# Short pieces on many arrays, for which a call would cost as much as they do.
+# Short functions of many arrays, for which a call would cost as much as their work.
 _inlined = compiled(inline="always")
 
 
@@ -17,8 +17,8 @@ _inlined = compiled(inline="always")
 def moments(start, stop, offsets, values, codes, weights, extra, first, second):  # type: ignore[no-untyped-def]
     """Weighted sums of `values` and their squares, per bag and class.
 
-    An instance counts ``weights[bag]``, and `extra` times more in the class of its bag: the copies
-    of the scores of the own class that its fit has to meet.
+    An instance has the weight ``weights[bag]``, times ``1 + extra`` in the class of its bag, whose
+    fit includes `extra` more copies of the scores.
     """
     for bag in range(start, stop):
         for m in range(values.shape[1]):
@@ -40,10 +40,10 @@ def update_bags(  # type: ignore[no-untyped-def]
     place_t, theta, max_t, place_u, xi, max_u, q, r, lam, sigma, omega,
     class_start, rank, entry_instances, entry_values, report,
 ):  # fmt: skip
-    """Bring the scores up to date, then make the updates E, Q, R, T, U and duals of each bag.
+    """Update the scores, then E, Q, R, T, U and the multipliers of each bag.
 
     `scores` becomes ``scores + factor * change + shift``. `entry_instances` and `entry_values`
-    receive T - S + Theta/mu (and the same of U), the only non-zeros of what W has to fit next.
+    receive the non-zeros of T - S + Theta/mu (and the same for U), the target of the next fit of W.
     `report` receives, per bag: squared gaps of the constraints, their scale, the hinge loss.
     """
     n_classes = scores.shape[1]
@@ -70,7 +70,7 @@ def update_bags(  # type: ignore[no-untyped-def]
                 hinge += max(0.0, 1.0 + top[0, m] - top[0, y])
             if not shared:
                 at = class_start[y] + 2 * n_bags + 2 * (rank[bag] * n_classes + m)
-                gaps += _fit_copy(  # U, Eq. 20: the same on the scores of the own class
+                gaps += _fit_copy(  # U, Eq. 20, on the scores of the own class
                     bag, m, y, at, scores, top, row, mu, next_mu, weight,
                     place_u, xi, max_u, r, omega, entry_instances, entry_values,
                 )  # fmt: skip
@@ -84,9 +84,9 @@ def project(  # type: ignore[no-untyped-def]
 ):
     """Add X' times the entries of the bags start:stop to `out` (classes x features).
 
-    X has the instances from `first_row` on, which are those of these bags at least.
-    Bag by bag, so that a row of X is read from memory once for all classes; the copies of the own
-    scores (U), which mostly sit at one instance, are joined first.
+    X starts with the instance `first_row` and includes all instances of these bags.
+    The loop is bag by bag, so that a row of X is read from memory once for all classes. The entries
+    of U, which are mostly at one instance, are summed first.
     """
     n_classes, n_bags = out.shape[0], len(codes)
     joined_row, joined_value = np.empty(2 * n_classes, np.int64), np.empty(2 * n_classes)
@@ -120,7 +120,7 @@ def _add_row(X, i, value, out, m):  # type: ignore[no-untyped-def]
 
 @_inlined
 def _refresh(first, last, scores, factor, change, shift, top, row):  # type: ignore[no-untyped-def]
-    """Bring the scores of a bag up to date, and find the three largest of each class."""
+    """Update the scores of a bag, and find the three largest of each class."""
     top[:] = -np.inf
     row[:] = -1
     for i in range(first, last):
@@ -146,7 +146,7 @@ def _insert(top, row, m, value, i):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _two_largest(top, row, m, changed, value):  # type: ignore[no-untyped-def]
-    """Row and value of the largest of a column with one entry changed, and the second value."""
+    """Row and value of the largest entry of a column with one entry changed, and the second one."""
     a = 1 if row[0, m] == changed else 0
     b = a + 1
     if row[b, m] == changed:
@@ -159,7 +159,7 @@ def _two_largest(top, row, m, changed, value):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _slack(n, sign, threshold):  # type: ignore[no-untyped-def]
-    """Eq. 13; without cost the constraint is met exactly."""
+    """E by Eq. 13; with zero cost the constraint is met exactly."""
     if threshold == 0.0 or sign * n < 0.0:
         return n
     return n - threshold * sign if sign * n > threshold else 0.0
@@ -167,7 +167,7 @@ def _slack(n, sign, threshold):  # type: ignore[no-untyped-def]
 
 @_inlined
 def _margin(bag, m, sign, threshold, mu, q, r, lam, max_t, sigma, max_u, omega):  # type: ignore[no-untyped-def]
-    """E, Q, R and their multiplier (Eqs. 13 to 16); returns the squared gap."""
+    """Update E, Q, R and their multiplier (Eqs. 13 to 16); return the squared gap."""
     e = _slack(sign - q[bag, m] + r[bag, m] - lam[bag, m] / mu, sign, threshold)
     fixed = sign - e - lam[bag, m] / mu
     q[bag, m] = (fixed + r[bag, m] + max_t[bag, m] - sigma[bag, m] / mu) / 2  # Eq. 15
@@ -182,9 +182,9 @@ def _fit_copy(  # type: ignore[no-untyped-def]
     bag, m, column, at, scores, top, row, mu, next_mu, weight,
     place, dual, highest, wanted, multiplier, entry_instances, entry_values,
 ):  # fmt: skip
-    """The copy of the scores of a bag nearest to them whose maximum is near `wanted`.
+    """Update the copy of the scores of a bag: near the scores, with its maximum near `wanted`.
 
-    It differs from the scores at one instance, its `place`. Returns the squared gaps.
+    The copy differs from the scores at one instance, its `place`. Returns the squared gaps.
     """
     old, before = place[bag, m], dual[bag, m]
     new, first, second = _two_largest(top, row, column, old, scores[old, column] - before / mu)
@@ -211,14 +211,15 @@ def _move(at, old, new, dual, step, mu, next_mu, weight, entry_instances, entry_
 
 @_compiled
 def _share(bag, y, n_classes, cost, mu, q, r, lam, sigma, max_t):  # type: ignore[no-untyped-def]
-    """E, Z and their multiplier for the shared splitting: e_m = -1 - z_m + z_y for m != y.
+    """Update E, Z and their multiplier, shared splitting: e_m = -1 - z_m + z_y for m != y.
 
-    K - 1 of these constraints hold z_y, and one holds it to the scores; with the same penalty for
-    all, the scores would hardly move z_y, so their penalty is nu = 2 mu / K. The quadratic in z has
-    an arrow shape; z_y first, then each z_m. `r` keeps e. Returns the squared gap.
+    K - 1 of these constraints contain z_y, but only one ties z_y to the scores. With equal
+    penalties the scores would hardly move z_y, so the penalty of the former is nu = 2 mu / K. The
+    quadratic in z is an arrowhead: solve for z_y first, then for each z_m. `r` stores e. Returns
+    the squared gap.
     """
     nu = 2.0 * mu / n_classes
-    through = nu / (mu + nu)  # weight that z_y feels of e_m through the free z_m, in units of mu
+    through = nu / (mu + nu)  # weight of e_m in the equation of z_y once z_m is eliminated, over mu
     total = max_t[bag, y] - sigma[bag, y] / mu
     for m in range(n_classes):
         if m != y:

@@ -34,21 +34,21 @@ def row_ranks(instances: Any) -> Ints:
 
 
 def ranks_by_column(column: Callable[[Ints, int], Array], shape: tuple[int, int]) -> Ints:
-    """Number the distinct rows of a dense table, compared feature by feature, without a copy of it.
+    """Number the distinct rows of a dense table feature by feature, without copying the table.
 
     Parameters
     ----------
     column : callable
-        From numbers of rows, and the number of a feature, to the values there.
+        Maps row indices and a feature index to the values of that feature.
     shape : tuple (n_instances, n_features)
-        Of the table.
+        Shape of the table.
 
     Returns
     -------
     ndarray of shape (n_instances,)
-        As of `row_ranks`.
+        Numbers as in `row_ranks`.
     """
-    smaller = np.zeros(shape[0], dtype=np.int64)  # how many rows are smaller, as far as compared
+    smaller = np.zeros(shape[0], dtype=np.int64)  # number of smaller rows, by the features so far
     tied = np.arange(shape[0])  # rows that equal another one so far
     for j in range(shape[1]):
         if len(tied) == 0:

@@ -1,9 +1,9 @@
-"""Reductions per bag over flat arrays: extremes, sum, moments, quantiles, softmax, log-sum-exp, or.
+"""Reductions per bag: extremes, sum, moments, quantiles, softmax, log-sum-exp, noisy-or.
 
 All functions take `values` of shape (n_instances,) or (n_instances, n_columns), aligned with the
 instances, and `offsets`; they return one value per bag (and column). Empty bags give the neutral
-value of the reduction (``-inf``, ``inf``, ``0``, index ``-1``). NaN is not looked for: validation
-refuses it.
+value of the reduction (``-inf``, ``inf``, ``0``, index ``-1``). NaN is not handled: validation
+rejects it.
 """
 
 import math
@@ -45,7 +45,7 @@ def minimum(values: ArrayLike, offsets: ArrayLike) -> Array:
 
 
 def argmax(values: ArrayLike, offsets: ArrayLike) -> Ints:
-    """Row of the largest value inside each bag (0-based; the first of equals; -1 if empty).
+    """Row of the largest value inside each bag (0-based; the first in a tie; -1 if empty).
 
     Examples
     --------
@@ -108,8 +108,8 @@ def mean(values: ArrayLike, offsets: ArrayLike) -> Array:
 def mean_and_std(values: ArrayLike, offsets: ArrayLike) -> tuple[Floats, Floats]:
     """Mean and standard deviation of each bag, in double precision (0 if empty).
 
-    The deviation is that of the bag itself (divided by its size) and computed from differences to
-    the mean, so that values far from 0 keep their digits.
+    The standard deviation divides by the size of the bag. It is computed from differences to the
+    mean, so that values far from 0 do not lose precision.
 
     Returns
     -------
@@ -172,8 +172,8 @@ def logsumexp(values: ArrayLike, offsets: ArrayLike) -> Array:
 def noisy_or(values: ArrayLike, offsets: ArrayLike) -> Array:
     """Log-odds that at least one instance of each bag is positive, from the instances' log-odds.
 
-    With ``p = 1 / (1 + exp(-value))`` the bag is positive with ``1 - prod(1 - p)``. Nothing
-    overflows, and bags far from positive keep their digits. (``-inf`` if empty.)
+    With ``p = 1 / (1 + exp(-value))`` the bag is positive with probability ``1 - prod(1 - p)``.
+    Nothing overflows, and very negative log-odds do not lose precision. (``-inf`` if empty.)
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def noisy_or(values: ArrayLike, offsets: ArrayLike) -> Array:
 
 
 def softmax(values: ArrayLike, offsets: ArrayLike) -> Array:
-    """Exponentials normalised inside each bag: they sum to 1 over its instances.
+    """Softmax within each bag: the values sum to 1 over its instances.
 
     Returns
     -------
@@ -222,7 +222,7 @@ def softmax(values: ArrayLike, offsets: ArrayLike) -> Array:
 
 
 def _reduce(reduction: Any, values: ArrayLike, offsets: ArrayLike) -> Array:
-    """One value per bag and column, by a compiled reduction."""
+    """Apply a compiled reduction to each bag and column."""
     table, ends, shape = _prepare(values, offsets)
     out = np.empty((len(ends) - 1, table.shape[1]), table.dtype)
     over_bags(reduction, ends, table, out)
@@ -297,7 +297,7 @@ def _mean_and_std(start, stop, offsets, values, mean, std):  # type: ignore[no-u
             mean[bag] = std[bag] = 0.0
             continue
         n = last - first
-        # Of differences from the first instance: equal values then have a deviation of exactly 0.
+        # Differences from the first instance: equal values then have a deviation of exactly 0.
         for k in range(n_columns):
             origin[k] = values[first, k]
             centre[k] = error[k] = square[k] = 0.0
@@ -306,7 +306,7 @@ def _mean_and_std(start, stop, offsets, values, mean, std):  # type: ignore[no-u
                 centre[k] += values[i, k] - origin[k]
         for k in range(n_columns):
             centre[k] /= n
-        # Differences from the rounded mean do not sum to 0: what is left corrects both results.
+        # Differences from the rounded mean do not sum to 0: their sum corrects both results.
         for i in range(first, last):
             for k in range(n_columns):
                 difference = values[i, k] - origin[k] - centre[k]

@@ -8,7 +8,7 @@ from bagwise.compiled.arguments import read_only
 from bagwise.compiled.compilation import compiled
 
 _compiled = compiled()
-# Sums may be taken in any order, which lets the compiler use vector instructions.
+# Sums in any order let the compiler use vector instructions.
 _vectorised = compiled(fastmath={"reassoc", "contract"})
 
 
@@ -18,7 +18,7 @@ def nearest_in_bags(distances: Array, offsets: Ints) -> tuple[Array, Ints]:
     Parameters
     ----------
     distances : ndarray of shape (n_rows, n_instances)
-        Row to instance; anything monotone in the distance will do.
+        From row to instance; any monotone function of the distance.
     offsets : ndarray of shape (n_bags + 1,)
         Which columns belong to which bag.
 
@@ -40,15 +40,15 @@ def exact_nearest_in_bags(
 ) -> Floats:
     """Squared Euclidean distance of each row to each bag, to full precision.
 
-    A product gives all distances fast, but close pairs suffer cancellation. Whatever lies within
-    `slack` of the smallest approximate value is measured again by direct differences.
+    A matrix product gives all distances fast, but close pairs suffer cancellation. Distances within
+    `slack` of the smallest approximate value are computed again from direct differences.
 
     Parameters
     ----------
     approximate : ndarray of shape (n_rows, n_instances)
         ``|y|^2 - 2 x.y``, the squared distance less ``|x|^2``.
     slack : ndarray of shape (n_rows,)
-        Twice the error that a value of the row may have.
+        Twice the maximum error of a value in the row.
     offsets : ndarray of shape (n_bags + 1,)
         Which columns belong to which bag; no bag is empty.
     X, Y : ndarray of shape (n_rows, n_features), (n_instances, n_features)
@@ -78,7 +78,7 @@ def nearest_of_pairs(X: Floats, offsets: Ints, rows: Ints, bags: Ints) -> Ints:
     Returns
     -------
     ndarray of int64 of shape (n_pairs,)
-        Rows of X; the first of equals.
+        Rows of X; the first in a tie.
     """
     out = np.empty(len(rows), np.int64)
     _nearest_of_pairs(np.ascontiguousarray(X), offsets, rows, bags, out)
@@ -89,7 +89,7 @@ def nearest_of_pairs(X: Floats, offsets: Ints, rows: Ints, bags: Ints) -> Ints:
 def _nearest_of_pairs(X, offsets, rows, bags, out):  # type: ignore[no-untyped-def]
     for pair in range(len(rows)):
         x, best = X[rows[pair]], np.inf
-        out[pair] = offsets[bags[pair]]  # also where no distance is a number
+        out[pair] = offsets[bags[pair]]  # if all distances are NaN
         for j in range(offsets[bags[pair]], offsets[bags[pair] + 1]):
             total = 0.0
             for k in range(X.shape[1]):
@@ -102,7 +102,7 @@ def _nearest_of_pairs(X, offsets, rows, bags, out):  # type: ignore[no-untyped-d
 def closest_instances(
     points: Floats, offsets: Ints, first: Ints, second: Ints
 ) -> tuple[Ints, Ints]:
-    """The two closest instances of each of some pairs of bags.
+    """The closest pair of instances of each pair of bags.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def mean_distances(X: Floats, Y: Floats) -> Floats:
     """
     out = np.empty(len(Y))
     n_values = float(len(Y)) * X.size
-    # Short blocks, between which Ctrl-C is heard on one core.
+    # Short blocks: on one core, Ctrl-C is handled between them.
     n_blocks = max(len(threads.even_bounds(len(Y), n_values)) - 1, int(n_values / 1e8))
     bounds = np.unique(np.linspace(0, len(Y), n_blocks + 1).astype(np.int64))
     threads.run_blocks(_mean_distances, bounds, np.ascontiguousarray(X), Y, out)

@@ -1,4 +1,4 @@
-"""Projection of multipliers: not negative, and no more per group than its cap."""
+"""Projection of multipliers onto non-negative values with a capped sum per group."""
 
 import numpy as np
 
@@ -65,14 +65,14 @@ def _project(values, offsets, caps, nearest, free, full):  # type: ignore[no-unt
             n_free += free[i]
         if full[g] and n_free == 1:
             for i in range(start, stop):
-                nearest[i] = caps[g] if free[i] else 0.0  # exactly: a shift rounds
+                nearest[i] = caps[g] if free[i] else 0.0  # exact: a shift rounds
                 free[i] = False
 
 
 @_compiled
 def _shift(values, cap):  # type: ignore[no-untyped-def]
-    """What to take off the values, those below 0 then cut, that their sum is the cap."""
-    # The average excess of the k largest, where the next one falls below it.
+    """The shift for which the positive parts of ``values - shift`` sum to the cap."""
+    # The mean excess of the k largest values, for the first k whose next value is not above it.
     ranked = np.sort(values)[::-1]
     above = 0.0
     for k in range(len(values)):

@@ -1,13 +1,13 @@
-"""Threads for compiled kernels: blocks of whole bags, one block per core.
+"""Threads for compiled functions: blocks of whole bags, one block per core.
 
-Kernels release the GIL, so plain Python threads run them side by side. Unlike numba's own
-parallel back ends this survives a fork and calls from several threads at once, and needs no
-OpenMP on the machine.
+Compiled functions release the GIL, so plain Python threads run them in parallel. Unlike numba's own
+parallel back ends, this works after a fork and with calls from several threads at once, and needs
+no OpenMP.
 
-Python handles Ctrl-C in the main thread, between two of its own instructions: a compiled call there
-delays it. A thread that only waits for others can be interrupted at once, so long work runs on
-other threads (`run_blocks`, `interruptible`). They are daemons: what is left of their work does not
-keep an interrupted process from ending.
+Python handles Ctrl-C in the main thread, between two bytecode instructions: a compiled call in that
+thread delays it. A thread that only waits for others can be interrupted at once, so long work runs
+on other threads (`run_blocks`, `interruptible`). They are daemon threads: unfinished work does not
+keep an interrupted process from exiting.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ def n_threads() -> int:
 
 
 def blas_cores(n_cores: int) -> AbstractContextManager[Any]:
-    """Keep BLAS on so many cores.
+    """Limit BLAS to a number of cores.
 
-    `threadpoolctl.threadpool_limits` looks for the libraries in each call: milliseconds.
+    Unlike `threadpoolctl.threadpool_limits`, this does not search for the libraries in each call,
+    which takes milliseconds.
 
     Parameters
     ----------
@@ -66,7 +67,7 @@ def blas_cores(n_cores: int) -> AbstractContextManager[Any]:
 def one_core_if_small(table: Any) -> AbstractContextManager[Any]:
     """Keep BLAS on one core while it works on a small table.
 
-    Its threads gain nothing there, and on a busy machine they wait for each other: a factorisation
+    BLAS threads gain nothing there, and on a busy machine they wait for each other: a factorisation
     of a hundred columns then takes fifty times longer.
     """
     return one_core_if_few(table.shape[0] * table.shape[1])
@@ -78,29 +79,29 @@ def one_core_if_few(n_values: int) -> AbstractContextManager[Any]:
 
 
 def few_cores() -> AbstractContextManager[Any]:
-    """Keep BLAS on a quarter of the cores: its threads, also idle ones, would disturb others."""
+    """Limit BLAS to a quarter of the cores: its threads, even idle ones, slow down others."""
     return blas_cores(max(1, n_threads() // 4))
 
 
 def one_core_if_sparse(table: Any) -> AbstractContextManager[Any]:
-    """Keep BLAS on one core for methods that ask it for no more than vectors where X is sparse."""
+    """Keep BLAS on one core if X is sparse, for methods that then use it for vectors only."""
     return blas_cores(1) if sparse.issparse(table) else nullcontext()
 
 
 def block_bounds(offsets: Ints, n_blocks: int) -> Ints:
-    """Cut bags into at most `n_blocks` runs of whole bags with about equally many instances.
+    """Split bags into at most `n_blocks` runs of whole bags with about equally many instances.
 
     Parameters
     ----------
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
     n_blocks : int
-        The number of blocks wanted.
+        Maximum number of blocks.
 
     Returns
     -------
     ndarray
-        Rising bag indices from 0 to n_bags; block b is ``bounds[b]:bounds[b + 1]``.
+        Increasing bag indices from 0 to n_bags; block b is ``bounds[b]:bounds[b + 1]``.
     """
     n_bags = len(offsets) - 1
     if n_blocks == 1:  # called thousands of times for small bags
@@ -111,7 +112,7 @@ def block_bounds(offsets: Ints, n_blocks: int) -> Ints:
 
 
 def even_bounds(n_rows: int, n_values: float) -> Ints:
-    """Cut rows into about equal blocks: one per thread, or one for little work.
+    """Split rows into about equal blocks: one per thread, or a single one for little work.
 
     Parameters
     ----------
@@ -130,7 +131,7 @@ def even_bounds(n_rows: int, n_values: float) -> Ints:
 
 
 def bag_bounds(offsets: Ints, n_values: float) -> Ints:
-    """Cut bags into blocks of whole bags: one per thread, or one for little work.
+    """Split bags into blocks of whole bags: one per thread, or a single one for little work.
 
     Parameters
     ----------
@@ -142,20 +143,20 @@ def bag_bounds(offsets: Ints, n_values: float) -> Ints:
     Returns
     -------
     ndarray
-        As of `block_bounds`.
+        Bounds as in `block_bounds`.
     """
     return block_bounds(offsets, n_threads() if n_values > SMALL else 1)
 
 
 def run_blocks(work: Callable[..., Any], bounds: Ints, *arguments: Any) -> list[Any]:
-    """Run ``work(start, stop, *arguments)`` on each block, on threads when there are several.
+    """Run ``work(start, stop, *arguments)`` on each block, on threads if there are several blocks.
 
     Parameters
     ----------
     work : callable
         A function of the first and the past-the-last bag of a block; releases the GIL.
     bounds : ndarray
-        The blocks, as `block_bounds` gives them.
+        The blocks, as returned by `block_bounds`.
     *arguments : object
         Further arguments, the same for every block.
 
@@ -175,26 +176,26 @@ def run_blocks(work: Callable[..., Any], bounds: Ints, *arguments: Any) -> list[
 def interruptible(function: Callable[..., T], *arguments: Any, **options: Any) -> T:
     """Call a compiled function so that Ctrl-C ends the wait for it at once.
 
-    In the main thread the call is made on a thread of its own; the function should release the GIL.
-    After an interrupt it runs on to its end in the background, and its result is dropped; a process
-    that ends meanwhile does so with exit code 130.
+    A call from the main thread runs on a separate thread; the function should release the GIL.
+    After an interrupt it continues in the background, and its result is dropped; a process that
+    exits before it ends has exit code 130.
 
     Parameters
     ----------
     function : callable
-        What takes long, such as a factorisation.
+        A long computation, such as a factorisation.
     *arguments, **options : object
         Its arguments.
 
     Returns
     -------
     object
-        What the function returns.
+        The result of the function.
     """
     if threading.current_thread() is not threading.main_thread():
         return function(*arguments, **options)
     context = copy_context()  # holds NumPy's error state
-    settings = get_config()  # of scikit-learn, which keeps one for each thread
+    settings = get_config()  # scikit-learn has one configuration per thread
 
     def call(_: int, __: int) -> T:
         with config_context(**settings):
@@ -206,35 +207,35 @@ def interruptible(function: Callable[..., T], *arguments: Any, **options: Any) -
 
 
 def over_bags(kernel: Callable[..., None], offsets: Ints, values: Array, *arguments: Any) -> None:
-    """Run a compiled ``kernel(start, stop, offsets, values, *arguments)`` over all bags.
+    """Run a compiled function ``kernel(start, stop, offsets, values, *arguments)`` over all bags.
 
     Parameters
     ----------
     kernel : callable
-        Handles the bags ``start:stop``; each bag writes to its own place in the arguments.
+        Processes the bags ``start:stop``; each bag writes to its own entries of the arguments.
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
     values : ndarray of shape (n_instances, ...)
-        What the kernel reads.
+        Values that the function reads.
     *arguments : object
-        What else it reads, and what it writes.
+        Further inputs, and the outputs.
     """
     run_blocks(kernel, bag_bounds(offsets, values.size), offsets, values, *arguments)
 
 
 @cache
 def _cores() -> int:
-    return joblib.cpu_count()  # counts what the container allows; reads several files
+    return joblib.cpu_count()  # respects the limits of a container; slow, as it reads several files
 
 
 @cache
 def _libraries(*, with_torch: bool) -> ThreadpoolController:
-    """The libraries with threads of this process; torch brings its own when it is imported."""
+    """Multi-threaded libraries of this process; importing torch adds its own."""
     return ThreadpoolController()
 
 
 class _Job:
-    """Blocks of work, their results, and the thread that waits for them."""
+    """Blocks of work, with their results and errors."""
 
     def __init__(self, work: Callable[[int, int], Any], blocks: Sequence[tuple[int, int]]) -> None:
         self._work, self._blocks = work, blocks
@@ -245,7 +246,7 @@ class _Job:
         self._dropped = False
 
     def run(self, tasks: SimpleQueue[tuple[_Job, int]]) -> list[Any]:
-        """Have all blocks done by the threads that serve a queue; the results in order."""
+        """Run all blocks on the threads that serve a queue; return the results in order."""
         try:
             for i in range(len(self._blocks)):
                 tasks.put((self, i))
@@ -255,7 +256,7 @@ class _Job:
         return self.wait()
 
     def step(self, i: int) -> None:
-        """Do block i, unless an earlier one failed or the wait was interrupted."""
+        """Run block i, unless another block failed or the wait was interrupted."""
         with self._lock:
             self._n_running += 1
         if not self._dropped:
@@ -271,14 +272,14 @@ class _Job:
                 self._done.set()
 
     def wait(self) -> list[Any]:
-        """Wait for all blocks; blocks that are not begun are dropped where the wait is interrupted.
+        """Wait for all blocks; if interrupted, drop the blocks that have not started.
 
         Returns
         -------
         list
         """
         try:
-            # With a limit, as Windows handles Ctrl-C only between two waits.
+            # With a timeout, as Windows handles Ctrl-C only between two waits.
             while not self._done.wait(0.5):
                 pass
         except BaseException:
@@ -289,24 +290,24 @@ class _Job:
         return self._results
 
     def is_running(self) -> bool:
-        """Whether a thread works on a block."""
+        """Whether a thread is working on a block."""
         return self._n_running > 0
 
     def _drop(self) -> None:
-        """Begin no more blocks."""
+        """Start no more blocks."""
         self._dropped = True
         _dropped.add(self)
 
 
-_dropped: WeakSet[_Job] = WeakSet()  # interrupted; the threads that work on them hold them
+_dropped: WeakSet[_Job] = WeakSet()  # interrupted jobs, kept alive by their threads
 
 
 @atexit.register
 def _leave() -> None:
-    """End the process at once where calls that Ctrl-C interrupted still run.
+    """Exit the process at once if calls that Ctrl-C interrupted are still running.
 
-    The libraries they run in would be taken down under them: HiGHS ends the process with an abort.
-    Registered on import, this comes after most other functions of `atexit`.
+    A normal exit would unload libraries that are in use: HiGHS aborts the process. Registered on
+    import, this runs after most other `atexit` functions.
     """
     if any(job.is_running() for job in _dropped):
         for stream in (sys.stdout, sys.stderr):
@@ -317,7 +318,7 @@ def _leave() -> None:
 
 @cache
 def _pool(pid: int, n_workers: int) -> SimpleQueue[tuple[_Job, int]]:
-    # Keyed by process: a forked child must not wait for threads that stayed with its parent.
+    # Keyed by process: a forked child must not wait for threads that exist only in its parent.
     tasks: SimpleQueue[tuple[_Job, int]] = SimpleQueue()
     for i in range(n_workers):
         threading.Thread(target=_serve, args=(tasks,), name=f"bagwise_{i}", daemon=True).start()

@@ -8,11 +8,11 @@ import numpy as np
 
 from bagwise._types import Array
 
-BITS = {np.dtype(np.float64): 26, np.dtype(np.float32): 16}  # half of the digits; more of few
+BITS = {np.dtype(np.float64): 26, np.dtype(np.float32): 16}  # 1/2 of 53, 2/3 of 24 digits
 
 
 def settled(values: Array, axis: int | None = None, *, bits: int | None = None) -> Array:
-    """Round values to some 1.5e-8 of the largest modulus (single precision: 1.5e-5).
+    """Round values to about 1.5e-8 of the largest modulus (single precision: 1.5e-5).
 
     ``settled(x).argmax()`` and ``argsort(settled(x), kind="stable")`` then take the first of
     values that are equal up to rounding.
@@ -20,12 +20,12 @@ def settled(values: Array, axis: int | None = None, *, bits: int | None = None) 
     Parameters
     ----------
     values : ndarray
-        The values; infinities and integers stay.
+        The values; infinities and integers are unchanged.
     axis : int, default=None
         The axis along which values are compared; all of them by default.
     bits : int, default=None
-        How many binary digits of the largest modulus are kept; fewer than by default where the
-        values come from a solver that is less accurate than rounding.
+        Number of binary digits of the largest modulus to keep; fewer than the default if the values
+        come from a solver that is less accurate than rounding.
 
     Returns
     -------
@@ -47,5 +47,5 @@ def settled(values: Array, axis: int | None = None, *, bits: int | None = None) 
     largest = np.where(np.isfinite(moduli), moduli, 0).max(axis=axis, keepdims=True)
     # A power of two: dividing by it is exact.
     unit = np.ldexp(np.ones_like(largest), np.frexp(largest)[1] - kept)
-    unit = np.where(unit > 0, unit, 1)  # the largest is nearly the smallest number there is
+    unit = np.where(unit > 0, unit, 1)  # underflow: all values are near the smallest number
     return np.where(largest > np.finfo(values.dtype).tiny, np.round(values / unit) * unit, values)

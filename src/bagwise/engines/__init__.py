@@ -1,15 +1,15 @@
 """Run the steps of a solver where the bags are: in this process, on a device or on Dask workers.
 
 A solver defines a `Part`: a block of whole bags with the state of the algorithm for them. `place`
-makes parts where the bags are. The solver then uses ``total`` (call a method of every part and add
-the results), ``each`` (call and collect) and ``do`` (call for the effect on the state). After a
-worker was lost, ``rebuild`` makes the parts anew.
+creates parts where the bags are. The solver then uses ``total`` (call a method of every part and
+add the results), ``each`` (call and collect) and ``do`` (call for the effect on the state). After
+the loss of a worker, ``rebuild`` creates the parts again.
 
-Three functions repeat work after a lost worker, each what it can repeat without the others:
-``connection.retry_work`` a single request to the cluster (load partitions, map over them, make
-parts), `retry_on_new_parts` a whole computation on parts that starts from their first state, and
-`iterate` the steps of a loop since its last checkpoint. All give up after ``connection.LOSSES``
-attempts without progress; an error with ``final`` set is not tried again.
+Three functions repeat work after the loss of a worker. ``connection.retry_work`` repeats a single
+request to the cluster (load partitions, map over them, create parts), `retry_on_new_parts` a whole
+computation on parts that starts from their initial state, and `iterate` the steps of a loop since
+its last checkpoint. All give up after ``connection.LOSSES`` attempts without progress; an error
+with ``final`` set is not retried.
 """
 
 from bagwise.engines.arrays import to_numpy

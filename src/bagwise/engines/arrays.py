@@ -1,4 +1,4 @@
-"""A few operations on arrays (ndarrays and tensors) that numpy and torch call differently."""
+"""Array operations with one interface for numpy arrays and torch tensors."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,15 +15,15 @@ from bagwise.compiled.threads import even_bounds, interruptible, run_blocks
 from bagwise.engines.mapped import empty_beside
 from bagwise.extras import import_extra
 
-# From this size on a factorisation takes noticeable time. NumPy's, unlike SciPy's, releases the GIL
-# meanwhile, so that the thread that waits for it can be interrupted.
+# Size from which a factorisation takes noticeable time. NumPy's functions, unlike SciPy's, release
+# the GIL, so that the waiting thread can be interrupted.
 LARGE = 1000
 BLOCK = 2**24  # values converted at once
-STAGED = 2**25  # bytes of a tensor from which on it is copied in stages
+STAGED = 2**25  # bytes above which a tensor is copied in stages
 
 
 def to_numpy(array: Any) -> Any:
-    """Bring a tensor here; everything else is here already."""
+    """Convert a tensor to a numpy array; return anything else unchanged."""
     if not is_tensor(array):
         return array
     array = array.detach()
@@ -34,7 +34,7 @@ def to_numpy(array: Any) -> Any:
 def _copied_in_stages(tensor: Any) -> Any:
     """Copy a large tensor from a GPU through page-locked memory, which is several times faster.
 
-    While one block comes from the device, all cores copy the one before.
+    While one block is transferred, all cores copy the previous one.
     """
     torch = import_extra("torch", extra="torch")
     out = torch.empty(tensor.shape, dtype=tensor.dtype)
@@ -56,7 +56,7 @@ def _copied_in_stages(tensor: Any) -> Any:
 
 
 def like(array: Any, other: Any) -> Any:
-    """Bring an array to where another one is, in its precision."""
+    """Convert an array to the kind, precision and device of another one."""
     if is_tensor(other):
         torch = import_extra("torch", extra="torch")
         return torch.as_tensor(array, dtype=other.dtype, device=other.device)
@@ -64,7 +64,7 @@ def like(array: Any, other: Any) -> Any:
 
 
 def as_numpy(array: Any, dtype: Any) -> Array:
-    """Bring an array here in another precision, converted where it is; the result is contiguous."""
+    """Convert to a contiguous numpy array of a given type; a tensor is cast on its device."""
     if is_tensor(array):
         torch = import_extra("torch", extra="torch")
         array = to_numpy(array.to(getattr(torch, np.dtype(dtype).name)).contiguous())
@@ -72,7 +72,7 @@ def as_numpy(array: Any, dtype: Any) -> Array:
 
 
 def identity(n: int, other: Any) -> Any:
-    """The identity matrix, where another array is and in its precision."""
+    """The identity matrix, with the precision and device of another array."""
     if is_tensor(other):
         torch = import_extra("torch", extra="torch")
         return torch.eye(n, dtype=other.dtype, device=other.device)
@@ -80,21 +80,21 @@ def identity(n: int, other: Any) -> Any:
 
 
 def beside(array: Array, other: Any) -> Any:
-    """Bring a numpy array to where another one is, in its own type, to be written into."""
+    """Move a numpy array to the device of another one; it is writable and keeps its type."""
     if is_tensor(other):
         return import_extra("torch", extra="torch").as_tensor(array, device=other.device)
     return np.require(array, requirements="W")
 
 
 def product(X: Any, W: Any) -> Any:
-    """X W' as a dense array, where X is.
+    """X W' as a dense array, on the device of X.
 
     Parameters
     ----------
     X : ndarray, CSR or tensor of shape (n_instances, n_features)
         The instances.
     W : ndarray or tensor of shape (n_columns, n_features)
-        What they are multiplied with.
+        The weight vector of each column.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def product(X: Any, W: Any) -> Any:
 
 
 def gaussian(X: Any, centres: Any, gamma: float) -> Any:
-    """exp(-gamma |x - c|^2) of each row and each centre, where X is.
+    """exp(-gamma |x - c|^2) for each row and each centre, on the device of X.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def gaussian(X: Any, centres: Any, gamma: float) -> Any:
     centres : ndarray or CSR of shape (n_centres, n_features)
         The centres.
     gamma : float
-        The width.
+        The kernel coefficient.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def gaussian(X: Any, centres: Any, gamma: float) -> Any:
 
 
 def column_sums(X: Any, weights: Floats | None = None) -> Any:
-    """Sum of the rows in float64, block by block: a block is converted, not the whole table.
+    """Sum of the rows in float64; the table is converted block by block.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def column_sums(X: Any, weights: Floats | None = None) -> Any:
 
 
 def extremes(table: Any) -> tuple[float, float]:
-    """Smallest and largest value; NaN where a value is NaN."""
+    """Smallest and largest value; NaN if any value is NaN."""
     values = table.data if sparse.issparse(table) else table
     if 0 in values.shape:
         return 0.0, 0.0
@@ -179,7 +179,7 @@ def extremes(table: Any) -> tuple[float, float]:
 
 
 def float64(array: Any) -> Any:
-    """The array in double precision; itself where it is already."""
+    """The array in double precision; not copied if it already is."""
     return array.double() if is_tensor(array) else array.astype(np.float64, copy=False)
 
 
@@ -194,7 +194,7 @@ def tanh(array: Any) -> Any:
 
 
 def dense(table: Any) -> Any:
-    """A CSR as an array; everything else is dense already."""
+    """Convert a CSR to a dense array; return anything else unchanged."""
     return table.toarray() if sparse.issparse(table) else table
 
 
@@ -204,12 +204,12 @@ def log_softmax(scores: Any) -> Any:
 
 
 def empty(X: Any, shape: tuple[int, ...]) -> Any:
-    """An array to be filled, of the type of X and where X is; in a file where X is in a file."""
+    """An uninitialised array of the type of X, on its device, or in a file if X is in a file."""
     return X.new_empty(shape) if is_tensor(X) else empty_beside(X, shape, X.dtype)
 
 
 def zeros(X: Any, shape: tuple[int, ...]) -> Any:
-    """An array of zeros, of the type of X and where X is."""
+    """An array of zeros of the type of X, on its device."""
     return X.new_zeros(shape) if is_tensor(X) else np.zeros(shape, X.dtype)
 
 
@@ -242,7 +242,7 @@ def centred_blocks(
 
 
 def upper_gram(X: Any, mean: Floats, *, double: bool = True) -> Floats:
-    """Upper triangle of X'X of centred rows; sums over blocks are in float64.
+    """Upper triangle of X'X for centred rows; sums over blocks are in float64.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ def upper_gram(X: Any, mean: Floats, *, double: bool = True) -> Floats:
 
 
 def gram(X: Any, mean: Floats | None = None) -> Any:
-    """X'X of centred rows in float64, where X is.
+    """X'X for centred rows in float64, on the device of X.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ def sums_by(table: Any, codes: Ints, n_codes: int) -> Any:
     table : ndarray, CSR or tensor of shape (n_rows, n_columns)
         The rows.
     codes : ndarray of int64 of shape (n_rows,)
-        The code of each; rows of a negative code are left out.
+        The code of each row; rows with a negative code are ignored.
     n_codes : int
         Number of codes.
 
@@ -319,7 +319,7 @@ def sums_by(table: Any, codes: Ints, n_codes: int) -> Any:
 
 
 def eigh(matrix: Any) -> tuple[Any, Any]:
-    """Eigenvalues and eigenvectors of a symmetric matrix, where it is.
+    """Eigenvalues and eigenvectors of a symmetric matrix, on its device.
 
     Parameters
     ----------
@@ -339,7 +339,7 @@ def eigh(matrix: Any) -> tuple[Any, Any]:
 
 
 def cholesky(matrix: Any) -> tuple[Any, float]:
-    """Upper triangular R with R'R = matrix, and how far it is from singular.
+    """Upper triangular R with R'R = matrix, and a bound on the condition number.
 
     Parameters
     ----------
@@ -349,9 +349,9 @@ def cholesky(matrix: Any) -> tuple[Any, float]:
     Returns
     -------
     factor : ndarray or tensor
-        R, where there is one.
+        R, if it exists.
     rcond : float
-        A lower bound of the reciprocal condition number; 0 where there is no factor.
+        A lower bound on the reciprocal condition number; 0 if there is no factor.
     """
     if is_tensor(matrix):
         torch = import_extra("torch", extra="torch")
@@ -368,7 +368,7 @@ def cholesky(matrix: Any) -> tuple[Any, float]:
 
 
 def solve_upper(factor: Any, right: Any, *, transposed: bool = False) -> Any:
-    """R^-1 right, or with R', for an upper triangular R.
+    """Solve R x = right, or R' x = right, for an upper triangular R.
 
     Parameters
     ----------
@@ -377,7 +377,7 @@ def solve_upper(factor: Any, right: Any, *, transposed: bool = False) -> Any:
     right : ndarray or tensor of shape (n, m)
         The right-hand sides.
     transposed : bool, default=False
-        Whether R' is solved with.
+        Whether to solve with R' instead of R.
 
     Returns
     -------
@@ -395,12 +395,12 @@ def add(results: list[Any]) -> Any:
     Parameters
     ----------
     results : list
-        One result per part, all alike.
+        One result per part, all of the same kind.
 
     Returns
     -------
     object
-        A result of the same kind.
+        The sum, of the same kind.
     """
     first = results[0]
     if len(results) == 1 or first is None:

@@ -1,4 +1,4 @@
-"""Mini-batches of bags for training with torch, read from wherever the bags are."""
+"""Mini-batches of bags for training with torch, from memory, a file or a device."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -16,34 +16,34 @@ from bagwise.engines.mapped import release_pages
 from bagwise.engines.tensors import check_version, free_memory, torch
 from bagwise.exceptions import InputError
 
-ON_DEVICE = 2**26  # values read at a time where a GPU works on them
-KEPT = 2**28  # bytes of instances that are kept in main memory as a tensor
+ON_DEVICE = 2**26  # values read at a time for a GPU
+KEPT = 2**28  # bytes below which instances are kept in main memory as a tensor
 
 
 class Batches:
-    """Bags on a device, a few at a time.
+    """Mini-batches of bags on a device.
 
-    The instances are prepared and copied to the device once where they take less than half of its
-    free memory, or little main memory. Otherwise they are read and prepared batch by batch, from
-    main memory or a file.
+    Instances that need less than half of the free memory of the device, or little main memory, are
+    prepared and copied once. Others are read and prepared batch by batch, from main memory or a
+    file.
 
     Parameters
     ----------
     bags : Bags
         The bags, in this process or on a device.
     device : str or None
-        Where the batches go, by torch's names; None for where the bags are.
+        Target device of the batches, as torch names it; None for the device of the bags.
     prepare : callable, default=None
-        From a tensor of instances on the device to a new one of the same shape; None: as they are.
+        Maps a tensor of instances on the device to a new one of the same shape; None for no change.
 
     Attributes
     ----------
     device : torch.device
-        Where the batches go.
+        Target device of the batches.
     dtype : torch.dtype
-        The type of their values.
+        Type of the values.
     free : float or None
-        Free bytes of a device with a memory of its own, after the copy; None for main memory.
+        Free bytes of device memory after the copy; None for main memory.
     """
 
     def __init__(
@@ -65,24 +65,24 @@ class Batches:
         self.free = free_memory(self.device)
 
     def each(self, blocks: Iterable[Ints]) -> Iterator[Any]:
-        """Read runs of bags one after the other.
+        """Read batches of bags one after the other.
 
-        While one is used, a thread reads the next from main memory or a file.
+        While one batch is used, a thread reads the next from main memory or a file.
 
         Parameters
         ----------
         blocks : iterable of ndarray of int
-            Positions of bags.
+            Positions of the bags of each batch.
 
         Yields
         ------
         tensor
-            As `read` returns it.
+            The result of `read` for each batch.
         """
         if self.table is not None:
             yield from map(self.read, blocks)
             return
-        # Copies to a GPU have a stream of their own, so that they do not wait for its work.
+        # Copies to a GPU use a separate stream, so that they do not wait for computations.
         stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
 
         def copied(block: Ints) -> Any:
@@ -109,7 +109,7 @@ class Batches:
                 yield ready(coming.popleft())
 
     def read(self, chosen: Ints) -> Any:
-        """Read some bags.
+        """Read the instances of some bags.
 
         Parameters
         ----------
@@ -132,14 +132,14 @@ class Batches:
 
 
 def blocks_on(bags: Bags, device: str | None) -> Iterator[tuple[slice, Any]]:
-    """Read all instances in order, block by block, where the work runs.
+    """Read all instances in order, block by block, onto a device.
 
     Parameters
     ----------
     bags : Bags
         The bags, in this process or on a device.
     device : str or None
-        Where the blocks go, by torch's names; None for where the bags are.
+        Target device of the blocks, as torch names it; None for the device of the bags.
 
     Yields
     ------
@@ -154,26 +154,26 @@ def blocks_on(bags: Bags, device: str | None) -> Iterator[tuple[slice, Any]]:
 
 
 def _copied(parts: list[Any], device: Any) -> Any:
-    """Copy rows to a device, one part below the other."""
+    """Concatenate the rows of several parts on a device."""
     parts = [*map(dense, parts)]
     if is_tensor(parts[0]):
         rows = parts[0] if len(parts) == 1 else torch.cat(parts)
     else:
         shape = sum(map(len, parts)), parts[0].shape[1]
         dtype = getattr(torch, str(parts[0].dtype))
-        # Pinned memory is read by the GPU itself.
+        # The GPU copies pinned memory directly.
         rows = torch.empty(shape, dtype=dtype, pin_memory=device.type == "cuda")
         np.concatenate(parts, out=rows.numpy())
     return rows.to(device, non_blocking=True)
 
 
 def device_named(device: str | None) -> Any:
-    """Find a device of torch, or say that it cannot be used.
+    """Return a torch device by name; raise InputError if it cannot be used.
 
     Parameters
     ----------
     device : str or None
-        Its name; None for the CPU.
+        Name of the device; None for the CPU.
 
     Returns
     -------

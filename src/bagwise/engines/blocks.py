@@ -19,7 +19,7 @@ BLOCK = 2**22  # values read at a time
 
 
 class ChosenRows(StreamedTable):
-    """The instances of bags that are streamed, as one table: some rows of a larger one.
+    """The instances of streamed bags as one table, a selection of the rows of a larger one.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class ChosenRows(StreamedTable):
 
 
 def readable_table(bags: Bags) -> Any:
-    """The instances as a table whose slices can be read, without a copy of those in a file.
+    """The instances as a table that can be sliced, without a copy of instances in a file.
 
     Parameters
     ----------
@@ -49,14 +49,14 @@ def readable_table(bags: Bags) -> Any:
     Returns
     -------
     ndarray, CSR, tensor or StreamedTable of shape (n_instances, n_features)
-        A `StreamedTable` has ``table[rows]``, shape and type, and reads rows each time.
+        A `StreamedTable` has ``table[rows]``, shape and type, and reads rows on each access.
     """
     is_streamed = isinstance(bags.source, StreamedTable) and not bags.is_gathered
     return ChosenRows(bags) if is_streamed else bags.instances
 
 
 def in_blocks(bags: Bags) -> bool:
-    """Tell whether instances are to be read in blocks: from a file, or from a larger table.
+    """Whether to read instances in blocks: if they are in a file or a selection of a larger table.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def row_blocks(bags: Bags, n_values: int | None = None) -> Iterator[tuple[slice,
     bags : Bags
         The bags, in this process or on a device.
     n_values : int, default=None
-        Values of a block, at most; `BLOCK` by default.
+        Maximum number of values in a block; `BLOCK` by default.
 
     Yields
     ------
@@ -95,14 +95,14 @@ def row_blocks(bags: Bags, n_values: int | None = None) -> Iterator[tuple[slice,
 
 
 def bag_blocks(bags: Bags, n_values: int | None = None) -> Iterator[slice]:
-    """Cut bags into runs of whole bags with about equally many values.
+    """Split bags into runs of whole bags with about the same number of values.
 
     Parameters
     ----------
     bags : Bags
         The bags.
     n_values : int, default=None
-        Values of a block, `BLOCK` by default; a bag that has more is a block of its own.
+        Number of values in a block, `BLOCK` by default; a larger bag is a block by itself.
 
     Yields
     ------
@@ -110,7 +110,7 @@ def bag_blocks(bags: Bags, n_values: int | None = None) -> Iterator[slice]:
         Positions of bags.
     """
     per_row = float(bags.n_features)
-    if bags.is_sparse:  # but each bag may lead to as many dense values as there are features
+    if bags.is_sparse:  # results may have a dense row of n_features per bag
         stored = bags.source.nnz / max(1, bags.source.shape[0])
         per_row = max(stored, len(bags) * bags.n_features / max(1, bags.n_instances))
     n_blocks = 1 + int(bags.n_instances * per_row) // (n_values or BLOCK)
@@ -120,7 +120,7 @@ def bag_blocks(bags: Bags, n_values: int | None = None) -> Iterator[slice]:
 
 
 def bag_blocks_ahead(bags: Bags) -> Iterator[tuple[slice, Array]]:
-    """Read runs of whole bags from a file; a thread reads the next one meanwhile.
+    """Read runs of whole bags from a file, while a thread reads the next run.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def bag_blocks_ahead(bags: Bags) -> Iterator[tuple[slice, Array]]:
 
 
 def _read_by_thread(table: StreamedTable, blocks: list[slice]) -> Iterator[Array]:
-    """The rows of each block; while one is used, a thread reads the next."""
+    """Yield the rows of each block, while a thread reads the next block."""
     with ThreadPoolExecutor(1, "bagwise-read") as pool:
         coming = [pool.submit(table.__getitem__, rows) for rows in blocks[:1]]
         for following in [*blocks[1:], None]:
@@ -153,12 +153,12 @@ def _read_by_thread(table: StreamedTable, blocks: list[slice]) -> Iterator[Array
             instances = done.result()
             if following is not None:
                 coming.append(pool.submit(table.__getitem__, following))
-            del done  # holds the rows too
-            yield read_only(instances)  # as those of a mapped file: compiled code knows the kind
+            del done  # also refers to the rows
+            yield read_only(instances)  # like a mapped file: the same compiled signature
 
 
 def read_bag_blocks(bags: Bags) -> Iterator[tuple[slice, Any]]:
-    """Read bags in blocks of whole bags where they are in a file, else all at once.
+    """Read bags in blocks of whole bags if `in_blocks` is true, otherwise all at once.
 
     Parameters
     ----------
@@ -182,14 +182,14 @@ def read_bag_blocks(bags: Bags) -> Iterator[tuple[slice, Any]]:
 
 
 def rows_of(bags: Bags, block: slice) -> slice:
-    """The instances of some bags.
+    """Rows of the instances of a block of bags.
 
     Parameters
     ----------
     bags : Bags
         The bags.
     block : slice
-        Positions of bags, as `bag_blocks` gives them.
+        Positions of bags, as returned by `bag_blocks`.
 
     Returns
     -------
@@ -199,14 +199,14 @@ def rows_of(bags: Bags, block: slice) -> slice:
 
 
 def map_rows(function: Callable[[Any], Any], bags: Bags) -> Any:
-    """Compute new rows block by block; in a temporary file where the instances are in a file.
+    """Transform the rows block by block; into a temporary file if the instances are in a file.
 
-    Those of a streamed table are computed when they are read, unless they have fewer columns.
+    New rows of a streamed table are computed when they are read, unless they have fewer columns.
 
     Parameters
     ----------
     function : callable
-        From some rows, dense, to as many new ones.
+        Maps some rows, dense, to the same number of new rows.
     bags : Bags
         The bags, in this process.
 
@@ -233,7 +233,7 @@ def map_rows(function: Callable[[Any], Any], bags: Bags) -> Any:
 
 
 def take_rows(bags: Bags, rows: Ints) -> Any:
-    """Copy some rows in a given order; to a temporary file where the instances are in a file.
+    """Copy some rows in a given order; into a temporary file if the instances are in a file.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ def take_column(bags: Bags, rows: Ints, j: int) -> Array:
 
 
 def _batches(bags: Bags, rows: Ints) -> Iterator[tuple[slice, Any]]:
-    """Read some rows in a given order, a block of them at a time."""
+    """Read some rows in a given order, block by block."""
     for batch in gen_batches(len(rows), max(1, BLOCK // max(1, bags.n_features))):
         yield batch, bags.rows(rows[batch])
         release_pages(bags.source)

@@ -1,4 +1,4 @@
-"""The file with the state of a long fit, from which a killed fit is resumed."""
+"""Checkpoint file with the state of a long fit, to resume a killed fit."""
 
 import hashlib
 import os
@@ -14,21 +14,21 @@ from bagwise.engines.arrays import is_tensor, like, to_numpy
 from bagwise.engines.parts import Parts
 from bagwise.exceptions import InputError, WorkerLostError
 
-FORMAT = "2"  # of the file; those of another format belong to another fit
-INTERVAL = 30.0  # seconds between two saves, at least
-SHARE = 0.05  # of the time of a fit that saving may take
+FORMAT = "2"  # version of the file format; files of other versions are refused
+INTERVAL = 30.0  # least number of seconds between two saves
+SHARE = 0.05  # share of the fitting time that saving may take
 
 
 class Checkpoint:
-    """A file with everything a fit remembers, written now and then and removed at the end.
+    """A file with the whole state of a fit, saved periodically and removed at the end.
 
-    The file is an npz without pickles, replaced as a whole: a kill at any moment leaves the
-    previous one.
+    The file is an npz without pickles. It is replaced as a whole: a kill at any moment leaves the
+    previous version.
 
     Parameters
     ----------
     path : path
-        Where it is.
+        Path of the file.
     settings : object
         Settings of the fit, compared by their ``repr``: a checkpoint of a fit with
         other settings is refused.
@@ -41,11 +41,11 @@ class Checkpoint:
         self._identity: str | None = None
 
     def due(self) -> bool:
-        """Tell whether it is time to save."""
+        """Whether it is time to save."""
         return time.monotonic() - self._saved_at >= max(INTERVAL, self._cost / SHARE)
 
     def save(self, memory: dict[str, Any], parts: Parts | None) -> None:
-        """Write what the driver and all parts remember; None where the parts remember nothing."""
+        """Write the state of the driver and of all parts; `parts` is None if they have no state."""
         start = time.monotonic()
         arrays: dict[str, Any] = {"identity": np.array(self.identify(parts))}
         arrays |= {f"memory/{name}": np.asarray(to_numpy(v)) for name, v in memory.items()}
@@ -57,7 +57,7 @@ class Checkpoint:
         self._cost = self._saved_at - start
 
     def load(self, memory: dict[str, Any], parts: Parts) -> bool:
-        """Bring `memory` and the parts back to what was saved; False when nothing was."""
+        """Restore the saved state of `memory` and the parts; return False if there is none."""
         expected = self.identify(parts)
         if not self.path.exists():
             return False
@@ -93,16 +93,16 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
 
     def identify(self, parts: Parts | None) -> str:
-        """A text that identifies this fit; the parts are read once."""
+        """A hash that identifies this fit, computed from the parts on the first call."""
         if self._identity is None:
             if parts is None:
-                raise ValueError("a checkpoint is identified by parts before it is saved alone")
+                raise ValueError("the first save or load of a checkpoint needs the parts")
             text = " ".join([FORMAT, self.settings, *parts.each("identity")])
             self._identity = hashlib.sha256(text.encode()).hexdigest()
         return self._identity
 
     def explain(self, error: WorkerLostError) -> WorkerLostError:
-        """The error that ends a fit, with where it can be resumed from."""
+        """The error that ends a fit, extended by the file to resume from."""
         saved = "is kept in" if self.path.exists() else "was not saved yet to"
         return WorkerLostError.for_good(
             f"{error} The state of the fit {saved} the checkpoint {self.path}: fit again with "

@@ -1,10 +1,10 @@
-"""Calls to a Dask cluster, each of which ends: with a result, or with `WorkerLostError`.
+"""Calls to a Dask cluster that always end, with a result or with `WorkerLostError`.
 
-Errors of the functions that workers run come through as they are.
+Errors of the functions that workers run are raised unchanged.
 
-Dask by itself waits for ever in some cases: for a task that was sent by name to a worker that is
-gone, for a scheduler that does not reply, for the call of an actor whose worker died. So every
-wait here looks each second whether the scheduler and the workers it depends on are alive.
+Dask itself waits forever in some cases: for a task that was assigned to a lost worker, for a
+scheduler that does not reply, for a call to an actor whose worker died. Therefore every wait here
+checks once per second that the scheduler and the required workers are alive.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from bagwise.bags import Bags
 from bagwise.exceptions import WorkerLostError
 from bagwise.extras import import_extra
 
-WATCH = 1.0  # seconds between two looks at whether scheduler and workers are alive
-RECONNECT = 5.0  # seconds in which a client may find its scheduler again
-REPLY = 60.0  # seconds in which a scheduler replies to a short request
-LOSSES = 5  # workers lost in a row, without progress between, before the work is given up
-PATIENCE = 30.0  # seconds in which a worker may come, where none is left
+WATCH = 1.0  # seconds between two checks that scheduler and workers are alive
+RECONNECT = 5.0  # seconds to wait for a client to reconnect to its scheduler
+REPLY = 60.0  # seconds to wait for a reply of the scheduler to a short request
+LOSSES = 5  # losses in a row, without progress in between, before giving up
+PATIENCE = 30.0  # seconds to wait for a worker if there is none
 
 
 LOST = "lost", None  # the result of a part that has lost its state
@@ -36,24 +36,24 @@ Result = TypeVar("Result")
 
 
 def retry_work(work: Callable[[], Result], repair: Callable[[], object]) -> Result:
-    """Do some work, and all of it again when a worker was lost.
+    """Run a function, and run it again if a worker is lost.
 
     Parameters
     ----------
     work : callable
-        The work; may raise `WorkerLostError`.
+        The function; may raise `WorkerLostError`.
     repair : callable
-        Called before each further attempt; may raise it too.
+        Called before each further attempt; may also raise `WorkerLostError`.
 
     Returns
     -------
     object
-        What `work` returned.
+        The result of `work`.
 
     Raises
     ------
     WorkerLostError
-        After `LOSSES` attempts, or at once where the cluster is gone for good.
+        After `LOSSES` attempts, or at once if the cluster is gone for good.
     """
     lost = 0
     while True:
@@ -84,16 +84,16 @@ def await_reply(
     client : distributed.Client
         The Dask cluster.
     call : callable
-        Makes the coroutine. It runs no code of the user: its errors are those of the cluster.
+        Returns the coroutine. It runs no user code, so its errors are those of the cluster.
     workers : iterable of str, default=()
         Addresses of the workers it needs.
     limit : float, default=None
-        Seconds in which the scheduler has to reply; as long as it takes by default.
+        Seconds within which the scheduler must reply; unlimited by default.
 
     Returns
     -------
     object
-        What the coroutine returned.
+        The result of the coroutine.
     """
 
     async def run() -> Any:
@@ -105,7 +105,7 @@ def await_reply(
         _watch(client, lambda seconds: bool(futures.wait([handle], seconds).done), workers, limit)
         return handle.result()
     except Exception as error:
-        # KeyError, ValueError: a worker that the scheduler named, and has forgotten since.
+        # KeyError, ValueError: the scheduler named a worker that it has removed since.
         if not _is_of_cluster(error) and not isinstance(error, KeyError | ValueError):
             raise
         _check_scheduler(client)
@@ -141,14 +141,14 @@ def submit(client: Any, function: Any, *args: Any, **options: Any) -> Any:
 
 
 def wait(client: Any, tasks: list[Any], workers: Iterable[str]) -> None:
-    """Wait for tasks, as long as the workers are alive that run them.
+    """Wait for tasks, as long as the workers that run them are alive.
 
     Parameters
     ----------
     client : distributed.Client
         The Dask cluster.
     tasks : list of Future
-        The error of a task itself is raised as it is.
+        The tasks; errors that they raise themselves are raised unchanged.
     workers : iterable of str
         Addresses of the workers.
     """
@@ -168,18 +168,18 @@ def wait(client: Any, tasks: list[Any], workers: Iterable[str]) -> None:
             raise WorkerLostError(f"a task could not be done: {error!r}.") from error
         if future.status != "finished":
             _check_scheduler(client)
-            raise WorkerLostError("what a worker held was lost with it.")
+            raise WorkerLostError("a worker was lost, and with it the data it held.")
 
 
 def results(client: Any, tasks: list[Any], workers: Iterable[str]) -> list[Any]:
-    """Wait for tasks and bring their results here.
+    """Wait for tasks and collect their results.
 
     Parameters
     ----------
     client : distributed.Client
         The Dask cluster.
     tasks : list of Future
-        The tasks; cancelled where this call does not return.
+        The tasks; cancelled if this call raises an error.
     workers : iterable of str
         Addresses of the workers that run them.
 
@@ -196,7 +196,7 @@ def results(client: Any, tasks: list[Any], workers: Iterable[str]) -> list[Any]:
 
 
 def actor_results(client: Any, calls: list[Any], actors: list[Any], workers: set[str]) -> list[Any]:
-    """Wait for calls of actors, as long as their workers are alive.
+    """Wait for calls to actors, as long as their workers are alive.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def actor_results(client: Any, calls: list[Any], actors: list[Any], workers: set
     calls : list of ActorFuture
         The calls, whose functions return their own errors as values.
     actors : list of Future
-        The tasks that made the actors.
+        The tasks that created the actors.
     workers : set of str
         Addresses of their workers.
 
@@ -217,7 +217,7 @@ def actor_results(client: Any, calls: list[Any], actors: list[Any], workers: set
     for call, actor in zip(calls, actors, strict=True):
 
         def finished(seconds: float, call: Any = call, actor: Any = actor) -> bool:
-            ended = call.done()  # before the result: it may end while this waits
+            ended = call.done()  # read first: the call may end while this waits for the result
             try:
                 # The result passes through the client's event loop, which may be busy.
                 found.append(call.result(timeout=REPLY if ended else seconds))
@@ -236,7 +236,7 @@ def actor_results(client: Any, calls: list[Any], actors: list[Any], workers: set
 
 
 def cancel(client: Any, tasks: list[Any]) -> None:
-    """Let the scheduler drop tasks that are not needed any more, without waiting for it.
+    """Ask the scheduler to drop tasks that are no longer needed, without waiting for a reply.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def holders_of(client: Any, tasks: list[Any]) -> list[list[str]]:
     Returns
     -------
     list of list of str
-        Empty where none does.
+        Empty if no worker holds the result.
     """
     if not tasks:
         return []
@@ -278,7 +278,7 @@ def worker_addresses(client: Any) -> list[str]:
 
 
 def workers_of(client: Any) -> list[str]:
-    """Addresses of the workers; waits for the first one where there is none."""
+    """Addresses of the workers; waits for the first one if there is none."""
     end = time.monotonic() + PATIENCE
     while True:
         found = worker_addresses(client)
@@ -292,7 +292,7 @@ def workers_of(client: Any) -> list[str]:
 
 
 def memory_limits(client: Any) -> list[float]:
-    """How many bytes each worker may hold, in the order of `worker_addresses`.
+    """Memory limit of each worker in bytes, in the order of `worker_addresses`.
 
     Parameters
     ----------
@@ -302,22 +302,22 @@ def memory_limits(client: Any) -> list[float]:
     Returns
     -------
     list of float
-        Infinity where a worker has no limit.
+        Infinity if a worker has no limit.
     """
     workers = client.scheduler_info(n_workers=-1)["workers"]
     return [float(workers[name].get("memory_limit") or "inf") for name in sorted(workers)]
 
 
 def aligned(value: Any) -> Any:
-    """The same value with its arrays at addresses that are multiples of their item size.
+    """Copy the arrays in a value whose addresses are not multiples of their item size.
 
-    An array that was sent to another process may begin at any address. BLAS routines without AVX,
+    An array that was sent to another process may start at any address. BLAS routines without AVX,
     and compiled code of scikit-learn that calls them, crash on such arrays.
 
     Parameters
     ----------
     value : object
-        Arrays, bags, and tuples, lists and dicts of them; anything else is returned as it is.
+        Arrays, bags, and tuples, lists and dicts of them; anything else is returned unchanged.
 
     Returns
     -------
@@ -340,24 +340,24 @@ def aligned(value: Any) -> Any:
 
 
 def copied(bags: Bags) -> Bags:
-    """The same bags in memory that NumPy allocated.
+    """Copy bags to memory that NumPy allocates.
 
-    What was received over a connection begins at odd addresses and uses small pages: products with
-    it take twice as long.
+    Data received over a connection start at odd addresses and use small pages: matrix products
+    take twice as long.
     """
     return bags.with_instances(bags.instances.copy(), feature_names=bags.feature_names)
 
 
 class SentFunction:
-    """A function for workers, whose arrays are aligned where it arrives.
+    """A function for workers, whose arrays are aligned on arrival.
 
-    Dask sends arrays beside the pickle of the object that holds them, and they stay where they were
-    received. Here they are part of the pickle, and NumPy allocates memory for them.
+    Dask sends arrays separately from the pickle of their object, and they stay in the buffer that
+    received them. Here they are part of the pickle, so that NumPy allocates memory for them.
 
     Parameters
     ----------
     function : callable
-        The function, with all that it refers to: a fitted model, for example.
+        The function, with all objects that it refers to, such as a fitted model.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -379,7 +379,7 @@ def _received(pickled: bytes) -> SentFunction:
 def call_guarded(function: Callable[..., Any], *args: Any) -> tuple[str, Any]:
     """Call a function on a worker and return its own errors as values.
 
-    In this way they are not confused with the errors of Dask.
+    This distinguishes them from the errors of Dask.
 
     Parameters
     ----------
@@ -401,12 +401,12 @@ def call_guarded(function: Callable[..., Any], *args: Any) -> tuple[str, Any]:
 
 
 def unpack(result: tuple[str, Any]) -> Any:
-    """The value of a guarded call; raises its error.
+    """Return the value of a guarded call, or raise its error.
 
     Parameters
     ----------
     result : tuple
-        What `call_guarded` returned, or `LOST`.
+        The result of `call_guarded`, or `LOST`.
 
     Returns
     -------
@@ -438,13 +438,13 @@ def _watch(
 
 
 def _check_scheduler(client: Any) -> None:
-    """Raise where the client has no scheduler, after a moment in which it may come back."""
+    """Raise an error if the client has no scheduler, after waiting for it to reconnect."""
     if client.status == "running":
         return
     end = time.monotonic() + RECONNECT
     while client.status == "connecting" and time.monotonic() < end:
         time.sleep(0.05)
-    if client.status == "running":  # another one: what the workers held is lost
+    if client.status == "running":  # reconnected: the data on the workers are lost
         raise WorkerLostError("the connection to the scheduler was lost for a moment.")
     raise WorkerLostError.for_good(
         f"the scheduler {_address(client)} is gone: start a cluster and distribute the bags again."
@@ -464,9 +464,9 @@ def _address(client: Any) -> str:
 
 
 def _is_of_cluster(error: Exception) -> bool:
-    """Whether an error is about connections and workers, not about what they compute."""
+    """Whether an error is due to connections or workers, not to the computation."""
     if isinstance(error, WorkerLostError):
-        return False  # it is one already
+        return False  # already converted
     return isinstance(error, OSError | CancelledError) or _is_defined_by_dask(error)
 
 

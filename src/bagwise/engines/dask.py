@@ -27,9 +27,9 @@ from bagwise.extras import import_extra
 
 
 class DistributedBags(Bags):
-    """Offsets, ids and names of bags in this process, and the partitions that hold the instances.
+    """Bags with offsets, ids and names in this process and instances in partitions on workers.
 
-    Made by `Bags.distribute` or `read_bags` with a client.
+    Created by `Bags.distribute` or `read_bags` with a client.
 
     Parameters
     ----------
@@ -61,14 +61,14 @@ class DistributedBags(Bags):
 
     @property
     def where(self) -> str:
-        """On the workers of a Dask cluster."""
+        """Location of the instances: the workers of a Dask cluster."""
         return "cluster"
 
     @property
     def instances(self) -> NoReturn:
-        """Not in this process."""
+        """Not available in this process: raises InputError."""
         raise InputError(
-            "the instances are on the workers of a cluster, and this is done in one process: use "
+            "the instances are on the workers of a cluster, but this runs in one process: use "
             "bags.collect()."
         )
 
@@ -78,14 +78,14 @@ class DistributedBags(Bags):
         return len(self.partitions)
 
     def worker_share(self) -> tuple[float, int]:
-        """Memory of the smallest worker, and how many instances a worker holds at most.
+        """Memory of the smallest worker, and the largest number of instances on a worker.
 
         Returns
         -------
         n_bytes : float
-            Infinity where workers have no limit.
+            Infinity if workers have no limit.
         n_instances : int
-            As many as the largest partitions have, where each worker holds equally many.
+            Size of the largest partition times the number of partitions per worker.
         """
         limits = connection.memory_limits(self.partitions.client) or [float("inf")]
         rows = np.diff(self._offsets[self.partitions.bounds])
@@ -118,7 +118,7 @@ class DistributedBags(Bags):
     def map_tasks(
         self, function: Callable[[Bags, list[Any]], Any], tasks: Sequence[Any]
     ) -> list[Any]:
-        """Call a function with all bags and some of the tasks, on all workers.
+        """Distribute tasks over all workers; each call gets all bags and some of the tasks.
 
         Parameters
         ----------
@@ -155,12 +155,12 @@ class DistributedBags(Bags):
         return state
 
     def transformed(self, function: Callable[[Bags], Bags]) -> DistributedBags:
-        """The same bags with other columns, made and kept on the workers.
+        """Bags with other columns, computed and kept on the workers.
 
         Parameters
         ----------
         function : callable
-            From bags to the same bags with other instances.
+            Maps bags to the same bags with other instances.
 
         Returns
         -------
@@ -182,7 +182,7 @@ class DistributedBags(Bags):
             nothing = np.empty((0, self.n_features), self.dtype)
             return Bags(nothing, offsets, ids, feature_names=self._feature_names)
         changes = np.diff(self.partitions.source_of(key))
-        if np.all(changes >= 0):  # in the order of the partitions: no bag has to travel
+        if np.all(changes >= 0):  # in the order of the partitions: no bag changes its worker
             bounds = np.concatenate([[0], np.flatnonzero(changes) + 1, [len(key)]])
         else:
             bounds = block_bounds(offsets, self.npartitions)
@@ -237,8 +237,8 @@ def distribute(bags: Bags, client: Any, npartitions: int | None = None) -> Distr
 
 
 def _as_floats(dtype: Any, bags: Bags) -> Bags:
-    """The same bags with values of another type, converted on the worker."""
-    if is_mapped(bags.source):  # when they are read
+    """Convert the values of bags to a float type, on the worker."""
+    if is_mapped(bags.source):  # converted when rows are read
         return bags.with_source(ConvertedTable(bags.source), feature_names=bags.feature_names)
     return bags.with_instances(bags.instances.astype(dtype), feature_names=bags.feature_names)
 
@@ -252,14 +252,14 @@ def load_on_workers(
     ids: Array | None,
     feature_names: list[str] | None,
 ) -> DistributedBags:
-    """Bags that the workers read from files themselves, each its own partitions.
+    """Distributed bags whose partitions are read from files by the workers.
 
     Parameters
     ----------
     client : distributed.Client
         The Dask cluster.
     npartitions : int or None
-        Their number; one per worker by default.
+        Number of partitions; one per worker by default.
     load : callable
         ``load(start, stop, ids)`` reads some of the bags.
     offsets : ndarray of shape (n_bags + 1,)
@@ -286,7 +286,7 @@ def load_on_workers(
 
 
 def partition_bounds(client: Any, offsets: Ints, npartitions: int | None) -> Ints:
-    """Cut bags into partitions with about equally many instances.
+    """Split bags into partitions with about the same number of instances.
 
     Parameters
     ----------
@@ -295,7 +295,7 @@ def partition_bounds(client: Any, offsets: Ints, npartitions: int | None) -> Int
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
     npartitions : int or None
-        Their number; one per worker by default.
+        Number of partitions; one per worker by default.
 
     Returns
     -------
@@ -313,7 +313,7 @@ def partition_bounds(client: Any, offsets: Ints, npartitions: int | None) -> Int
 
 
 def _loader(client: Any, bags: Bags) -> Loader:
-    if isinstance(bags.source, StreamedTable):  # read here, when they are sent
+    if isinstance(bags.source, StreamedTable):  # read in this process when they are sent
         return Loader(
             lambda: bags[:].with_instances(bags.instances, feature_names=bags.feature_names),
             on_worker=False,
@@ -329,7 +329,7 @@ def _all_workers_see(client: Any, mapped: _MappedRows) -> bool:
 
 
 def _mapped_rows(bags: Bags) -> _MappedRows | None:
-    """Where in a memory-mapped file the instances are; None when they are not in one."""
+    """Position of the instances in a memory-mapped file; None if they are not in one."""
     table = bags.instances
     origin = table
     while isinstance(origin, np.ndarray) and not hasattr(origin, "filename"):
@@ -341,7 +341,7 @@ def _mapped_rows(bags: Bags) -> _MappedRows | None:
         return None
     position = table.__array_interface__["data"][0] - origin.__array_interface__["data"][0]
     return _MappedRows(
-        str(Path(path).absolute()),  # not resolved: a temporary file has no other name
+        str(Path(path).absolute()),  # not resolved: a temporary file has only this path
         int(origin.offset + position),
         table.shape,
         table.dtype,

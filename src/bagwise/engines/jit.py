@@ -1,6 +1,6 @@
-"""Triton, which comes with torch for CUDA; other modules import this one only on such a device.
+"""Triton, which comes with torch for CUDA; this module is imported only for such a device.
 
-Where Triton is absent, modules with kernels can be imported, and nothing in them called.
+Without Triton, modules with kernels can be imported, but their kernels cannot be called.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ except ImportError:
 
 
 def jit(function: Callable[..., Any]) -> Any:
-    """Compile a function when it is first launched; leave it as it is without Triton.
+    """Compile a function when it is first launched; return it unchanged without Triton.
 
     Parameters
     ----------
@@ -32,6 +32,6 @@ def jit(function: Callable[..., Any]) -> Any:
 
 @jit
 def probe(out):  # type: ignore[no-untyped-def]
-    """Write 2: a small kernel with what other kernels need of Triton."""
+    """Write 2: a small kernel that uses the features of Triton that other kernels need."""
     one = tl.full((1, 2), 1, tl.float64)
     tl.store(out + tl.arange(0, 1)[:, None], tl.sum(one, axis=1, keep_dims=True))

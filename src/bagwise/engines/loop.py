@@ -1,4 +1,4 @@
-"""Loops around parts: they survive lost workers, and with a checkpoint also a killed process."""
+"""Iterations on parts that survive lost workers and, with a checkpoint, a killed process."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -26,30 +26,30 @@ def iterate(
     track: Callable[[Iterator[int]], Iterator[int]] = iter,
     checkpoint: Checkpoint | None = None,
 ) -> dict[str, Any]:
-    """Repeat a step until it returns True; after a lost worker, from the last checkpoint.
+    """Repeat a step until it returns True; resume from the last checkpoint if a worker is lost.
 
     Parameters
     ----------
     parts : Parts
-        What the steps work on.
+        The parts that the steps work on.
     memory : dict of arrays and numbers
-        What the driver remembers between steps, as it is before the first. A step replaces values
-        and never writes into them.
+        State of the driver before the first step. A step replaces values and never modifies them
+        in place.
     begin : callable
-        ``begin(memory)`` gives fresh parts their first state.
+        ``begin(memory)`` sets the initial state of new parts.
     step : callable
-        ``step(memory)`` makes one iteration and tells whether it was the last.
+        ``step(memory)`` runs one iteration and returns whether it was the last.
     max_iter : int
         Maximum number of iterations.
     track : callable, default=iter
         Wraps the iterations, to show progress.
     checkpoint : Checkpoint, default=None
-        Where to save now and then, and to resume from.
+        File to save intermediate results in, and to resume from.
 
     Returns
     -------
     dict
-        What the driver remembers at the end, with the number of iterations as "n_iter".
+        Final state of the driver, with the number of iterations as "n_iter".
     """
     first = {"n_iter": 0, **memory}
     memory = dict(first)
@@ -66,7 +66,7 @@ def iterate(
     lost, furthest, ready = 0, 0, False
 
     def advance() -> bool:
-        """Go one iteration further than ever; after a loss, all since the checkpoint come first."""
+        """Advance by one new iteration; after a loss, first repeat those since the checkpoint."""
         nonlocal lost, furthest, ready
         while True:
             try:
@@ -75,7 +75,7 @@ def iterate(
                         parts.rebuild()
                     restart()
                     ready = True
-                    if memory["n_iter"] >= max_iter:  # as saved by a fit with a larger budget
+                    if memory["n_iter"] >= max_iter:  # saved by a fit with a larger max_iter
                         return True
                 done = step(memory)
                 memory["n_iter"] = int(memory["n_iter"]) + 1
@@ -105,21 +105,21 @@ def iterate(
 def retry_on_new_parts(
     parts: Parts, work: Callable[[], Result], checkpoint: Checkpoint | None = None
 ) -> Result:
-    """Do some work on parts, and all of it again on new ones when a worker was lost.
+    """Run a computation on parts, and run it again on new parts if a worker is lost.
 
     Parameters
     ----------
     parts : Parts
         The parts.
     work : callable
-        Begins with parts as they are when new.
+        The computation; starts from the initial state of the parts.
     checkpoint : Checkpoint, default=None
-        Where the work saves, for the message where it is given up.
+        File in which the computation saves its state, for the message of the final error.
 
     Returns
     -------
     object
-        What `work` returned.
+        The result of `work`.
     """
     try:
         return retry_work(work, parts.rebuild)
@@ -130,18 +130,18 @@ def retry_on_new_parts(
 
 
 class Journal:
-    """Values and gradients of the points that a search has evaluated, in a checkpoint.
+    """Values and gradients that an optimiser has evaluated, saved in a checkpoint.
 
-    The memory of L-BFGS is not accessible in scipy. But the search is deterministic: with the same
-    values and gradients it evaluates the same points again. The first ones are read from the file,
-    at no cost, and then the search is where it was, to the last bit.
+    SciPy does not expose the state of L-BFGS. But the search is deterministic: with the same values
+    and gradients it evaluates the same points again. A resumed search reads the saved evaluations
+    from the file, at no cost, and so reaches exactly the state in which it was interrupted.
 
     Parameters
     ----------
     parts : Parts
         The parts of the solver.
     checkpoint : Checkpoint or None
-        Where they are kept; None for nowhere.
+        File in which they are saved; None to save nothing.
     """
 
     def __init__(self, parts: Parts, checkpoint: Checkpoint | None) -> None:
@@ -157,16 +157,16 @@ class Journal:
             self._evaluations = list(zip(saved["values"].tolist(), saved["gradients"], strict=True))
 
     def evaluate(self, kind: str, x: Floats, compute: Callable[[], Evaluation]) -> Evaluation:
-        """Value and gradient of a function at x: as stored, or computed now.
+        """Value and gradient of a function at x, read from the file or computed.
 
         Parameters
         ----------
         kind : str
-            Which function.
+            Name of the function.
         x : ndarray
-            Where.
+            The point.
         compute : callable
-            Computes them.
+            Computes value and gradient.
 
         Returns
         -------
@@ -179,7 +179,7 @@ class Journal:
         n, self._n_evaluated = self._n_evaluated, self._n_evaluated + 1
         if n < len(self._points) and self._points[n] == point.encode():
             return self._evaluations[n]
-        del self._points[n:], self._evaluations[n:]  # the search left its old path
+        del self._points[n:], self._evaluations[n:]  # the search differs from the saved one
         try:
             found = compute()
         except WorkerLostError as error:
@@ -197,7 +197,7 @@ class Journal:
             self._checkpoint.remove()
 
     def _save(self, checkpoint: Checkpoint) -> None:
-        """Write the evaluations; the parts, which may be lost, have no state."""
+        """Save the evaluations only: the parts, which may be lost, have no state."""
         if self._evaluations:
             values, gradients = zip(*self._evaluations, strict=True)
             memory = {"points": self._points, "values": values, "gradients": gradients}

@@ -1,4 +1,4 @@
-"""Arrays in files: larger than memory, and gone with the last view of them."""
+"""Arrays in files, for data larger than memory; temporary files are removed after use."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from bagwise.exceptions import InputError
 _PREFIX = "bagwise-"
 _OPEN_FILES = Path("/proc/self/fd")  # Linux
 _NOT_SUPPORTED = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)
-KEPT_IN_MEMORY = 2**28  # bytes of a streamed table that are gathered in memory, more in a file
+KEPT_IN_MEMORY = 2**28  # bytes up to which a streamed table is gathered in memory
 _BLOCK = 2**22  # values copied at a time
 _READ = 2**20  # bytes read at a time
-_ZEROS = 2**22  # bytes written at a time where blocks cannot be claimed otherwise
+_ZEROS = 2**22  # bytes written at a time without posix_fallocate
 
 
 def is_mapped(table: Any) -> bool:
-    """Tell whether a table lies in a file: memory-mapped, or streamed."""
+    """Whether a table is in a file: memory-mapped or streamed."""
     while isinstance(table, np.ndarray):
         if isinstance(table, np.memmap):
             return True
@@ -42,10 +42,10 @@ def is_mapped(table: Any) -> bool:
 
 
 def check_mapped_size(table: Any) -> None:
-    """Refuse a mapped table whose file has become too short for it.
+    """Raise an error if the file of a mapped table has become too short for it.
 
-    Reading a page that is not in the file any more ends the process with SIGBUS, which Python
-    cannot catch; so this is checked before the rows are read. Other tables pass.
+    Reading a page beyond the end of the file kills the process with SIGBUS, which Python cannot
+    catch; so the size is checked before rows are read. Other tables are accepted.
     """
     while isinstance(table, ComputedTable):
         table = table.base
@@ -55,7 +55,7 @@ def check_mapped_size(table: Any) -> None:
     start = origin.__array_interface__["data"][0]
     end = origin.offset + int(np.lib.array_utils.byte_bounds(table)[1]) - start
     mapping: Any = origin.base
-    size = mapping.size()  # of the file that is mapped, also where its name is another's now
+    size = mapping.size()  # of the mapped file, even if another file has its name now
     if size < end:
         raise InputError(
             f"the file {origin.filename} has become shorter: it has {size} bytes, and the mapped "
@@ -64,28 +64,28 @@ def check_mapped_size(table: Any) -> None:
 
 
 def release_pages(table: Any) -> None:
-    """Let go of the pages of a mapped file that were read: they do not count as memory used.
+    """Release the pages of a mapped file that were read, so that they do not count as used memory.
 
-    They are read again, from the file or the cache of the system, when they are needed. Nothing is
-    done for a table that is not in a memory-mapped file.
+    They are read again, from the file or the page cache, when they are needed. Nothing is done for
+    a table that is not in a memory-mapped file.
     """
     origin = _origin(table)
-    # In a mapping that is copied on write, changed pages would be lost.
+    # In a copy-on-write mapping, modified pages would be lost.
     if isinstance(origin, np.memmap) and origin.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
         mapping: Any = origin.base
         mapping.madvise(mmap.MADV_DONTNEED)
 
 
 def read_ahead(table: Array, blocks: Sequence[slice]) -> Iterator[slice]:
-    """Yield blocks of rows; meanwhile a thread reads the next block of a mapped file.
+    """Yield blocks of rows, while a thread reads the next block of a mapped file.
 
-    It reads into the cache of the system, where the mapping finds the rows without waiting. The
-    system reads ahead too, but less than a fast disk could.
+    The thread reads into the page cache, where the mapping finds the rows without waiting. The
+    operating system reads ahead too, but less than a fast disk allows.
 
     Parameters
     ----------
     table : ndarray
-        Instances; nothing is read ahead where they are not in a memory-mapped file, row by row.
+        Instances; read ahead only if they are in a memory-mapped file in C order.
     blocks : sequence of slice
         Rows, in the order in which they are needed.
 
@@ -103,7 +103,7 @@ def read_ahead(table: Array, blocks: Sequence[slice]) -> Iterator[slice]:
     ends = [np.lib.array_utils.byte_bounds(table[rows]) for rows in blocks]
     pieces = [(int(low) - first, int(high) - first) for low, high in ends]
     with contextlib.ExitStack() as stack:
-        try:  # the name may be nobody's by now: then the mapping reads for itself
+        try:  # the file may have been removed: only the mapping can read it then
             file = stack.enter_context(open(str(origin.filename), "rb", buffering=0))
         except OSError:
             yield from blocks
@@ -117,7 +117,7 @@ def read_ahead(table: Array, blocks: Sequence[slice]) -> Iterator[slice]:
 
 
 def _read(handle: int, start: int, stop: int) -> None:
-    """Read bytes of a file and forget them: the system keeps them for a while."""
+    """Read bytes of a file into the page cache, and discard them."""
     buffer = memoryview(bytearray(min(_READ, max(0, stop - start))))
     with contextlib.suppress(OSError):
         while start < stop:
@@ -128,12 +128,12 @@ def _read(handle: int, start: int, stop: int) -> None:
 
 
 def gathered(source: Source) -> Source:
-    """Copy the rows of bags together: into memory, or a temporary file where they are in a file.
+    """Copy the rows of bags to a new table: in memory, or in a file if they are in a file.
 
     Parameters
     ----------
     source : Source
-        Where the rows are.
+        The table, and the rows of the bags in it.
 
     Returns
     -------
@@ -163,12 +163,12 @@ def gathered(source: Source) -> Source:
 
 
 def empty_beside(table: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-    """An array to be filled, in a temporary file if the table that it belongs to is in a file."""
+    """An uninitialised array, in a temporary file if `table` is in a file."""
     return mapped_array(shape, dtype)[0] if is_mapped(table) else np.empty(shape, dtype)
 
 
 def _origin(table: Any) -> Any:
-    """The array that a view is one of, or from which rows are computed."""
+    """The array that a view refers to, or from which rows are computed."""
     while isinstance(table, ComputedTable) or (
         isinstance(table, np.ndarray) and isinstance(table.base, np.ndarray)
     ):
@@ -179,27 +179,27 @@ def _origin(table: Any) -> Any:
 def mapped_array(
     shape: tuple[int, ...], dtype: DTypeLike, folder: str | os.PathLike[str] | None = None
 ) -> tuple[Array, weakref.finalize[Any, Any]]:
-    """An array in a new file, which is removed when nothing refers to it any more.
+    """Create an array in a new file, which is removed when nothing refers to the array any more.
 
     Parameters
     ----------
     shape : tuple of int
-        Its shape.
+        Shape of the array.
     dtype : dtype
-        Its type.
+        Type of the array.
     folder : path, default=None
-        Where the file is; the system's temporary folder by default.
+        Folder of the file; the system's temporary folder by default.
 
     Returns
     -------
     array : ndarray
     remove : weakref.finalize
-        Detach it, and a file in a folder that was given stays.
+        Removes the file; detach it to keep a file in a given `folder`.
 
     Raises
     ------
     InputError
-        When there is not enough space.
+        If there is not enough space.
     """
     dtype = np.dtype(dtype)
     n_bytes = dtype.itemsize * int(np.prod(shape, dtype=object))
@@ -221,15 +221,15 @@ def mapped_array(
     if end != file.close:
         file.close()  # the mapping holds the file open
     array.filename = name
-    # Every view keeps the mmap object alive, so its end is the end of the last view.
+    # Every view keeps the mmap object alive, so it is finalised with the last view.
     return array, weakref.finalize(array._mmap, end)  # type: ignore[attr-defined]
 
 
 def _new_file(folder: str | os.PathLike[str] | None) -> tuple[Any, str, Callable[[], None]]:
-    """A file open for writing, a name by which other processes find it, and how to remove it.
+    """Create a file; return it, its path for other processes, and a function that removes it.
 
     On Linux a temporary file has no name in its folder, so that nothing is left of it however the
-    process ends. Processes of the same user find it among the open files of this one.
+    process ends. Processes of the same user open it through the ``/proc`` folder of this one.
     """
     if folder is None and _OPEN_FILES.is_dir():
         file = tempfile.TemporaryFile(prefix=_PREFIX)  # noqa: SIM115 it is open as long as the array
@@ -244,7 +244,7 @@ def _remove(path: str) -> None:
 
 
 def _allocate(handle: int, n_bytes: int) -> None:
-    """Claim the blocks of a file now: a write to a mapped page that has none is a SIGBUS."""
+    """Allocate the blocks of a file: writing to a mapped page without one causes SIGBUS."""
     if hasattr(os, "posix_fallocate"):
         try:
             os.posix_fallocate(handle, 0, n_bytes)

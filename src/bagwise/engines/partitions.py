@@ -1,4 +1,4 @@
-"""Partitions of whole bags on the workers of a Dask cluster, and how each is loaded again."""
+"""Partitions of whole bags on the workers of a Dask cluster, and loaders to restore them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bagwise.bags import Bags, offsets_of
 from bagwise.engines import connection
 from bagwise.engines.connection import SentFunction, call_guarded, copied, retry_work, unpack
 
-Made = tuple[Any, str | None]  # a future of bags, and the worker that makes it
+Made = tuple[Any, str | None]  # a future of bags, and the worker that computes it
 
 
 class Partitions:
@@ -28,11 +28,11 @@ class Partitions:
     client : distributed.Client
         The Dask cluster.
     loaders : list of Loader
-        How the bags of each partition are loaded.
+        The loader of each partition.
     bounds : ndarray of shape (n_partitions + 1,)
         The first bag of each partition, and the number of bags.
     made : list of (Future, str), default=None
-        The partitions and the worker of each, where they exist already.
+        The partitions and the worker of each, if they already exist.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Partitions:
     def map_tasks(
         self, function: Callable[[list[Bags], list[Any]], Any], tasks: Sequence[Any]
     ) -> list[Any]:
-        """Call a function with all partitions and some of the tasks, on all workers.
+        """Distribute tasks over all workers; each call gets all partitions and some of the tasks.
 
         Each worker that gets tasks fetches the partitions of the others.
 
@@ -113,17 +113,17 @@ class Partitions:
         return self._results(submit)
 
     def _results(self, submit: Callable[[], tuple[list[Any], set[str]]]) -> list[Any]:
-        """The results of tasks, which are submitted again when a worker is lost."""
+        """Results of tasks, which are submitted again if a worker is lost."""
         found = retry_work(lambda: connection.results(self.client, *submit()), self.restore)
         return [unpack(result) for result in found]
 
     def transformed(self, function: Callable[[Bags], Bags]) -> Partitions:
-        """The same bags with other instances, made and kept on the workers.
+        """Bags with other instances, computed and kept on the workers.
 
         Parameters
         ----------
         function : callable
-            From bags to the same bags with other instances.
+            Maps bags to the same bags with other instances.
 
         Returns
         -------
@@ -141,14 +141,14 @@ class Partitions:
         return Partitions(self.client, loaders, self.bounds, retry_work(submit, self.restore))
 
     def take(self, bags: Ints, bounds: Ints) -> Partitions:
-        """Some of the bags, cut at `bounds`; those in the order of their partitions stay there.
+        """Select bags into new partitions; bags in the order of the partitions are not moved.
 
         Parameters
         ----------
         bags : ndarray of int64
-            Positions of bags, in the order wanted.
+            Positions of bags, in the new order.
         bounds : ndarray of shape (n_partitions + 1,)
-            Where `bags` is cut into new partitions.
+            Boundaries of the new partitions in `bags`.
 
         Returns
         -------
@@ -178,7 +178,7 @@ class Partitions:
         connection.wait(self.client, self.futures, requested)
 
     def places(self) -> list[dict[str, Any]]:
-        """Options of ``Client.submit`` that send work to each partition, once all are there."""
+        """Wait for all partitions; return options of ``Client.submit`` that send work to each."""
         self.wait()
         return [
             {"workers": workers, "allow_other_workers": True} if workers else {}
@@ -186,7 +186,7 @@ class Partitions:
         ]
 
     def restore(self) -> None:
-        """Load partitions again that no worker holds any more."""
+        """Reload partitions that no worker holds any more."""
         retry_work(self._restore, lambda: None)
 
     def _restore(self) -> None:
@@ -201,14 +201,14 @@ class Partitions:
 
 
 class Loader:
-    """Bags of one partition, and how they get to a worker.
+    """Loads the bags of one partition onto a worker.
 
     Parameters
     ----------
     load : callable
-        Returns the bags, without arguments.
+        Takes no arguments and returns the bags.
     on_worker : bool
-        Whether the worker calls it, because it can; otherwise they are sent from this process.
+        Whether the worker calls `load`; otherwise the bags are sent from this process.
     """
 
     def __init__(self, load: Callable[[], Bags], *, on_worker: bool) -> None:
@@ -217,13 +217,13 @@ class Loader:
     steps: tuple[Callable[[Bags], Bags], ...] = ()
 
     def then(self, function: Callable[[Bags], Bags]) -> Loader:
-        """The same with one more step, made on the worker."""
+        """Return a loader with one more step, which runs on the worker."""
         longer = copy(self)
         longer.steps = (*self.steps, function)
         return longer
 
     def put(self, client: Any, worker: str) -> Any:
-        """Make a future of the bags on a worker."""
+        """Create a future of the bags on a worker."""
         where = {"workers": [worker], "allow_other_workers": True}
         future = self._loaded(client, worker, where)
         for step in self.steps:
@@ -244,14 +244,14 @@ class Loader:
 
 
 class _JoinedLoader(Loader):
-    """Bags out of several partitions, joined in a new order.
+    """Loads bags of several partitions, joined in a new order.
 
     Parameters
     ----------
     pieces : list of Loader
         The bags of each partition.
     order : ndarray of int64 of shape (n_bags,)
-        Where each bag is in the concatenated pieces.
+        Position of each bag in the concatenated pieces.
     """
 
     def __init__(self, pieces: list[Loader], order: Ints) -> None:
@@ -266,14 +266,14 @@ class _JoinedLoader(Loader):
 
 @dataclass(frozen=True)
 class _Pieces:
-    """Which bags of which partitions make a new one.
+    """The bags of existing partitions that form a new partition.
 
     Attributes
     ----------
     bags : dict of int to ndarray of int64
-        Of each partition, positions of bags in it.
+        Positions of the bags in each existing partition.
     order : ndarray of int64 of shape (n_bags,)
-        Where each bag is in the concatenated pieces.
+        Position of each bag in the concatenated pieces.
     """
 
     bags: dict[int, Ints]
@@ -286,7 +286,7 @@ class _Pieces:
         return cls(bags, np.argsort(np.argsort(partition, kind="stable"), kind="stable"))
 
     def loader(self, loaders: list[Loader], n_bags: Ints) -> Loader:
-        """How they are loaded again, after a loss."""
+        """The loader of the new partition, for use after a loss."""
         pieces = [
             loaders[p] if _is_all(chosen, n_bags[p]) else loaders[p].then(partial(_take, chosen))
             for p, chosen in self.bags.items()
@@ -296,7 +296,7 @@ class _Pieces:
     def submit(
         self, client: Any, futures: list[Any], places: list[dict[str, Any]], n_bags: Ints
     ) -> Made:
-        """Make them from partitions that workers hold."""
+        """Create the new partition from partitions that workers hold."""
         pieces = [
             futures[p]
             if _is_all(chosen, n_bags[p])
@@ -311,12 +311,12 @@ class _Pieces:
 
 
 def workers_in(places: list[dict[str, Any]]) -> set[str]:
-    """The workers that options of ``Client.submit`` name.
+    """Workers that are named in options of ``Client.submit``.
 
     Parameters
     ----------
     places : list of dict
-        What `Partitions.places` returned.
+        The result of `Partitions.places`.
 
     Returns
     -------
@@ -328,12 +328,12 @@ def workers_in(places: list[dict[str, Any]]) -> set[str]:
 def joined(
     offsets: Ints, ids: Array | None, feature_names: list[str] | None, partitions: list[Bags]
 ) -> Bags:
-    """The bags of several partitions, one after the other.
+    """Concatenate the bags of several partitions.
 
     Parameters
     ----------
     offsets, ids, feature_names : object
-        Those of the result.
+        Attributes of the result.
     partitions : list of Bags
         The partitions.
 
@@ -360,7 +360,7 @@ def _take(chosen: Ints, bags: Bags) -> Bags:
 
 
 def _in_order(order: Ints, pieces: list[Bags]) -> Bags:
-    """Pieces one after the other, then in an order."""
+    """Concatenate pieces and reorder their bags."""
     sizes = np.concatenate([piece.sizes for piece in pieces])
     ids = None if pieces[0].ids is None else np.concatenate([piece.ids for piece in pieces])
     offsets = offsets_of(sizes)

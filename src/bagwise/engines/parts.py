@@ -16,19 +16,19 @@ from bagwise.engines.connection import LOST, aligned, call_guarded, retry_work, 
 from bagwise.engines.partitions import Partitions, workers_in
 from bagwise.exceptions import WorkerLostError
 
-FAN = 8  # parts whose results one part adds to its own
+FAN = 8  # number of parts whose results one part adds to its own
 
-# What Dask raises when the worker of an actor is gone. No error of a part is among them: those
-# come back as values.
+# Errors that Dask raises if the worker of an actor is gone. They are never errors of a part itself,
+# which are returned as values.
 _ACTOR_ERRORS = (OSError, RuntimeError, ValueError, KeyError, CancelledError)
 
 
 class Part(Protocol):
     """A block of whole bags with the state that a solver keeps for them.
 
-    ``part(bags, *per_bag, **options)`` makes it from bags with arrays or tensors in its process.
-    A solver adds the methods of its algorithm; `Parts` calls them by name. Their results are
-    numbers, arrays, or tuples of both where they are added up.
+    ``part(bags, *per_bag, **options)`` creates it from bags with arrays or tensors in its process.
+    A solver adds the methods of its algorithm; `Parts` calls them by name. Results that are added
+    up are numbers, arrays, or tuples of both.
 
     Attributes
     ----------
@@ -39,24 +39,24 @@ class Part(Protocol):
     tensor_part: ClassVar[type[Any] | None] = None
 
     def identity(self) -> str:
-        """A text that tells the bags, labels and weights from others, such as a `digest`.
+        """A string that identifies the bags, labels and weights, such as a `digest`.
 
-        A checkpoint of parts with other texts is refused.
+        A checkpoint of parts with another identity is refused.
         """
         return ""
 
     def state(self) -> dict[str, Any]:
-        """Arrays by name that change during a fit, for a checkpoint."""
+        """Arrays that change during a fit, by name, for a checkpoint."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from what `state` returned; called on a new part, with numpy arrays."""
+        """Restore the result of `state`, as numpy arrays; called on a new part."""
 
 
 class Parts:
-    """Blocks of whole bags with the state that a solver keeps for each, wherever the bags are.
+    """All parts of a solver: in this process, on a device or on Dask workers.
 
-    A context manager: at its end nothing is left on the workers. A subclass implements `each`.
+    A context manager that removes the parts from the workers on exit. A subclass implements `each`.
     """
 
     def each(self, method: str, *args: Any, own: list[Any] | None = None) -> list[Any]:
@@ -67,9 +67,9 @@ class Parts:
         method : str
             The name of a method of `Part`, or of the solver's own part.
         *args : object
-            Arguments that all parts get.
+            Arguments for all parts.
         own : list, default=None
-            One more first argument for each part, different from part to part.
+            An additional first argument for each part.
 
         Returns
         -------
@@ -86,10 +86,10 @@ class Parts:
         self.each(method, *args, own=own)
 
     def rebuild(self) -> None:
-        """Make all parts anew, without state, after one was lost; in one process none is lost."""
+        """Create all parts again, without state, after a loss; does nothing in one process."""
 
     def release(self) -> None:
-        """Remove the parts from the workers; those in this process end with this object."""
+        """Remove the parts from the workers; does nothing in one process."""
 
     def __enter__(self) -> Self:
         return self
@@ -99,7 +99,7 @@ class Parts:
 
 
 class LocalParts(Parts):
-    """All bags as one part in this process; its threads, or the device, share the work.
+    """All bags as one part in this process, which uses threads or a device.
 
     Parameters
     ----------
@@ -118,20 +118,20 @@ class LocalParts(Parts):
 class DaskParts(Parts):
     """One part per partition, on the worker that holds the partition.
 
-    An actor that was lost comes back without its state; a counter of calls shows that. Where there
-    are many parts, sums are made in a tree: a part calls `FAN` others, which call others in turn,
-    and adds their results to its own. The client then sends and receives one message.
+    Dask recreates a lost actor without its state; a counter of calls detects this. Results of many
+    parts are added in a tree: a part calls `FAN` others, which call others in turn, and adds their
+    results to its own. The client then sends and receives one message.
 
     Parameters
     ----------
     partitions : Partitions
         The bags.
     part : class
-        Makes the part of a block of bags.
+        The class of the parts.
     per_bag : tuple of ndarray
-        Cut like the bags.
+        Arrays with a row per bag, partitioned like the bags.
     options : dict
-        The same for every part.
+        Keyword arguments of every part.
     """
 
     def __init__(
@@ -154,13 +154,13 @@ class DaskParts(Parts):
         return self._call(method, [(value, *args) for value in own])
 
     def total(self, method: str, *args: Any) -> Any:
-        """Call a method of every part and add up the results, in a tree where parts are many."""
+        """Call a method of every part and add up the results, in a tree if there are many parts."""
         if len(self._actors) <= FAN:
             return super().total(method, *args)
         return self._call(method, [args], through="total")[0]
 
     def rebuild(self) -> None:
-        """Make all parts anew, without state, after one was lost."""
+        """Create all parts again, without state, after a loss."""
         self.release()
         self.partitions.restore()
         retry_work(self._make, self.partitions.restore)
@@ -189,7 +189,7 @@ class DaskParts(Parts):
     def _call(
         self, method: str, arguments: list[tuple[Any, ...]], *, through: str = "call"
     ) -> list[Any]:
-        """Call a method of the first parts: of one per tuple of arguments."""
+        """Call a method of the first parts, one part per tuple of arguments."""
         if not self._actors:
             raise WorkerLostError("the parts were released.")
         calls = [(self._n_calls, method, args) for args in arguments]
@@ -214,7 +214,7 @@ class DaskParts(Parts):
 
 
 class _Actor:
-    """A part on a worker, and how often it was called."""
+    """A part on a worker, with a counter of its calls."""
 
     def __init__(
         self, part: type[Any], bags: Bags, per_bag: list[Any], options: dict[str, Any]
@@ -228,7 +228,7 @@ class _Actor:
         self.below = actors
 
     async def total(self, n_calls: int, method: str, args: tuple[Any, ...]) -> Any:
-        """Call the method here and below, and add the results in the order of the actors.
+        """Call the method here and in the subtree, and add the results in the order of the actors.
 
         It waits on the event loop of the worker, so that actors of one worker can call each other.
         """
@@ -248,7 +248,7 @@ class _Actor:
 
 
 def codes_by_bag(codes: Ints, offsets: Ints) -> sparse.csr_array:
-    """Turn codes of few instances into a row per bag, which `place` cuts like the bags.
+    """Convert codes of few instances to one row per bag, which `place` partitions like the bags.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ def codes_by_bag(codes: Ints, offsets: Ints) -> sparse.csr_array:
     Returns
     -------
     csr_array of shape (n_bags, largest size)
-        Code + 1 at the place of the instance in its bag.
+        Code + 1 at the position of the instance in its bag.
     """
     rows = np.flatnonzero(codes >= 0)
     bag = np.searchsorted(offsets, rows, side="right") - 1
@@ -289,14 +289,14 @@ def codes_of_instances(by_bag: sparse.csr_array, offsets: Ints) -> Ints:
 
 
 def digest(bags: Bags, *arrays: Array) -> str:
-    """A short text that tells these bags from others: offsets, some of the rows, and `arrays`.
+    """A hash that identifies bags, computed from offsets, some of the rows, and `arrays`.
 
     Parameters
     ----------
     bags : Bags
         The bags.
     *arrays : ndarray
-        More that matters, such as labels.
+        Further arrays, such as labels.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Decide by where the bags are: in this process, on a device or on Dask workers.
+"""Dispatch on the location of the bags: in this process, on a device or on Dask workers.
 
 Only this package compares ``bags.where``; other packages call these functions.
 """
@@ -26,7 +26,7 @@ State = TypeVar("State")
 
 
 def local_instances(bags: Bags) -> Any:
-    """The instances where they are arrays in this process: numpy, memory-mapped or sparse.
+    """The instances if they are arrays in this process: numpy, memory-mapped or sparse.
 
     Parameters
     ----------
@@ -36,18 +36,18 @@ def local_instances(bags: Bags) -> Any:
     Returns
     -------
     ndarray, CSR or None
-        None where they are tensors, or on Dask workers.
+        None if they are tensors, or on Dask workers.
     """
     return bags.instances if is_here(bags) else None
 
 
 def is_here(bags: Bags) -> bool:
-    """Tell whether the instances are arrays in this process: numpy, memory-mapped or sparse."""
+    """Whether the instances are arrays in this process: numpy, memory-mapped or sparse."""
     return bags.where in ("local", "mapped")
 
 
 def bytes_in_file(bags: Bags) -> int:
-    """Size of instances that lie in a memory-mapped file; 0 if they are elsewhere."""
+    """Size in bytes of instances in a memory-mapped file; 0 if they are elsewhere."""
     return bags.n_instances * bags.n_features * bags.dtype.itemsize if bags.where == "mapped" else 0
 
 
@@ -65,9 +65,9 @@ def require_local(bags: Bags, message: str) -> None:
 
 
 def check_place(bags: Bags, name: str, allowed: Sequence[str]) -> Bags:
-    """Refuse bags that are elsewhere than a model can use them; tensors become float.
+    """Raise an error if a model cannot use bags where they are; convert tensors to float.
 
-    Tensors of 8-bit and 16-bit numbers become float32, which has all of them.
+    Tensors of 8-bit and 16-bit numbers become float32, which represents them exactly.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def check_place(bags: Bags, name: str, allowed: Sequence[str]) -> Bags:
     name : str
         The name of the model.
     allowed : sequence of {"device", "cluster"}
-        Where the model can work besides this process.
+        Locations that the model supports besides this process.
 
     Returns
     -------
@@ -97,12 +97,12 @@ def check_place(bags: Bags, name: str, allowed: Sequence[str]) -> Bags:
 
 
 def check_each(check: Callable[..., None], bags: Bags) -> None:
-    """Call a function that raises on bad bags, where the bags are.
+    """Call a function that validates bags, on the workers if the bags are distributed.
 
     Parameters
     ----------
     check : callable
-        ``check(bags, whole=...)``; ``whole`` is False where it sees one partition of the bags.
+        ``check(bags, whole=...)``; ``whole`` is False if it gets one partition of the bags.
     bags : Bags
         The bags.
     """
@@ -118,7 +118,7 @@ def one_core_if_few_instances(bags: Bags) -> AbstractContextManager[Any]:
 
 
 def memory_of_parts(bags: Bags) -> tuple[float | None, int]:
-    """Memory where the parts of the bags are, and how many instances share it.
+    """Memory available to the parts of the bags, and the number of instances that share it.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def memory_of_parts(bags: Bags) -> tuple[float | None, int]:
     Returns
     -------
     n_bytes : float or None
-        Of the smallest worker, or free on the device; None for the memory of this process.
+        Memory of the smallest worker, or free memory of the device; None for this process.
     n_instances : int
         Instances that share it.
     """
@@ -140,23 +140,23 @@ def memory_of_parts(bags: Bags) -> tuple[float | None, int]:
 
 
 def place(bags: Bags, part: type[Any], *per_bag: Array, **options: Any) -> Parts:
-    """Make the parts of a solver where the bags are.
+    """Create the parts of a solver where the bags are.
 
     Parameters
     ----------
     bags : Bags
         The bags: arrays, tensors, or distributed.
     part : class
-        A `Part`; ``part(bags, *per_bag, **options)`` makes that of a block of bags.
+        A `Part`; ``part(bags, *per_bag, **options)`` creates the part of a block of bags.
     *per_bag : ndarray of shape (n_bags, ...)
-        Cut like the bags.
+        Arrays that are partitioned like the bags.
     **options : object
-        The same for every part.
+        Keyword arguments of every part.
 
     Returns
     -------
     Parts
-        To be used in a ``with`` statement: at its end, also by an error, the workers are free.
+        To be used in a ``with`` statement, which removes the parts from the workers at its end.
     """
     if bags.where == "cluster":
         return DaskParts(bags.partitions, part, per_bag, options)  # type: ignore[attr-defined]
@@ -170,7 +170,7 @@ def place(bags: Bags, part: type[Any], *per_bag: Array, **options: Any) -> Parts
 
 
 def over_partitions(function: Callable[[Bags], Any], bags: Bags) -> Any:
-    """Compute something per bag or per instance where the bags are, and bring it here.
+    """Compute values per bag or per instance where the bags are, and collect them.
 
     Instances in a file, or chosen from a larger table, are read in blocks of whole bags.
 
@@ -199,7 +199,7 @@ def over_partitions(function: Callable[[Bags], Any], bags: Bags) -> Any:
 
 
 def each_partition(function: Callable[[Bags], Result], bags: Bags) -> list[Result]:
-    """Compute something small for each partition on its worker; once for bags in this process.
+    """Compute a small result for each partition on its worker; one for bags in this process.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ def each_partition(function: Callable[[Bags], Result], bags: Bags) -> list[Resul
 def over_blocks(
     function: Callable[[Bags], Any], bags: Bags, blocks: Iterable[tuple[slice, slice]]
 ) -> Iterator[Any]:
-    """Compute something per instance, block by block; Dask workers compute all blocks at once.
+    """Compute values per instance, block by block; Dask workers compute all blocks at once.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def over_blocks(
 def over_tasks(
     function: Callable[[Bags, list[Task]], Result], bags: Bags, tasks: Sequence[Task]
 ) -> list[Result]:
-    """Do tasks that each need all bags; Dask workers share the tasks.
+    """Run tasks that each need all bags; Dask workers share the tasks.
 
     Parameters
     ----------
@@ -269,12 +269,12 @@ def over_tasks(
 
 
 def map_bags(function: Callable[[Bags], Any], bags: Bags) -> Any:
-    """Give bags other instances where they are; on Dask workers the result stays there.
+    """Replace the instances of bags; on Dask workers the result stays there.
 
     Parameters
     ----------
     function : callable
-        From bags to the same bags with other instances.
+        Maps bags to the same bags with other instances.
     bags : Bags
         The bags.
 

@@ -1,4 +1,4 @@
-"""torch: bags on a device, and reductions per bag there."""
+"""Bags as torch tensors on a device, and reductions per bag."""
 
 import importlib.util
 import os
@@ -21,7 +21,7 @@ COPIED = 2**25  # values copied to a device at a time
 
 
 class _Torch:
-    """The package, imported when first used."""
+    """The torch package, imported on first use."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # read by tools that inspect modules, such as doctest
@@ -35,7 +35,7 @@ OLDEST = (2, 2)  # version of torch, as in pyproject.toml
 
 
 def check_version() -> None:
-    """Refuse a version of torch that is too old."""
+    """Raise an error if torch is too old."""
     found = str(torch.version.__version__)
     if tuple(map(int, re.findall(r"\d+", found)[:2])) < OLDEST:
         needed = ".".join(map(str, OLDEST))
@@ -53,10 +53,10 @@ def on_device(bags: Bags, device: Any, dtype: Any = None) -> Bags:
     bags : Bags
         The bags.
     device : str or torch.device
-        Where to.
+        Target device.
     dtype : torch.dtype or str, default=None
-        "float32" or "float64"; by default as they are. 8-bit and 16-bit numbers become float32,
-        other whole numbers float64.
+        "float32" or "float64". By default the type is kept, except that 8-bit and 16-bit numbers
+        become float32, other whole numbers float64.
 
     Returns
     -------
@@ -78,19 +78,19 @@ def on_device(bags: Bags, device: Any, dtype: Any = None) -> Bags:
 
 
 def _copied_in_blocks(bags: Bags, device: Any, dtype: Any) -> Any:
-    """A tensor with the instances, converted block by block: never as a whole in this process."""
+    """Copy the instances to a tensor, converted block by block and never as a whole."""
     floats = float_type(bags.dtype)
     wanted = getattr(torch, floats.name) if dtype is None else dtype
     table = torch.empty((bags.n_instances, bags.n_features), dtype=wanted, device=device)
     for rows, block in row_blocks(bags, COPIED):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of read-only memory, which is read only
+            warnings.simplefilter("ignore", UserWarning)  # about read-only memory
             table[rows] = torch.from_numpy(np.ascontiguousarray(block, floats)).to(device)
     return table
 
 
 def free_memory(device: Any) -> float | None:
-    """Bytes that are free on a device.
+    """Free memory of a device in bytes.
 
     Parameters
     ----------
@@ -100,24 +100,24 @@ def free_memory(device: Any) -> float | None:
     Returns
     -------
     float or None
-        None where the device shares the memory of this process, or does not tell.
+        None if the device shares the memory of this process, or does not report it.
     """
     return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None
 
 
 def has_kernels(tensor: Any) -> bool:
-    """Tell whether Triton kernels can be launched on a tensor.
+    """Whether Triton kernels can be launched on a tensor.
 
     Parameters
     ----------
     tensor : tensor
-        Any.
+        Any tensor.
 
     Returns
     -------
     bool
-        True on a CUDA device where Triton works; plain torch does the same elsewhere. Also True
-        where Triton interprets its kernels (TRITON_INTERPRET=1), for tests.
+        True on a CUDA device on which Triton works; callers use plain torch otherwise. Also True if
+        Triton interprets its kernels (TRITON_INTERPRET=1), for tests.
     """
     if not (tensor.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"):
         return False
@@ -144,11 +144,11 @@ def _triton_works(device: Any) -> bool:
 
 
 class Replay:
-    """A recording of a function of a tensor on a GPU, made at its second call, then replayed.
+    """A CUDA graph of a function of a tensor, recorded at its second call, then replayed.
 
-    A replay launches all kernels of the function at once (a CUDA graph): for small tensors most of
-    the time would be spent in launching them one by one. The first call compiles kernels and fills
-    caches. Where the function cannot be recorded, it is called each time.
+    A replay launches all kernels of the function at once: for small tensors, launching them one by
+    one would take most of the time. The first call compiles kernels and fills caches. A function
+    that cannot be recorded is called each time.
     """
 
     def __init__(self) -> None:
@@ -163,14 +163,15 @@ class Replay:
         Parameters
         ----------
         function : callable
-            The same in each call. Takes a tensor and returns tensors; never waits for the device.
+            The same function in each call: takes a tensor, returns tensors, never waits for the
+            device.
         tensor : tensor
             Its argument.
 
         Returns
         -------
         object
-            What the function returned; valid until the next call.
+            The result of the function; valid until the next call.
         """
         if not (tensor.is_cuda and self._is_warm and self._can_record):
             self._is_warm = True
@@ -210,7 +211,7 @@ def segment_max(values: Any, bag: Any, n_bags: int) -> Any:
     bag : tensor of int64 of shape (n_instances,)
         The bag of each instance.
     n_bags : int
-        How many there are.
+        Number of bags.
 
     Returns
     -------
@@ -221,14 +222,14 @@ def segment_max(values: Any, bag: Any, n_bags: int) -> Any:
 
 
 def segment_argmax(values: Any, largest: Any, bag: Any) -> Any:
-    """Row, in the whole table, of the first instance that has the largest value of its bag.
+    """Row in the whole table of the first instance with the largest value of its bag.
 
     Parameters
     ----------
     values : tensor of shape (n_instances, n_columns)
         Values aligned with the instances.
     largest : tensor of shape (n_bags, n_columns)
-        What `segment_max` gave.
+        The result of `segment_max`.
     bag : tensor of int64 of shape (n_instances,)
         The bag of each instance.
 
@@ -253,14 +254,14 @@ def top_three(values: Any, bag: Any, n_bags: int) -> tuple[list[Any], list[Any]]
     bag : tensor of int64 of shape (n_instances,)
         The bag of each instance.
     n_bags : int
-        How many there are.
+        Number of bags.
 
     Returns
     -------
     tops : list of 3 tensors of shape (n_bags, n_columns)
-        -inf where a bag has fewer instances.
+        -inf if a bag has fewer instances.
     rows : list of 2 tensors of int64 of the same shape
-        -1 where a bag has fewer.
+        -1 if a bag has fewer instances.
     """
     left = values.clone()
     tops, rows = [], []
