@@ -76,7 +76,7 @@ def compared() -> dict[str, Callable[[], Any]]:
         f"bagwise {name}": lambda name=name: make_model(
             find_method(name), {}, scale=True, sparse=False
         )
-        for name in ("nsk", "smil", "auto")
+        for name in ("pooled-trees", "nsk", "smil", "auto")
     }
     return {"scikit-learn, trees on bag means": Means} | peers() | ours
 

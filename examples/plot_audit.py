@@ -60,7 +60,7 @@ for name, model in models.items():
 # The picture
 # -----------
 # Left: the points of positive and negative bags in training. Right: AUC. MI-SVM and MILBoost score
-# each point; the best point determines the score of the bag, and the decoy has no effect. The set
+# each point; the best points determine the score of the bag, and the decoy has no effect. The set
 # kernel and the trees describe the bag as a whole: for them the decoy is evidence against the
 # class. That is not wrong in general, but it is wrong if one positive instance determines the
 # label. ``bagwise audit`` runs six tests of this kind on any method.

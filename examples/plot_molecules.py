@@ -24,9 +24,9 @@ print("shapes per molecule: from", data.bags.sizes.min(), "to", data.bags.sizes.
 # Compare with the baseline
 # -------------------------
 # The baseline ``SingleInstanceClassifier`` (SIL) gives every shape the label of its molecule and
-# trains an ordinary classifier. ``PrimalDualMISVM`` (pdMISVM) assumes that one positive shape is
-# enough. ``SetKernelSVM`` (NSK) compares molecules as a whole. All use standardised features and
-# the same folds.
+# trains an ordinary classifier. ``PrimalDualMISVM`` (pdMISVM) scores a molecule by the best shape
+# for each class. ``SetKernelSVM`` (NSK) compares molecules as a whole. All use standardised
+# features and the same folds.
 from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score
 from sklearn.preprocessing import StandardScaler
 

@@ -387,7 +387,11 @@ def _classes_of(labels: Array, min_classes: int, hint: str = "") -> tuple[Array,
         raise LabelError(str(error)) from error
     except TypeError as error:
         kinds = sorted({type(label).__name__ for label in labels})
-        raise LabelError(f"y mixes {kinds}: give labels of one type.") from error
+        unknown = any(type(label) is int and label == -1 for label in labels.tolist())
+        hint = " -1 marks an unknown label: leave those bags out, or code the classes as numbers."
+        raise LabelError(
+            f"y mixes {kinds}: give labels of one type.{hint if unknown else ''}"
+        ) from error
     if len(classes) < min_classes:
         raise LabelError(
             f"y holds one class only ({classes.tolist()[0]!r}): this model learns from at least "
