@@ -22,8 +22,11 @@ def main():
         with open(path, newline="", encoding="utf-8") as file:
             tables[path] = list(csv.DictReader(file, delimiter="\t"))
     rows = [row for table in tables.values() for row in table]
+    wrong = 0
     for row in sorted(rows, key=lambda row: float(row["Score"]))[:most]:
-        row["Annotation"] = true[row["Begin File"], float(row["Begin Time (s)"])]
+        species = true[row["Begin File"], float(row["Begin Time (s)"])]
+        wrong += row["Annotation"] != species
+        row["Annotation"] = species
         row["Checked"] = "x"
     for path, table in tables.items():
         if table:
@@ -31,7 +34,7 @@ def main():
                 writer = csv.DictWriter(file, list(table[0]), delimiter="\t")
                 writer.writeheader()
                 writer.writerows(table)
-    print(f"{min(most, len(rows))} of {len(rows)} labels looked at")
+    print(f"{min(most, len(rows))} of {len(rows)} labels looked at, {wrong} were wrong")
 
 
 if __name__ == "__main__":
