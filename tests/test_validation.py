@@ -246,6 +246,12 @@ def test_minus_one_is_an_unlabelled_row(y, classes):
     assert labels.codes.tolist() == [0, -1, 1, -1]
 
 
+def test_unknown_labels_among_texts_have_a_remedy(bags):
+    y = np.array(["a", -1, *["b"] * (len(bags) - 2)], dtype=object)
+    with pytest.raises(LabelError, match=r"-1 marks an unknown label.*y != -1"):
+        check_bag_labels(y, bags)
+
+
 @pytest.mark.parametrize(
     ("y", "words"),
     [

@@ -1,8 +1,11 @@
 """AutoBagRegressor: its weights, its leaderboard, its folds."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 
@@ -133,3 +136,28 @@ def test_groups_stay_together_and_regressors_of_ones_own():
 def test_wrong_candidates_are_refused(candidates, message):
     with pytest.raises(InputError, match=message):
         AutoBagRegressor(candidates=candidates).fit(*example(10))
+
+
+class HoldsOut(RegressorMixin, BaseEstimator):
+    """A candidate that holds out bags itself, and stores the groups it was given."""
+
+    given: ClassVar[list] = []
+
+    def fit(self, X, y, groups=None):
+        self.given.append(list(groups))
+        self.mean_ = np.mean(y)
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.mean_)
+
+
+def test_groups_reach_a_candidate_that_holds_out_bags():
+    bags, y = example()
+    groups = np.arange(len(bags)) // 2
+    model = AutoBagRegressor(candidates={"holds out": HoldsOut()}, cv=2, random_state=0)
+    model.fit(bags, y, groups=groups)
+    *folds, everything = HoldsOut.given
+    assert sorted(everything) == sorted(groups)
+    assert sorted(folds[0] + folds[1]) == sorted(groups)
+    assert not set(folds[0]) & set(folds[1])

@@ -388,7 +388,7 @@ def _classes_of(labels: Array, min_classes: int, hint: str = "") -> tuple[Array,
     except TypeError as error:
         kinds = sorted({type(label).__name__ for label in labels})
         unknown = any(type(label) is int and label == -1 for label in labels.tolist())
-        hint = " -1 marks an unknown label: leave those bags out, or code the classes as numbers."
+        hint = " -1 marks an unknown label: leave those bags out, as in bags[y != -1]."
         raise LabelError(
             f"y mixes {kinds}: give labels of one type.{hint if unknown else ''}"
         ) from error
