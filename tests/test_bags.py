@@ -136,7 +136,7 @@ def test_a_three_dimensional_array_is_not_copied(rng):
     assert_same(bags, list(X))
 
 
-@pytest.mark.parametrize(
+of_three_libraries = pytest.mark.parametrize(
     "frame",
     [
         lambda columns: pd.DataFrame(columns),
@@ -145,6 +145,31 @@ def test_a_three_dimensional_array_is_not_copied(rng):
     ],
     ids=["pandas", "polars", "pyarrow"],
 )
+
+
+@of_three_libraries
+def test_a_list_of_frames_has_their_columns(frame):
+    first = frame({"u": [1.0, 2.0], "v": [3.0, 4.0]})
+    bags = Bags.from_arrays([first, np.zeros((1, 2)), first])
+    assert bags.feature_names == ["u", "v"]
+    assert Bags.from_arrays([first], feature_names=["x", "y"]).feature_names == ["x", "y"]
+    other = frame({"v": [3.0], "u": [1.0]})
+    with pytest.raises(InputError, match=r"column 0 of bag 1 \('b'\) is 'v', and 'u' in bag 0"):
+        Bags.from_arrays([first, other], ids=["a", "b"])
+    assert Bags.from_groups(first, ["b", "a"]).feature_names == ["u", "v"]
+    assert Bags(first, [0, 2]).feature_names == ["u", "v"]
+
+
+def test_numbers_and_equal_names_of_columns():
+    plain = pd.DataFrame(np.arange(4.0).reshape(2, 2))
+    assert Bags.from_arrays([plain, plain]).feature_names is None
+    with pytest.raises(InputError, match="column 0 of bag 1 is 1, and 0 in bag 0"):
+        Bags.from_arrays([plain, plain[[1, 0]]])
+    twice = pd.DataFrame([[1.0, 2.0]], columns=["x", "x"])
+    assert Bags.from_arrays([twice]).feature_names == ["x", "x"]
+
+
+@of_three_libraries
 def test_frames_of_three_libraries_agree(frame):
     columns = {"slide": ["s2", "s1", "s2"], "x": [1.0, 2.0, 3.0], "n": [1, 2, 3], "t": ["a"] * 3}
     bags = Bags.from_frame(frame(columns), bag="slide", features=["x", "n"])

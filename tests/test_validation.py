@@ -118,7 +118,29 @@ def test_features_are_remembered_and_compared(rng):
         check_bags(model, Bags(np.zeros((2, 3)), [0, 2]), reset=False)
     with pytest.raises(InputError, match=r"feature 0 is 'v'.* fitted with 'u'"):
         check_bags(model, Bags(np.zeros((2, 2)), [0, 2], feature_names=["v", "u"]), reset=False)
-    check_bags(model, Bags(np.zeros((2, 2)), [0, 2]), reset=False)
+    with pytest.warns(UserWarning, match="X does not have valid feature names, but BaseEstimator"):
+        found = check_bags(model, Bags(np.zeros((2, 2)), [0, 2]), reset=False)
+    assert found.feature_names == ["u", "v"]  # later steps do not warn again
+
+
+def test_frames_in_a_list_keep_their_columns(rng):
+    pd = pytest.importorskip("pandas")
+    frame, model = pd.DataFrame(rng.normal(size=(3, 2)), columns=["u", "v"]), BagEstimator()
+    assert check_bags(model, [frame, frame], reset=True).feature_names == ["u", "v"]
+    assert model.feature_names_in_.tolist() == ["u", "v"]
+    with pytest.raises(InputError, match=r"feature 0 is 'v'.* fitted with 'u'"):
+        check_bags(model, [frame[["v", "u"]]], reset=False)
+    with pytest.raises(InputError, match="column 0 of bag 1 is 'v'"):
+        door([frame, frame[["v", "u"]]])
+
+
+def test_a_dict_and_groups_of_a_frame_are_refused_with_the_fix(rng):
+    with pytest.raises(InputError, match=r"got a dict: give its values, and its keys as ids"):
+        door({"a": rng.normal(size=(2, 2)), "b": rng.normal(size=(3, 2))})
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"bag": ["a", "a", "b"], "x": [1.0, 2.0, 3.0]})
+    with pytest.raises(InputError, match=r"DataFrameGroupBy: use Bags\.from_frame"):
+        door(frame.groupby("bag"))
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ class Bags:
         A name for each bag (a slide, a recording, a molecule); kept through indexing and shown
         in error messages.
     feature_names : sequence of str of shape (n_features,), default=None
-        Names of the columns of `instances`.
+        Names of the columns of `instances`; by default those of a data frame.
 
     See Also
     --------
@@ -80,6 +80,8 @@ class Bags:
         feature_names: Sequence[str] | Array | None = None,
     ) -> None:
         table = read_only(checked_table(instances))
+        if feature_names is None:
+            feature_names = _feature_names(_columns_of(instances))
         self._offsets = read_only(_checked_offsets(offsets, table.shape[0]))
         self._source = Source(table, self._offsets)
         self._ids = None if ids is None else read_only(_one_dimensional(ids))
@@ -109,11 +111,12 @@ class Bags:
         Parameters
         ----------
         arrays : sequence of 2-D array-likes, or 3-D array
-            The instances of each bag; all of the same width.
+            The instances of each bag; all of the same width. Data frames (pandas, polars, pyarrow)
+            have the same columns in the same order.
         ids : sequence, default=None
             A name for each bag.
         feature_names : sequence of str, default=None
-            Names of the columns.
+            Names of the columns; by default those of data frames.
 
         Returns
         -------
@@ -133,13 +136,14 @@ class Bags:
         hint = None
         if isinstance(arrays, Mapping):
             hint = "a dict: give its values, and its keys as ids (list(d.values()), ids=list(d))"
-        elif hasattr(arrays, "columns"):
-            hint = f"{type(arrays).__name__}: use Bags.from_frame"
+        elif hasattr(arrays, "columns") or type(arrays).__name__.endswith("GroupBy"):
+            hint = f"{type(arrays).__name__}: use Bags.from_frame(df, bag=...)"
         elif not isinstance(arrays, Iterable) or isinstance(arrays, str | bytes):
             hint = type(arrays).__name__
         if hint is not None:
             raise InputError(f"expected a sequence of 2-D arrays, got {hint}.")
         ids = None if ids is None else _one_dimensional(ids)
+        arrays = list(arrays)
         tables = [checked_table(bag, f"{_bag_name(i, ids)} has") for i, bag in enumerate(arrays)]
         if not tables:
             raise InputError("no bags were given: expected at least one 2-D array.")
@@ -150,6 +154,9 @@ class Bags:
                     f"{_bag_name(i, ids)} has {table.shape[1]} features, while "
                     f"{_bag_name(0, ids)} has {width}: all bags need the same columns."
                 )
+        columns = _common_columns(arrays, ids)
+        if feature_names is None:
+            feature_names = _feature_names(columns)
         n_sparse = sum(sparse.issparse(table) for table in tables)
         if 0 < n_sparse < len(tables):
             raise InputError(
@@ -170,12 +177,12 @@ class Bags:
 
         Parameters
         ----------
-        X : array-like or sparse of shape (n_instances, n_features)
+        X : array-like, data frame or sparse of shape (n_instances, n_features)
             The instances.
         groups : array-like of shape (n_instances,)
             The bag of each row; its distinct values become `ids`.
         feature_names : sequence of str, default=None
-            Names of the columns.
+            Names of the columns; by default those of a data frame.
 
         Returns
         -------
@@ -189,6 +196,8 @@ class Bags:
         (['b', 'a'], [[1.0], [3.0]])
         """
         instances = checked_table(X)
+        if feature_names is None:
+            feature_names = _feature_names(_columns_of(X))
         order, offsets, ids = group_rows(groups)
         if len(order) != instances.shape[0]:
             raise InputError(
@@ -469,7 +478,9 @@ class Bags:
         """
         other = object.__new__(Bags)
         other._offsets, other._ids = self._offsets, self._ids
-        other._source = self._source._replace(table=read_only(checked_table(table)))
+        other._source = self._source
+        if table is not self.source:
+            other._source = self._source._replace(table=read_only(checked_table(table)))
         other._feature_names = None if feature_names is None else _texts(feature_names)
         return other
 
@@ -734,6 +745,39 @@ def _without_metadata(table: Any, names: list[str], groups: Array) -> list[str]:
         DataWarning,
     )
     return features
+
+
+def _columns_of(table: Any) -> list[Any] | None:
+    """The columns of a data frame (pandas, polars, pyarrow); None for any other table."""
+    if not hasattr(table, "columns"):
+        return None
+    import narwhals.stable.v2 as nw
+
+    try:
+        frame: Any = nw.from_native(table, eager_only=True, pass_through=True)
+    except nw.exceptions.DuplicateError:  # only pandas has such frames
+        frame = table
+    return list(frame.columns) if isinstance(frame.columns, Iterable) else None
+
+
+def _common_columns(bags: list[Any], ids: Any) -> list[Any] | None:
+    """The columns of a list of data frames; an error unless all have the same ones."""
+    each = [(i, columns) for i, bag in enumerate(bags) if (columns := _columns_of(bag)) is not None]
+    for i, columns in each:
+        first, expected = each[0]
+        for place in range(len(columns)) if columns != expected else ():
+            if columns[place] != expected[place]:
+                raise InputError(
+                    f"column {place} of {_bag_name(i, ids)} is {columns[place]!r}, and "
+                    f"{expected[place]!r} in {_bag_name(first, ids)}: give all data frames the "
+                    "same columns in the same order, as in df[names]."
+                )
+    return each[0][1] if each else None
+
+
+def _feature_names(columns: list[Any] | None) -> list[str] | None:
+    """Columns as names of features; numbers are not names, as in scikit-learn."""
+    return columns if columns and all(isinstance(c, str) for c in columns) else None
 
 
 def group_rows(groups: ArrayLike) -> tuple[Ints, Ints, Array]:

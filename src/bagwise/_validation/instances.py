@@ -1,6 +1,6 @@
 """Validation of X: bags, rows and similarities."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 from bagwise._memory import require_memory
 from bagwise._sources import ConvertedTable
 from bagwise._validation.values import VALUE_RANGE, check_values
+from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.engines import check_each, check_place, is_here
 from bagwise.engines.mapped import check_mapped_size, is_mapped
@@ -63,11 +64,11 @@ def check_bags(
         )
     if bags is None:
         rows = _checked_rows(estimator, X, reset=reset)
-        bags = Bags(rows, np.arange(rows.shape[0] + 1))
+        names = getattr(estimator, "feature_names_in_", None)
+        bags = Bags(rows, np.arange(rows.shape[0] + 1), feature_names=names)
     else:
         _check_structure(bags)
-        bags = _with_floats(bags)
-        _check_features(estimator, bags, reset=reset)
+        bags = _check_features(estimator, _with_floats(bags), reset=reset)
     return bags if allow_nan else check_values(bags, _value_range(estimator), fitting=reset)
 
 
@@ -165,6 +166,8 @@ def _as_bags(X: Any) -> Bags | None:
         raise InputError(
             f"X is an iterator ({type(X).__name__}): give list(X), or Bags.from_arrays(X)."
         )
+    if isinstance(X, Mapping) or type(X).__name__.endswith("GroupBy"):
+        return Bags.from_arrays(X)  # which explains why it cannot
     is_object_array = isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1
     if is_object_array and len(X) and np.ndim(X[0]) >= 1:
         raise InputError(
@@ -174,8 +177,8 @@ def _as_bags(X: Any) -> Bags | None:
 
 
 def _dimensions(value: Any) -> int:
-    if hasattr(value, "ndim"):
-        return int(value.ndim)
+    if hasattr(value, "shape"):
+        return len(value.shape)
     if isinstance(value, list | tuple):
         filled = (v for v in value if not (isinstance(v, list | tuple) and len(v) == 0))
         return 1 + _dimensions(next(filled, None))
@@ -271,26 +274,37 @@ def _checked_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> 
         raise kind(f"{error}{hint}") from error
 
 
-def _check_features(estimator: Any, bags: Bags, *, reset: bool) -> None:
+def _check_features(estimator: Any, bags: Bags, *, reset: bool) -> Bags:
+    """Store the features, or compare them; bags without names get those of the fit."""
     names = bags.feature_names
     if reset:
         estimator.n_features_in_ = bags.n_features
         vars(estimator).pop("feature_names_in_", None)
         if names is not None:
             estimator.feature_names_in_ = np.asarray(names, dtype=object)
-        return
+        return bags
     if bags.n_features != estimator.n_features_in_:
         raise InputError(
             f"X has {bags.n_features} features, but {type(estimator).__name__} is expecting "
             f"{estimator.n_features_in_} features as input: give the columns it was fitted on."
         )
     known = getattr(estimator, "feature_names_in_", None)
-    if known is not None and names is not None and list(known) != names:
+    if known is None:
+        return bags
+    if names is None:
+        warn_user(
+            f"X does not have valid feature names, but {type(estimator).__name__} was fitted with "
+            "feature names: give the bags the same feature_names."
+        )
+        # The steps of a pipeline and the members of an ensemble need not warn again.
+        return bags.with_source(bags.source, feature_names=known) if is_here(bags) else bags
+    if list(known) != names:
         place = next(i for i, (a, b) in enumerate(zip(known, names, strict=True)) if a != b)
         raise InputError(
             f"feature {place} is {names[place]!r}, but {type(estimator).__name__} was fitted with "
             f"{known[place]!r} there: give the same columns in the same order."
         )
+    return bags
 
 
 def _value_range(estimator: Any) -> tuple[float, float]:

@@ -14,6 +14,7 @@ from sklearn.utils import gen_batches
 
 from bagwise._types import Array, Floats, Ints
 from bagwise.annotation import ORedLogisticRegression
+from bagwise.bags import Bags
 from bagwise.base import in_canonical_order
 from bagwise.engines import local_instances
 from bagwise.labels import Labels
@@ -59,7 +60,9 @@ class LabelAgreement:
 
     def weigh_new(self, similarity: Any, rows: Any) -> Any:
         """Weight the similarities of new instances, without label sets, to training instances."""
-        probable = self.annotator.predict_proba_instances([rows])
+        names = getattr(self.annotator, "feature_names_in_", None)
+        alone = Bags(rows, [0, rows.shape[0]], feature_names=names)
+        probable = self.annotator.predict_proba_instances(alone)
         return weigh_by_agreement(similarity, probable, self.posteriors)
 
 

@@ -84,7 +84,7 @@ def permutation_importance(
         remedy="use some of the bags",
     )
     table = np.array(bags.instances)
-    changed = bags.with_instances(table)
+    changed = bags.with_instances(table, feature_names=bags.feature_names)
     before = float(score(model, bags, y))
     importances = np.empty((bags.n_features, n_repeats))
     for j in range(bags.n_features):
