@@ -52,6 +52,17 @@ def test_background_and_unknown_sets_are_left_out():
     assert len(model.estimator_.classes_) == 3
 
 
+def test_bags_without_labels_do_not_train_the_second_stage():
+    bags, sets, _ = drawn()
+    sets[3] = 0
+    model, others = ORedClassifier(annotator=ORedLogisticRegression()), np.arange(40) != 3
+    expected = model.fit(bags[others], sets[others]).score_instances(bags)
+    with pytest.warns(UserWarning, match="1 of 40 bags are left out.*bag 3") as caught:
+        model.fit(bags, sets)
+    assert len(caught) == 1
+    assert_allclose(model.score_instances(bags), expected)
+
+
 def test_a_label_of_no_instance_is_never_predicted():
     bags, sets, _ = drawn(30)
     more = np.insert(sets, 2, 0, axis=1)

@@ -155,9 +155,9 @@ def test_rates_are_learned(missing, spurious):
     right = (model.annotate(bags, written) == kinds).mean()
     assert right > 0.85
     if missing:
-        blind = ORedLogisticRegression(tol=1e-4).fit(bags, np.where(
-            written.any(axis=1, keepdims=True), written, -1))  # fmt: skip
-        assert (blind.annotate(bags, written) == kinds).mean() < right
+        known = np.where(written.any(axis=1, keepdims=True), written, -1)
+        blind = ORedLogisticRegression(tol=1e-4).fit(bags, known)
+        assert (blind.annotate(bags, known) == kinds).mean() < right
 
 
 def test_sets_that_were_impossible():

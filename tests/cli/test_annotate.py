@@ -108,6 +108,23 @@ def test_bad_words(run, syllables):
     assert "colour" in wrong.stderr
 
 
+def test_one_label_per_bag_needs_background(run, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [["bag", "y", "a", "b"]]
+    rows += [[f"b{i // 3}", "yes" if i < 15 else "no", *rng.normal(size=2)] for i in range(30)]
+    table, out = write_rows(tmp_path / "bags.csv", rows), tmp_path / "out.csv"
+    words = ("annotate", table, "--bag", "bag", "--label", "y", "-o", out)
+    result = run(*words)
+    assert (result.exit_code, out.exists()) == (2, False)
+    for text in ("exactly one label", "--background", "bagwise predict"):
+        assert text in " ".join(result.stderr.split())
+    assert run(*words, "--background").exit_code == 0
+    assert {row["label"] for row in read_rows(out)} <= {"yes", "no", "background"}
+    rows += [["b10", "", 0.5, 0.5]]  # of unknown label
+    table = write_rows(table, rows)
+    assert run(*words, "--force").exit_code == 0
+
+
 def test_label_sets_in_doubt(run, syllables):
     out = syllables.parent / "annotated.csv"
     words = ("annotate", syllables, *WORDS, "--noisy-sets", "-o", out)

@@ -40,7 +40,7 @@ def patches(tmp_path):
         ("evaluate", "-m", "sil", "--folds", "2", "--no-baseline"),
         ("fit", "-m", "sil", "-o", "new.skops"),
         ("cluster", "-k", "2", "-o", "new.csv", "--no-report"),
-        ("annotate", "-o", "new.csv"),
+        ("annotate", "--background", "-o", "new.csv"),
     ],
     ids=lambda words: words[0],
 )
@@ -98,7 +98,7 @@ def test_kept_columns_travel_from_the_fit_to_the_results(run, patches, tmp_path)
 
 
 def test_annotations_and_clusters_keep_columns(run, patches, tmp_path):
-    for command in (("annotate",), ("cluster", "-k", "3", "--no-report")):
+    for command in (("annotate", "--background"), ("cluster", "-k", "3", "--no-report")):
         out = tmp_path / f"{command[0]}.csv"
         result = run(*command, patches, *WORDS, "--keep", "file,age", "-o", out)
         assert result.exit_code == 0, result.stderr
@@ -111,7 +111,7 @@ def test_a_kept_column_has_a_name_of_its_own(run, patches, tmp_path):
     table = tmp_path / "named.csv"
     table.write_text(patches.read_text().replace("file", "label", 1))
     result = run("annotate", table, *WORDS[:2], "--label-set", "tumour", "--keep", "label,age",
-                 "-o", tmp_path / "out.csv")  # fmt: skip
+                 "--background", "-o", tmp_path / "out.csv")  # fmt: skip
     assert result.exit_code == 2
     assert "the column 'label' cannot be kept" in result.stderr
 
@@ -174,7 +174,7 @@ def test_a_model_fills_the_gaps_of_new_bags(run, gaps, tmp_path):
 
 
 def test_annotations_and_clusters_of_bags_with_gaps(run, gaps, tmp_path):
-    for command in (("annotate",), ("cluster", "-k", "2", "--no-report")):
+    for command in (("annotate", "--background"), ("cluster", "-k", "2", "--no-report")):
         words = (*command, gaps, *WORDS, "-o", tmp_path / f"{command[0]}.csv")
         assert "--impute mean" in run(*words).stderr
         result = run(*words, "--impute", "mean")

@@ -43,7 +43,7 @@ def folder(slides, run, monkeypatch):
             {"model", "file", "bags", "written"},
         ),
         (
-            ("annotate", "sets.csv", *SETS, "--review", "2", "-o", "out.csv"),
+            ("annotate", "sets.csv", *SETS, "--background", "--review", "2", "-o", "out.csv"),
             {"instances", "least_certain", "written"},
         ),
         (
@@ -94,7 +94,8 @@ def test_a_list_of_such(run, folder, words, keys):
 
 
 def test_rows_and_files_are_those_of_the_table(run, folder):
-    document = json.loads(run("annotate", "sets.csv", *SETS, "-o", "out.csv", "--json").stdout)
+    words = ("annotate", "sets.csv", *SETS, "--background", "-o", "out.csv")
+    document = json.loads(run(*words, "--json").stdout)
     assert document["written"] == ["out.csv", "out.review.csv"]
     assert all((folder / name).exists() for name in document["written"])
     chances = [row["probability"] for row in document["least_certain"]]

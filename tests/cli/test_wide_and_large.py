@@ -113,7 +113,7 @@ def test_scores_do_not_depend_on_the_memory_limit(run, file, all_lazy, pca):
     [
         ("info", "{}"),
         ("evaluate", "{}", "-m", "sil", "--folds", "2"),
-        ("annotate", "{}", "-o", "{}.csv", "--pca", "2"),
+        ("annotate", "{}", "--background", "-o", "{}.csv", "--pca", "2"),
         ("cluster", "{}", "-k", "2", "--no-report", "-o", "{}.csv", "--pca", "2"),
         ("fit", "{}", "-m", "sil", "-o", "{}.skops"),
     ],

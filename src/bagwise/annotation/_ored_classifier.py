@@ -110,14 +110,16 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
         """
         bags = check_bags(self, X, reset=True)
         bags, labels = with_known_labels(bags, check_label_sets(y, bags))
-        if len(labels.classes) < 2:
+        labelled = (labels.indicator == 1).any(axis=1)  # others have none of the labels
+        if len(labels.classes) < 2 or not labelled.any():
             raise LabelError(ONE_CLASS)
         annotator = self._annotator().fit(bags, labels.indicator)
-        posterior = annotator.annotate_proba(bags, labels.indicator)
+        seen = bags[labelled]
+        posterior = annotator.annotate_proba(seen, labels.indicator[labelled])
         codes = posterior.argmax(axis=1)
         chances = posterior[np.arange(len(codes)), codes]
         named = codes < len(labels.classes)  # the others are background
-        self.estimator_ = self._fitted(bags.instances[named], codes[named], chances[named])
+        self.estimator_ = self._fitted(seen.instances[named], codes[named], chances[named])
         self.annotator_ = annotator
         self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.threshold_ = 0.0

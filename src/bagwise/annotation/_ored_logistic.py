@@ -156,7 +156,7 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     A bag with more labels than instances has probability zero, unless labels may be `spurious`.
     Without `background`, so does an empty set, unless labels may be `missing`. Such bags are left
     out of the fit with a warning, and :meth:`annotate` returns the most probable label of the set
-    (of all labels, if it is empty). The same holds if the instances of unknown label are fewer than
+    (of all labels, with a warning, if it is empty). The same holds if the instances of unknown label are fewer than
     the labels of the set that no known instance has.
 
     The posterior of a bag is computed by a forward-backward pass over the subsets of its label set
@@ -361,7 +361,8 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         {X}
         label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
             The label set of each bag. All labels are possible in a bag whose set is unknown (None,
-            or a row of -1).
+            or a row of -1). An empty set is possible only with `background`, or if labels may be
+            `missing`; otherwise it counts as unknown, with a warning.
         instance_labels : array-like of shape (n_instances,), default=None
             Known labels of instances, each in the label set of its bag or ``background_label_``;
             None (or -1, unless that is a class) for all others.
@@ -394,7 +395,8 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         -------
         ndarray of shape (n_instances, n_classes)
             In the order of ``classes_``; with `background` one more column, the last. Rows sum to
-            1, and are 0 outside the label set unless labels may be `missing`.
+            1, and are 0 outside the label set unless labels may be `missing`, or the set counts as
+            unknown.
         """
         return np.concatenate(self._posterior(X, label_sets, instance_labels)[0])
 
@@ -415,7 +417,7 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         ndarray of shape (n_bags,)
             log P(Y | X); 0 for an unknown set, -inf for an impossible one.
         """
-        return np.concatenate(self._posterior(X, label_sets, instance_labels)[1])
+        return np.concatenate(self._posterior(X, label_sets, instance_labels, annotate=False)[1])
 
     def _named(self, proba: Array, background_above: float | None) -> Array:
         """Most probable label of each instance, or background."""
@@ -429,14 +431,16 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         return np.where(unnamed, names[-1], named.astype(names.dtype))
 
     def _posterior(
-        self, X: Any, label_sets: Any, instance_labels: Any
+        self, X: Any, label_sets: Any, instance_labels: Any, *, annotate: bool = True
     ) -> tuple[list[Array], list[Array]]:
         """Posteriors of the instance labels and log-likelihoods of the bags, in blocks."""
-        infer_labels = partial(self._infer, label_sets=label_sets, instance_labels=instance_labels)
+        infer_labels = partial(
+            self._infer, label_sets=label_sets, instance_labels=instance_labels, annotate=annotate
+        )
         return self._evaluate(X, infer_labels, by_partition=False, scores=True)
 
     def _infer(
-        self, bags: Bags, label_sets: Any, instance_labels: Any
+        self, bags: Bags, label_sets: Any, instance_labels: Any, annotate: bool
     ) -> tuple[list[Array], list[Array]]:
         sets = check_label_sets(label_sets, bags, classes=self.classes_)
         background = self.background_label_
@@ -446,6 +450,8 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         has_background = background is not None
         bag_sets = self._bag_sets(bags, sets.indicator, has_background, instance_codes, rates)
         _warn_of_approximation(bag_sets, bags)
+        if annotate:
+            _warn_of_empty(bag_sets, bags)
         posterior, log_likelihood, n_unsettled = [], [], 0
         for block, logits in self._logit_blocks(bags, bag_sets):
             proba, value, settled = posteriors(bag_sets, block, logits)
@@ -606,8 +612,19 @@ def _warn_of_impossible(bag_sets: BagLabelSets, bags: Bags) -> None:
     if len(chosen):
         warn_user(
             f"{len(chosen)} of {len(bags)} bags are left out, since the model gives their label "
-            f"set probability zero: more labels than instances to show them, or no label at all "
-            f"and no background=True ({_names_of(chosen, bags)}).",
+            f"set probability zero ({_names_of(chosen, bags)}): the bag has more labels than "
+            "instances, or no label, which needs background=True.",
+            UserWarning,
+        )
+
+
+def _warn_of_empty(bag_sets: BagLabelSets, bags: Bags) -> None:
+    chosen = np.flatnonzero(bag_sets.impossible & (np.diff(bag_sets.set_offsets) == 0))
+    if len(chosen):
+        warn_user(
+            f"{len(chosen)} of {len(bags)} bags have an empty label set, and the model has no "
+            f"background class for their instances ({_names_of(chosen, bags)}): they are labelled "
+            "as if the set were unknown. Fit with background=True, or leave these bags out.",
             UserWarning,
         )
 

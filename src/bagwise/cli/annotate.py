@@ -24,7 +24,7 @@ from bagwise.cli.output import (
     with_places,
 )
 from bagwise.cli.recordings import check_folders, write_folders
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, LabelError
 
 if TYPE_CHECKING:
     from bagwise.bags import Bags
@@ -127,6 +127,7 @@ def annotate(
     written = dict(zip(labels.names, labels.classes.tolist(), strict=True))
     known = known_labels(corrected, bags, written, background=values.get("background"))
     sets = with_known(labels.tolist(), known, bags, written.values())
+    _refuse_trivial(sets, values)
 
     model = make_model(method, values, sparse=bags.is_sparse, **steps.arguments)
     found, doubts = _annotated(
@@ -160,6 +161,19 @@ def annotate(
         print_json(facts | ({"doubted_sets": as_records(doubted)} if noisy_sets else {}))
     elif review:
         _print_first(shown, doubted)
+
+
+def _refuse_trivial(sets: list[set[Any] | None], values: Mapping[str, Any]) -> None:
+    """Raise an error if each bag has one label, which all of its instances then have."""
+    others_possible = values.get("background", False) is not False or values.get("missing", 0) != 0
+    if others_possible or any(labels is None or len(labels) != 1 for labels in sets):
+        return
+    raise LabelError(
+        "every bag has exactly one label, so that all of its instances would get this label with "
+        "probability 1. If instances may have none of the labels, add --background (a bag in which "
+        'no label is present has the empty set, "" in a CSV file). To classify bags and score '
+        "their instances, use bagwise fit and bagwise predict."
+    )
 
 
 def _annotated(

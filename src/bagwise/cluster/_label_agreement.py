@@ -50,9 +50,10 @@ class LabelAgreement:
         model = ORedLogisticRegression(kernel="rbf", tol=ANNOTATOR_TOL, random_state=seed)
         with warnings.catch_warnings():
             # Empty label sets, and sets with more labels than instances, are not used here.
-            warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ bags are left out")
+            impossible = "[0-9]+ of [0-9]+ bags (are left out|have an empty label set)"
+            warnings.filterwarnings("ignore", impossible)
             model.fit(seen, sets.indicator)
-        return cls(model, model.annotate_proba(bags, labels.indicator)[order])
+            return cls(model, model.annotate_proba(bags, labels.indicator)[order])
 
     def weigh(self, similarity: Any) -> Any:
         """Weight the similarities of the training instances."""
