@@ -102,10 +102,26 @@ def test_quotes_make_a_text_of_a_number(tmp_path, name):
     path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
     data = read_bags(path)
     assert data.bags.ids.tolist() == ["1", "2", "3"]
-    assert data.y.tolist() == [-1, -1, "0"]
+    assert data.y.tolist() == [None, None, "0"]
 
 
 def test_the_message_of_an_empty_file_is_about_the_file(tmp_path):
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(FileFormatError, match="Empty CSV file"):
         read_bags(tmp_path / "empty.csv", bag="bag")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"bag;label;x\na;1;1,5\nb;0;2,5\n", r"separated by ';', expected ','.*decimal=','"),
+        (b"bag\tlabel\tx\na\t1\t1.5\n", r"separated by '\\t'"),
+        ("bag,label,x\na,1,1.5\n".encode("utf-16"), "encoded as UTF-16: save it as UTF-8"),
+        ("bag,label,x\né,1,1.5\n".encode("latin-1"), "Save it in the encoding UTF-8"),
+    ],
+)
+def test_files_of_spreadsheets_are_refused_with_a_remedy(tmp_path, content, message):
+    path = tmp_path / "bags.csv"
+    path.write_bytes(content)
+    with pytest.raises(FileFormatError, match=message):
+        read_bags(path)

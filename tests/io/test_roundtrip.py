@@ -91,15 +91,25 @@ def test_ids_keep_their_type(tmp_path, bags, name, ids):
         np.array(["1", "0", "1"]),
         np.array(["NA", "", "x"]),
         np.array([0.5, 1.0, 2.0]),
-        np.array(["pos", -1, "neg"], dtype=object),
+        np.array([-1, 0, 1]),
+        np.array(["pos", None, "neg"], dtype=object),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*label -1:bagwise.exceptions.DataWarning")
 def test_bag_labels_keep_their_type(tmp_path, bags, name, y):
     path = f"{tmp_path}/{name}"
     write_bags(path, bags, y=y)
     read = read_bags(path).y
     assert read.tolist() == y.tolist()
     assert read.dtype.kind == y.dtype.kind
+
+
+@pytest.mark.parametrize("name", DENSE)
+@pytest.mark.parametrize("y", [[-1, None, 1], [0.5, np.nan, 2.0], [None, np.nan, None]])
+def test_missing_numbers_are_nan(tmp_path, bags, name, y):
+    path = f"{tmp_path}/{name}"
+    write_bags(path, bags, y=np.array(y, dtype=object))
+    np.testing.assert_array_equal(read_bags(path).y, np.array(y, dtype=float))
 
 
 @pytest.mark.parametrize("name", DENSE)

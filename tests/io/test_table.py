@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bagwise import Bags
+from bagwise.classification import SetKernelSVM
 from bagwise.exceptions import (
     BagwiseError,
     DataNotFoundError,
@@ -23,6 +24,7 @@ from bagwise.io import read_bags
 from bagwise.io.columns import Request
 from bagwise.io.reading import read_contents
 from bagwise.io.table import open_table
+from bagwise.regression import SetKernelRegressor
 
 COLUMNS = {
     "slide": ["s2", "s1", "s2", "s3", "s1"],
@@ -155,20 +157,29 @@ def test_pandas_nullable_and_categorical_columns():
     )
     data = read_bags(frame)
     assert data.bags.ids.tolist() == ["b", "a"]
-    assert data.y.tolist() == [1, -1]
+    np.testing.assert_array_equal(data.y, [1, np.nan])
     np.testing.assert_array_equal(data.bags.instances, [[1, 1.5], [3, 3], [2, np.nan]])
 
 
-def test_missing_bag_labels_are_minus_one():
+def test_no_model_learns_from_missing_labels():
     frame = pd.DataFrame({"bag": [0, 1, 2], "label": ["x", None, "y"], "f": [1.0, 2.0, 3.0]})
-    assert read_bags(frame).y.tolist() == ["x", -1, "y"]
-    frame["label"] = [1.0, np.nan, 0.0]
-    y = read_bags(frame).y
-    assert y.tolist() == [1, -1, 0]
-    assert y.dtype.kind == "i"
-    frame["label"] = [-1, np.nan, 1]
-    with pytest.raises(LabelError, match="both -1 and missing"):
-        read_bags(frame)
+    data = read_bags(frame)
+    assert data.y.tolist() == ["x", None, "y"]
+    for labels in (["x", None, "y"], [1.0, np.nan, 0.0], [-1, np.nan, 1]):
+        data = read_bags(frame.assign(label=labels))
+        with pytest.raises(LabelError, match=r"bag 1 .*has no label"):
+            SetKernelSVM().fit(data.bags, data.y)
+    with pytest.raises(LabelError, match=r"bag 1 .*has no number"):
+        SetKernelRegressor().fit(data.bags, data.y)
+
+
+def test_minus_one_is_a_label_in_a_table():
+    frame = pd.DataFrame({"bag": range(4), "label": [-1, 0, 1, -1], "f": [1.0, 2.0, 3.0, 4.0]})
+    with pytest.warns(DataWarning, match="2 of 4 bags have the label -1"):
+        data = read_bags(frame)
+    assert data.y.tolist() == [-1, 0, 1, -1]
+    frame["label"] = [-1, 1, 1, -1]  # no warning: the two classes of an SVM
+    assert read_bags(frame).y.tolist() == [-1, 1, 1, -1]
 
 
 def test_instance_labels_of_texts_take_their_classes_from_bags_too():
@@ -227,7 +238,7 @@ def test_csv_missing_values_and_quotes(tmp_path):
     path.write_text('bag,label,x\n"1",NA,1\n"2","NA",NA\n"3",,2.5\n')
     data = read_bags(path)
     assert data.bags.ids.tolist() == ["1", "2", "3"]
-    assert data.y.tolist() == [-1, "NA", -1]
+    assert data.y.tolist() == [None, "NA", None]
     np.testing.assert_array_equal(data.bags.instances, [[1], [np.nan], [2.5]])
 
 
@@ -236,7 +247,7 @@ def test_csv_missing_values_beside_numbers(tmp_path):
     path.write_text("bag,label,instance_label,x\n1,NA,3,1\n2,0,,7\n3,1,null,0\n")
     data = read_bags(path)
     assert data.bags.ids.tolist() == [1, 2, 3]
-    assert data.y.tolist() == [-1, 0, 1]
+    np.testing.assert_array_equal(data.y, [np.nan, 0, 1])
     assert data.instance_labels.tolist() == [3, -1, -1]
 
 
@@ -334,7 +345,7 @@ def test_a_type_that_would_lose_values(table):
 def test_labels_from_elsewhere(table, tmp_path):
     features = {"bag": "slide", "features": ["red"]}
     known = {"s1": 0, "s2": 1, "s3": None, "unused": 1}
-    assert read_bags(table, labels=known, **features).y.tolist() == [1, 0, -1]
+    np.testing.assert_array_equal(read_bags(table, labels=known, **features).y, [1, 0, np.nan])
     sets = read_bags(table, labels={"s1": {"x", "y"}, "s2": set(), "s3": None}, **features)
     assert sets.label_sets.tolist() == [[0, 0], [1, 1], [-1, -1]]
     path = tmp_path / "labels.csv"
@@ -364,9 +375,9 @@ def test_bags_that_the_labels_do_not_mention(table, tmp_path, kind):
     with pytest.warns(DataWarning, match="no entry for 1 of 3 bags, such as 's1': they"):
         data = read_bags(table, **features)
     assert dict(zip(data.bags.ids.tolist(), data.y.tolist(), strict=True)) == {
-        "s1": -1,
+        "s1": None,
         "s2": "bad",
-        "s3": -1,
+        "s3": None,
     }
     data = read_bags(table, missing="drop", **features)
     assert sorted(data.bags.ids.tolist()) == ["s2", "s3"]
@@ -380,7 +391,7 @@ def test_bags_that_the_labels_do_not_mention(table, tmp_path, kind):
 
 def test_labels_of_other_bags_alone_are_an_error(table):
     for missing in ("unlabelled", "drop", "error"):
-        with pytest.raises(LabelError, match="no entry for any of the 3 bags"):
+        with pytest.raises(LabelError, match="no bag id is in labels="):
             read_bags(
                 table, bag="slide", features=["red"], labels={"t1": 0, "t2": 1}, missing=missing
             )

@@ -12,6 +12,7 @@ from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.io.clips import Clips
+from bagwise.io.labels import labels_in_file
 from bagwise.labels import Labels, plain_array
 
 
@@ -130,7 +131,7 @@ class Contents:
             indicator = sets.indicator.astype(np.uint8 if sets.known.all() else np.int8)
         return Bunch(
             bags=self.bags,
-            y=None if self.labels is None else self.labels.values,
+            y=None if self.labels is None else _with_missing(self.labels),
             label_sets=None if sets is None else indicator,
             instance_labels=self.instance_labels,
             classes=self.classes,
@@ -142,6 +143,15 @@ class Contents:
             clips=self.clips,
             meta={name: plain_array(values) for name, values in self.columns.items()},
         )
+
+
+def _with_missing(labels: Labels) -> Array:
+    """The labels; NaN among numbers and None among texts if unknown, which no model accepts."""
+    if labels.known.all():
+        return labels.values
+    if labels.classes.dtype.kind in "iuf" or not labels.known.any():
+        return np.append(labels.classes.astype(np.float64), np.nan)[labels.codes]
+    return np.array(labels.tolist(), dtype=object)
 
 
 def _part(values: Any, index: Ints) -> Any:
@@ -173,7 +183,7 @@ def check_contents(
             raise LabelError(
                 f"y has shape {labels.shape} for {len(bags)} bags: give one label per bag.{hint}"
             )
-        contents.labels = Labels.from_values(labels)
+        contents.labels = labels_in_file(labels)
     if label_sets is not None:
         contents.label_sets = _label_sets(label_sets, contents.classes, bags)
         if contents.classes is None and not hasattr(label_sets, "ndim"):

@@ -104,6 +104,19 @@ def warn_of_near_duplicates(contents: Contents) -> None:
         _warn_of_near(contents.bags.ids, "bag ids", "bags", str)
 
 
+def warn_of_minus_one(contents: Contents) -> None:
+    """Warn about the label -1 beside 0, 1, ...: it may mean that the label is unknown."""
+    labels = contents.labels
+    if labels is None or labels.classes.dtype.kind != "i" or len(labels.classes) < 3:
+        return
+    if labels.classes.min() == -1:
+        warn_user(
+            f"{labels.counts[0]} of {len(labels)} bags have the label -1, which is read as a label "
+            "like the others. If it means that the label is unknown, leave these cells empty.",
+            DataWarning,
+        )
+
+
 def warn_of_separators(contents: Contents) -> None:
     """Warn about labels of sets that are probably several labels, such as "owl, robin".
 

@@ -94,10 +94,10 @@ def format_errors(path: Path) -> Iterator[None]:
     # Four libraries parse untrusted bytes here; their errors have no common base class.
     except Exception as error:
         detail = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
-        raise FileFormatError(
-            f"{path} could not be read: {detail}. Is it complete, and does its suffix "
-            "match its format?"
-        ) from error
+        remedy = "Is it complete, and does its suffix match its format?"
+        if "UTF8" in detail:  # of pyarrow
+            remedy = "Save it in the encoding UTF-8."
+        raise FileFormatError(f"{path} could not be read: {detail}. {remedy}") from error
 
 
 @contextlib.contextmanager

@@ -479,7 +479,7 @@ def _notes(contents: Contents, names: list[str]) -> dict[str, Any]:
         "ids": _json_list(bags.ids, "ids"),
         "feature_names": bags.feature_names,
         "classes": _json_list(contents.classes, "classes"),
-        "y": None if contents.labels is None else _json_list(contents.labels.values, "y"),
+        "y": None if contents.labels is None else _json_labels(contents.labels),
     }
     if sets is not None:
         notes["n_classes"] = len(sets.classes)
@@ -488,6 +488,12 @@ def _notes(contents: Contents, names: list[str]) -> dict[str, Any]:
             for row, known in zip(sets.indicator, sets.known, strict=True)
         ]
     return notes
+
+
+def _json_labels(labels: Labels) -> list[Any]:
+    """The label of each bag; null if it is unknown."""
+    names = [*(_json_list(labels.classes, "y") or []), None]  # code -1 selects the last
+    return [names[code] for code in labels.codes]
 
 
 def _json_list(values: Array | None, what: str) -> list[Any] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -72,8 +73,8 @@ def group(column: Column, name: str) -> Grouping:
     missing = np.flatnonzero(column.codes < 0)
     if len(missing):
         raise InputError(
-            f"row {missing[0]} belongs to no bag: the bag column {name!r} is empty there "
-            f"({len(missing)} such rows). Fill it or drop these rows."
+            f"row {missing[0]} belongs to no bag: the bag column {name!r} is empty there. Empty "
+            f"cells in this column: {len(missing)}. Fill them or drop these rows."
         )
     offsets = offsets_of(np.bincount(column.codes, minlength=len(column.values)))
     order = np.argsort(column.codes, kind="stable")
@@ -105,20 +106,19 @@ def bag_labels(column: Column, name: str) -> Labels:
             f"the label column {name!r} has labels of different types that are written the same, "
             f"such as 1 and '1' (among {column.values[:5]}): use one type."
         )
-    unknown = codes < 0
-    if not unknown.any():
-        return Labels.from_values(values[codes])
+    if not (codes < 0).any():
+        return labels_in_file(values[codes])
     whole = values.dtype.kind == "f" and np.all(values == np.trunc(values))
     if whole or values.dtype.kind == "b":  # pandas converts integers with missing values to floats
         values = values.astype(np.int64)
-    if values.dtype.kind in "iu" and (values == -1).any():
-        bag = int(np.flatnonzero(unknown)[0])
-        raise LabelError(
-            f"the label column {name!r} has both -1 and missing values (bag {bag}): missing labels "
-            "are read as -1. Rename the class -1, for example to 0."
-        )
     listed = [*values.tolist(), None]  # code -1 selects the last
-    return Labels.from_values([listed[code] for code in codes], classes=listed[:-1])
+    return labels_in_file([listed[code] for code in codes])
+
+
+def labels_in_file(values: Sequence[Any] | Array) -> Labels:
+    """Make labels from one value per bag: -1 is a label among numbers, and unknown among texts."""
+    numbers = all(isinstance(v, Real) or is_missing(v) for v in set(plain_array(values).tolist()))
+    return Labels.from_values(values, classes=(-1,) if numbers else ())
 
 
 def encode_columns(

@@ -91,6 +91,7 @@ def assign(target: Array, values: Array) -> None:
     exact = target.dtype.kind == "f" or target.dtype == values.dtype
     if not exact and not np.array_equal(target, values):
         raise InputError(
-            f"values of type {values.dtype} would change as {target.dtype}: choose another dtype=."
+            f"{values.dtype} values cannot be stored as {target.dtype} without loss: choose "
+            "another dtype=."
         )
     release_pages(target)

@@ -233,11 +233,13 @@ def _reordered(values: Array | None, rows: Ints) -> Any:
 
 
 def _without_unknown(labels: Labels | None) -> tuple[Array | None, Bools | None]:
-    """The labels as an array, and a mask of the unknown ones if the labels are strings."""
+    """The labels as an array, and a mask of the unknown ones; NaN needs no mask."""
     if labels is None:
         return None, None
-    if labels.values.dtype != object or labels.known.all():
+    if labels.classes.dtype.kind == "f" or labels.known.all():
         return labels.values, None
+    if not labels.known.any():
+        return np.full(len(labels), np.nan), None
     return labels.classes[np.maximum(labels.codes, 0)], ~labels.known
 
 
@@ -245,7 +247,7 @@ def _with_unknown(y: Array | None, unknown: Array | None) -> Array | None:
     if y is None or unknown is None:
         return y
     labels = y.astype(object)
-    labels[unknown.astype(bool)] = -1
+    labels[unknown.astype(bool)] = None
     return labels
 
 

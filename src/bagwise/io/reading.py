@@ -28,7 +28,11 @@ from bagwise.io.columns import (
     require_column,
 )
 from bagwise.io.contents import Contents, check_contents
-from bagwise.io.data_warnings import warn_of_near_duplicates, warn_of_separators
+from bagwise.io.data_warnings import (
+    warn_of_minus_one,
+    warn_of_near_duplicates,
+    warn_of_separators,
+)
 from bagwise.io.files import TABLES, Cluster, format_errors, format_of, naming
 from bagwise.io.hdf5 import read_hdf5, write_hdf5
 from bagwise.io.labels import Column, group
@@ -139,7 +143,7 @@ def read_bags(
     Returns
     -------
     Bunch
-        ``bags`` (`Bags`), ``y`` (a label per bag; missing ones are -1, or NaN among fractions),
+        ``bags`` (`Bags`), ``y`` (a label per bag; missing ones are None, or NaN among numbers),
         ``label_sets`` (0/1 array, bags x classes; a row of -1 where unknown), ``instance_labels``
         (indices into ``classes``, or the integers of the file when there are no classes; -1
         unknown), ``classes``, ``feature_names``, ``coords``, ``patch_sizes`` and ``slide_sizes``
@@ -254,6 +258,7 @@ def read_contents(source: Any, request: Request) -> Contents:
             raise InputError(f"merge= needs a table with the column {request.merge!r} in labels=.")
         contents = merge_contents(contents, contents.wholes, request.merge, _part_name(request))
     warn_of_near_duplicates(contents)
+    warn_of_minus_one(contents)
     warn_of_separators(contents)
     workspace.keep()
     return contents
@@ -338,7 +343,7 @@ def write_bags(
     bags : Bags or sequence of 2-D arrays
         The bags.
     y : array-like of shape (n_bags,), default=None
-        A label per bag; -1 among strings is "unlabelled".
+        A label per bag; None or NaN if it is unknown.
     label_sets : array-like of shape (n_bags, n_classes) or list of sets, default=None
         The labels of each bag; a row of -1 or None where unknown.
     instance_labels : array-like of shape (n_instances,), default=None
@@ -503,8 +508,8 @@ def _mapped_labels(labels: Mapping[Any, Any], bags: Bags) -> tuple[dict[str, Col
     if len(by_text) < len(labels):
         twice = [text for text, n in Counter(map(str, labels)).items() if n > 1]
         raise LabelError(
-            f"labels= has several keys that are written {twice[0]!r}, and bags are matched by how "
-            "their ids are written: keep one."
+            f"labels= has several keys that are {twice[0]!r} as text, and bags are matched by the "
+            "text of their ids: keep one."
         )
     entries = _entries(bags, list(by_text))
     given = [*by_text.values(), None]  # row -1: unknown
@@ -592,8 +597,8 @@ def _entries(bags: Bags, known: Sequence[str]) -> _Entries:
     rows = np.array([place.get(name, -1) for name in ids], dtype=np.int64)
     if len(rows) and (rows < 0).all():
         raise LabelError(
-            f"labels= has no entry for any of the {len(ids)} bags, such as {ids[0]!r}, but for "
-            f"{list(known)[:3]} ...: name the column with their ids with id_column=."
+            f"no bag id is in labels=. Bags: {ids[0]!r}, ... ({len(ids)}); labels: "
+            f"{list(known)[:3]} ... Set id_column= to the column of the bag ids."
         )
     return _Entries(rows, len(known) - len(np.unique(rows[rows >= 0])))
 

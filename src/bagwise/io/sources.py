@@ -4,6 +4,7 @@ A source lists its columns and their kinds, returns a column as codes into its d
 yields the features block by block, so that a table need not fit into memory.
 """
 
+import codecs
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -295,6 +296,7 @@ class CsvSource(TableSource):
         self._path = path
         self._parse = self._csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
         self._block = _CSV_BLOCK
+        self._check_dialect()
         self._renamed: list[str] = []
         inferred = self._inferred()
         if any(unescaped(name) != name for name in inferred.names):
@@ -433,12 +435,29 @@ class CsvSource(TableSource):
         """String columns that are quoted in the beginning of the file."""
         if not self._texts:
             return set()
-        with self._pa.input_stream(str(self._path)) as stream:
-            head = stream.read(_CSV_BLOCK)
         missing = self._csv.ConvertOptions().null_values
         places = [self.names.index(name) for name in self._texts]
-        found = quoted_columns(head, self._parse.delimiter, places, missing)
+        found = quoted_columns(self._head(), self._parse.delimiter, places, missing)
         return {self.names[place] for place in found}
+
+    def _head(self) -> bytes:
+        with self._pa.input_stream(str(self._path)) as stream:
+            return stream.read(_CSV_BLOCK)
+
+    def _check_dialect(self) -> None:
+        """Refuse the encodings and separators of spreadsheets that are not read."""
+        head = self._head()
+        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise FileFormatError(f"{self._path} is encoded as UTF-16: save it as UTF-8.")
+        heading, delimiter = head.split(b"\n", 1)[0], self._parse.delimiter
+        others = [other for other in ",;\t" if other != delimiter and other.encode() in heading]
+        if others and delimiter.encode() not in heading:
+            raise FileFormatError(
+                f"{self._path}: the columns are separated by {others[0]!r}, expected "
+                f"{delimiter!r}. Save it with {delimiter!r}, or in Python read it with pandas "
+                f"first: read_bags(pandas.read_csv(path, sep={others[0]!r})). If numbers have "
+                "decimal commas, add decimal=','."
+            )
 
 
 Source: TypeAlias = FrameSource | TableSource
