@@ -2,10 +2,12 @@
 
 import numpy as np
 from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GroupKFold, learning_curve
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from bagwise.auto import AutoBagRegressor
 from bagwise.embedding import BagStatistics
 from bagwise.inspection import KeyFeatureDisplay, permutation_importance
 from bagwise.io import read_bags
@@ -14,20 +16,27 @@ from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 from bagwise.regression import SetKernelRegressor
 
 data = read_bags(
-    "conformers.csv",
+    "conformers.csv",  # or a pandas data frame
     bag="molecule",
     label="pKi",
     exclude="activity",
     meta=["conformer", "scaffold"],
 )
-bags, pki = data.bags, data.y
-first = bags.offsets[:-1]  # the first conformer of each molecule
-scaffolds = np.asarray(data.meta["scaffold"])[first]
+known = ~np.isnan(data.y)  # molecules with a measurement
+bags, pki = data.bags[known], data.y[known]
+first = data.bags.offsets[:-1]  # the row of the first conformer of each molecule
+scaffolds = data.meta["scaffold"][first][known]  # one per molecule
 
-# Any scikit-learn regressor (or XGBRegressor) after an embedding, and a kernel between bags.
+# Missing descriptors are imputed, and descriptors are standardised, inside each fold.
+impute = SimpleImputer(strategy="median")
 models = {
-    "boosting": make_pipeline(BagStatistics(), GradientBoostingRegressor(random_state=0)),
-    "nsk": make_bag_pipeline(InstanceTransformer(StandardScaler()), SetKernelRegressor()),
+    "auto": make_bag_pipeline(InstanceTransformer(impute), AutoBagRegressor(random_state=0)),
+    "boosting": make_pipeline(
+        InstanceTransformer(impute), BagStatistics(), GradientBoostingRegressor(random_state=0)
+    ),
+    "nsk": make_bag_pipeline(
+        InstanceTransformer(make_pipeline(impute, StandardScaler())), SetKernelRegressor()
+    ),
 }
 comparison = compare(models, bags, pki, cv=3, groups=scaffolds)
 for evaluation in comparison:
@@ -41,12 +50,19 @@ order = np.argsort(-importance.importances_mean)[:3]
 print("descriptors:", ", ".join(importance.feature_names[j] for j in order))
 print("decrease of R2:", ", ".join(f"{importance.importances_mean[j]:.2f}" for j in order))
 
-# Would more molecules help?
-sizes, _, scores = learning_curve(
-    models["nsk"], bags, pki, groups=scaffolds, cv=GroupKFold(3), train_sizes=[0.3, 0.6, 1.0]
+# Learning curve: would more molecules help?
+sizes, of_training, of_test = learning_curve(
+    models["nsk"],
+    bags,
+    pki,
+    groups=scaffolds,
+    cv=GroupKFold(3),
+    train_sizes=[0.3, 0.6, 1.0],
+    shuffle=True,
+    random_state=0,
 )
-for size, score in zip(sizes, scores.mean(axis=1), strict=True):
-    print(f"{size} molecules: R2 {score:.2f}")
+for size, seen, new in zip(sizes, of_training.mean(axis=1), of_test.mean(axis=1), strict=True):
+    print(f"{size} molecules: R2 {seen:.2f} on them, {new:.2f} on new scaffolds")
 
 # What distinguishes the key conformer of a molecule: the one with the highest score.
 best = int(np.argmax(model.predict(bags)))

@@ -97,7 +97,8 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
     The default candidates: trees and ridge regression on pooled statistics, the set kernel with
     squared and with epsilon-insensitive loss, minimax, MInD and Fisher vectors, both with ridge
     regression. If there are more than 3,000 bags or 30,000 instances, or if `memory_limit` demands
-    it, candidates that compare all pairs are replaced by methods of linear cost.
+    it, candidates that compare all pairs are replaced by methods of linear cost; the set kernel
+    with epsilon-insensitive loss is left out.
 
     The combination has no scores of instances: `score_instances` and `key_instances` are not
     available, and raise an AttributeError. `bagwise.inspection.instance_attributions` computes the

@@ -48,6 +48,8 @@ class BagRegressorMixin(RegressorMixin):
     def score_instances(self, X: Any) -> Floats:
         """Score each instance; pooled by `instance_pooling` they give the number of the bag.
 
+        Not available if `instance_pooling` is None, as in `AutoBagRegressor`.
+
         Parameters
         ----------
         X : Bags or anything accepted as bags
@@ -62,7 +64,10 @@ class BagRegressorMixin(RegressorMixin):
 
     @available_if(_scores_instances)
     def key_instances(self, X: Any) -> Ints:
-        """Find the instance of each bag with the highest score.
+        """Find the instance of each bag with the highest score, if the model scores instances.
+
+        `AutoBagRegressor`, and `SetKernelRegressor` with the minimax kernel, do not: the method is
+        then not available, and `bagwise.inspection.instance_attributions` replaces it.
 
         Parameters
         ----------

@@ -330,10 +330,9 @@ class BagClassifierMixin(ClassifierMixin):
         X : Bags or anything accepted as bags
             The bags.
         label : object, default=None
-            The class; by default the class predicted for the bag. Required if the model was
-            fitted on label sets. If the model has one score for two classes, the default is the
-            instance with the highest score for the positive class; with the other class as
-            `label`, it is the one with the lowest.
+            The class. With two classes and one score, the default is ``pos_label_``, even for bags
+            predicted negative (``classes_[1]`` if the model has no ``pos_label_``); otherwise the
+            predicted class. Required if the model was fitted on label sets.
 
         Returns
         -------

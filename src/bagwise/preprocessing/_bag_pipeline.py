@@ -50,14 +50,14 @@ class BagPipeline(Pipeline):
 
     @_last_step_has("key_instances")
     def key_instances(self, X: Any, label: Any = None) -> Ints:
-        """Find the instance that decided the label of each bag.
+        """Find the instance of each bag with the highest score for a class.
 
         Parameters
         ----------
         X : Bags or anything accepted as bags
             The bags.
         label : object, default=None
-            The class to explain; the predicted class of each bag by default.
+            The class; by default as in the last step. Regressors have no classes.
 
         Returns
         -------
