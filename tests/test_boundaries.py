@@ -49,8 +49,8 @@ PACKAGES = {
     "engines": {"_types", "exceptions", "_files", "_memory", "extras", "_sources", "bags"}
     | {"compiled"},
     "solvers": {"_types", "exceptions", "_warnings", "_memory", "bags", "compiled", "engines"},
-    "_validation": {"_types", "exceptions", "_sklearn", "_memory", "_sources", "labels", "bags"}
-    | {"engines"},
+    "_validation": {"_types", "exceptions", "_sklearn", "_warnings", "_memory", "_sources"}
+    | {"labels", "bags", "engines"},
     "pairwise": FOUNDATION - {"base", "solvers"} | {"_moved"},
     "base": FOUNDATION,
     "embedding": FOUNDATION,

@@ -3,6 +3,7 @@
 from bagwise._validation.instances import check_bags, check_rows, check_similarity, is_table
 from bagwise._validation.labels import (
     check_bag_labels,
+    check_groups,
     check_instance_labels,
     check_known_labels,
     check_label,
@@ -19,6 +20,7 @@ __all__ = [
     "VALUE_RANGE",
     "check_bag_labels",
     "check_bags",
+    "check_groups",
     "check_instance_labels",
     "check_known_labels",
     "check_label",

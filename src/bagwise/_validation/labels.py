@@ -5,14 +5,16 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from bagwise._sklearn import _check_sample_weight
 from bagwise._types import Array, Bools, Floats, Ints
+from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
-from bagwise.labels import Labels, is_missing, is_unlabelled, short_list
+from bagwise.labels import Labels, is_missing, is_unlabelled, plain_array, short_list
 
 LARGEST_WHOLE = 2**53  # larger floats do not represent all whole numbers
 NO_CLASS = -2  # code of a label that is not among the classes
@@ -132,7 +134,9 @@ def check_partial_labels(y: Any, n_rows: int, *, min_classes: int = 2) -> Labels
     return Labels("partial", classes, codes)
 
 
-def check_label_sets(y: Any, bags: Bags, *, classes: Array | None = None) -> Labels:
+def check_label_sets(
+    y: Any, bags: Bags, *, classes: Array | None = None, min_classes: int = 1
+) -> Labels:
     """Check a label set, or one label, per bag.
 
     Parameters
@@ -144,6 +148,8 @@ def check_label_sets(y: Any, bags: Bags, *, classes: Array | None = None) -> Lab
         The bags they belong to.
     classes : ndarray, default=None
         The classes of a fitted model; None to learn them from `y`.
+    min_classes : int, default=1
+        The number of distinct labels that the model needs, if y is one label per bag.
 
     Returns
     -------
@@ -164,7 +170,7 @@ def check_label_sets(y: Any, bags: Bags, *, classes: Array | None = None) -> Lab
     if sparse.issparse(y) or (getattr(array, "ndim", 0) == 2 and array.shape[1] > 1):
         check_length(array, bags)
         return Labels.from_indicator(array, classes, name_of=bags.name_of)
-    labels = check_bag_labels(y, bags)
+    labels = check_bag_labels(y, bags, min_classes=min_classes)
     if classes is None:
         return labels
     columns = np.array([check_label(label, classes) for label in labels.classes])
@@ -312,6 +318,37 @@ def check_length(y: Any, bags: Bags) -> Any:
     return y
 
 
+def check_groups(groups: Any, bags: Bags) -> Array:
+    """Check one group per bag, such as the patient of a slide.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_bags,)
+        The groups: values of one type that can be sorted, none missing.
+    bags : Bags
+        The bags they belong to.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,)
+    """
+    listed = isinstance(groups, list | tuple)  # NumPy would turn NaN among texts into "nan"
+    column = plain_array(groups) if listed else np.asarray(groups)
+    if column.shape != (len(bags),):
+        raise InputError(
+            f"groups has the shape {column.shape} for {len(bags)} bags: give one value per bag."
+        )
+    for i in np.flatnonzero([is_missing(group) for group in column])[:1]:
+        raise InputError(
+            f"{bags.name_of(i)} has no group ({column[i]}): give its group, or a group of its own."
+        )
+    try:
+        np.unique(column)
+    except TypeError as error:
+        raise InputError(f"groups cannot be sorted: {error}. Give values of one type.") from error
+    return column
+
+
 def check_sample_weight(sample_weight: Any, bags: Bags) -> Floats:
     """Validate one weight per bag.
 
@@ -367,9 +404,15 @@ def _label_column(y: Any) -> Array:
         column[:] = y
         return column
     try:
-        return column_or_1d(y, warn=True)
+        column = column_or_1d(y)
     except (TypeError, ValueError) as error:
         raise LabelError(f"{error} Give one label per bag.") from error
+    if np.asarray(y).ndim == 2:
+        warn_user(
+            "A column-vector y was passed when a 1d array was expected: use y.ravel().",
+            DataConversionWarning,
+        )
+    return column
 
 
 def _classes_of(labels: Array, min_classes: int, hint: str = "") -> tuple[Array, Ints]:

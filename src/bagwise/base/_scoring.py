@@ -11,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 
 from bagwise import compiled
 from bagwise._types import Array, Ints
-from bagwise._validation import check_label
+from bagwise._validation import check_label, check_label_sets, check_sample_weight
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._estimator import order_within_bags
@@ -254,6 +254,30 @@ class BagClassifierMixin(ClassifierMixin):
         """
         scores = self.decision_function(X)
         return (scores > 0).astype(int) if self._has_label_sets else self._labels_of(scores)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy: the share of bags whose label, or whole label set, is predicted.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        y : array-like of shape (n_bags,), 0/1 array of shape (n_bags, n_classes) or list of sets
+            Their labels or label sets. Bags whose label set is unknown are left out.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weights of the bags.
+
+        Returns
+        -------
+        float
+        """
+        if self._has_label_sets:
+            X = self._check_bags(X)
+            labels = check_label_sets(y, X, classes=self.classes_)
+            y = np.maximum(labels.indicator, 0)
+            if not labels.known.all():
+                sample_weight = check_sample_weight(sample_weight, X) * labels.known
+        return super().score(X, y, sample_weight)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Array:

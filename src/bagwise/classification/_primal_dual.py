@@ -375,7 +375,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         if self.assumption == "classes":
             labels = check_bag_labels(y, bags, min_classes=2)
         else:
-            labels = self._with_positive(check_label_sets(y, bags))
+            labels = self._with_positive(check_label_sets(y, bags, min_classes=2))
         if labels.has_sets:
             if self.class_weight is not None:
                 raise InputError(
@@ -383,8 +383,6 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
                     "bags (sample_weight) beside label sets."
                 )
             return labels, weights * labels.known
-        if len(labels.classes) < 2:
-            labels = check_bag_labels(y, bags, min_classes=2)  # the error names the class
         names = labels.classes[labels.codes]
         return labels, weights * compute_sample_weight(self.class_weight, names)
 

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import compute_sample_weight
 
 from bagwise._types import Floats, Ints
-from bagwise._validation import check_bag_labels, check_label_sets, check_length
+from bagwise._validation import check_groups, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base._estimator import with_known_labels
 from bagwise.engines.tensors import torch
@@ -78,11 +78,10 @@ def known_bags(
     groups : ndarray of shape (n_bags,)
         Their groups, as positions.
     """
-    labels = check_label_sets(y, bags)
-    names = np.arange(len(bags)) if groups is None else check_length(np.asarray(groups), bags)
+    labels = check_label_sets(y, bags, min_classes=2)
+    names = np.arange(len(bags)) if groups is None else check_groups(groups, bags)
     codes_of_groups = np.unique(names, return_inverse=True)[1]
     if not labels.has_sets:
-        labels = check_bag_labels(y, bags, min_classes=2)
         weights = compute_sample_weight(class_weight, labels.classes[labels.codes])
         return bags, labels, labels.codes, weights, codes_of_groups
     if class_weight is not None:
