@@ -1,6 +1,7 @@
 """AutoBagClassifier against loops over its candidates; invariants."""
 
 import pickle
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import ClassVar
@@ -11,6 +12,10 @@ import sklearn
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 from bagwise import Bags
 from bagwise.auto import AutoBagClassifier, _members, _race
@@ -19,9 +24,11 @@ from bagwise.auto._leaderboard import out_of_fold_score
 from bagwise.auto._members import column_scores, default_members
 from bagwise.classification import BagMarginSVM, SetKernelSVM
 from bagwise.datasets import make_bags
+from bagwise.embedding import BagStatistics
 from bagwise.exceptions import InputError, LabelError
 from bagwise.persistence import load_model, save_model
 from bagwise.preprocessing import make_bag_pipeline
+from bagwise.regression import SetKernelRegressor
 from bagwise.solvers.stacking import fit_stack
 
 FAST = ["nsk", "mind", "fisher-vectors"]
@@ -41,6 +48,9 @@ def sets_of(y, n_classes):
     sets = np.eye(n_classes, dtype=int)[y]
     sets[::3] |= np.roll(sets, 1, axis=1)[::3]
     return sets
+
+
+ROWS = GridSearchCV(make_pipeline(StandardScaler(), SVC()), {"svc__C": [1, 10]})
 
 
 class Clock:
@@ -147,6 +157,19 @@ def test_seed_and_jobs():
         np.testing.assert_array_equal(other.predict_proba(bags), first.predict_proba(bags))
 
 
+def test_the_output_setting_of_scikit_learn_changes_nothing():
+    pytest.importorskip("pandas")
+    bags, y = example(30)
+    options = {"candidates": ["pooled-trees", "mind", "fisher-vectors"], "cv": 2}
+    plain = auto(**options).fit(bags, y)
+    with sklearn.config_context(transform_output="pandas"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = auto(**options).fit(bags, y)
+        np.testing.assert_array_equal(plain.predict_proba(bags), model.predict_proba(bags))
+        plain.best_estimator_.predict(bags)
+    np.testing.assert_array_equal(model.predict_proba(bags), plain.predict_proba(bags))
+
+
 def test_the_order_of_bags_does_not_matter(rng):
     bags, y = example(30)
     order = rng.permutation(30)
@@ -217,6 +240,17 @@ def test_groups_stay_together_and_are_routed():
         ),
         (lambda y: 0 * y, {}, LabelError, "class"),
         (lambda y: y, {"candidates": {"a": Refusing()}}, InputError, "a: these bags are too"),
+        (lambda y: y, {"candidates": [SetKernelSVM()]}, InputError, r"holds SetKernelSVM\(\): exp"),
+        (lambda y: y, {"candidates": []}, InputError, "candidates is empty"),
+        (lambda y: y, {"candidates": {"a": SetKernelSVM}}, InputError, "expected a classifier"),
+        (lambda y: y, {"candidates": {"a": SetKernelRegressor()}}, InputError, "not a classifier"),
+        (
+            lambda y: y,
+            {"candidates": {"a": ROWS}},
+            InputError,
+            "an embedding such as BagStatistics",
+        ),
+        (lambda y: y, {"candidates": {"a": SVC()}}, InputError, "SVC, which learns from rows"),
     ],
 )
 def test_bad_input_is_one_line(change, options, error, message):
@@ -224,6 +258,14 @@ def test_bad_input_is_one_line(change, options, error, message):
     with pytest.raises(error, match=message) as caught:
         auto(**options).fit(bags, change(y))
     assert "\n" not in str(caught.value)
+
+
+def test_wrappers_and_pipelines_of_scikit_learn_are_candidates():
+    bags, y = example(30)
+    pooled = make_pipeline(BagStatistics(), SVC())
+    own = {"search": GridSearchCV(pooled, {}, cv=2), "ovr": OneVsRestClassifier(SetKernelSVM())}
+    model = auto(candidates=own, cv=2).fit(bags, y)
+    assert not any(model.leaderboard_["skipped"])
 
 
 def test_groups_that_are_the_labels_are_refused():
@@ -267,6 +309,20 @@ def test_a_budget_that_is_too_small_for_some_or_all(monkeypatch):
     assert "would take" in skipped["a"]
 
 
+@pytest.mark.parametrize(
+    ("candidates", "fitted"),
+    [
+        ("default", "pooled-trees"),
+        (["nsk", "pooled-trees"], "pooled-trees"),  # nsk compares all pairs
+        ({"strange": Refusing(), "second": SetKernelSVM()}, "second"),
+    ],
+)
+def test_the_smallest_budget_still_fits_a_candidate(candidates, fitted):
+    bags, y = example(40)
+    model = AutoBagClassifier(1e-9, candidates=candidates, random_state=0).fit(bags, y)
+    assert model.names_ == [fitted]
+
+
 def test_too_large_for_memory_is_replaced():
     bags, y = example(40)
     model = auto(memory_limit=1000, candidates=["nsk", "mind", "minimax", "miles"]).fit(bags, y)
@@ -275,6 +331,12 @@ def test_too_large_for_memory_is_replaced():
         "nsk (random Fourier)", "mind (200 prototypes)", "minimax (linear)",
         "miles (500 prototypes)",
     }  # fmt: skip
+
+
+def test_replacements_use_the_seed():
+    bags, y = example(40)
+    one, two = (auto(memory_limit=1000, candidates=["nsk"]).fit(bags, y) for _ in range(2))
+    np.testing.assert_array_equal(one.decision_function(bags), two.decision_function(bags))
 
 
 def test_too_large_for_memory_without_a_replacement_is_skipped():

@@ -250,9 +250,9 @@ def instance_scaler(*, sparse: bool) -> InstanceTransformer:
 
     Dense values are limited to 10 standard deviations from the mean.
     """
-    if sparse:
-        return InstanceTransformer(StandardScaler(with_mean=False))
-    return InstanceTransformer(StandardScaler(), clip=CLIP)
+    scaler = StandardScaler(with_mean=not sparse)
+    scaler.set_output(transform="default")  # arrays, whatever sklearn.set_config requests
+    return InstanceTransformer(scaler, clip=None if sparse else CLIP)
 
 
 BASELINES = ("majority", "pooled trees")  # part of every evaluation
@@ -300,7 +300,7 @@ def baselines(
         }
     for name in names:
         if name not in made:
-            raise InputError(f"no baseline is called {name!r}: there are {', '.join(made)}.")
+            raise InputError(f"Unknown baseline {name!r}. Choose from {', '.join(made)}.")
     if impute is not None:
         blind = made["majority"]
         made = {

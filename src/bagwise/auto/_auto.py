@@ -13,7 +13,7 @@ from bagwise._memory import byte_count
 from bagwise._methods.ready_made import instance_scaler
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._types import Array, Floats
-from bagwise._validation import check_bag_labels, check_bags, check_label_sets, check_length
+from bagwise._validation import check_bags, check_groups, check_label_sets
 from bagwise.auto._leaderboard import (
     LOWER_IS_BETTER,
     Entry,
@@ -57,7 +57,8 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
     ----------
     time_budget : float, default=None
         Seconds for the fit. A candidate is skipped if it would take longer than the time left,
-        estimated by a fit on the bags of one fold. If all are too slow, the fastest one is fitted.
+        estimated by a fit on the bags of one fold. If all are too slow, the fastest one is fitted;
+        without time for an estimate, the first one of linear cost.
     metric : str, default="log_loss"
         The metric of the leaderboard: "log_loss", "accuracy", "balanced_accuracy" or "roc_auc";
         for label sets "log_loss" or "average_precision". Weights always minimise the log loss.
@@ -104,6 +105,10 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         Intercepts of the combination.
     limit_ : float
         Largest magnitude of the log-odds of one method.
+    best_index_ : int
+        The position of the candidate with the best out-of-fold score in ``estimators_``.
+    best_estimator_ : BagPipeline
+        The standardisation and that candidate; it predicts codes.
     scaler_ : InstanceTransformer
         Standardises the instances.
     {n_features_in_}
@@ -208,13 +213,10 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         """
         start = time.perf_counter()
         bags = check_bags(self, X, reset=True)
-        labels = check_label_sets(y, bags)
-        if not labels.has_sets:
-            labels = check_bag_labels(y, bags, min_classes=2)
-        labels = self._with_positive(labels)
+        labels = self._with_positive(check_label_sets(y, bags, min_classes=2))
         check_metric(self.metric, sets=labels.has_sets)
         if groups is not None:
-            groups = check_length(np.asarray(groups), bags)[labels.known]
+            groups = check_groups(groups, bags)[labels.known]
         bags, labels = with_known_labels(bags, labels)
         order, rows = canonical_order(bags, labels)  # folds do not depend on the order of the input
         bags, labels = sorted_bags(bags, order, rows), labels[order]
@@ -271,8 +273,10 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         members = chosen_members(self.candidates, sets=sets, n_columns=n_columns)
         if self.assumption is not None:
             members = keeping(members, self.assumption)
-        if not members:
-            raise InputError(f"no candidate keeps the assumption {self.assumption!r}: name others.")
+            if not members:
+                raise InputError(
+                    f"no candidate keeps the assumption {self.assumption!r}: name others."
+                )
         return [
             member.seeded(int(seed))
             for member, seed in zip(members, rng.randint(2**31, size=len(members)), strict=True)

@@ -38,7 +38,8 @@ class Entry:
     rows : object
         The input of the model: bags, or the rows of a shared embedding.
     expected : float
-        Estimated seconds if they exceed the budget; else 0.
+        Estimated seconds if they exceed the budget, infinite if there was no time for an estimate;
+        else 0.
     seconds : float
         Time to embed the bags, and to fit and score the folds.
     weight, score, error : float

@@ -13,14 +13,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
+from sklearn.utils import get_tags
 
 from bagwise._methods import find_method
 from bagwise._methods.ready_made import OnePerLabel, ridge_cv
 from bagwise._types import Array, Floats, Ints
 from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
 from bagwise.bags import Bags
-from bagwise.base._pipelines import fit_arguments, kept_assumption
+from bagwise.base._pipelines import fit_arguments, kept_assumption, predicts_numbers
 from bagwise.base._trees import RandomisedTrees, RandomisedTreesRegressor
 from bagwise.classification import (
     MILES,
@@ -46,6 +48,7 @@ from bagwise.regression import SetKernelRegressor
 
 MOST_BAGS = 3_000  # with more, methods of quadratic cost are replaced
 MOST_INSTANCES = 30_000  # likewise for instances
+OF_BAGS = {"classifier": "SetKernelSVM()", "regressor": "SetKernelRegressor()"}  # for messages
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,12 @@ class Member:
     held: Callable[[Bags], float] = lambda bags: 0.0
     replacements: tuple[Member, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.embedding is not None:
+            for part in (self.embedding, self.model):
+                if hasattr(part, "set_output"):  # arrays, whatever sklearn.set_config requests
+                    part.set_output(transform="default")
+
     @property
     def replacement(self) -> Member | None:
         """The replacement for large data, or None."""
@@ -109,7 +118,8 @@ class Member:
         """Return the same method with clones of its estimators that use a given seed."""
         parts = {name: getattr(self, name) for name in ("model", "embedding", "final")}
         seeded = {name: _seeded(part, seed) for name, part in parts.items() if part is not None}
-        return replace(self, **seeded)
+        others = tuple(member.seeded(seed) for member in self.replacements)
+        return replace(self, replacements=others, **seeded)
 
     def represent(self, bags: Bags) -> Any:
         """Return the input of the model: the bags, or the rows of a shared embedding (fitted)."""
@@ -366,13 +376,50 @@ def keeping(members: list[Member], assumption: str) -> list[Member]:
 
 
 def chosen_members(candidates: Any, *, sets: bool, n_columns: int) -> list[Member]:
-    """Make the candidates from "default", a list of names, or a dict of estimators."""
+    """Make the candidates from "default", a list of names, or a dict of classifiers."""
     known = {member.name: member for member in default_members(sets=sets, n_columns=n_columns)}
     if isinstance(candidates, str) and candidates == "default":
         return [*known.values()]
+    _check_candidates(candidates, "classifier")
     if isinstance(candidates, Mapping):
         return [Member(name, model) for name, model in candidates.items()]
     return [known[name] if name in known else _listed(name, sets) for name in candidates]
+
+
+def _check_candidates(candidates: Any, kind: str) -> None:
+    """Refuse all but names, and classifiers (or regressors) of bags by name."""
+    if not candidates:
+        raise InputError("candidates is empty: name at least one, or leave it out.")
+    expected = f"a {kind} of bags, such as {OF_BAGS[kind]}"
+    if not isinstance(candidates, Mapping):
+        for name in candidates:
+            if not isinstance(name, str):
+                raise InputError(
+                    f"candidates holds {name!r}: expected names of methods, or a dict of {kind}s "
+                    f'by name, such as {{"mine": {OF_BAGS[kind]}}}.'
+                )
+        return
+    for name, model in candidates.items():
+        if isinstance(model, type) or not hasattr(model, "get_params"):
+            raise InputError(f"the candidate {name!r} is {model!r}: expected {expected}.")
+        what = f"the candidate {name!r} is {type(model).__name__}"
+        if predicts_numbers(model) != (kind == "regressor"):
+            raise InputError(f"{what}, which is not a {kind}: expected {expected}.")
+        if _needs_rows(model):
+            raise InputError(
+                f"{what}, which learns from rows: put an embedding such as BagStatistics before it "
+                "in a pipeline."
+            )
+
+
+def _needs_rows(model: Any) -> bool:
+    """Whether a model is one of scikit-learn that does not accept bags."""
+    if isinstance(model, Pipeline):
+        return _needs_rows(model.steps[0][1])
+    if not type(model).__module__.startswith("sklearn.") or get_tags(model).no_validation:
+        return False
+    inner = [part for part in model.get_params().values() if hasattr(part, "get_params")]
+    return all(_needs_rows(part) for part in inner)  # a search or a wrapper of a model of bags
 
 
 def _listed(name: str, sets: bool) -> Member:
@@ -419,18 +466,13 @@ def chosen_regressors(candidates: Any) -> list[Member]:
     known = {member.name: member for member in default_regressors()}
     if isinstance(candidates, str) and candidates == "default":
         return [*known.values()]
+    _check_candidates(candidates, "regressor")
     if isinstance(candidates, Mapping):
-        for name, model in candidates.items():
-            if not is_regressor(model):
-                raise InputError(
-                    f"the candidate {name!r} is {type(model).__name__}: expected a regressor of "
-                    "bags, such as an embedding and a regressor of scikit-learn in a pipeline."
-                )
         return [Member(name, model) for name, model in candidates.items()]
     for name in candidates:
         if name not in known:
             raise InputError(
-                f"no regressor is called {name!r}: there are {', '.join(known)}, or give "
-                "regressors by name in a dict."
+                f"Unknown regressor {name!r}. Choose from {', '.join(known)}, or give regressors "
+                "by name in a dict."
             )
     return [known[name] for name in candidates]

@@ -62,9 +62,10 @@ class Race:
         """Run the candidates in turn; if all of them exceed the budget, run the fastest one."""
         entries = [self.run(candidate) for candidate in candidates]
         late = [i for i, entry in enumerate(entries) if entry.expected > 0.0]
-        if late and all(entry.scores is None for entry in entries):
-            quickest = min(late, key=lambda i: entries[i].expected)
-            entries[quickest] = self.run(entries[quickest].member, always=True)
+        late.sort(key=lambda i: (entries[i].expected, entries[i].member.growth))
+        while late and all(entry.scores is None for entry in entries):
+            fastest = late.pop(0)
+            entries[fastest] = self.run(entries[fastest].member, always=True)
         return entries
 
     def run(self, candidate: Member, *, always: bool = False) -> Entry:
@@ -101,7 +102,7 @@ class Race:
         if self.seconds == np.inf:
             return True
         if self._left == 0.0:
-            entry.skipped = "no time was left"
+            entry.expected, entry.skipped = np.inf, "no time was left"
             return False
         expected = self._expected(entry.member)
         if expected <= self._left:

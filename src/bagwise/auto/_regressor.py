@@ -12,7 +12,7 @@ from bagwise._memory import byte_count
 from bagwise._methods.ready_made import instance_scaler
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._types import Array, Floats
-from bagwise._validation import check_bags, check_length, check_numbers
+from bagwise._validation import check_bags, check_groups, check_numbers
 from bagwise.auto._leaderboard import (
     LOWER_IS_BETTER,
     NUMBER_METRICS,
@@ -52,7 +52,8 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
     ----------
     time_budget : float, default=None
         Seconds for the fit. A candidate is skipped if it would take longer than the time left,
-        estimated by a fit on the bags of one fold. If all are too slow, the fastest one is fitted.
+        estimated by a fit on the bags of one fold. If all are too slow, the fastest one is fitted;
+        without time for an estimate, the first one of linear cost.
     metric : {"r2", "mae", "spearman"}, default="r2"
         The metric of the leaderboard. Weights always minimise the squared error.
     cv : int, default=5
@@ -84,6 +85,10 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
         Their weights.
     intercept_ : float
         Intercept of the combination.
+    best_index_ : int
+        The position of the candidate with the best out-of-fold score in ``estimators_``.
+    best_estimator_ : BagPipeline
+        The standardisation and that candidate.
     scaler_ : InstanceTransformer
         Standardises the instances.
     {n_features_in_}
@@ -174,7 +179,7 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
         targets = check_numbers(y, bags)
         if len(bags) < 2:
             raise InputError("one bag (n_samples=1) cannot be divided into folds: give more bags.")
-        groups = None if groups is None else check_length(np.asarray(groups), bags)
+        groups = None if groups is None else check_groups(groups, bags)
         # Folds do not depend on the order of the input.
         order, rows = canonical_order(bags, Labels.from_values(targets, targets[:0]))
         bags, targets = sorted_bags(bags, order, rows), targets[order]
@@ -224,8 +229,6 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
     def _candidates(self, rng: Any) -> list[Member]:
         """Make the candidates, each with its own seed."""
         members = chosen_regressors(self.candidates)
-        if not members:
-            raise InputError("candidates is empty: name at least one, or leave it out.")
         seeds = rng.randint(2**31, size=len(members))
         return [member.seeded(int(seed)) for member, seed in zip(members, seeds, strict=True)]
 
