@@ -122,7 +122,7 @@ def test_contributions_are_those_of_the_library(run, table, tmp_path, monkeypatc
         (("-m", "nsk", "--set", "D=3"), "no parameter 'D'"),
         (("-m", "misvm-bag", "--task", "regression"), "misvm-bag predicts labels"),
         (("-m", "nsk", "--baseline", "sil"), "predicts labels"),
-        (("-m", "nsk", "--scoring", "AUC"), "no score of numbers"),
+        (("-m", "nsk", "--scoring", "AUC"), "Unknown score 'AUC' for numbers"),
     ],
 )
 def test_what_does_not_suit_numbers_is_refused(run, table, words, message):

@@ -5,6 +5,7 @@ import pytest
 from joblib import parallel_config
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, make_scorer
 
 from bagwise.classification import SetKernelSVM, SingleInstanceClassifier
 from bagwise.datasets import make_bags
@@ -56,6 +57,12 @@ def test_the_table_has_a_column_per_measure(comparison):
     assert kernel.seconds
 
 
+def test_a_comparison_prints_its_models(comparison):
+    means = [f"{found.name} {found.mean('accuracy'):.3f}" for found in comparison]
+    assert repr(comparison) == f"Comparison(accuracy: {', '.join(means)})"
+    assert repr(Comparison([scored("a", AUC=[np.nan])], 0.5)) == "Comparison(AUC: a undefined)"
+
+
 def test_differences_are_the_tests_of_the_folds(comparison):
     kernel, sil = comparison
     (found,) = comparison.differences(rope=0.02, confidence=0.9)
@@ -77,7 +84,7 @@ def test_lower_is_better_for_losses(measure):
     good = Evaluation("good", {measure: [0.3, 0.4, 0.45]}, [0.1] * 3)
     (found,) = Comparison([worse, good], 0.5).differences(measure)
     assert found.mean == pytest.approx(0.2167, abs=1e-3)
-    assert "good: seems better than worse by 0.217" in str(found)
+    assert "good: probably better than worse by 0.217" in str(found)
 
 
 def test_the_measure_is_auc_average_precision_or_accuracy():
@@ -106,7 +113,7 @@ def test_a_difference_in_words():
     assert words(low, high).startswith("b: better than a by 0.110 AUC (95% interval 0.07")
     assert words(high, low).startswith("b: worse than a by 0.110 AUC (95% interval 0.07")
     assert words(low, high).endswith("probability better: 100%, equal within 0.01: 0%, worse: 0%.")
-    assert "b: seems better than a by 0.050 AUC (95" in words(low, [0.6, 0.65, 0.5, 0.6])
+    assert "b: probably better than a by 0.050 AUC (95" in words(low, [0.6, 0.65, 0.5, 0.6])
     unclear = words(low, [0.6, 0.55, 0.5, 0.55])
     assert unclear.startswith("b: no clear difference from a, better by 0.013 AUC (95% interval")
     close = words(low, [0.501, 0.6, 0.501, 0.55])
@@ -153,8 +160,15 @@ def test_folds_are_drawn_from_the_seed(data):
     ("settings", "message"),
     [
         ({"models": {}}, "no models"),
+        ({"models": [SetKernelSVM()]}, "of type list: expected a dict of models by name"),
         ({"cv": [(np.arange(15), np.arange(15, 30))], "repeats": 2}, "use a number of folds as cv"),
         ({"groups": [1, 2]}, r"shape \(2,\) for 30 bags"),
+        (
+            {"scoring": make_scorer(f1_score)},
+            r"holds make_scorer\(f1_score.*expected names of scores",
+        ),
+        ({"scoring": {"f1": make_scorer(f1_score)}}, "expected names of scores"),
+        ({"scoring": "auc"}, "Unknown score 'auc' for labels. Did you mean AUC"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(data, settings, message):
@@ -163,10 +177,13 @@ def test_what_cannot_be_compared_is_refused(data, settings, message):
 
 
 def test_unknown_names_are_refused(comparison):
-    with pytest.raises(InputError, match="no model is called 'nsk': there are set kernel, sil"):
+    with pytest.raises(InputError, match=r"Unknown model 'nsk'\. Choose from set kernel, sil"):
         comparison.differences(reference="nsk")
-    with pytest.raises(InputError, match="no model has the measure 'F1': use accuracy"):
+    with pytest.raises(InputError, match=r"Unknown measure 'F1'\. Choose from accuracy"):
         comparison.differences("F1")
+    with pytest.raises(InputError, match=r"Unknown measure 'auc'\. Did you mean AUC"):
+        comparison[0].mean("auc")
+    assert comparison[0].mean("log loss") is None  # the set kernel has no probabilities
     short = Comparison([scored("a", AUC=[0.5]), scored("b", AUC=[0.5, 0.6])], 0.25)
     with pytest.raises(InputError, match="a comparison needs the same folds"):
         short.differences()

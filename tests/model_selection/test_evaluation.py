@@ -127,6 +127,8 @@ def test_an_error_in_a_fit_is_raised(data):
 
 def test_what_is_held_out_has_a_name():
     assert HeldOut(np.array([0])).how == "held out"
+    found = repr(HeldOut(np.array(["no", "yes"]), classes=["no", "yes"]))
+    assert found == "HeldOut(n_bags=2, classes=['no', 'yes'], how='held out')"
 
 
 @pytest.mark.parametrize("sets", [False, True])

@@ -8,7 +8,11 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from bagwise.classification import SetKernelSVM, SingleInstanceClassifier
 from bagwise.model_selection import evaluate
-from bagwise.model_selection._measures import mean_area_under_roc, model_measures
+from bagwise.model_selection._measures import (
+    label_set_log_loss,
+    mean_area_under_roc,
+    model_measures,
+)
 
 
 class Fixed:
@@ -117,3 +121,5 @@ def test_the_log_loss_of_label_sets_is_the_mean_over_labels(rng):
     expected = np.mean([log_loss(sets[:, k], proba[:, k]) for k in range(3)])
     found = model_measures(Fixed([0, 1, 2], proba), None, sets, classes=np.arange(2))
     assert found["log loss"] == pytest.approx(expected)
+    more = np.vstack([sets, [[-1, -1, -1]]]), np.vstack([proba, [[0.9, 0.9, 0.9]]])
+    assert label_set_log_loss(*more) == pytest.approx(expected)  # unknown sets are left out

@@ -80,5 +80,5 @@ def test_wrong_input_is_refused(data):
         compare({"ridge": RIDGE, "svm": SetKernelSVM()}, bags, y)
     with pytest.raises(LabelError, match="not all numbers"):
         evaluate(RIDGE, bags, np.where(y > 0, "a", "b"))
-    with pytest.raises(InputError, match="no score of numbers is called 'AUC'"):
+    with pytest.raises(InputError, match="Unknown score 'AUC' for numbers"):
         evaluate(RIDGE, bags, y, scoring="AUC")

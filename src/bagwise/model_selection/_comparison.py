@@ -11,11 +11,11 @@ from bagwise._types import Floats
 from bagwise.exceptions import InputError
 from bagwise.model_selection._evaluation import Evaluation, cross_validate, predict_numbers
 from bagwise.model_selection._folds import Seed, Splitter, prepare
-from bagwise.model_selection._measures import LOWER_IS_BETTER
+from bagwise.model_selection._measures import LOWER_IS_BETTER, did_you_mean
 from bagwise.model_selection._significance import corrected_t_test, probability_of_difference
 
 _SURE = 0.95  # smallest probability at which models are called equal
-_LIKELY = 0.75  # smallest probability at which one "seems better"
+_LIKELY = 0.75  # smallest probability at which one is "probably better"
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,33 @@ class Difference:
         values = asdict(self)
         return {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in values.items()}
 
+    @property
+    def verdict(self) -> str:
+        """One of "better", "probably better", "equal", "unclear", "probably worse" and "worse".
+
+        "better" and "worse": the interval does not contain 0, or there is none. "equal": the
+        probability of a difference within `rope` is at least 95%. "probably": the larger of the
+        other two probabilities is at least 75%.
+        """
+        word = "better" if self.mean > 0 else "worse"
+        if self.equal >= _SURE:
+            return "equal"
+        if not self.n_folds:
+            return "unclear"
+        if np.isnan(self.p_value) or not self.lower <= 0 <= self.upper:
+            return word
+        return f"probably {word}" if max(self.better, self.worse) >= _LIKELY else "unclear"
+
+    @property
+    def size(self) -> str:
+        """The size of the difference, with its interval: "by 0.02 AUC (95% interval ...)"."""
+        text = f"by {abs(self.mean):.3f} {self.measure}"
+        if np.isnan(self.p_value):
+            return text
+        # The interval has the sign of the stated size: for "worse by 0.02" it is negated.
+        lower, upper = (self.lower, self.upper) if self.mean > 0 else (-self.upper, -self.lower)
+        return f"{text} ({100 * self.confidence:g}% interval {lower:.3f} to {upper:.3f})"
+
     def __str__(self) -> str:
         """Describe the difference in one sentence."""
         if not self.n_folds:
@@ -73,28 +100,20 @@ class Difference:
         folds = f"in {'the only fold' if self.n_folds == 1 else f'all {self.n_folds} folds'}"
         if self.mean == 0 and self.equal == 1:
             return f"{self.name}: the same {self.measure} as {self.reference} {folds}."
-        better, size = self.mean > 0, f"by {abs(self.mean):.3f} {self.measure}"
-        word = "better" if better else "worse"
+        word = "better" if self.mean > 0 else "worse"
+        start = {
+            "equal": f"as good as {self.reference} within {self.rope:g}, {word}",
+            "unclear": f"no clear difference from {self.reference}, {word}",
+        }.get(self.verdict, f"{self.verdict} than {self.reference}")
         if np.isnan(self.p_value):
-            return f"{self.name}: {word} than {self.reference} {size} {folds}: no interval."
-        if self.equal >= _SURE:
-            verdict = f"as good as {self.reference} within {self.rope:g}, {word}"
-        elif not self.lower <= 0 <= self.upper:
-            verdict = f"{word} than {self.reference}"
-        elif max(self.better, self.worse) >= _LIKELY:
-            verdict = f"seems {word} than {self.reference}"
-        else:
-            verdict = f"no clear difference from {self.reference}, {word}"
-        # The interval has the sign of the stated size: for "worse by 0.02" it is negated.
-        lower, upper = (self.lower, self.upper) if better else (-self.upper, -self.lower)
+            return f"{self.name}: {start} {self.size} {folds}: no interval."
         return (
-            f"{self.name}: {verdict} {size} ({100 * self.confidence:g}% interval {lower:.3f} to "
-            f"{upper:.3f}); probability better: {self.better:.0%}, equal within {self.rope:g}: "
-            f"{self.equal:.0%}, worse: {self.worse:.0%}."
+            f"{self.name}: {start} {self.size}; probability better: {self.better:.0%}, equal "
+            f"within {self.rope:g}: {self.equal:.0%}, worse: {self.worse:.0%}."
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison(Sequence[Evaluation]):
     """The evaluations of several models on the same folds: a sequence of `Evaluation`.
 
@@ -128,6 +147,12 @@ class Comparison(Sequence[Evaluation]):
 
     def __getitem__(self, index: Any) -> Any:
         return self.evaluations[index]
+
+    def __repr__(self) -> str:
+        measure = self.measures[0]
+        means = [(evaluation.name, evaluation.mean(measure)) for evaluation in self]
+        found = [f"{name} {'undefined' if m is None else f'{m:.3f}'}" for name, m in means]
+        return f"Comparison({measure}: {', '.join(found)})"
 
     @property
     def measures(self) -> list[str]:
@@ -178,7 +203,7 @@ class Comparison(Sequence[Evaluation]):
         measure = self.known_measure(measure)
         names = [evaluation.name for evaluation in self]
         if reference is not None and reference not in names:
-            raise InputError(f"no model is called {reference!r}: there are {', '.join(names)}.")
+            raise InputError(f"Unknown model {reference!r}. Choose from {', '.join(names)}.")
         other = self[0 if reference is None else names.index(reference)]
         return [
             _difference(evaluation, other, measure, self.test_ratio, rope, confidence)
@@ -195,7 +220,8 @@ class Comparison(Sequence[Evaluation]):
             return self.measures[0]
         if measure not in self.measures:
             raise InputError(
-                f"no model has the measure {measure!r}: use {', '.join(self.measures)}."
+                f"Unknown measure {measure!r}.{did_you_mean(measure, self.measures)} Choose from "
+                f"{', '.join(self.measures)}."
             )
         return measure
 
@@ -233,6 +259,11 @@ def compare(
     --------
     ranks : Compare models over several data sets.
     """
+    if not isinstance(models, Mapping):
+        raise InputError(
+            f"models is of type {type(models).__name__}: expected a dict of models by name, such "
+            'as {"nsk": SetKernelSVM()}.'
+        )
     if not models:
         raise InputError("no models were given: give at least one, by its name.")
     numbers = predict_numbers(models)
@@ -240,9 +271,9 @@ def compare(
         X, y, cv, groups, repeats=repeats, random_state=random_state, numbers=numbers
     )
     evaluations = cross_validate(
-        models, *prepared, scoring=scoring, n_jobs=n_jobs, after_fold=after_fold
+        models, prepared, scoring=scoring, n_jobs=n_jobs, after_fold=after_fold
     )
-    ratio = float(np.mean([len(test) / len(train) for train, test in prepared[2]]))
+    ratio = float(np.mean([len(test) / len(train) for train, test in prepared.folds]))
     return Comparison(evaluations, ratio)
 
 

@@ -14,8 +14,13 @@ from bagwise._types import Array
 from bagwise.bags import Bags
 from bagwise.base._pipelines import fit_arguments, predicts_numbers
 from bagwise.exceptions import InputError
-from bagwise.model_selection._folds import Fold, Seed, Splitter, prepare
-from bagwise.model_selection._measures import check_scoring, chosen_measures
+from bagwise.model_selection._folds import Fold, Prepared, Seed, Splitter, prepare
+from bagwise.model_selection._measures import (
+    MEASURES,
+    check_scoring,
+    chosen_measures,
+    did_you_mean,
+)
 
 
 @dataclass(frozen=True)
@@ -42,11 +47,11 @@ class Evaluation:
     seconds: list[float]
 
     def mean(self, measure: str) -> float | None:
-        """The mean of a measure over the folds; None if it is undefined in all folds."""
+        """The mean of a measure over the folds; None if the model lacks it in all folds."""
         return self._over_folds(np.mean, measure)
 
     def std(self, measure: str) -> float | None:
-        """The standard deviation of a measure over the folds; None if undefined in all folds."""
+        """The standard deviation of a measure over the folds; None if the model lacks it."""
         return self._over_folds(np.std, measure)
 
     def summary(self) -> dict[str, Any]:
@@ -62,6 +67,11 @@ class Evaluation:
         return {"name": self.name, **measures, "seconds": float(np.sum(self.seconds))}
 
     def _over_folds(self, statistic: Callable[..., Any], measure: str) -> float | None:
+        if measure not in self.scores and measure not in MEASURES:
+            raise InputError(
+                f"Unknown measure {measure!r}.{did_you_mean(str(measure), self.scores)} Choose "
+                f"from {', '.join(self.scores)}."
+            )
         known = [value for value in self.scores.get(measure, ()) if not np.isnan(value)]
         return float(statistic(known)) if known else None
 
@@ -86,11 +96,11 @@ def evaluate(
         A classifier or a regressor of bags, alone or in a pipeline; it is cloned.
     X : Bags or anything accepted as bags
         The bags.
-    y : array-like of shape (n_bags,) or (n_bags, n_classes)
-        Labels, or label sets as zeros and ones; for a regressor, numbers.
+    y : array-like of shape (n_bags,) or (n_bags, n_classes), or list of sets
+        Labels, or label sets; for a regressor, numbers.
     cv : int, splitter or iterable of (train, test), default=5
-        A number of folds, which are shuffled and, for labels, stratified; or folds as in
-        scikit-learn.
+        A number of folds, which are shuffled and, for labels, stratified; None for 5; or folds as
+        in scikit-learn.
     repeats : int, default=1
         Number of repetitions, with new folds.
     groups : array-like of shape (n_bags,), default=None
@@ -127,21 +137,19 @@ def evaluate(
     prepared = prepare(
         X, y, cv, groups, repeats=repeats, random_state=random_state, numbers=numbers
     )
-    return cross_validate(models, *prepared, scoring=scoring, n_jobs=n_jobs)[0]
+    return cross_validate(models, prepared, scoring=scoring, n_jobs=n_jobs)[0]
 
 
 def cross_validate(
     models: Mapping[str, Any],
-    bags: Bags,
-    labels: Array,
-    folds: list[Fold],
-    groups: Array | None,
+    prepared: Prepared,
     *,
     scoring: str | Iterable[str] | None = None,
     n_jobs: int | None = None,
     after_fold: Callable[[], None] = lambda: None,
 ) -> list[Evaluation]:
     """Fit and score every model on every fold; `after_fold` is called in this process."""
+    bags, labels, folds, groups, _ = prepared
     numbers = predict_numbers(models)
     wanted = check_scoring(scoring, label_sets=labels.ndim == 2, numbers=numbers)
     classes = np.unique(labels)

@@ -1,7 +1,8 @@
 """Cross-validation folds: shuffled, stratified by label, without splitting groups."""
 
 from collections.abc import Iterable
-from typing import Any
+from numbers import Integral
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +16,7 @@ from sklearn.model_selection import (
 from sklearn.utils import check_random_state
 
 from bagwise._types import Array, Ints
-from bagwise._validation import check_bags, check_length, check_numbers
+from bagwise._validation import check_bags, check_groups, check_label_sets, check_numbers
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.engines import is_here
@@ -24,6 +25,31 @@ from bagwise.exceptions import DataWarning, InputError, LabelError
 Fold = tuple[Ints, Ints]  # positions of training bags, of test bags
 Splitter = int | Iterable[Any] | Any
 Seed = int | np.random.RandomState | None
+
+
+class Prepared(NamedTuple):
+    """Checked input of a cross-validation.
+
+    Attributes
+    ----------
+    bags : Bags
+        The bags.
+    y : ndarray of shape (n_bags,) or (n_bags, n_classes)
+        Labels, label sets as zeros and ones, or numbers.
+    folds : list of (train, test)
+        Positions of bags.
+    groups : ndarray of shape (n_bags,) or None
+        The group of each bag.
+    classes : ndarray of shape (n_classes,) or None
+        The sorted labels, or the labels of the columns of label sets; None if these are the column
+        numbers, and for numbers.
+    """
+
+    bags: Bags
+    y: Array
+    folds: list[Fold]
+    groups: Array | None
+    classes: Array | None
 
 
 def make_folds(
@@ -86,58 +112,68 @@ def prepare(
     repeats: int = 1,
     random_state: Seed = 0,
     numbers: bool = False,
-) -> tuple[Bags, Array, list[Fold], Array | None]:
+) -> Prepared:
     """Check bags, labels and groups, and draw the folds.
 
     `cv` may also be a splitter or a list of folds. `numbers` tells whether y is a number per bag.
     """
     elsewhere = isinstance(X, Bags) and not is_here(X)  # the model checks whether it supports them
     bags = X if elsewhere else check_bags(None, X, reset=True, allow_nan=True, accept_sparse=True)
-    labels = check_numbers(y, bags) if numbers else check_length(np.asarray(y), bags)
-    together = None if groups is None else np.asarray(groups)
-    if together is not None and together.shape != (len(bags),):
-        raise InputError(
-            f"groups has the shape {together.shape} for {len(bags)} bags: give one value per bag."
-        )
-    if isinstance(cv, int):
+    targets, classes = (check_numbers(y, bags), None) if numbers else _targets(y, bags)
+    together = None if groups is None else check_groups(groups, bags)
+    cv = 5 if cv is None else cv
+    if isinstance(cv, Integral):
         seed = random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31 - 1)
         folds = make_folds(
-            labels, n_folds=cv, n_repeats=repeats, seed=seed, groups=together, numbers=numbers
+            targets, n_folds=int(cv), n_repeats=repeats, seed=seed, groups=together, numbers=numbers
         )
-        return bags, labels, folds, together
+        return Prepared(bags, targets, folds, together, classes)
     if repeats != 1:
         raise InputError(
             f"repeats={repeats} repeats the folds, but cv gives them: use a number of folds as "
             "cv, or a splitter that repeats, such as RepeatedStratifiedKFold."
         )
-    splitter = check_cv(cv, labels, classifier=not numbers)
-    folds = list(splitter.split(np.zeros(len(labels)), labels, together))
-    return bags, labels, folds, together
+    splitter = check_cv(cv, targets, classifier=not numbers)
+    folds = list(splitter.split(np.zeros(len(targets)), targets, together))
+    return Prepared(bags, targets, folds, together, classes)
+
+
+def _targets(y: Any, bags: Bags) -> tuple[Array, Array | None]:
+    """Labels, or label sets as zeros and ones, and their classes (see `Prepared`)."""
+    labels = check_label_sets(y, bags)
+    if not labels.has_sets:
+        return labels.values, labels.classes
+    numbered = labels.classes.tolist() == list(range(len(labels.classes)))
+    return labels.indicator.astype(int), None if numbered else labels.classes
 
 
 def _check_folds(y: Array, n_folds: int, groups: Array | None) -> None:
+    kind = "bag" if groups is None else "group"
+    n_units = len(y) if groups is None else len(np.unique(groups))
+    if n_units == 1:
+        raise InputError(f"there is only 1 {kind}: folds need at least 2 {kind}s.")
     if n_folds < 2:
-        raise InputError(f"{n_folds} folds were requested: at least 2 are needed.")
+        asked = "1 fold was" if n_folds == 1 else f"{n_folds} folds were"
+        raise InputError(f"{asked} requested: at least 2 are needed.")
     if y.ndim == 1:
         classes, counts = np.unique(y, return_counts=True)
         if len(classes) < 2:
             (only,) = classes.tolist()
             raise LabelError(f"all bags have the label {only!r}: there is nothing to learn.")
         if counts.min() < n_folds:
-            rare = classes[counts.argmin()]
-            fewer = f"Use at most {counts.min()} folds, or leave" if counts.min() > 1 else "Leave"
+            rare, n_bags = classes[counts.argmin()], counts.min()
+            has, remedy = f"{n_bags} bags", f"Use at most {n_bags} folds, or leave these bags out."
+            if n_bags == 1:
+                has, remedy = "1 bag", "Leave this bag out, or add bags with this label."
             raise LabelError(
-                f"the label {rare!s} has {counts.min()} bags for {n_folds} folds: each fold needs "
-                f"one. {fewer} these bags out."
+                f"the label {rare!s} has {has} for {n_folds} folds: each fold needs one. {remedy}"
             )
         if groups is not None:
             _check_groups(y, groups)
-    n_units = len(y) if groups is None else len(np.unique(groups))
     if n_units < n_folds:
-        kind = "bags" if groups is None else "groups"
-        raise InputError(f"there are {n_units} {kind} for {n_folds} folds: use fewer folds.")
+        raise InputError(f"there are {n_units} {kind}s for {n_folds} folds: use fewer folds.")
 
 
 def _check_groups(y: Array, groups: Array) -> None:

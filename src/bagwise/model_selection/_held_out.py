@@ -14,12 +14,12 @@ from bagwise._types import Array, Bools
 from bagwise.bags import Bags
 from bagwise.base._pipelines import fit_arguments, predicts_numbers
 from bagwise.exceptions import InputError
-from bagwise.labels import Labels
+from bagwise.labels import Labels, short_list
 from bagwise.model_selection._folds import Splitter, make_folds, prepare
 from bagwise.model_selection._measures import by_class
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HeldOut:
     """Predictions for bags by models that were fitted without them.
 
@@ -54,6 +54,10 @@ class HeldOut:
     how: str = "held out"
     baselines: Mapping[str, HeldOut] = field(default_factory=dict)
     classes: ArrayLike | None = None
+
+    def __repr__(self) -> str:
+        classes = None if self.classes is None else short_list(np.asarray(self.classes))
+        return f"HeldOut(n_bags={len(self.predicted)}, classes={classes}, how={self.how!r})"
 
     def expand(self, labelled: Bools) -> HeldOut:
         """Extend the predictions from the labelled bags to all bags; the others have none.
@@ -110,12 +114,11 @@ def held_out_predictions(
     Returns
     -------
     HeldOut
-        The classes are the sorted labels; None for label sets, whose columns are those of `y`, and
-        for numbers.
+        The classes are the sorted labels; None for label sets as an array, whose columns are those
+        of `y`, and for numbers.
     """
     numbers = predicts_numbers(model)
-    bags, labels, folds, groups = prepare(X, y, cv, groups, numbers=numbers)
-    classes = np.unique(labels) if labels.ndim == 1 and not numbers else None
+    bags, labels, folds, groups, classes = prepare(X, y, cv, groups, numbers=numbers)
     parts: dict[str, list[Array]] = {}
     unseen = {"predict": None, "decision_function": -np.inf, "predict_proba": 0.0}
     for train, test in folds:
@@ -124,7 +127,7 @@ def held_out_predictions(
         for method, fill in unseen.items():
             if hasattr(fitted, method):
                 values = np.asarray(getattr(fitted, method)(bags[test]))
-                if fill is not None and classes is not None:
+                if fill is not None and classes is not None and labels.ndim == 1:
                     values = by_class(values, fitted.classes_, classes, fill)
                 parts.setdefault(method, []).append(values)
         after_fold()

@@ -1,7 +1,7 @@
 """Measures of models of bags, for labels, label sets and numbers."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ LOWER_IS_BETTER = {"log loss", "one-error", "coverage", "MAE"}
 OF_LABELS = ("accuracy", "balanced accuracy", "AUC", "log loss")
 OF_NUMBERS = ("R2", "MAE", "Spearman")
 OF_LABEL_SETS = ("one-error", "coverage", "average precision", "log loss")
+MEASURES = {*OF_LABELS, *OF_NUMBERS, *OF_LABEL_SETS}
 
 
 def check_scoring(
@@ -48,21 +49,33 @@ def check_scoring(
     """
     if scoring is None:
         return None
-    names = list(dict.fromkeys([scoring] if isinstance(scoring, str) else scoring))
     own = OF_NUMBERS if numbers else OF_LABEL_SETS if label_sets else OF_LABELS
-    kind = "numbers" if numbers else "label sets" if label_sets else "labels"
-    known = [*own, *get_scorer_names()]
+    other = f"a scorer of scikit-learn, such as {'neg_max_error' if numbers else 'f1_macro'}"
+    listed = isinstance(scoring, Iterable) and not isinstance(scoring, str | Mapping)
+    names: list[Any] = list(scoring) if listed else [scoring]
     if not names:
         raise InputError(f"scoring= is empty: name one of {', '.join(own)}, or leave it out.")
+    known = [*own, *get_scorer_names()]
     for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5)
-            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        if not isinstance(name, str):
             raise InputError(
-                f"no score of {kind} is called {name!r}.{hint} There are {', '.join(own)}, and the "
-                f"scorers of scikit-learn, such as {'neg_max_error' if numbers else 'f1_macro'}."
+                f"scoring= holds {name!r}: expected names of scores, such as {own[0]}, or {other}. "
+                "For scorers of your own, use cross_validate of scikit-learn."
             )
-    return names
+        if name not in known:
+            kind = "numbers" if numbers else "label sets" if label_sets else "labels"
+            raise InputError(
+                f"Unknown score {name!r} for {kind}.{did_you_mean(name, known)} Choose from "
+                f"{', '.join(own)}, or {other}."
+            )
+    return list(dict.fromkeys(names))
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question that names similar texts, for an error; empty if there are none."""
+    by_letters = {text.lower(): text for text in reversed([*known])}
+    near = difflib.get_close_matches(name.lower(), by_letters, n=3, cutoff=0.5)
+    return f" Did you mean {' or '.join(by_letters[text] for text in near)}?" if near else ""
 
 
 def chosen_measures(
@@ -134,9 +147,9 @@ def label_set_measures(truth: Array, scores: Array) -> dict[str, float]:
 
 
 def label_set_log_loss(truth: Array, proba: Array) -> float:
-    """Mean binary log loss over all bags and labels."""
+    """Mean binary log loss over all labels and bags, without bags of unknown label sets (-1)."""
     proba = np.clip(proba, 1e-15, 1 - 1e-15)
-    return float(-np.mean(np.where(truth == 1, np.log(proba), np.log1p(-proba))))
+    return float(-np.mean(np.where(truth == 1, np.log(proba), np.log1p(-proba))[truth >= 0]))
 
 
 def area_under_roc(positive: Bools, scores: Array) -> float:
