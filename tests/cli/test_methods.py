@@ -108,7 +108,7 @@ def test_a_search_without_result_is_one_line(run):
 def test_a_method_is_chosen_by_the_name_of_its_paper():
     for name in ("MI-SVM", "mi-SVM", "Citation-kNN", "EM-DD"):
         assert name in find_method(name).aliases
-    with pytest.raises(InputError, match="no method is called 'MIML'"):
+    with pytest.raises(InputError, match="Unknown method 'MIML'"):
         find_method("MIML")  # of several
 
 

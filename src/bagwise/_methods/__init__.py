@@ -207,7 +207,7 @@ def find_method(name: str) -> Method:
     near = difflib.get_close_matches(word, places, n=3, cutoff=0.6)
     hint = " or ".join(dict.fromkeys(places[text] for text in near))
     hint = f" Did you mean {hint}?" if near else ""
-    raise InputError(f"no method is called {name!r}.{hint} There are {', '.join(METHODS)}.")
+    raise InputError(f"Unknown method {name!r}.{hint} Choose from {', '.join(METHODS)}.")
 
 
 def _own_names(method: Method) -> list[str]:
