@@ -27,7 +27,7 @@ from bagwise.classification import CitationKNN, SetKernelSVM
 from bagwise.cli import app
 from bagwise.cli.evaluate import _warnings
 from bagwise.datasets import load_letter_carroll
-from bagwise.exceptions import InputError, LabelError, NotEnoughMemoryError
+from bagwise.exceptions import InputError, NotEnoughMemoryError
 from bagwise.io import read_bags
 from bagwise.metrics import average_precision, coverage, one_error
 from bagwise.model_selection import Comparison, Evaluation, compare
@@ -120,20 +120,24 @@ def comparison_of(**methods):
     return Comparison(evaluations, 0.25)
 
 
-def test_a_method_that_is_not_better_than_pooled_trees_is_told():
+def test_a_method_that_is_not_significantly_better_than_pooled_trees_is_named():
     found = comparison_of(
-        worse=[0.7, 0.5, 0.6, 0.7],
+        worse=[0.6, 0.5, 0.7, 0.65],
+        unclear=[0.7, 0.9, 0.7, 0.8],
         close=[0.805, 0.7, 0.89, 0.81],
         same=[0.8, 0.7, 0.9, 0.8],
         better=[0.9, 0.9, 1.0, 0.95],
     )
-    warnings = _warnings(found, ["worse", "close", "same", "better"])
-    assert [warning.partition(" on the same")[0] for warning in warnings] == [
-        "pooled trees are better than worse by 0.175 AUC",
-        "close is not clearly better than pooled trees: by 0.001 AUC",
-        "pooled trees are as good as same",
+    warnings = _warnings(found, ["worse", "unclear", "close", "same", "better"])
+    assert [warning.partition(" (95% interval")[0] for warning in warnings] == [
+        "worse is worse than pooled trees by 0.188 AUC",
+        "unclear is not significantly better than pooled trees: worse by 0.025 AUC",
+        "close is not significantly better than pooled trees: better by 0.001 AUC",
+        "same is not significantly better than pooled trees: the same mean AUC on the same folds; "
+        "try -m auto.",
     ]
-    assert all("; try -m " in warning for warning in warnings)
+    # Another method is proposed unless the mean is higher.
+    assert ["; try -m auto." in warning for warning in warnings] == [True, True, False, True]
 
 
 def test_a_baseline_that_is_a_method_is_evaluated_once(run, slides):
@@ -147,7 +151,7 @@ def test_the_warning_is_on_stderr_and_in_the_json_document(run, slides):
     # Labels that the mean decides, and a method whose parameter makes it constant.
     words = (*COLUMNS, "-m", "citation-knn", "--set", "n_references=24", "--folds", "3")
     result = run("evaluate", slides, *words)
-    assert "Warning: pooled trees are better than citation-knn by" in result.stderr
+    assert "Warning: citation-knn is not significantly better than pooled" in result.stderr
     setting, _ = evaluated(run, slides, *words)
     assert len(setting["warnings"]) == 1
 
@@ -168,7 +172,7 @@ def test_a_baseline_that_does_not_fit_into_memory_is_left_out(run, slides, monke
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("-m", "nsk", "--baseline", "best"), "no baseline is called 'best': there are majority"),
+        (("-m", "nsk", "--baseline", "best"), "Unknown baseline 'best'. Choose from majority"),
         (("-m", "nsk", "-m", "nks"), "Did you mean nsk?"),
         (("-m", "nsk", "--set", "mind.C=1"), "mind is not among the methods, which are nsk"),
         (("-m", "nsk", "-m", "citation-knn", "--set", "C=1"), "citation-knn has no parameter 'C'"),
@@ -333,21 +337,6 @@ def read_bags_of_rows(n):
     return Bags(np.zeros((n, 1)), np.arange(n + 1))
 
 
-@pytest.mark.parametrize(
-    ("y", "options", "error", "message"),
-    [
-        ([0, 0, 0, 0], {"n_folds": 2}, LabelError, "nothing to learn"),
-        ([0, 0, 0, 1], {"n_folds": 2}, LabelError, "has 1 bags for 2 folds"),
-        ([0, 1, 0, 1], {"n_folds": 1}, InputError, "at least 2"),
-        ([0, 1, 0, 1], {"n_folds": 2, "groups": np.zeros(4)}, InputError, "1 groups for 2 folds"),
-        ([[0, 1]] * 3, {"n_folds": 4}, InputError, "3 bags for 4 folds"),
-    ],
-)
-def test_folds_that_cannot_be_drawn(y, options, error, message):
-    with pytest.raises(error, match=message):
-        make_folds(np.array(y), **options)
-
-
 def test_scores_are_chosen_by_the_names_of_scikit_learn(run, slides, data):
     words = (*COLUMNS, "-m", "nsk", "--folds", "3", "--no-baseline")
     scoring = ("--scoring", "f1", "--scoring", "AUC", "--scoring", "neg_brier_score")
@@ -371,8 +360,8 @@ def test_scores_are_chosen_by_the_names_of_scikit_learn(run, slides, data):
     ("scoring", "message"),
     [
         ("f1_marco", "Did you mean f1_macro"),
-        ("coverage", "no score of labels"),
-        ("", "is called ''"),
+        ("coverage", "Unknown score 'coverage' for labels"),
+        ("", "Unknown score ''"),
     ],
 )
 def test_an_unknown_score_is_refused(run, slides, scoring, message):

@@ -72,8 +72,9 @@ def evaluate(
     of each method from the first one with its interval (corrected resampled t-test) and
     probabilities. For more than two classes, AUC is the mean over the classes, each against all
     others. The baselines are the most common label, and trees on pooled statistics (mean, min, max
-    and std of each feature); a warning names the methods that are not better than these trees.
-    -o scores.csv also writes the table, and the scores of each fold to scores.folds.csv.
+    and std of each feature); a warning names the methods that are not significantly better than
+    these trees. -o scores.csv also writes the table, and the scores of each fold to
+    scores.folds.csv.
 
     A label column with many different numbers is a regression target (--task): the scores are R2,
     MAE (mean absolute error) and Spearman (rank correlation), and the baselines are the mean and
@@ -277,27 +278,24 @@ def _write(
 def _warnings(
     comparison: Comparison, chosen: Collection[str], measure: str | None = None
 ) -> list[str]:
-    """A sentence for each method that is not better than trees on pooled statistics."""
+    """A sentence for each method that is not significantly better than pooled trees."""
     trees = [found.name for found in comparison if found.name in _TREES]
     if not trees:
         return []
     return [
         _warning(found)
         for found in comparison.differences(measure, reference=trees[0])
-        if found.name in chosen and (found.mean <= 0 or found.better < 0.5)
+        if found.name in chosen and found.n_folds and found.verdict != "better"
     ]
 
 
 def _warning(difference: Difference) -> str:
-    name, size = difference.name, f"{abs(difference.mean):.3f} {difference.measure}"
-    if difference.mean > 0:
-        verdict = (
-            f"{name} is not clearly better than pooled trees: by {size} on the same folds, with a "
-            f"probability of {difference.better:.0%} of being better"
-        )
-    elif difference.mean < 0:
-        verdict = f"pooled trees are better than {name} by {size} on the same folds"
+    name, mean = difference.name, difference.mean
+    if difference.verdict == "worse":
+        verdict = f"{name} is worse than pooled trees {difference.size}"
     else:
-        verdict = f"pooled trees are as good as {name} on the same folds"
-    auto = "auto" in METHODS and name != "auto"
-    return f"{verdict}; try -m {'auto' if auto else 'pooled-trees'}."
+        size = f"{'better' if mean > 0 else 'worse'} {difference.size}"
+        size = size if mean else f"the same mean {difference.measure}"
+        verdict = f"{name} is not significantly better than pooled trees: {size}"
+    other = "auto" if "auto" in METHODS and name != "auto" else "pooled-trees"
+    return f"{verdict} on the same folds{'' if mean > 0 else f'; try -m {other}'}."
