@@ -12,13 +12,19 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, PolynomialFeatures, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    PolynomialFeatures,
+    StandardScaler,
+)
 
 from bagwise import Bags
 from bagwise._methods.ready_made import instance_scaler
 from bagwise.classification import CitationKNN, SetKernelSVM
+from bagwise.embedding import BagStatistics
 from bagwise.exceptions import BagwiseError, InputError, LabelError
-from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
+from bagwise.preprocessing import InstancePCA, InstanceTransformer, make_bag_pipeline
 from checks import example
 
 
@@ -138,6 +144,23 @@ def test_frames_of_a_transformer_become_bags():
     bags = Bags(np.eye(3), [0, 1, 3], feature_names=["a", "b", "c"])
     with sklearn.config_context(transform_output="pandas"):
         assert isinstance(InstanceTransformer(StandardScaler()).fit_transform(bags), Bags)
+
+
+@pytest.mark.parametrize("step", [InstanceTransformer(StandardScaler()), InstancePCA(2)])
+def test_a_pipeline_may_return_data_frames(step):
+    pytest.importorskip("pandas")
+    bags, y = example()
+    pipeline = make_pipeline(step, BagStatistics()).set_output(transform="pandas")
+    assert pipeline.fit_transform(bags, y).columns[0].startswith("mean_")
+    assert isinstance(step.set_output(transform="pandas").fit_transform(bags), Bags)
+
+
+def test_a_transformer_that_drops_rows_is_refused():
+    bags, _ = example()
+    drop = InstanceTransformer(FunctionTransformer(lambda rows: rows[1:]))
+    n = bags.n_instances
+    with pytest.raises(InputError, match=f"FunctionTransformer returned {n - 1} rows for {n} inst"):
+        drop.fit_transform(bags)
 
 
 def test_sparse_rows_stay_sparse():

@@ -2,6 +2,7 @@
 
 from bagwise.base._estimator import (
     BagEstimator,
+    BagTransformerMixin,
     RowEstimator,
     fit_method,
     in_canonical_order,

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -317,3 +317,24 @@ class RowEstimator(BagEstimator):
         check_is_fitted(self)
         rows = check_rows(self, X, reset=False)
         return Bags(rows, np.arange(rows.shape[0] + 1))
+
+
+class BagTransformerMixin(TransformerMixin):
+    """Mixin of transformers from bags to bags, whose output is never a data frame."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(auto_wrap_output_keys=None, **options)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Do nothing: bags stay `Bags`, and other steps of a pipeline may return data frames.
+
+        Parameters
+        ----------
+        transform : ignored
+            Present for compatibility with scikit-learn.
+
+        Returns
+        -------
+        self
+        """
+        return self

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg, sparse
-from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
@@ -17,7 +16,7 @@ from bagwise._sklearn import Options, StrOptions
 from bagwise._types import Array, Ints
 from bagwise._validation import is_table
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator
+from bagwise.base import BagEstimator, BagTransformerMixin
 from bagwise.base._fitted_state import Classes, FittedState, Floats, Integers, Text
 from bagwise.compiled.threads import interruptible
 from bagwise.engines import Checkpoint, to_numpy
@@ -35,9 +34,7 @@ ASSIGNMENT_CONSTRAINTS: dict[str, Any] = {
 }
 
 
-class MetricLearner(  # type: ignore[call-arg]
-    TransformerMixin, BagEstimator, auto_wrap_output_keys=None
-):
+class MetricLearner(BagTransformerMixin, BagEstimator):
     """Learn a linear map of the instances; Euclidean distances after it are the learned metric."""
 
     label_kind_: str = "sets"

@@ -5,14 +5,13 @@ from functools import partial, reduce
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._sklearn import Interval, RealNotInt, StrOptions
 from bagwise._types import Array
 from bagwise._validation import check_bags, is_table
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, fit_method
+from bagwise.base import BagEstimator, BagTransformerMixin, fit_method
 from bagwise.base._fitted_state import FittedState, Floats
 from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.engines import (
@@ -27,9 +26,7 @@ FEWEST, MOST = 16, 64  # limits on the number of components for "auto"
 
 
 @with_parameters
-class InstancePCA(  # type: ignore[call-arg]
-    TransformerMixin, BagEstimator, auto_wrap_output_keys=None
-):
+class InstancePCA(BagTransformerMixin, BagEstimator):
     """Project instances to their principal components (PCA), reading them in blocks.
 
     Use it for many features and few bags, such as features of foundation models. Features are

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -25,7 +25,7 @@ from bagwise._sklearn import HasMethods
 from bagwise._types import Array
 from bagwise._validation import check_bags, check_length, is_mapped, is_table
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, fit_method
+from bagwise.base import BagEstimator, BagTransformerMixin, fit_method
 from bagwise.base._finite import numerical_errors, quietly, require_finite
 from bagwise.base._fitted_state import FittedState, Model
 from bagwise.base._parameters import POSITIVE, with_parameters
@@ -50,9 +50,7 @@ def _inner_has(name: str) -> Any:
 
 
 @with_parameters
-class InstanceTransformer(  # type: ignore[call-arg]
-    TransformerMixin, BagEstimator, auto_wrap_output_keys=None
-):
+class InstanceTransformer(BagTransformerMixin, BagEstimator):
     """Apply a scikit-learn transformer to the instances: ``InstanceTransformer(StandardScaler())``.
 
     The transformer is fitted on the flat table of instances; bags stay whole and keep their ids.
@@ -315,7 +313,13 @@ def _without_rounding(transformer: Any, dtype: Any) -> Any:
 
 def _new_rows(transformer: Any, limit: float | None, rows: Any) -> Any:
     """Transform rows and clip their values; the result may be an array, sparse, or a data frame."""
+    n_instances = rows.shape[0]
     rows = transformer.transform(rows)
+    if rows.shape[0] != n_instances:
+        raise InputError(
+            f"{type(transformer).__name__} returned {rows.shape[0]} rows for {n_instances} "
+            "instances: expected one row per instance. Remove instances before the pipeline."
+        )
     if limit is None:
         return rows
     if sparse.issparse(rows):
