@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from opcode import opname
+
 TYPE_CHECKING = False  # type checkers know the name; importing typing would load many modules
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,14 +62,23 @@ def missing_name(module: str) -> Callable[[str], Any]:
     Returns
     -------
     callable
-        Raises AttributeError, or ImportError for a name that moved: ``from module import name``
-        would replace the message of an AttributeError.
+        Raises AttributeError, as ``hasattr`` needs it. ``from module import name`` would replace
+        its message; for a name that moved, it raises ImportError with the same message.
     """
 
     def __getattr__(name: str) -> Any:  # noqa: N807
         message = f"module {module!r} has no attribute {name!r}"
-        if name in MOVED[module]:
-            raise ImportError(f"{message}: since version 0.2 it is {MOVED[module][name]}")
-        raise AttributeError(message)
+        if name not in MOVED[module]:
+            raise AttributeError(message)
+        kind = ImportError if _is_imported() else AttributeError
+        raise kind(f"{message}: since version 0.2 it is {MOVED[module][name]}")
 
     return __getattr__
+
+
+def _is_imported() -> bool:
+    """Whether the ``__getattr__`` of a module was called by ``from module import name``."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_name == "__getattr__" and frame.f_back is not None:
+        frame = frame.f_back
+    return opname[frame.f_code.co_code[frame.f_lasti]] == "IMPORT_FROM"
