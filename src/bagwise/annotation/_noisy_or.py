@@ -41,9 +41,9 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     .. math:: \max_{W, b} \sum_b \sum_c \log P(Y_{bc} \mid X_b) - \tfrac{\lambda}{2} |W|^2 ,
         \qquad P(c \in Y_b) = 1 - \prod_i (1 - p_c(x_i)) .
 
-    Use it if calls overlap, so that one instance has two labels, or if many instances have none. If
-    each instance has exactly one label, :class:`bagwise.annotation.ORedLogisticRegression` is more
-    accurate. Standardise the instances first.
+    Try it if many instances have two labels (overlapping calls) and many have none. If no instance
+    has two, :class:`bagwise.annotation.ORedLogisticRegression`, with `background` if many have
+    none, is more accurate. Standardise the instances first.
 
     Parameters
     ----------
