@@ -129,7 +129,7 @@ def test_no_warning_where_nothing_is_to_be_chosen():
 
 def test_wrong_choices_are_refused():
     bags, positive = concept()
-    with pytest.raises(LabelError, match="no label 2"):
+    with pytest.raises(LabelError, match=r"pos_label=2 is not a label of y: .* \[0, 1\]"):
         BagMarginSVM(pos_label=2).fit(bags, positive.astype(int))
     with pytest.raises(LabelError, match="is for two classes, and y holds 3 classes"):
         BagMarginSVM(pos_label="p").fit(*example(n_classes=3))

@@ -73,12 +73,19 @@ def test_ids_and_names_go_through_the_door(rng):
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "infinity")])
-def test_bad_values_are_named_by_bag_instance_and_feature(bags, kind, value, word):
+@pytest.mark.parametrize(
+    ("value", "word", "remedy"),
+    [
+        (np.nan, "NaN", "Leave the instance out, or fill the gaps with InstanceTransformer"),
+        (np.inf, "infinity", "or replace the value: by a number, or by NaN, and then fill"),
+    ],
+)
+def test_bad_values_are_named_by_bag_instance_and_feature(bags, kind, value, word, remedy):
     table = bags.instances.copy()
     table[4, 1] = value
     bad = bags.with_instances(kind(table))
-    with pytest.raises(InputError, match=rf"{word}: bag 2 \('c'\), instance 1, feature 1"):
+    place = r"bag 2 \('c'\), instance 1, feature 1"
+    with pytest.raises(InputError, match=rf"{word}: {place}.* {remedy}"):
         door(bad)
     assert len(door(bad, allow_nan=True)) == 3
 
@@ -164,13 +171,14 @@ def test_labels_of_any_type(bags, y, classes, codes):
     [
         (None, "requires y to be passed"),
         ([0, 1], "y has 2 labels for 3 bags"),
-        ([0, 1, np.nan], r"NaN.*bag 2 \('c'\)"),
+        ([0, 1, np.nan], r"NaN: bag 2 \('c'\) has no label \(nan\)"),
+        ([0, 1, np.inf], r"infinity: the label of bag 2 \('c'\) is infinite \(inf\)"),
         (np.array(["x", None, "y"], dtype=object), r"bag 1 \('b'\) has no label"),
         ([0.5, 1.2, 0.1], "Unknown label type"),
         (["a", 1, "b"], "one type"),
         ([[0, 1], [1, 0], [1, 1]], "one label per bag"),
         (sparse.csr_array([[0, 1], [1, 0], [1, 1]]), "one label per bag"),
-        ([1, 1, 1], "one class only"),
+        ([1, 1, 1], "y has one class, 1; at least 2 are required"),
         ([{1}, {2}, {1}], "label sets"),
         ([[1], [2, 3], [1]], "label sets"),
     ],
@@ -278,11 +286,11 @@ def test_unknown_labels_among_texts_have_a_remedy(bags):
     ("y", "words"),
     [
         ([-1, 1, -1, 1], r"-1 means unlabelled here.*np\.where"),
-        ([0, 0, -1, -1], "one class only \\(0\\)"),
+        ([0, 0, -1, -1], "y has one class, 0; at least 2"),
         ([-1, -1, -1, -1], "none of the 4 rows"),
         ([0, 1, -1], "3 labels for 4 rows"),
         ([0, 1, np.nan, -1], "contains NaN"),
-        (["a", "b", None, -1], "row 2 is None"),
+        (["a", "b", None, -1], r"row 2 has no label \(None\)"),
         (np.array(["a", "b", "-1", "-1"]), "the text '-1'"),
         (["a", 3, -1, -1], "mixes"),
         ([0.5, 1.2, -1, -1], "Unknown label type"),

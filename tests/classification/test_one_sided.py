@@ -206,7 +206,7 @@ def test_options_without_a_meaning_are_refused(options, words):
 
 def test_labels_that_do_not_fit_are_refused():
     bags, y = example()
-    with pytest.raises(LabelError, match="one class only"):
+    with pytest.raises(LabelError, match="y has one class"):
         standard().fit(bags, np.zeros(len(bags)))
     with pytest.raises(InputError, match="needs one label per bag"):
         standard(class_weight="balanced").fit(bags, [{label} for label in y])

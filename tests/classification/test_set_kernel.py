@@ -91,9 +91,17 @@ def test_class_weights_reach_the_svm():
     assert balanced.decision_function(bags).mean() > plain.mean()
 
 
+@pytest.mark.parametrize("n_landmarks", [None, 5])
+def test_class_weights_are_positive(n_landmarks):
+    bags, y = example()
+    model = SetKernelSVM(class_weight={"p": -1}, n_landmarks=n_landmarks)
+    with pytest.raises(InputError, match="class_weight gives the class 'p' the weight -1"):
+        model.fit(bags, y)
+
+
 def test_one_class_is_refused():
     bags, _ = example()
-    with pytest.raises(LabelError, match="one class only"):
+    with pytest.raises(LabelError, match="y has one class"):
         SetKernelSVM().fit(bags, ["a"] * len(bags))
 
 

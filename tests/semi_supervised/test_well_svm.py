@@ -150,7 +150,7 @@ def test_labels_that_cannot_be_learned_from(rng):
     X = rng.normal(size=(6, 2))
     with pytest.raises(LabelError, match="-1 means unlabelled"):
         WellSVMClassifier().fit(X, [-1, 1, -1, 1, -1, 1])
-    with pytest.raises(LabelError, match="one class only"):
+    with pytest.raises(LabelError, match="y has one class"):
         WellSVMClassifier().fit(X, [0, 0, -1, -1, -1, -1])
     with pytest.raises(LabelError, match="none of the 6 rows"):
         WellSVMClassifier().fit(X, [-1] * 6)

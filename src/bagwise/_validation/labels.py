@@ -41,11 +41,8 @@ def check_bag_labels(y: Any, bags: Bags, *, min_classes: int = 1) -> Labels:
     """
     column = _label_column(y)
     check_length(column, bags)
-    for i, what in _first_missing(column):
-        raise LabelError(
-            f"Input y contains {what}: {bags.name_of(i)} has no label ({column[i]!r}). Leave it "
-            "out or label it."
-        )
+    for i in _first_missing(column):
+        raise LabelError(f"{_absent(column[i], bags.name_of(i))} Leave it out or label it.")
     return Labels("single", *_classes_of(column, min_classes))
 
 
@@ -66,11 +63,8 @@ def check_numbers(y: Any, bags: Bags) -> Floats:
     """
     column = _label_column(y)
     check_length(column, bags)
-    for i, what in _first_missing(column):
-        raise LabelError(
-            f"Input y contains {what}: {bags.name_of(i)} has no number ({column[i]!r}). Leave it "
-            "out."
-        )
+    for i in _first_missing(column):
+        raise LabelError(f"{_absent(column[i], bags.name_of(i), 'number')} Leave it out.")
     try:
         numbers = column.astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -116,10 +110,8 @@ def check_partial_labels(y: Any, n_rows: int, *, min_classes: int = 2) -> Labels
         raise LabelError(
             f"y has {len(column)} labels for {n_rows} rows: give one per row, -1 if unknown."
         )
-    for i, what in _first_missing(column):
-        raise LabelError(
-            f"Input y contains {what}: row {i} is {column[i]!r}. Mark unlabelled rows with -1."
-        )
+    for i in _first_missing(column):
+        raise LabelError(f"{_absent(column[i], f'row {i}')} Mark unlabelled rows with -1.")
     known = ~_is_minus_one(column)
     if not known.any():
         raise LabelError(f"y labels none of the {n_rows} rows (all are -1): label some of them.")
@@ -437,20 +429,24 @@ def _classes_of(labels: Array, min_classes: int, hint: str = "") -> tuple[Array,
         ) from error
     if len(classes) < min_classes:
         raise LabelError(
-            f"y holds one class only ({classes.tolist()[0]!r}): this model learns from at least "
-            f"{min_classes} classes{hint}."
+            f"y has one class, {classes.tolist()[0]!r}; at least {min_classes} are required{hint}."
         )
     return classes, codes
 
 
-def _first_missing(column: Array) -> list[tuple[int, str]]:
-    """Position of the first label that is NaN or infinite, and which; empty if there is none."""
+def _first_missing(column: Array) -> list[int]:
+    """Position of the first label that is NaN or infinite; empty if there is none."""
     if column.dtype.kind not in ("f", "O"):
         return []
     gone = ~np.isfinite(column) if column.dtype.kind == "f" else [is_missing(v) for v in column]
-    return [
-        (int(i), "NaN" if is_missing(column[i]) else "infinity") for i in np.flatnonzero(gone)[:1]
-    ]
+    return np.flatnonzero(gone)[:1].tolist()
+
+
+def _absent(value: Any, owner: str, kind: str = "label") -> str:
+    """Begin the error about a label, or a number, that is missing or infinite."""
+    if is_missing(value):
+        return f"Input y contains NaN: {owner} has no {kind} ({value})."
+    return f"Input y contains infinity: the {kind} of {owner} is infinite ({value})."
 
 
 def _is_minus_one(column: Array) -> Bools:

@@ -60,9 +60,12 @@ def check_values(
     unit, step = ("row", "{}") if rows else ("instance", "InstanceTransformer({})")
     if not np.isfinite(largest):
         value, place = _first(bags, lambda values: ~np.isfinite(values), rows)
+        fill = f"fill the gaps with {step.format('SimpleImputer()')} in a pipeline"
+        if np.isnan(value):
+            raise InputError(f"Input X contains NaN: {place}. Leave the {unit} out, or {fill}.")
         raise InputError(
-            f"Input X contains {'NaN' if np.isnan(value) else 'infinity'}: {place}. Leave the "
-            f"{unit} out, or fill the gaps with {step.format('SimpleImputer()')} in a pipeline."
+            f"Input X contains infinity: {place}. Leave the {unit} out, or replace the value: by a "
+            f"number, or by NaN, and then {fill}."
         )
     smallest_allowed, largest_allowed = value_range
     if str(bags.dtype).endswith("float32") and largest > 0 and value_range == VALUE_RANGE:

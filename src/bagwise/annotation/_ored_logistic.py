@@ -156,8 +156,8 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     A bag with more labels than instances has probability zero, unless labels may be `spurious`.
     Without `background`, so does an empty set, unless labels may be `missing`. Such bags are left
     out of the fit with a warning, and :meth:`annotate` returns the most probable label of the set
-    (of all labels, with a warning, if it is empty). The same holds if the instances of unknown label are fewer than
-    the labels of the set that no known instance has.
+    (of all labels, with a warning, if it is empty). The same holds if the instances of unknown
+    label are fewer than the labels of the set that no known instance has.
 
     The posterior of a bag is computed by a forward-backward pass over the subsets of its label set
     (bit masks). All terms are non-negative; logarithms are used if probabilities underflow. A long

@@ -208,7 +208,12 @@ class BagClassifierMixin(ClassifierMixin):
                     f"pos_label={self.pos_label!r} is for two classes, and y holds {what}: leave "
                     "it out, each class is then learned against the others."
                 )
-            return labels.with_positive(check_label(self.pos_label, labels.classes))
+            names = labels.classes.tolist()
+            if self.pos_label not in names:
+                raise LabelError(
+                    f"pos_label={self.pos_label!r} is not a label of y: the labels are {names}."
+                )
+            return labels.with_positive(names.index(self.pos_label))
         if not two:
             return labels
         positive = positive_by_name(labels.classes)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_random_state, compute_sample_weight
+from sklearn.utils import check_random_state
 
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._types import Array
@@ -18,6 +18,7 @@ from bagwise.base._fitted_state import FittedState, Floats, ListOf
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE, with_parameters
 from bagwise.base._scoring import pool
 from bagwise.classification._mi_net_training import Architecture, head_inputs, train
+from bagwise.classification._one_vs_rest import class_weights
 from bagwise.compiled.threads import block_bounds
 from bagwise.exceptions import InputError
 
@@ -194,7 +195,7 @@ class MINet(BagClassifierMixin, BagEstimator):
         bags = check_bags(self, X, reset=True)
         labels = self._with_positive(check_bag_labels(y, bags, min_classes=2))
         classes, codes = labels.classes, labels.oriented_codes
-        weights = compute_sample_weight(self.class_weight, classes[labels.codes])
+        weights = class_weights(self.class_weight, labels)
         rng = check_random_state(self.random_state)
         result = train(self, self._architecture(), bags, codes, weights / weights.mean(), rng)
         self._keep_progress(

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state, compute_sample_weight
+from sklearn.utils import check_random_state
 
 from bagwise._memory import require_memory
 from bagwise._sklearn import Interval, StrOptions
@@ -31,6 +31,7 @@ from bagwise.base._parameters import (
     PRECOMPUTED_TOO,
     with_parameters,
 )
+from bagwise.classification._one_vs_rest import class_weights
 from bagwise.engines import (
     one_core_if_few_instances,
     over_partitions,
@@ -383,8 +384,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
                     "bags (sample_weight) beside label sets."
                 )
             return labels, weights * labels.known
-        names = labels.classes[labels.codes]
-        return labels, weights * compute_sample_weight(self.class_weight, names)
+        return labels, weights * class_weights(self.class_weight, labels)
 
     def _check_options(self, bags: Bags, labels: Labels) -> None:
         if len(bags) == 0:

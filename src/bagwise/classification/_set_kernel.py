@@ -6,7 +6,6 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from sklearn.svm import SVC
-from sklearn.utils import compute_sample_weight
 
 from bagwise._types import Ints
 from bagwise._validation import check_bag_labels, check_bags
@@ -146,7 +145,7 @@ class SetKernelSVM(SetKernelMixin, OneVsRestMixin, BagEstimator):
 
     def _fit_exactly(self, bags: Bags, labels: Labels) -> None:
         """Solve the SVMs with the exact kernel matrix."""
-        weight = compute_sample_weight(self.class_weight, labels.classes[labels.codes])
+        weight = class_weights(self.class_weight, labels)
         gamma = self._width(bags)
         gram = self._gram(bags, gamma)
 

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from sklearn.utils import compute_sample_weight
 
 from bagwise._types import Floats, Ints
 from bagwise._validation import check_groups, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base._estimator import with_known_labels
+from bagwise.classification._one_vs_rest import class_weights
 from bagwise.engines.tensors import torch
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
@@ -82,7 +82,7 @@ def known_bags(
     names = np.arange(len(bags)) if groups is None else check_groups(groups, bags)
     codes_of_groups = np.unique(names, return_inverse=True)[1]
     if not labels.has_sets:
-        weights = compute_sample_weight(class_weight, labels.classes[labels.codes])
+        weights = class_weights(class_weight, labels)
         return bags, labels, labels.codes, weights, codes_of_groups
     if class_weight is not None:
         raise InputError(
