@@ -201,6 +201,14 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
         assert "1 labels of bags are known from corrections" in result.stderr
         found, _ = load_model(tmp_path / f"{name}.skops")
         np.testing.assert_allclose(found[-1].coef_, expected[-1].coef_, rtol=1e-9, atol=1e-12)
+    annotated = []
+    for i, (own, more) in enumerate(((by_hand, ()), (labels, ("--corrections", exported)))):
+        command = ("annotate", table, "--labels", own, *words[2:], *noisy, *more)
+        result = run(*command, "-o", tmp_path / f"annotated{i}.csv")
+        assert result.exit_code == 0, result.stderr
+        annotated.append([row["label"] for row in read_rows(tmp_path / f"annotated{i}.csv")])
+    assert annotated[0] == annotated[1]
+    assert "1 labels of bags are known from corrections" in result.stderr
     unlabelled = run("review", table, "--model", model, "--no-browser", "-o", tmp_path / "u.sqlite")
     assert unlabelled.exit_code == 0, unlabelled.stderr
     assert "--labels names a second table of labels" in unlabelled.stderr

@@ -124,6 +124,7 @@ def annotate(
     folders = check_folders(raven, audacity, data, force=force)
     if corrected is not None:
         corrected.locate(data)
+        labels = corrected.correct_sets(labels, bags)
     written = dict(zip(labels.names, labels.classes.tolist(), strict=True))
     known = known_labels(corrected, bags, written, background=values.get("background"))
     sets = with_known(labels.tolist(), known, bags, written.values())

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._types import Array
+from bagwise._types import Array, Bools
 from bagwise._validation import check_bags
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
@@ -126,7 +126,7 @@ def read_labelled(
     if corrected is not None:
         known = known | corrected.about(data)
     if not known.all():
-        why = _why_unknown(data, int((~known).sum()), chosen)
+        why = _why_unknown(data, known, chosen)
         note(f"{(~known).sum()} of {len(known)} bags have no label and are left out{why}.")
     note_label_sets(labels)
     if not known.any():
@@ -171,16 +171,17 @@ def note_labels(data: Contents, chosen: Columns) -> None:
         return
     n_unknown = int((~labels.known).sum())
     if n_unknown:
-        why = _why_unknown(data, n_unknown, chosen)
+        why = _why_unknown(data, labels.known, chosen)
         note(f"{n_unknown} of {len(labels)} bags have no label{why}.")
     note_label_sets(labels)
 
 
-def _why_unknown(data: Contents, n_unknown: int, chosen: Columns) -> str:
+def _why_unknown(data: Contents, known: Bools, chosen: Columns) -> str:
     if chosen.labels is None:
         return ""
-    n_absent = 0 if chosen.missing == "drop" else len(data.absent)
-    return f" (not in {chosen.labels.name}: {n_absent}, empty there: {n_unknown - n_absent})"
+    unknown = data.bags.names[~known].astype(str)
+    n_absent = 0 if chosen.missing == "drop" else int(np.isin(unknown, data.absent).sum())
+    return f" (not in {chosen.labels.name}: {n_absent}, empty there: {len(unknown) - n_absent})"
 
 
 def positive_note(labels: Labels) -> str:
