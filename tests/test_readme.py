@@ -3,6 +3,7 @@
 import doctest
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -67,4 +68,12 @@ def test_make_targets_exist(command):
 
 
 def test_no_other_commands_are_shown():
-    assert all(command.startswith(("bagwise ", "make ")) for command in COMMANDS)
+    assert all(command.startswith(("bagwise ", "make ", "pip install ")) for command in COMMANDS)
+
+
+def test_the_extras_of_the_install_commands_exist():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    shown = [command for command in COMMANDS if command.startswith("pip install ")]
+    named = {name for command in shown for name in re.findall(r"[\[,](\w+)", command)}
+    assert shown
+    assert named <= set(extras)
