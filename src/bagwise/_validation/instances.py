@@ -166,7 +166,8 @@ def _as_bags(X: Any) -> Bags | None:
         raise InputError(
             f"X is an iterator ({type(X).__name__}): give list(X), or Bags.from_arrays(X)."
         )
-    if isinstance(X, Mapping) or type(X).__name__.endswith("GroupBy"):
+    is_dict = isinstance(X, Mapping) and not hasattr(X, "shape")  # SciPy's DOK matrices are dicts
+    if is_dict or type(X).__name__.endswith("GroupBy"):
         return Bags.from_arrays(X)  # which explains why it cannot
     is_object_array = isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1
     if is_object_array and len(X) and np.ndim(X[0]) >= 1:
