@@ -6,6 +6,7 @@ from sklearn.utils._testing import set_random_state
 
 from bagwise import classification
 from bagwise._validation import instances
+from bagwise.annotation._annotator import AnnotatorMixin
 from bagwise.base import RowEstimator
 from checks import example, example_for, row_example
 from estimators import public_estimators, quick
@@ -21,6 +22,11 @@ OF_BAGS = (
     "transform",
 )
 WITH_LABELS = ("annotate", "annotate_proba", "log_likelihood")
+CLASSIFIERS = [
+    cls
+    for cls in public_estimators()
+    if cls.__module__.startswith(("bagwise.classification", "bagwise.annotation"))
+]
 
 
 @pytest.fixture
@@ -57,6 +63,19 @@ def test_input_is_validated_once(cls, calls):
         calls.clear()
         getattr(model, name)(X, *([y] if name in WITH_LABELS else []))
         assert calls == [cls.__name__], name
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("cls", CLASSIFIERS, ids=lambda cls: cls.__name__)
+def test_number_of_instance_scores_for_two_classes(cls):
+    model = quick(cls)
+    set_random_state(model, 0)
+    bags, y = example()
+    model.fit(bags, y)
+    if hasattr(model, "score_instances"):
+        by_class = isinstance(model, AnnotatorMixin | classification.PrimalDualMISVM)
+        n = bags.n_instances
+        assert model.score_instances(bags).shape == ((n, 2) if by_class else (n,))
 
 
 def test_a_label_is_checked_before_key_instances_are_searched():

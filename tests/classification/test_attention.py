@@ -33,6 +33,18 @@ def small(**options):
     return AttentionMIL(**(FEW | options))
 
 
+def test_a_training_that_fails_leaves_no_fitted_attribute(monkeypatch):
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_attention, "train", fail)
+    bags, y = example()
+    model = small()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(bags, y)
+    assert not {"classes_", "label_kind_"} & set(vars(model))
+
+
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 

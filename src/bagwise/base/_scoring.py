@@ -313,8 +313,9 @@ class BagClassifierMixin(ClassifierMixin):
         Returns
         -------
         ndarray of shape (n_instances,) or (n_instances, n_classes)
-            Aligned with ``bags.instances``. One score for two classes (positive:
-            ``classes_[1]``), else one per class.
+            Aligned with ``bags.instances``. One score per class; for two classes, most models have
+            a single score instead (positive: ``classes_[1]``). Annotators, and `PrimalDualMISVM`
+            with ``assumption="classes"``, have one per class for two classes too.
         """
         scores = self._one_column_for_two(self._evaluate(X, self._score, scores=True))
         return scores if self._sign > 0 else -scores

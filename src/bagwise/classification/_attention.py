@@ -5,7 +5,6 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit
 from sklearn.utils import check_random_state
 
 from bagwise import compiled
@@ -13,7 +12,7 @@ from bagwise._sklearn import Interval
 from bagwise._types import Array
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, softmax_probabilities
+from bagwise.base import BagEstimator, fit_method
 from bagwise.base._fitted_state import FittedState, Floats
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE, with_parameters
 from bagwise.classification._attention_training import (
@@ -23,7 +22,7 @@ from bagwise.classification._attention_training import (
     standardised,
     train,
 )
-from bagwise.classification._torch import held_out_folds, known_bags
+from bagwise.classification._torch import LogitClassifierMixin, held_out_folds, known_bags
 from bagwise.engines.arrays import dense, like, to_numpy
 from bagwise.engines.blocks import row_blocks
 
@@ -31,7 +30,7 @@ BLOCK = 4096  # instances whose layers are held in memory at once when predictin
 
 
 @with_parameters
-class AttentionMIL(BagClassifierMixin, BagEstimator):
+class AttentionMIL(LogitClassifierMixin, BagEstimator):
     r"""Gated attention pooling (Ilse 2018) with an additive head (Javed 2022).
 
     With instances :math:`x_j` of a bag, standardised and limited to 5 standard deviations, a hidden
@@ -151,7 +150,6 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
     """
 
     instance_pooling = "sum"
-    _learns_label_sets = True
     _runs_elsewhere = ("device",)
 
     _parameter_constraints = {
@@ -185,7 +183,7 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
     verbose: int = 0
 
     def _fitted_state(self) -> FittedState:
-        shapes = Network.shapes(*self._sizes(len(self.classes_)))
+        shapes = Network.shapes(*self._sizes(len(self.classes_), sets=self._has_label_sets))
         return super()._fitted_state() | {
             "mean_": Floats("n_features_in_"),
             "scale_": Floats("n_features_in_", low=0),
@@ -193,8 +191,8 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
             **{f"{name}_": Floats(*shape) for name, shape in shapes.items()},
         }
 
-    def _sizes(self, n_classes: int) -> tuple[int, int, int, int, int]:
-        n_outputs = 1 if n_classes == 2 and not self._has_label_sets else n_classes
+    def _sizes(self, n_classes: int, *, sets: bool) -> tuple[int, int, int, int, int]:
+        n_outputs = 1 if n_classes == 2 and not sets else n_classes
         n_features = self.n_features_in_
         return self.n_models, n_features, self.hidden_size, self.attention_size, n_outputs
 
@@ -217,8 +215,7 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
         bags = check_bags(self, X, reset=True)
         bags, labels, codes, weights, groups = known_bags(bags, y, self.class_weight, groups)
         rng = check_random_state(self.random_state)
-        self.label_kind_ = labels.kind
-        start = Network.draw(self._sizes(len(labels.classes)), rng)
+        start = Network.draw(self._sizes(len(labels.classes), sets=labels.has_sets), rng)
         order = order_of_bags(bags, codes)
         folds = held_out_folds(codes, groups, order, self.validation_fraction, rng)
         scaling = moments(bags, self.device)
@@ -228,7 +225,7 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
         for name, array in zip(Network._fields, result.solution, strict=True):
             setattr(self, f"{name}_", array)
         self.held_out_curve_ = np.array(held_out)
-        self.classes_ = labels.classes
+        self.classes_, self.label_kind_ = labels.classes, labels.kind
         return self
 
     def attention(self, X: Any) -> Array:
@@ -268,17 +265,6 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
         logits, heads = zip(*found, strict=True)
         return np.concatenate(logits, axis=1).T, np.concatenate(heads, axis=1).swapaxes(0, 1)
 
-    def _has_probabilities(self) -> bool:
-        return True
-
-    def _bag_probabilities(self, bags: Bags) -> Array:
-        return self._probabilities_of(self._bag_scores(bags))
-
     def _instance_probabilities(self, bags: Bags) -> Array:
         """Probabilities of each instance as a bag of its own, which has all the attention."""
-        return self._probabilities_of(self._values(bags)[1].mean(axis=1))
-
-    def _probabilities_of(self, logits: Array) -> Array:
-        if self._has_label_sets:
-            return expit(logits)
-        return softmax_probabilities(self._one_column_for_two(logits))
+        return self._probabilities(self._one_column_for_two(self._values(bags)[1].mean(axis=1)))

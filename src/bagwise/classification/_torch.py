@@ -5,17 +5,27 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
-from bagwise._types import Floats, Ints
+from bagwise._types import Array, Floats, Ints
 from bagwise._validation import check_groups, check_label_sets
 from bagwise.bags import Bags
-from bagwise.base._estimator import with_known_labels
+from bagwise.base import BagClassifierMixin, softmax_probabilities, with_known_labels
 from bagwise.classification._one_vs_rest import class_weights
 from bagwise.engines.tensors import torch
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 
 Tensor = Any
+
+
+class LogitClassifierMixin(BagClassifierMixin):
+    """Classifier whose scores are logits: one for two classes, one per class, or one per label."""
+
+    _learns_label_sets = True
+
+    def _probabilities(self, scores: Array) -> Array:
+        return expit(scores) if self._has_label_sets else softmax_probabilities(scores)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
@@ -16,12 +15,18 @@ from bagwise._sklearn import Interval, StrOptions
 from bagwise._types import Array, Floats, Ints
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, softmax_probabilities
+from bagwise.base import BagEstimator, fit_method
 from bagwise.base._fitted_state import Anything, FittedState
 from bagwise.base._fitted_state import Floats as FloatsOf
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE, with_parameters
 from bagwise.classification._attention_training import losses_of, order_of_bags
-from bagwise.classification._torch import has_stalled, held_out_folds, known_bags, one_thread
+from bagwise.classification._torch import (
+    LogitClassifierMixin,
+    has_stalled,
+    held_out_folds,
+    known_bags,
+    one_thread,
+)
 from bagwise.engines.arrays import to_numpy
 from bagwise.engines.batches import Batches, device_named
 from bagwise.engines.tensors import torch
@@ -39,7 +44,7 @@ def _gives_attention(self: Any) -> bool:
 
 
 @with_parameters
-class TorchBagClassifier(BagClassifierMixin, BagEstimator):
+class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
     """Train any torch module that maps the instances of a bag to logits, such as those of torchmil.
 
     The module receives a bag as a tensor of shape (n_instances, n_features) and returns its logits:
@@ -122,7 +127,6 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
     """
 
     _accepts_sparse = False
-    _learns_label_sets = True
     _runs_elsewhere = ("device",)
     _cannot_be_saved = (
         "a torch module is code: keep its weights with torch.save(model.module_.state_dict(), "
@@ -325,15 +329,6 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
 
     def _pooled(self, scores: Array, bags: Bags) -> Array:
         return self._bag_scores(bags)
-
-    def _has_probabilities(self) -> bool:
-        return True
-
-    def _bag_probabilities(self, bags: Bags) -> Array:
-        logits = self._bag_scores(bags)
-        if self._has_label_sets:
-            return expit(logits)
-        return softmax_probabilities(self._one_column_for_two(logits))
 
 
 def _fresh(module: Any, n_features: int, labels: Labels) -> Any:
