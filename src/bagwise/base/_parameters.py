@@ -151,14 +151,24 @@ DESCRIPTIONS = {
         "ndarray of shape (n_support,)",
         "Positions of the training instances with non-zero weight (nonlinear kernels).",
     ),
-    "support_rows_": (
-        "ndarray or CSR of shape (n_support, n_features)",
-        "Training rows with non-zero weight (nonlinear kernels); `support_` are their positions.",
+    "support_of_rows_": (
+        "ndarray of shape (n_support,)",
+        "Positions of the training rows with non-zero weight (nonlinear kernels).",
     ),
+    "support_rows_": ("ndarray or CSR of shape (n_support, n_features)", "Those rows."),
     "support_vectors_": (
         "ndarray or CSR of shape (n_support, n_features)",
         "The training instances with non-zero weight.",
     ),
+    "svm_class_weight": (
+        'dict, "balanced" or None',
+        "Weights of the classes of bags: they multiply C for a bag and its instances.",
+    ),
+    "svm_random_state": (
+        "int, RandomState or None",
+        "For the folds of the threshold (and the Nystroem approximation).",
+    ),
+    "svm_tol": ("float", "Tolerance of the margins of each SVM."),
     "threshold": (
         '{"auto", "zero", "training", "out_of_fold"}',
         'How the decision threshold is set, by a shift of the intercept. "zero" keeps the\n'
@@ -190,11 +200,12 @@ GROUPS: dict[str, list[str]] = {
         "gamma_", "machine_intercept_",
     ],
     "svm_of_rows_": [
-        "machine_coef_", "support_rows_", "machine_dual_coef_", "gamma_", "machine_intercept_",
+        "machine_coef_", "support_of_rows_", "support_rows_", "machine_dual_coef_", "gamma_",
+        "machine_intercept_",
     ],
     "svm_of_two_clusters_": [
-        "two_clusters_coef_", "support_rows_", "two_clusters_dual_coef_", "gamma_",
-        "two_clusters_intercept_",
+        "two_clusters_coef_", "support_of_rows_", "support_rows_", "two_clusters_dual_coef_",
+        "gamma_", "two_clusters_intercept_",
     ],
 }  # fmt: skip
 # Names with several meanings: key of the description -> name of the parameter or attribute.
@@ -208,7 +219,11 @@ NAMES = {
     "machine_intercept_": "intercept_",
     "nystroem_coef_": "coef_",
     "rows": "X",
+    "support_of_rows_": "support_",
     "support_rows_": "support_vectors_",
+    "svm_class_weight": "class_weight",
+    "svm_random_state": "random_state",
+    "svm_tol": "tol",
     "two_clusters_coef_": "coef_",
     "two_clusters_dual_coef_": "dual_coef_",
     "two_clusters_intercept_": "intercept_",
@@ -261,7 +276,8 @@ def _describe(target: Any, cls: Callable[..., Any]) -> None:
     def entry(indent: str, key: str) -> str:
         name, (kind, text) = NAMES.get(key, key), DESCRIPTIONS[key]
         if name in defaults:
-            kind += f", default={defaults[name].default!r}".replace("'", '"')
+            default = f"{defaults[name].default!r}".replace("'", '"').replace("e-0", "e-")
+            kind += f", default={default}"
         lines = [f"{name} : {kind}"]
         lines += [f"    {line}" for line in text.split("\n")]
         return "\n".join(indent + line for line in lines)

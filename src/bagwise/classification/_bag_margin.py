@@ -42,14 +42,11 @@ class BagMarginSVM(OneVsRestSVM):
     {threshold}
     {kernel_and_parameters}
     {n_landmarks}
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes of bags: they multiply C for a bag and its instances.
+    {svm_class_weight}
     max_iter : int, default=100
         Maximum number of iterations of the alternation.
-    tol : float, default=1e-8
-        Tolerance of the margins of each SVM.
-    random_state : int, RandomState or None, default=0
-        For the folds of the threshold (and the Nystroem approximation).
+    {svm_tol}
+    {svm_random_state}
     {verbose}
 
     Attributes

@@ -38,12 +38,9 @@ class BalancedSparseMIL(OneVsRestSVM):
     {threshold}
     {kernel_and_parameters}
     {n_landmarks}
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes of bags: they multiply C for a bag and its instances.
-    tol : float, default=1e-8
-        Tolerance of the margins of each SVM.
-    random_state : int, RandomState or None, default=0
-        For the folds of the threshold (and the Nystroem approximation).
+    {svm_class_weight}
+    {svm_tol}
+    {svm_random_state}
     {verbose}
 
     Attributes

@@ -53,10 +53,10 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
         The sum of squares.
     coef_ : ndarray of shape (n_clusters, n_features)
         Twice the means (linear kernel): scores are minus squared distances, without ``x @ x``.
-    support_vectors_ : ndarray or CSR of shape (n_rows, n_features)
-        The training rows (other kernels); `support_` are their positions.
-    dual_coef_ : ndarray of shape (n_clusters, n_rows)
-        Twice the shares of the training rows in the means.
+    {support_of_rows_}
+    {support_rows_}
+    dual_coef_ : ndarray of shape (n_clusters, n_support)
+        Twice the shares of these rows in the means.
     {gamma_}
     intercept_ : ndarray of shape (n_clusters,)
         Minus the squared lengths of the means.

@@ -70,8 +70,8 @@ class GradientS3VM(PartlyLabelledClassifier):
     coef_ : ndarray of shape (n_machines, n_features)
         The weights of the features (linear kernel), or of the Nystroem features; one SVM for two
         classes, else one per class.
-    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        Training rows with non-zero weight (other kernels); `support_` are their positions.
+    {support_of_rows_}
+    {support_rows_}
     dual_coef_ : ndarray of shape (n_machines, n_support)
         Their weights.
     nystroem_ : Nystroem
