@@ -13,6 +13,7 @@ from bagwise.inspection import (
     ObjectiveDisplay,
     PosteriorDisplay,
 )
+from bagwise.inspection._axes import AxesDisplay
 
 figure = pytest.importorskip("matplotlib.figure")
 
@@ -235,3 +236,9 @@ def test_a_curve_alone_has_the_name_of_its_model(annotated, axes):
         ObjectiveDisplay.from_estimator(SetKernelSVM())
     with pytest.raises(InputError, match=r"the curve of objective has shape \(0,\)"):
         ObjectiveDisplay.from_predictions([])
+
+
+@pytest.mark.parametrize("display", AxesDisplay.__subclasses__(), ids=lambda cls: cls.__name__)
+def test_the_axes_are_documented(display):
+    assert "    ax_ : matplotlib Axes\n        The axes with the plot.\n" in display.__doc__
+    assert "{" not in display.__doc__.partition("Examples")[0]

@@ -80,6 +80,7 @@ DESCRIPTIONS = {
         "kernels, whose feature vectors have norms below 1, it is 0.01 in ORedLogisticRegression\n"
         "and 0.02 in NoisyOrLogisticRegression.",
     ),
+    "ax_": ("matplotlib Axes", "The axes with the plot."),
     "X": ("Bags or anything accepted as bags", "The bags."),
     "checkpoint": (
         "path",
@@ -89,6 +90,7 @@ DESCRIPTIONS = {
     "classes_": ("ndarray of shape (n_classes,)", "The labels."),
     "coef0": ("float", "Constant of the polynomial kernel."),
     "degree": ("float", "Degree of the polynomial kernel."),
+    "figure_": ("matplotlib Figure", "The figure with the axes."),
     "gamma": (
         '{"scale", "auto"} or float',
         'Kernel width; "scale" is ``1 / (n_features * variance)``, "auto" ``1 / n_features``.',
@@ -194,6 +196,7 @@ DESCRIPTIONS = {
 }
 # Sequences of descriptions that several estimators share.
 GROUPS: dict[str, list[str]] = {
+    "plot_": ["ax_", "figure_"],
     "kernel_and_parameters": ["kernel", "gamma", "degree", "coef0"],
     "svm_of_instances_": [
         "nystroem_coef_", "support_", "support_vectors_", "machine_dual_coef_", "nystroem_",
@@ -259,16 +262,24 @@ def with_parameters(cls: type[Estimator]) -> type[Estimator]:
     for base in reversed(cls.__mro__):
         known |= vars(base).get("_parameter_constraints", {})
     cls._parameter_constraints = {name: known[name] for name in names}  # type: ignore[attr-defined]
-    _describe(cls, cls)
+    describe(cls, cls)
     for base in cls.__mro__:
         for method in vars(base).values():
             if inspect.isfunction(method):
-                _describe(method, cls)
+                describe(method, cls)
     return cls
 
 
-def _describe(target: Any, cls: Callable[..., Any]) -> None:
-    """Replace the lines ``{name}`` of a docstring; under ``python -OO`` there is none."""
+def describe(target: Any, cls: Callable[..., Any]) -> None:
+    """Replace the lines ``{name}`` of a docstring; under ``python -OO`` there is none.
+
+    Parameters
+    ----------
+    target : class or function
+        The owner of the docstring.
+    cls : type
+        The class whose constructor has the defaults of the parameters.
+    """
     if target.__doc__ is None or ENTRY.search(target.__doc__) is None:
         return
     defaults = inspect.signature(cls).parameters

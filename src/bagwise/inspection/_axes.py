@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
+from bagwise.base._parameters import describe
 from bagwise.extras import import_extra
 
 
@@ -11,6 +12,10 @@ class AxesDisplay(ABC):
 
     ax_: Any
     figure_: Any
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        describe(cls, cls)
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw the display.

@@ -33,10 +33,7 @@ class ClusterMapDisplay(AxesDisplay):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        The axes with the plot.
-    figure_ : matplotlib Figure
-        The figure with the axes.
+    {plot_}
 
     Examples
     --------

@@ -26,10 +26,7 @@ class DifferenceDisplay(AxesDisplay):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        The axes with the plot.
-    figure_ : matplotlib Figure
-        The figure with the axes.
+    {plot_}
 
     Examples
     --------
@@ -112,10 +109,7 @@ class RankDisplay(AxesDisplay):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        The axes with the plot.
-    figure_ : matplotlib Figure
-        The figure with the axes.
+    {plot_}
 
     Examples
     --------

@@ -29,10 +29,7 @@ class ObjectiveDisplay(AxesDisplay):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        The axes with the plot.
-    figure_ : matplotlib Figure
-        The figure with the axes.
+    {plot_}
 
     Examples
     --------
@@ -145,10 +142,7 @@ class ComparisonDisplay(AxesDisplay):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        The axes with the plot.
-    figure_ : matplotlib Figure
-        The figure with the axes.
+    {plot_}
 
     Examples
     --------

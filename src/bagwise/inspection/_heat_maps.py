@@ -232,10 +232,7 @@ class HeatMapDisplay(AxesDisplay):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        The axes with the plot.
-    figure_ : matplotlib Figure
-        The figure with the axes.
+    {plot_}
 
     Examples
     --------

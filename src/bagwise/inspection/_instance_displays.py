@@ -45,10 +45,7 @@ class InstanceScoreDisplay(AxesDisplay):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        The axes with the plot.
-    figure_ : matplotlib Figure
-        The figure with the axes.
+    {plot_}
 
     Examples
     --------
@@ -342,10 +339,7 @@ class KeyFeatureDisplay(AxesDisplay):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        The axes.
-    figure_ : matplotlib Figure
-        The figure.
+    {plot_}
 
     Examples
     --------
@@ -501,10 +495,7 @@ class PosteriorDisplay(AxesDisplay):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        The axes with the plot.
-    figure_ : matplotlib Figure
-        The figure with the axes.
+    {plot_}
 
     Examples
     --------
