@@ -114,6 +114,8 @@ def test_commands_are_understood(command, tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     words = shlex.split(command)[1:]
+    if "--labels" in words:
+        (tmp_path / words[words.index("--labels") + 1]).touch()
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 2
     skip_where_absent(done.output)
