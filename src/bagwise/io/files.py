@@ -65,6 +65,8 @@ def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
         return "hoplite"
     if path.is_dir():
         return "birdnet" if _holds_birdnet(path) else "hdf5"
+    if not writing and not path.exists():
+        raise DataNotFoundError(f"no file or folder {str(path)!r}.")
     every = ", ".join(ending for endings in FORMATS.values() for ending in endings)
     raise FileFormatError(
         f"{path} has an unknown suffix: expected {every} or a folder of HDF5 files; or pass "
