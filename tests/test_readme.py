@@ -72,8 +72,8 @@ def test_no_other_commands_are_shown():
 
 
 def test_the_extras_of_the_install_commands_exist():
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     shown = [command for command in COMMANDS if command.startswith("pip install ")]
     named = {name for command in shown for name in re.findall(r"[\[,](\w+)", command)}
     assert shown
-    assert named <= set(extras)
+    assert named <= set(project["optional-dependencies"])
