@@ -47,7 +47,8 @@ def test_a_card_is_plain_and_its_neighbours_are_near():
     assert [n["instance"] for n in shown["neighbours"]] == [
         i for i in range(bags.n_instances) if bags.bag_index[i] == bags.bag_index[5]
     ]
-    large = Bags(np.tile(bags.instances, (5, 1)), [0, 5 * bags.n_instances])
+    rows = np.tile(bags.instances, (5, 1))
+    large = Bags(rows, [0, len(rows)], feature_names=bags.feature_names)
     queue = ReviewQueue(model, large, [{"owl", "robin", "wren"}])
     for i in (0, 80, large.n_instances - 1):
         near = [n["instance"] for n in card(i, queue, None, Strips(large))["neighbours"]]
