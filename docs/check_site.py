@@ -41,7 +41,7 @@ QUERIES = {
     "TRIDENT": "pathology data",
     "patient split": "pathology evaluation",
     "foundation model": "pathology data",
-    "PCA embeddings": "pathology data classify",
+    "PCA embeddings": "pathology data classify bioacoustics",
     "BirdNET": "bioacoustics data",
     "Raven": "bioacoustics",
     "bird song": "gallery/plot_bird_song bioacoustics",
@@ -68,7 +68,7 @@ QUERIES = {
     "tumor": "pathology glossary",
     "RDKit": "chemistry",
     "scaffold split": "chemistry gallery/plot_conformers",
-    "overlapping calls": "annotation",
+    "overlapping calls": "annotation bioacoustics",
     "cite": "project",
     "license": "project",
 }  # the pages that answer
