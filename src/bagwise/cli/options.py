@@ -386,8 +386,9 @@ MemoryLimit = Annotated[
     str | None,
     option(
         metavar="SIZE",
-        help="If the instances are larger than this, such as 2GB, keep them in a temporary file "
-        "instead of memory; half of the available memory by default.",
+        help="If the instances are larger than this, such as 2GB, keep them in a file instead of "
+        "memory: HDF5 files are read in place, others copied to a temporary file. Half of the "
+        "available memory by default.",
     ),
 ]
 CheckpointFile = Annotated[
