@@ -87,7 +87,7 @@ def _objective_of_truth(data: Bunch, fitted: Fitted) -> float:
     """
     n_labels = data.label_sets.shape[1]
     kind = data.bags.bag_index * (n_labels + 1) + data.instance_labels + 1
-    bags = Bags.from_groups(data.bags.instances, kind)
+    bags = Bags.from_groups(data.bags.instances, kind, feature_names=data.bags.feature_names)
     label = np.asarray(bags.ids) % (n_labels + 1) - 1  # -1: an instance of no label
     label_sets = np.equal.outer(label, np.arange(n_labels)).astype(np.int8)
     return float(clone(fitted.model).fit(fitted.scale(bags), label_sets).objective_curve_[-1])
@@ -109,7 +109,8 @@ def face_naming(unit: Unit) -> dict[str, Any]:
     training, label_sets = data.bags[train], data.label_sets[train]
     if data.scenario == "a" or unit.settings["model"]["class"] == MLCA:
         named = known >= 0
-        alone = Bags(training.instances[named], np.arange(named.sum() + 1))
+        rows = training.instances[named]
+        alone = Bags(rows, np.arange(len(rows) + 1), feature_names=training.feature_names)
         fitted = fit_model(unit, alone, known[named])
     else:
         fitted = _fit(unit, training, label_sets)
@@ -130,7 +131,8 @@ def _names(
     if rule != "instance" and hasattr(model, "predict_instances"):
         return model.predict_instances(faces)
     if rule == "bag":
-        alone = Bags(faces.instances, np.arange(faces.n_instances + 1))
+        offsets = np.arange(faces.n_instances + 1)
+        alone = Bags(faces.instances, offsets, feature_names=faces.feature_names)
         rank = getattr(model, "decision_function", None) or model.predict_proba
         return rank(alone).argmax(axis=1)
     mapped = _mapped(model, fitted.scale(training))

@@ -186,6 +186,7 @@ def test_mapped_instances_are_standardised_into_a_file(tmp_path, monkeypatch):
     ],
 )
 @pytest.mark.parametrize("method", ["pdmisvm", "orlr", "mimlca"])
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # those of the CSV file
 def test_the_command_line_fits_a_file_larger_than_memory(name, options, method, tmp_path):
     for package in ("skops", "pyarrow", "h5py"):
         pytest.importorskip(package)
