@@ -143,7 +143,7 @@ def test_label_sets_in_doubt(run, syllables):
     assert max(written, key=written.get) == expected["bag"][0]
     error = f"{expected['error'][0]} {data.classes[expected['label'][0]]}"
     assert written[expected["bag"][0]][1] == error
-    assert "most in doubt" in run(*words, "--force").stdout
+    assert "most doubtful label sets" in run(*words, "--force").stdout
 
 
 def test_label_sets_in_a_second_table(run, syllables, tmp_path):

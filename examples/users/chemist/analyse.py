@@ -1,6 +1,7 @@
 """The chemist's table in Python: pipelines, importances, a learning curve, the key conformer."""
 
 import numpy as np
+import pandas as pd
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GroupKFold, learning_curve
@@ -22,7 +23,7 @@ data = read_bags(
     exclude="activity",
     meta=["conformer", "scaffold"],
 )
-known = ~np.isnan(data.y)  # molecules with a measurement
+known = pd.notna(data.y)  # molecules with a measurement
 bags, pki = data.bags[known], data.y[known]
 first = data.bags.offsets[:-1]  # the row of the first conformer of each molecule
 scaffolds = data.meta["scaffold"][first][known]  # one per molecule

@@ -34,7 +34,7 @@ def main():
                 writer = csv.DictWriter(file, list(table[0]), delimiter="\t")
                 writer.writeheader()
                 writer.writerows(table)
-    print(f"{min(most, len(rows))} of {len(rows)} labels looked at, {wrong} were wrong")
+    print(f"{min(most, len(rows))} of {len(rows)} labels looked at; wrong: {wrong}")
 
 
 if __name__ == "__main__":

@@ -217,7 +217,7 @@ def _print_first(shown: Mapping[str, Any], doubted: Mapping[str, Any]) -> None:
     brief = {name: column for name, column in shown.items() if not name.startswith(left_out)}
     print_table(brief, title=f"The {len(shown['bag'])} least certain")
     if doubted:
-        print_table(doubted, title=f"The {len(doubted['bag'])} label sets most in doubt")
+        print_table(doubted, title=f"The {len(doubted['bag'])} most doubtful label sets")
 
 
 @dataclass(frozen=True)
