@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +55,28 @@ def require_memory(
             f"{purpose} needs {n_bytes / 1e9:.1f} GB of memory, and {available / 1e9:.1f} GB are "
             f"available: {remedy}."
         )
+
+
+def as_float64(rows: Any) -> Any:
+    """Convert a dense or sparse table to float64, or refuse the copy before it is made.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR of shape (n_rows, n_features)
+        The table, returned as it is if it is float64.
+
+    Returns
+    -------
+    ndarray or CSR
+    """
+    if rows.dtype != np.float64:
+        require_memory(
+            8.0 * getattr(rows, "nnz", rows.size),
+            purpose=f"a copy of {rows.shape[0]:,} instances as float64",
+            remedy="use fewer bags or features (InstancePCA), or a model that reads blocks, such "
+            "as PrimalDualMISVM",
+        )
+    return rows.astype(np.float64, copy=False)
 
 
 def byte_count(limit: int | float | str | None) -> int:

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
 from bagwise import compiled
-from bagwise._memory import require_memory
+from bagwise._memory import as_float64, require_memory
 from bagwise._types import Array, Bools, Ints
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
@@ -155,7 +155,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         bags = check_bags(self, X, reset=True)
         labels = check_label_sets(y, bags)
         bags, labels = in_canonical_order(*with_known_labels(bags, labels))
-        bags = bags.with_instances(bags.instances.astype(np.float64, copy=False))
+        bags = bags.with_instances(as_float64(bags.instances))
         rng = check_random_state(self.random_state)
         with one_core_if_small(bags.instances):
             results = [

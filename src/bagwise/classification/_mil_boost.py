@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from bagwise import compiled
+from bagwise._memory import as_float64
 from bagwise._sklearn import Interval
 from bagwise._types import Array
 from bagwise._validation import check_bag_labels, check_bags
@@ -144,7 +145,7 @@ class MILBoost(OneVsRestMixin, BagEstimator):
         bags = check_bags(self, X, reset=True)
         labels = self._with_positive(check_bag_labels(y, bags, min_classes=2))
         bags, labels = in_canonical_order(bags, labels)
-        rows = bags.instances.astype(np.float64, copy=False)
+        rows = as_float64(bags.instances)
         results = self._one_vs_rest(
             labels,
             lambda signs: mil_boost(

@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state, compute_sample_weight
 
+from bagwise._memory import as_float64
 from bagwise._types import Floats
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.base import OneVsRestMixin, fit_method
@@ -62,7 +63,7 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
         bags = check_bags(self, X, reset=True)
         labels = self._with_positive(check_bag_labels(y, bags, min_classes=2))
         costs = self.C * class_weights(self.class_weight, labels)
-        rows = bags.instances.astype(np.float64, copy=False)
+        rows = as_float64(bags.instances)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         space = self._space(rows, n_landmarks=self._n_features_of(rows), seed=seed)
         threshold = self._threshold(len(labels.classes))

@@ -5,6 +5,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
+from bagwise._memory import as_float64
 from bagwise._types import Array, Bools, Ints
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
@@ -61,7 +62,7 @@ class PointConceptClassifier(OneVsRestMixin, BagEstimator):
         bags = check_bags(self, X, reset=True)
         labels = self._with_positive(check_bag_labels(y, bags, min_classes=2))
         bags, labels = in_canonical_order(bags, labels)
-        rows = bags.instances.astype(np.float64, copy=False)
+        rows = as_float64(bags.instances)
         # A constant feature keeps its value and its first weight: leave it out of the search.
         varies = np.ptp(rows, axis=0) > 0
         constant, rows = rows[0], np.ascontiguousarray(rows[:, varies])

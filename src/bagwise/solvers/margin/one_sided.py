@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from bagwise import compiled
+from bagwise._memory import as_float64
 from bagwise._types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.engines import Checkpoint, Parts, place, retry_on_new_parts
@@ -141,7 +142,7 @@ def polished(bags: Bags, signs: Floats, start: tuple[Array, ...], costs: Floats)
     W, b = (np.array(array, dtype=np.float64) for array in start)
     scores = np.asarray(product(bags.instances, W), np.float64) + b
     before = column_objectives(W, scores, bags.offsets, signs, costs)
-    space = LinearFeatures(bags.instances.astype(np.float64, copy=False))
+    space = LinearFeatures(as_float64(bags.instances))
     results = []
     for m, sign in enumerate(signs.T):
         if np.all(sign == sign[0]):  # optimal: w = 0, and b at zero loss
