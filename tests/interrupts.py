@@ -51,6 +51,7 @@ def fit_for_long(name, n_features):
     n_bags = 16
     quick(kind).fit(*data(kind(), n_bags, n_features=20))  # compiles
     while n_bags < 10**6:
+        _say("data")
         X, y = data(kind(), n_bags, n_features=n_features)
         _say(f"{n_bags}")
         quick(kind).fit(X, y)
@@ -80,7 +81,7 @@ def time_to_end(name, *, n_features=20, longest=300.0):
         guard.start()
         try:
             size, began, first = "", None, time.monotonic()
-            # A line means that a fit has ended; without one after this time, the fit is long.
+            # "data" means that a fit has ended; without it after this time, the fit is long.
             while time.monotonic() - first < longest:
                 ready, _, _ = select.select([child.stdout], [], [], AFTER if began else 60)
                 if not ready and began is not None:
@@ -88,7 +89,8 @@ def time_to_end(name, *, n_features=20, longest=300.0):
                 line = child.stdout.readline().decode().strip()
                 if line in ("", "end"):
                     return None, f"no fit took long; {child.stderr.read().decode()[-300:]}"
-                size, began = line, time.monotonic()
+                began = None if line == "data" else time.monotonic()
+                size = size if line == "data" else line
             used, began = _processor_time(child.pid), time.monotonic()
             child.send_signal(signal.SIGINT)
             said = child.stderr.read().decode()  # until it ends

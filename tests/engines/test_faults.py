@@ -67,8 +67,8 @@ def test_models_of_label_sets_survive_the_loss_of_a_worker(
 def test_neighbours_are_found_again_when_a_worker_is_lost(client, at, monkeypatch):
     bags, sets = with_label_sets(80)
     model = BagConstrainedSpectralClustering(5, affinity="nearest_neighbors", random_state=0)
-    expected = model.fit_predict(bags, sets)
     monkeypatch.setattr(_placed_rows, "BLOCK", 300)
+    expected = model.fit_predict(bags.distribute(client, npartitions=2), sets)
     away = bags.distribute(client, npartitions=2)
     real, calls = DaskParts.each, []
 
