@@ -4,6 +4,7 @@ const AFTER = [
   [/^(api|changelog|contributing|decisions|design)$/, 10],
   [/^(benchmarks|leaderboard|results.*|upgrade)$/, 2],
   [/^(index|users|guides|evidence|project|reference|gallery\/index)$/, 1], // lists of pages
+  [/^bioacoustics$/, 1], // a long page that mentions most terms
 ];
 
 var Scorer = {
