@@ -71,7 +71,7 @@ def as_float64(rows: Any) -> Any:
     """
     if rows.dtype != np.float64:
         require_memory(
-            8.0 * getattr(rows, "nnz", rows.size),
+            8.0 * rows.size,  # stored values, if sparse
             purpose=f"a copy of {rows.shape[0]:,} instances as float64",
             remedy="use fewer bags or features (InstancePCA), or a model that reads blocks, such "
             "as PrimalDualMISVM",

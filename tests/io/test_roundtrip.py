@@ -429,3 +429,9 @@ def test_any_labelled_bags(tmp_path_factory, name, case):
         for row in data.label_sets
     ]
     assert sets == known["label_sets"]
+
+
+def test_lists_are_not_labels(tmp_path, bags):
+    y = np.array([[1], [2, 3], [4]], dtype=object)
+    with pytest.raises(LabelError, match="not labels"):
+        write_bags(tmp_path / "bags.npz", bags, y=y)

@@ -117,7 +117,7 @@ def bag_labels(column: Column, name: str) -> Labels:
 
 def labels_in_file(values: Sequence[Any] | Array) -> Labels:
     """Make labels from one value per bag: -1 is a label among numbers, and unknown among texts."""
-    numbers = all(isinstance(v, Real) or is_missing(v) for v in set(plain_array(values).tolist()))
+    numbers = all(isinstance(v, Real) or is_missing(v) for v in plain_array(values).tolist())
     return Labels.from_values(values, classes=(-1,) if numbers else ())
 
 
