@@ -2,8 +2,8 @@
 
 Prints R2 in five folds, the same folds for all models. Each target describes another property of a
 bag: an average, an extreme, or a count. `birds` and `photos` are real bags and are left out where
-the data are absent; `digits` are random bags of real images; `conformers` are synthetic. Nothing
-in bagwise was chosen on these sets.
+the data are absent; `digits` are random bags of real images; `molecules` are synthetic, in folds by
+scaffold (the inner folds of `auto` are not). No setting of a regressor was chosen on these sets.
 """
 
 import argparse
@@ -48,8 +48,8 @@ def data_sets():
     yield "digits: number of 9s", data.bags, np.array([(d == 9).sum() for d in digits], float), None
     for n_molecules in (200, 1000):
         bags, best, weighted, scaffolds = conformers(n_molecules)
-        yield f"{n_molecules} conformers: best", bags, best, scaffolds
-        yield f"{n_molecules} conformers: weighted", bags, weighted, scaffolds
+        yield f"{n_molecules} molecules: best", bags, best, scaffolds
+        yield f"{n_molecules} molecules: weighted", bags, weighted, scaffolds
 
 
 def conformers(n_molecules, n_features=20, seed=0):
