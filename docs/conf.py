@@ -13,7 +13,7 @@ from sphinx.transforms import SphinxTransform
 from sphinx.util.typing import stringify_annotation
 
 import bagwise
-from bagwise import _types
+from bagwise._common import types
 
 project = "bagwise"
 author = "the bagwise developers"
@@ -93,7 +93,7 @@ SHORT_TYPES = {
     for short, longs in (
         ("ArrayLike", [ArrayLike]),
         ("DTypeLike", [DTypeLike]),
-        ("ndarray", [_types.Array, _types.Bools, _types.Floats, _types.Ints]),
+        ("ndarray", [types.Array, types.Bools, types.Floats, types.Ints]),
     )
     for long in longs
 }

@@ -13,12 +13,8 @@ ROOT = Path(bagwise.__file__).parent
 
 # In the order of the data flow. A package may import itself and the packages listed for it.
 FOUNDATION = {
-    "_types",
     "exceptions",
-    "_sklearn",
-    "_warnings",
-    "_memory",
-    "_sources",
+    "_common",
     "extras",
     "labels",
     "bags",
@@ -30,27 +26,18 @@ FOUNDATION = {
     "base",
 }
 PACKAGES = {
-    "_types": set(),
     "_moved": set(),
     "exceptions": set(),
-    "_sklearn": set(),
-    "_warnings": set(),
-    "_memory": {"exceptions"},
-    "_metadata": {"_types"},
-    "_files": {"exceptions"},
+    "_common": {"exceptions"},
     "extras": {"exceptions"},
-    "_sounds": {"_types", "extras"},
-    "labels": {"_types", "exceptions"},
-    "_sources": {"_types", "exceptions"},
+    "_sounds": {"_common", "extras"},
+    "labels": {"_common", "exceptions"},
     # Bags.to and Bags.distribute call engines
-    "bags": {"_types", "exceptions", "_sklearn", "_warnings", "_sources", "_metadata", "labels"}
-    | {"engines"},
-    "compiled": {"_types", "exceptions"},
-    "engines": {"_types", "exceptions", "_files", "_memory", "extras", "_sources", "bags"}
-    | {"compiled"},
-    "solvers": {"_types", "exceptions", "_warnings", "_memory", "bags", "compiled", "engines"},
-    "_validation": {"_types", "exceptions", "_sklearn", "_warnings", "_memory", "_sources"}
-    | {"labels", "bags", "engines"},
+    "bags": {"_common", "exceptions", "labels", "engines"},
+    "compiled": {"_common", "exceptions"},
+    "engines": {"_common", "exceptions", "extras", "bags"} | {"compiled"},
+    "solvers": {"_common", "exceptions", "bags", "compiled", "engines"},
+    "_validation": {"_common", "exceptions", "labels", "bags", "engines"},
     "pairwise": FOUNDATION - {"base", "solvers"} | {"_moved"},
     "base": FOUNDATION,
     "embedding": FOUNDATION,
@@ -61,11 +48,10 @@ PACKAGES = {
     "semi_supervised": FOUNDATION,
     "annotation": FOUNDATION,
     "metric_learning": FOUNDATION,
-    "metrics": {"_types", "exceptions", "bags", "_validation", "base"},
-    "datasets": {"_types", "_moved", "exceptions", "_files", "_memory", "extras", "bags"},
-    "io": {"_types", "exceptions", "_files", "_warnings", "_memory", "_metadata", "extras"}
-    | {"_sources", "labels", "bags", "engines"},
-    "persistence": {"_types", "exceptions", "base", "_memory", "extras", "bags", "_files"},
+    "metrics": {"_common", "exceptions", "bags", "_validation", "base"},
+    "datasets": {"_common", "_moved", "exceptions", "extras", "bags"},
+    "io": {"_common", "exceptions", "extras", "labels", "bags", "engines"},
+    "persistence": {"_common", "exceptions", "base", "extras", "bags"},
     "model_selection": FOUNDATION | {"metrics"},
     "_methods": FOUNDATION
     | {"annotation", "classification", "cluster", "metric_learning", "semi_supervised"}
@@ -75,7 +61,7 @@ PACKAGES = {
     | {"_methods", "model_selection"},
     "assumptions": FOUNDATION | {"datasets"},
     "inspection": FOUNDATION | {"_moved", "metrics", "model_selection"},
-    "report": FOUNDATION | {"_files", "_sounds", "metrics", "inspection", "model_selection"},
+    "report": FOUNDATION | {"_sounds", "metrics", "inspection", "model_selection"},
     "review": FOUNDATION | {"_moved", "_sounds"},
     "_demo": None,  # may import all but the command line
     "cli": None,  # the outermost package: may import all
@@ -156,12 +142,12 @@ def test_packages_import_only_earlier_ones(path):
 
 @of_each_module
 def test_private_names_of_scikit_learn_are_imported_in_one_module(path):
-    if path.name == "_sklearn.py":
+    if path == ROOT / "_common" / "sklearn.py":
         return
     for name in imports(path):
         parts = name.split(".")
         private = parts[0] == "sklearn" and any(part.startswith("_") for part in parts[1:])
-        assert not private, f"import {name} from bagwise._sklearn"
+        assert not private, f"import {name} from bagwise._common.sklearn"
 
 
 def test_the_design_page_lists_the_packages_in_order():
@@ -200,7 +186,7 @@ def test_texts_are_read_and_written_in_a_named_encoding(path):
 @of_each_module
 def test_only_engines_decide_by_where_the_bags_are(path):
     # `Bags.where` itself reads the kind of its table.
-    if package_of(path) in {"engines", "_sources", "bags"}:
+    if package_of(path) in {"engines", "_common", "bags"}:
         return
     for node in nodes(path):
         if isinstance(node, ast.Compare):

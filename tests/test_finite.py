@@ -6,8 +6,9 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import MaxAbsScaler
 
-from bagwise import Bags, _memory
-from bagwise._memory import require_memory
+from bagwise import Bags
+from bagwise._common import memory
+from bagwise._common.memory import require_memory
 from bagwise._validation import check_bags, check_rows, check_sample_weight
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._fitted_state import Floats
@@ -165,7 +166,7 @@ def test_other_errors_and_memory():
 
 
 def test_required_memory(monkeypatch):
-    monkeypatch.setattr(_memory, "available_memory", lambda: 10**9)
+    monkeypatch.setattr(memory, "available_memory", lambda: 10**9)
     require_memory(9e8, purpose="it", remedy="nothing")
     with pytest.raises(MemoryError, match=r"it needs 2\.0 GB of memory, and 1\.0 GB are available"):
         require_memory(2e9, purpose="it", remedy="nothing")
@@ -174,7 +175,7 @@ def test_required_memory(monkeypatch):
 @pytest.mark.parametrize("model", [BagMarginSVM(), MILBoost(), ClassToBag(), EMDD()], ids=repr)
 def test_a_copy_as_float64_that_does_not_fit_is_refused(model, monkeypatch):
     bags = Bags(np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32), range(0, 41, 4))
-    monkeypatch.setattr(_memory, "_ALWAYS_GRANTED", 0)
-    monkeypatch.setattr(_memory, "available_memory", lambda: 500)
+    monkeypatch.setattr(memory, "_ALWAYS_GRANTED", 0)
+    monkeypatch.setattr(memory, "available_memory", lambda: 500)
     with pytest.raises(NotEnoughMemoryError, match=r"40 instances as float64 .*InstancePCA"):
         model.fit(bags, np.arange(10) % 2)

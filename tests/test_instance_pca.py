@@ -9,7 +9,7 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import bagwise._sources
+import bagwise._common.tables
 from bagwise import Bags
 from bagwise.engines import blocks
 from bagwise.engines.mapped import is_mapped
@@ -60,7 +60,7 @@ def test_a_fold_of_a_large_table_is_read_in_blocks(rng, monkeypatch, tmp_path, k
     bags = correlated(rng)
     fold = np.sort(rng.permutation(len(bags))[:30])
     expected = InstancePCA(2).fit_transform(bags[fold]).instances
-    monkeypatch.setattr(bagwise._sources, "COPIED_AT_ONCE", 0)
+    monkeypatch.setattr(bagwise._common.tables, "COPIED_AT_ONCE", 0)
     monkeypatch.setattr(blocks, "BLOCK", 100)
     chosen = (mapped(bags, tmp_path) if kind == "mapped" else bags)[fold]
     found = InstancePCA(2).fit(chosen).transform(chosen)
@@ -147,8 +147,8 @@ def test_more_components_than_there_are_is_refused(rng):
 
 
 def test_a_covariance_larger_than_memory_is_refused(rng, monkeypatch):
-    monkeypatch.setattr("bagwise._memory._ALWAYS_GRANTED", 0)
-    monkeypatch.setattr("bagwise._memory.available_memory", lambda: 100)
+    monkeypatch.setattr("bagwise._common.memory._ALWAYS_GRANTED", 0)
+    monkeypatch.setattr("bagwise._common.memory.available_memory", lambda: 100)
     with pytest.raises(NotEnoughMemoryError, match="the covariance of 7 features"):
         InstancePCA().fit(correlated(rng))
 

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-import bagwise._sources
+import bagwise._common.tables
 from bagwise import Bags
 from bagwise._validation import values
 from bagwise.base import in_canonical_order
@@ -35,7 +35,7 @@ KINDS = ["dense", "sparse", "mapped"]
 
 @pytest.fixture
 def lazy(monkeypatch):
-    monkeypatch.setattr(bagwise._sources, "COPIED_AT_ONCE", 0)
+    monkeypatch.setattr(bagwise._common.tables, "COPIED_AT_ONCE", 0)
     monkeypatch.setattr(mapped, "_BLOCK", 20)
     monkeypatch.setattr(blocks, "BLOCK", 40)
 
@@ -165,7 +165,7 @@ def test_a_search_works_on_chosen_bags(lazy, tmp_path):
 @pytest.mark.parametrize("name", ["statistics", "scaled", "projected"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_folds_of_a_mapped_table_are_never_in_memory(name, tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(bagwise._sources, "COPIED_AT_ONCE", 2**15)
+    monkeypatch.setattr(bagwise._common.tables, "COPIED_AT_ONCE", 2**15)
     monkeypatch.setattr(mapped, "_BLOCK", 2**13)
     monkeypatch.setattr(blocks, "BLOCK", 2**13)
     monkeypatch.setattr(arrays, "BLOCK", 2**13)
@@ -210,8 +210,8 @@ def test_far_float32_features_become_float64(lazy):
 
 def test_a_copy_larger_than_memory_is_refused(lazy, monkeypatch):
     bags, _ = example(20)
-    monkeypatch.setattr("bagwise._memory._ALWAYS_GRANTED", 0)
-    monkeypatch.setattr("bagwise._memory.available_memory", lambda: 100)
+    monkeypatch.setattr("bagwise._common.memory._ALWAYS_GRANTED", 0)
+    monkeypatch.setattr("bagwise._common.memory.available_memory", lambda: 100)
     with pytest.raises(NotEnoughMemoryError, match=r"10 bags needs .* memory_limit"):
         bags[::2].instances  # noqa: B018
 
@@ -279,7 +279,7 @@ def test_bags_in_a_file_are_sorted_into_a_file(tmp_path, rng, monkeypatch):
     labels = Labels.from_values(np.arange(40) % 2)
     expected = in_canonical_order(Bags(np.array(bags.instances), bags.offsets), labels)
     monkeypatch.setattr(blocks, "BLOCK", 2**14)
-    monkeypatch.setattr(bagwise._sources, "COPIED_AT_ONCE", 0)
+    monkeypatch.setattr(bagwise._common.tables, "COPIED_AT_ONCE", 0)
     for order in (np.arange(40), rng.permutation(40)):
         chosen = bags[order]
         tracemalloc.start()

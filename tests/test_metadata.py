@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from bagwise import Bags, _metadata
-from bagwise._metadata import are_ids, bag_level_features, is_id_name, times_of_clips
+from bagwise import Bags
+from bagwise._common import metadata
+from bagwise._common.metadata import are_ids, bag_level_features, is_id_name, times_of_clips
 from bagwise.exceptions import DataWarning, InputError
 from bagwise.io import read_bags, write_bags
 
@@ -54,8 +55,8 @@ def test_features_of_whole_bags_are_found_as_bag_by_bag(sizes, seed, n_values):
         ]
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_metadata, "FIRST", min(n_values, 7))
-        patch.setattr(_metadata, "LARGEST", n_values)
+        patch.setattr(metadata, "FIRST", min(n_values, 7))
+        patch.setattr(metadata, "LARGEST", n_values)
         assert bag_level_features(table, offsets) == slow_bag_level(table, offsets)
 
 

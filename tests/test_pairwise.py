@@ -8,7 +8,8 @@ from scipy.spatial.distance import directed_hausdorff
 from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
-from bagwise import Bags, _memory, compiled, pairwise
+from bagwise import Bags, compiled, pairwise
+from bagwise._common import memory
 from bagwise.compiled import threads
 from bagwise.exceptions import InputError, NotEnoughMemoryError, SparseInputError
 from bagwise.pairwise import (
@@ -280,7 +281,7 @@ def test_distances_of_many_minutes_are_refused(metric):
 
 
 def test_a_matrix_between_too_many_bags_is_refused(rng, monkeypatch):
-    monkeypatch.setattr(_memory, "available_memory", lambda: 10**6)
+    monkeypatch.setattr(memory, "available_memory", lambda: 10**6)
     bags = Bags(np.ones((4000, 1)), np.arange(4001))
     with pytest.raises(NotEnoughMemoryError, match=r"4,000 x 4,000 bags needs 0\.1 GB"):
         bag_distances(bags)

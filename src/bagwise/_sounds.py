@@ -11,7 +11,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from scipy.signal import spectrogram
 
-from bagwise._types import Floats
+from bagwise._common.types import Floats
 from bagwise.extras import import_extra
 
 LARGEST_CLIP = 2**26  # bytes of samples

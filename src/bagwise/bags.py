@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from bagwise._metadata import are_ids, bag_level_features, is_id_name, quoted, times_of_clips
-from bagwise._sources import (
+from bagwise._common.metadata import are_ids, bag_level_features, is_id_name, quoted, times_of_clips
+from bagwise._common.tables import (
     Instances,
     Source,
     StreamedTable,
@@ -20,8 +20,8 @@ from bagwise._sources import (
     is_tensor,
     read_only,
 )
-from bagwise._types import Array, Ints
-from bagwise._warnings import warn_user
+from bagwise._common.types import Array, Ints
+from bagwise._common.warnings import warn_user
 from bagwise.exceptions import DataWarning, InputError
 from bagwise.labels import is_missing, plain_array
 
@@ -627,7 +627,7 @@ class Bags:
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
         # scikit-learn's dispatch refuses a container without this method, or with another
         # namespace than that of the labels, which are numpy arrays.
-        from bagwise._sklearn import get_namespace
+        from bagwise._common.sklearn import get_namespace
 
         return get_namespace(self._offsets)[0]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bagwise._types import Array, Bools, Ints
+from bagwise._common.types import Array, Bools, Ints
 from bagwise.exceptions import LabelError
 
 __all__ = [

@@ -18,9 +18,9 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from bagwise import compiled
-from bagwise._memory import require_memory
+from bagwise._common.memory import require_memory
+from bagwise._common.types import Array, Floats, Ints
 from bagwise._moved import missing_name
-from bagwise._types import Array, Floats, Ints
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.compiled import threads

@@ -7,7 +7,8 @@ from scipy import linalg, sparse
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import rbf_kernel
 
-from bagwise import Bags, _memory
+from bagwise import Bags
+from bagwise._common import memory
 from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
 from bagwise.annotation._held_out import N_COMPARED, N_FOLDS, PENALTIES, WIDTHS, Candidate, best_of
 from bagwise.exceptions import InputError
@@ -232,8 +233,8 @@ def test_auto_is_that_of_the_kernel():
 
 def test_features_that_do_not_fit_into_memory_are_refused(monkeypatch):
     bags, sets, _ = rings(12)
-    monkeypatch.setattr(_memory, "available_memory", lambda: 1000)
-    monkeypatch.setattr(_memory, "_ALWAYS_GRANTED", 0)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
+    monkeypatch.setattr(memory, "_ALWAYS_GRANTED", 0)
     with pytest.raises(InputError, match="Nystroem features"):
         with_kernel().fit(bags, sets)
 

@@ -10,7 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from bagwise import Bags, _memory
+from bagwise import Bags
+from bagwise._common import memory
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.datasets import load_dataset, load_letter_frost
 from bagwise.engines import Journal
@@ -358,8 +359,8 @@ class TestEdges:
 
     def test_what_does_not_fit_into_memory_is_refused(self, monkeypatch):
         bags, sets, _ = drawn()
-        monkeypatch.setattr(_memory, "available_memory", lambda: 1000)
-        monkeypatch.setattr(_memory, "_ALWAYS_GRANTED", 0)
+        monkeypatch.setattr(memory, "available_memory", lambda: 1000)
+        monkeypatch.setattr(memory, "_ALWAYS_GRANTED", 0)
         with pytest.raises(InputError, match=r"4 classes with 3 features .* needs .* GB"):
             ORedLogisticRegression().fit(bags, sets)
         many = Bags(sparse.csr_array((60_000, 3)), np.arange(60_001))

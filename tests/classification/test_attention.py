@@ -422,8 +422,8 @@ def test_an_unknown_device_is_named(device):
 
 def test_a_bag_too_large_for_memory_is_refused(monkeypatch):
     bags, y = example()
-    monkeypatch.setattr("bagwise._memory.available_memory", lambda: 1e6)
-    monkeypatch.setattr("bagwise._memory._ALWAYS_GRANTED", 0)
+    monkeypatch.setattr("bagwise._common.memory.available_memory", lambda: 1e6)
+    monkeypatch.setattr("bagwise._common.memory._ALWAYS_GRANTED", 0)
     small().fit(bags, y)
     with pytest.raises(NotEnoughMemoryError, match="a bag of 5 instances"):
         small(hidden_size=50_000, max_epochs=1).fit(bags, y)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from bagwise import Bags, _memory
+from bagwise import Bags
+from bagwise._common import memory
 from bagwise.classification import ClassToBag, _class_to_bag
 from bagwise.compiled import set_distances
 from bagwise.exceptions import (
@@ -268,7 +269,7 @@ def test_differences_that_do_not_fit_are_refused(monkeypatch):
     monkeypatch.setattr(_class_to_bag, "LARGEST_SEARCH", 1e6)
     with pytest.raises(InputError, match="smaller max_pairs"):
         model.fit(bags, [0, 1, 0])
-    monkeypatch.setattr(_memory, "available_memory", lambda: 10**6)
-    monkeypatch.setattr(_memory, "_ALWAYS_GRANTED", 0)
+    monkeypatch.setattr(memory, "available_memory", lambda: 10**6)
+    monkeypatch.setattr(memory, "_ALWAYS_GRANTED", 0)
     with pytest.raises(NotEnoughMemoryError, match="max_pairs"):
         model.fit(bags, [0, 1, 0])

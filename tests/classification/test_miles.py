@@ -5,7 +5,8 @@ import pytest
 from scipy import sparse
 from scipy.optimize import linprog
 
-from bagwise import Bags, _memory
+from bagwise import Bags
+from bagwise._common import memory
 from bagwise.classification import MILES, _miles
 from bagwise.embedding import InstanceSimilarity
 from bagwise.exceptions import InputError, NotEnoughMemoryError
@@ -155,7 +156,7 @@ def test_scores_of_instances_do_not_depend_on_the_blocks(monkeypatch):
 
 @pytest.mark.parametrize("model", [MILES(), InstanceSimilarity()])
 def test_similarities_that_do_not_fit_are_refused(model, monkeypatch):
-    monkeypatch.setattr(_memory, "available_memory", lambda: 10**6)
+    monkeypatch.setattr(memory, "available_memory", lambda: 10**6)
     rows = np.random.default_rng(0).normal(size=(5000, 1))
     bags = Bags(rows, np.arange(0, 5001, 5))
     with pytest.raises(NotEnoughMemoryError, match=r"1,000 bags to 5,000 prototypes .* n_proto"):

@@ -238,7 +238,7 @@ def test_landmarks_of_many_instances_only(monkeypatch):
 
 def test_landmarks_without_memory_are_refused_with_a_remedy(monkeypatch):
     bags, y = example(8)
-    monkeypatch.setattr("bagwise._memory._ALWAYS_GRANTED", 0)
-    monkeypatch.setattr("bagwise._memory.available_memory", lambda: 1000)
+    monkeypatch.setattr("bagwise._common.memory._ALWAYS_GRANTED", 0)
+    monkeypatch.setattr("bagwise._common.memory.available_memory", lambda: 1000)
     with pytest.raises(NotEnoughMemoryError, match=r"20 Nystroem features of .* fewer landmarks"):
         BagMarginSVM(n_landmarks=20).fit(bags, y)

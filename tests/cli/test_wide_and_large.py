@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn.model_selection import StratifiedKFold
 
-import bagwise._sources
+import bagwise._common.tables
 from bagwise import Bags
 from bagwise._methods.ready_made import instance_scaler
 from bagwise.classification import SetKernelSVM
@@ -96,7 +96,7 @@ def test_sparse_features_have_no_components(run, tmp_path):
 @pytest.fixture
 def all_lazy(monkeypatch):
     """Small tables are treated as large ones; what was mapped is recorded."""
-    monkeypatch.setattr(bagwise._sources, "COPIED_AT_ONCE", 0)
+    monkeypatch.setattr(bagwise._common.tables, "COPIED_AT_ONCE", 0)
     monkeypatch.setattr(blocks, "BLOCK", 2000)
 
 

@@ -13,7 +13,8 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score, train_test
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bagwise import Bags, _memory, _validation, preprocessing
+from bagwise import Bags, _validation, preprocessing
+from bagwise._common import memory
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM, SetKernelSVM
 from bagwise.embedding import BagStatistics
@@ -137,12 +138,12 @@ def test_the_memory_of_workers_counts_not_that_of_the_client(client, monkeypatch
     limit, rows = away.worker_share()
     assert 1e6 < limit < np.inf
     assert bags.n_instances / 2 <= rows < bags.n_instances
-    monkeypatch.setattr(_memory, "_ALWAYS_GRANTED", 0)
-    monkeypatch.setattr(_memory, "available_memory", lambda: 20_000)  # W fits, scores do not
+    monkeypatch.setattr(memory, "_ALWAYS_GRANTED", 0)
+    monkeypatch.setattr(memory, "available_memory", lambda: 20_000)  # W fits, scores do not
     ORedLogisticRegression(tol=1.0).fit(away, sets)
     with pytest.raises(NotEnoughMemoryError):
         ORedLogisticRegression(tol=1.0).fit(bags, sets)
-    monkeypatch.setattr(_memory, "available_memory", lambda: 10**12)
+    monkeypatch.setattr(memory, "available_memory", lambda: 10**12)
     monkeypatch.setattr(connection, "memory_limits", lambda client: [10_000.0, np.inf])
     with pytest.raises(NotEnoughMemoryError, match="reduce the features"):
         ORedLogisticRegression(tol=1.0).fit(away, sets)

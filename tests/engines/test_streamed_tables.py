@@ -11,8 +11,9 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
-from bagwise import Bags, _sources, _validation
-from bagwise._sources import ComputedTable, ConvertedTable
+from bagwise import Bags, _validation
+from bagwise._common import tables
+from bagwise._common.tables import ComputedTable, ConvertedTable
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.base._kernel_bags import kernel_bags, width_of
 from bagwise.classification import PrimalDualMISVM
@@ -33,7 +34,7 @@ RELATIVE = 1e-5  # of sums of float32 in another order
 @pytest.fixture
 def lazy(monkeypatch):
     """Small data are treated as large ones; returns the numbers of rows that were gathered."""
-    monkeypatch.setattr(_sources, "COPIED_AT_ONCE", 0)
+    monkeypatch.setattr(tables, "COPIED_AT_ONCE", 0)
     monkeypatch.setattr(blocks, "BLOCK", 60)
     gathered, original = [], mapped.gathered
 
@@ -175,7 +176,7 @@ def test_memory_of_a_file_of_bytes(tmp_path, rng, monkeypatch):
     X = rng.integers(0, 255, size=(160_000, 60), dtype=np.uint8)
     bags, y = in_file(Bags(X, np.arange(0, 160_001, 400)), tmp_path), np.arange(400) % 2
     monkeypatch.setattr(blocks, "BLOCK", 2**16)
-    monkeypatch.setattr(_sources, "COPIED_AT_ONCE", 2**16)
+    monkeypatch.setattr(tables, "COPIED_AT_ONCE", 2**16)
     model = PrimalDualMISVM(solver="inexact", max_iter=3, tol=10.0, random_state=0)
     model.fit(bags[:100], y[:100]).predict(bags[:100])  # compiled kernels take memory too
     tracemalloc.start()
@@ -215,8 +216,8 @@ def test_computed_rows_are_those_of_the_fit(transformer, lazy, tmp_path):
 
 def test_numbers_in_memory_that_would_not_fit_as_floats(monkeypatch):
     bags, y = numbers("uint8")
-    monkeypatch.setattr("bagwise._memory._ALWAYS_GRANTED", 0)
-    monkeypatch.setattr("bagwise._memory.available_memory", lambda: 100)
+    monkeypatch.setattr("bagwise._common.memory._ALWAYS_GRANTED", 0)
+    monkeypatch.setattr("bagwise._common.memory.available_memory", lambda: 100)
     with pytest.raises(NotEnoughMemoryError, match=r"uint8, as float64.*float32"):
         PrimalDualMISVM().fit(bags, y)
 

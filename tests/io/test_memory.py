@@ -16,7 +16,7 @@ import pytest
 from scipy import sparse
 
 from bagwise import Bags
-from bagwise._memory import available_memory, byte_count
+from bagwise._common.memory import available_memory, byte_count
 from bagwise.engines.mapped import mapped_array
 from bagwise.exceptions import BagwiseError, InputError
 from bagwise.io import read_bags, write_bags

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bagwise import Bags
-from bagwise._files import replacing, temporary_beside
+from bagwise._common.files import replacing, temporary_beside
 from bagwise.io import write_bags
 
 

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from bagwise import _memory
+from bagwise._common import memory
 from bagwise.exceptions import InputError
 from bagwise.semi_supervised import LaplacianSVM, _laplacian
 from bagwise.solvers.margin import libsvm
@@ -110,8 +110,8 @@ def test_one_label_per_moon_is_enough():
 
 def test_too_large_a_matrix_is_refused_before_it_is_made(cloud, monkeypatch):
     X, y = cloud
-    monkeypatch.setattr(_memory, "available_memory", lambda: 3 * 8 * 10**2)
-    monkeypatch.setattr(_memory, "_ALWAYS_GRANTED", 0)
+    monkeypatch.setattr(memory, "available_memory", lambda: 3 * 8 * 10**2)
+    monkeypatch.setattr(memory, "_ALWAYS_GRANTED", 0)
     with monkeypatch.context() as patch:
         patch.setattr(_laplacian, "graph_laplacian", None)  # its search takes longer
         with pytest.raises(InputError, match="24 rows"):

@@ -12,9 +12,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from bagwise._memory import require_memory
-from bagwise._types import Array, Floats
-from bagwise._warnings import warn_user
+from bagwise._common.memory import require_memory
+from bagwise._common.types import Array, Floats
+from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._fitted_state import Classes, FittedState, ListOf, Model
 from bagwise.base._fitted_state import Floats as FloatsOf

@@ -10,10 +10,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import validate_data
 
-from bagwise._memory import require_memory
-from bagwise._sources import ConvertedTable
+from bagwise._common.memory import require_memory
+from bagwise._common.tables import ConvertedTable
+from bagwise._common.warnings import warn_user
 from bagwise._validation.values import VALUE_RANGE, check_values
-from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.engines import check_each, check_place, is_here
 from bagwise.engines.mapped import check_mapped_size, is_mapped

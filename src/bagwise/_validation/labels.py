@@ -9,9 +9,9 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from bagwise._sklearn import _check_sample_weight
-from bagwise._types import Array, Bools, Floats, Ints
-from bagwise._warnings import warn_user
+from bagwise._common.sklearn import _check_sample_weight
+from bagwise._common.types import Array, Bools, Floats, Ints
+from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels, is_missing, is_unlabelled, plain_array, short_list

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from bagwise import compiled
-from bagwise._types import Array
+from bagwise._common.types import Array
 from bagwise._validation import check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
 
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base._kernel_bags import kernel_bags, nystroem_of_bags
 from bagwise.exceptions import LabelError

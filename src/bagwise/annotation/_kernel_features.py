@@ -6,9 +6,9 @@ from typing import Any
 from sklearn.kernel_approximation import Nystroem
 from sklearn.utils import check_random_state
 
-from bagwise._memory import require_memory
-from bagwise._sklearn import StrOptions
-from bagwise._types import Array
+from bagwise._common.memory import require_memory
+from bagwise._common.sklearn import StrOptions
+from bagwise._common.types import Array
 from bagwise.annotation._held_out import Training, select_setting
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import expit, log_expit, softmax
 
 from bagwise import compiled
-from bagwise._types import Array, Ints
+from bagwise._common.types import Array, Ints
 from bagwise._validation import check_bags, check_label_sets, check_sample_weight
 from bagwise.annotation._annotator import AnnotatorMixin
 from bagwise.annotation._held_out import Training

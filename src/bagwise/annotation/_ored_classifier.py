@@ -10,8 +10,8 @@ from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
-from bagwise._sklearn import HasMethods
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.sklearn import HasMethods
+from bagwise._common.types import Array, Floats, Ints
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.annotation._annotator import AnnotatorMixin, best_threshold
 from bagwise.annotation._ored_logistic import ORedLogisticRegression

@@ -12,15 +12,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from bagwise import compiled
-from bagwise._sklearn import Interval, StrOptions
-from bagwise._types import Array, Bools, Ints
+from bagwise._common.sklearn import Interval, StrOptions
+from bagwise._common.types import Array, Bools, Ints
+from bagwise._common.warnings import warn_user
 from bagwise._validation import (
     check_bags,
     check_instance_labels,
     check_label_sets,
     check_sample_weight,
 )
-from bagwise._warnings import warn_user
 from bagwise.annotation._annotator import AnnotatorMixin
 from bagwise.annotation._held_out import Training, learn_missing_rate
 from bagwise.annotation._kernel_features import (

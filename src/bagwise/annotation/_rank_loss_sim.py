@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from sklearn.utils.extmath import safe_sparse_dot
 
-from bagwise._types import Array, Ints
+from bagwise._common.types import Array, Ints
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.annotation._annotator import AnnotatorMixin, best_threshold
 from bagwise.bags import Bags

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
-from bagwise._types import Floats
+from bagwise._common.types import Floats
 from bagwise.assumptions._draws import (
     Drawn,
     Generator,

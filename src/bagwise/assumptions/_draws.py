@@ -7,7 +7,7 @@ clue is moved.
 
 import numpy as np
 
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 
 N_FEATURES = 16

@@ -9,10 +9,10 @@ import numpy as np
 from scipy.special import expit
 from sklearn.utils import check_random_state
 
-from bagwise._memory import byte_count
+from bagwise._common.memory import byte_count
+from bagwise._common.sklearn import Interval, StrOptions
+from bagwise._common.types import Array, Floats
 from bagwise._methods.ready_made import instance_scaler
-from bagwise._sklearn import Interval, StrOptions
-from bagwise._types import Array, Floats
 from bagwise._validation import check_bags, check_groups, check_label_sets
 from bagwise.auto._leaderboard import (
     LOWER_IS_BETTER,

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.metrics import average_precision_score, log_loss
 
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.auto._members import Member
 from bagwise.exceptions import InputError
 from bagwise.model_selection._measures import (

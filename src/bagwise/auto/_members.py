@@ -17,9 +17,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 from sklearn.utils import get_tags
 
+from bagwise._common.types import Array, Floats, Ints
 from bagwise._methods import find_method
 from bagwise._methods.ready_made import OnePerLabel, ridge_cv
-from bagwise._types import Array, Floats, Ints
 from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
 from bagwise.bags import Bags
 from bagwise.base._pipelines import fit_arguments, kept_assumption, predicts_numbers

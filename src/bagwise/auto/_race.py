@@ -9,7 +9,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
 
-from bagwise._types import Array, Ints
+from bagwise._common.types import Array, Ints
 from bagwise.auto._leaderboard import Entry
 from bagwise.auto._members import MOST_BAGS, MOST_INSTANCES, Member
 from bagwise.bags import Bags

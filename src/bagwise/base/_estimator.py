@@ -9,10 +9,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._sklearn import CallbackSupportMixin, _fit_context, with_callbacks
-from bagwise._types import Ints
+from bagwise._common.sklearn import CallbackSupportMixin, _fit_context, with_callbacks
+from bagwise._common.types import Ints
+from bagwise._common.warnings import warn_user
 from bagwise._validation import VALUE_RANGE, check_bags, check_rows
-from bagwise._warnings import warn_user
 from bagwise.bags import Bags, offsets_of
 from bagwise.base._finite import checked_fit, numerical_errors, quietly, require_finite
 from bagwise.base._fitted_state import FittedState, Floats, Names, Whole

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.sparsefuncs import min_max_axis
 
-from bagwise._types import Array
+from bagwise._common.types import Array
 from bagwise._validation import check_bags
 from bagwise.engines.arrays import extremes
 from bagwise.exceptions import BagwiseError, InputError, NotEnoughMemoryError

@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.kernel_approximation import Nystroem
 from sklearn.utils import gen_batches
 
-from bagwise._memory import require_memory
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.memory import require_memory
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base._kernel_machine import BLOCK, nystroem_features, nystroem_of
 from bagwise.engines import by_place, is_here, map_bags, memory_of_parts, over_partitions, to_numpy

@@ -12,8 +12,8 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
 
-from bagwise._memory import require_memory
-from bagwise._types import Array
+from bagwise._common.memory import require_memory
+from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.base._estimator import BagEstimator
 from bagwise.base._fitted_state import (

@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.kernel_approximation import Nystroem
 
 from bagwise import compiled
-from bagwise._memory import require_memory
-from bagwise._types import Array
+from bagwise._common.memory import require_memory
+from bagwise._common.types import Array
 from bagwise.base._finite import column_range
 from bagwise.base._fitted_state import FittedState, Integers, Number
 from bagwise.base._kernel_machine import KernelMachine, nystroem_of, transformed

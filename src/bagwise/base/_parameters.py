@@ -15,7 +15,7 @@ from typing import Any, TypeVar, dataclass_transform
 
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
-from bagwise._sklearn import Interval, StrOptions
+from bagwise._common.sklearn import Interval, StrOptions
 
 Estimator = TypeVar("Estimator")
 

@@ -10,9 +10,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
 from bagwise import compiled
-from bagwise._types import Array, Ints
+from bagwise._common.types import Array, Ints
+from bagwise._common.warnings import warn_user
 from bagwise._validation import check_label, check_label_sets, check_sample_weight
-from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._estimator import order_within_bags
 from bagwise.base._finite import require_finite

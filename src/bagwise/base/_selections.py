@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._types import Array, Bools, Floats, Ints
+from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.base._pipelines import final_estimator, predicts_numbers
 from bagwise.exceptions import InputError

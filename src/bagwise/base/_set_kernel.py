@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.kernel_approximation import Nystroem
 from sklearn.utils import check_random_state, gen_batches
 
-from bagwise._memory import require_memory
-from bagwise._sklearn import StrOptions
-from bagwise._types import Array, Floats
+from bagwise._common.memory import require_memory
+from bagwise._common.sklearn import StrOptions
+from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
 from bagwise.base._fitted_state import BagsOf, FittedState, Model, Number
 from bagwise.base._fitted_state import Floats as FloatArray

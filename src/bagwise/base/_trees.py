@@ -8,8 +8,8 @@ from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bagwise import compiled
-from bagwise._types import Array
-from bagwise._types import Floats as FloatArray
+from bagwise._common.types import Array
+from bagwise._common.types import Floats as FloatArray
 from bagwise.base._fitted_state import Classes, FittedState, Floats, Integers, Whole
 
 _LARGEST = np.finfo(np.float32).max  # trees compare values in single precision

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from bagwise import compiled
-from bagwise._sklearn import Interval
-from bagwise._types import Array
+from bagwise._common.sklearn import Interval
+from bagwise._common.types import Array
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method

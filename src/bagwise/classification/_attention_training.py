@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bagwise._memory import available_memory, require_memory
-from bagwise._types import Floats, Ints
+from bagwise._common.memory import available_memory, require_memory
+from bagwise._common.types import Floats, Ints
 from bagwise.bags import Bags
 from bagwise.classification._torch import has_stalled, one_thread
 from bagwise.compiled.threads import block_bounds

@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY
 from numbers import Real
 from typing import Any
 
-from bagwise._sklearn import Interval, StrOptions
+from bagwise._common.sklearn import Interval, StrOptions
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.classification._one_vs_rest import OneVsRestSVM
 from bagwise.solvers.margin.smil import balanced_sparse_mil

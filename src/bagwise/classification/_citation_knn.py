@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from bagwise import compiled
-from bagwise._sklearn import Interval, StrOptions
-from bagwise._types import Array, Ints
+from bagwise._common.sklearn import Interval, StrOptions
+from bagwise._common.types import Array, Ints
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, with_known_labels

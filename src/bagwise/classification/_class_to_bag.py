@@ -9,8 +9,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
 from bagwise import compiled
-from bagwise._memory import as_float64, require_memory
-from bagwise._types import Array, Bools, Ints
+from bagwise._common.memory import as_float64, require_memory
+from bagwise._common.types import Array, Bools, Ints
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import (

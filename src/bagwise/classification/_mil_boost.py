@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 
 from bagwise import compiled
-from bagwise._memory import as_float64
-from bagwise._sklearn import Interval
-from bagwise._types import Array
+from bagwise._common.memory import as_float64
+from bagwise._common.sklearn import Interval
+from bagwise._common.types import Array
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import (

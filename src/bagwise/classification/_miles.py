@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from bagwise import compiled
-from bagwise._types import Array
+from bagwise._common.types import Array
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, OneVsRestMixin, fit_method, in_canonical_order

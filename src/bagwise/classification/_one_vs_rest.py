@@ -6,8 +6,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state, compute_sample_weight
 
-from bagwise._memory import as_float64
-from bagwise._types import Floats
+from bagwise._common.memory import as_float64
+from bagwise._common.types import Floats
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.base import OneVsRestMixin, fit_method
 from bagwise.base._kernel_machine import KernelMachine

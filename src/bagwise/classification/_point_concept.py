@@ -5,8 +5,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bagwise._memory import as_float64
-from bagwise._types import Array, Bools, Ints
+from bagwise._common.memory import as_float64
+from bagwise._common.types import Array, Bools, Ints
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import (

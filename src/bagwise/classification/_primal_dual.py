@@ -10,16 +10,16 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from bagwise._memory import require_memory
-from bagwise._sklearn import Interval, StrOptions
-from bagwise._types import Array
+from bagwise._common.memory import require_memory
+from bagwise._common.sklearn import Interval, StrOptions
+from bagwise._common.types import Array
+from bagwise._common.warnings import warn_user
 from bagwise._validation import (
     check_bag_labels,
     check_bags,
     check_label_sets,
     check_sample_weight,
 )
-from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
 from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Number

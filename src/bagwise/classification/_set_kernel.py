@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.svm import SVC
 
-from bagwise._types import Ints
+from bagwise._common.types import Ints
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, OneVsRestMixin, fit_method

@@ -8,8 +8,8 @@ from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.svm import LinearSVC
 
-from bagwise._sklearn import HasMethods, StrOptions
-from bagwise._types import Array
+from bagwise._common.sklearn import HasMethods, StrOptions
+from bagwise._common.types import Array
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method

@@ -3,7 +3,7 @@
 from dataclasses import KW_ONLY
 from typing import Any
 
-from bagwise._sklearn import StrOptions
+from bagwise._common.sklearn import StrOptions
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.classification._one_vs_rest import OneVsRestSVM
 from bagwise.solvers.margin.smil import sparse_mil

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise._validation import check_groups, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, softmax_probabilities, with_known_labels

@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from bagwise._sklearn import Interval, StrOptions
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.sklearn import Interval, StrOptions
+from bagwise._common.types import Array, Floats, Ints
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method

@@ -9,8 +9,8 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from bagwise import compiled
-from bagwise._sklearn import StrOptions
-from bagwise._types import Array, Bools, Ints
+from bagwise._common.sklearn import StrOptions
+from bagwise._common.types import Array, Bools, Ints
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import OneVsRestMixin, fit_method

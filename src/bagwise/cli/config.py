@@ -91,7 +91,7 @@ def write_options(context: typer.Context, path: Path, *, force: bool) -> None:
         Whether the file may be overwritten.
     """
     from bagwise import __version__
-    from bagwise._files import replacing
+    from bagwise._common.files import replacing
 
     lines = [f"# Written by bagwise {__version__}; again: {context.command_path} --config {path}"]
     tables = []

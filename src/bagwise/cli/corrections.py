@@ -12,7 +12,7 @@ from bagwise.cli.recordings import recordings
 from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:
-    from bagwise._types import Bools
+    from bagwise._common.types import Bools
     from bagwise.bags import Bags
     from bagwise.io.contents import Contents
     from bagwise.io.selections import Selection

@@ -14,7 +14,7 @@ from bagwise.exceptions import InputError
 PICTURES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp")
 
 if TYPE_CHECKING:
-    from bagwise._types import Floats
+    from bagwise._common.types import Floats
     from bagwise.io.contents import Contents
 
 

@@ -10,7 +10,7 @@ from bagwise.cli import options
 from bagwise.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from bagwise._types import Floats
+    from bagwise._common.types import Floats
     from bagwise.io.contents import Contents
 
 _SHOWN = 20  # maximum number of labels in the table

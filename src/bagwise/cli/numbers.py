@@ -6,8 +6,8 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
+from bagwise._common.types import Floats
 from bagwise._methods import Method
-from bagwise._types import Floats
 from bagwise.bags import Bags
 from bagwise.cli.options import Columns, option
 from bagwise.cli.output import note

@@ -310,7 +310,7 @@ def refuse_existing(paths: Iterable[Path], *, force: bool, inputs: Iterable[Path
     inputs : iterable of Path, default=()
         The files that are read: never overwritten.
     """
-    from bagwise._files import check_output
+    from bagwise._common.files import check_output
     from bagwise.exceptions import OutputExistsError
 
     read = {path.resolve() for path in inputs}

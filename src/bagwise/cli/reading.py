@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._types import Array, Bools
+from bagwise._common.types import Array, Bools
+from bagwise._common.warnings import warn_user
 from bagwise._validation import check_bags
-from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._pipelines import label_kind
 from bagwise.cli.corrections import Known

@@ -12,7 +12,7 @@ from bagwise.cli.output import note, note_features, print_json, progress, refuse
 from bagwise.exceptions import InputError, LabelError
 
 if TYPE_CHECKING:
-    from bagwise._types import Floats
+    from bagwise._common.types import Floats
     from bagwise.io.contents import Contents
     from bagwise.labels import Labels
     from bagwise.model_selection import HeldOut
@@ -83,7 +83,7 @@ def report(
     """
     model, file = options.model_and_file(model, file)
     refuse_existing([output], force=force, inputs=[model, file])
-    from bagwise._memory import byte_count
+    from bagwise._common.memory import byte_count
     from bagwise.base._pipelines import predicts_numbers
     from bagwise.cli.heatmap import places
     from bagwise.cli.numbers import known_numbers

@@ -20,8 +20,8 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
 
-from bagwise._memory import require_memory
-from bagwise._types import Array
+from bagwise._common.memory import require_memory
+from bagwise._common.types import Array
 from bagwise._validation import check_similarity
 from bagwise.cluster._placed_rows import PlacedRows
 from bagwise.compiled.threads import interruptible, run_blocks

@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.base import ClusterMixin
 from sklearn.utils import check_random_state, gen_batches
 
-from bagwise._sklearn import StrOptions
-from bagwise._types import Array, Ints
+from bagwise._common.sklearn import StrOptions
+from bagwise._common.types import Array, Ints
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils import check_random_state
 
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.cluster._affinity import compare, compare_new, resolve_affinity

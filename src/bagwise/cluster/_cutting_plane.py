@@ -3,7 +3,7 @@
 from dataclasses import KW_ONLY
 from typing import Any
 
-from bagwise._sklearn import StrOptions
+from bagwise._common.sklearn import StrOptions
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.cluster._row_clusterer import TwoWayClusterer
 from bagwise.solvers.clustering.cutting_plane_mmc import cutting_plane_mmc

@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY
 from numbers import Real
 from typing import Any
 
-from bagwise._sklearn import Interval, StrOptions
+from bagwise._common.sklearn import Interval, StrOptions
 from bagwise.base._parameters import with_parameters
 from bagwise.cluster._row_clusterer import TwoWayClusterer, check_number_of_rows
 from bagwise.solvers.clustering.iterative_svr import iterative_svr

@@ -8,8 +8,8 @@ from sklearn.base import ClusterMixin
 from sklearn.utils import check_random_state
 
 from bagwise import compiled
-from bagwise._sklearn import StrOptions
-from bagwise._types import Ints
+from bagwise._common.sklearn import StrOptions
+from bagwise._common.types import Ints
 from bagwise._validation import check_rows
 from bagwise.base import RowEstimator, fit_method
 from bagwise.base._fitted_state import FittedState, Integers, Number

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import gen_batches
 
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.bags import Bags
 from bagwise.base import in_canonical_order

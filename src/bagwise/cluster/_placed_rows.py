@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
-from bagwise._types import Array, Ints
+from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.engines import Part, Parts, local_instances, over_partitions, place, retry_on_new_parts
 

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import ClusterMixin
 from sklearn.utils import check_random_state
 
-from bagwise._types import Floats, Ints
+from bagwise._common.types import Floats, Ints
 from bagwise._validation import check_rows
 from bagwise.base import RowEstimator, fit_method
 from bagwise.base._fitted_state import FittedState, Integers

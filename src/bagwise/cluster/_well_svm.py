@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.base import ClusterMixin, clone
 from sklearn.utils import check_random_state
 
-from bagwise._sklearn import Interval, StrOptions
-from bagwise._types import Array, Ints
+from bagwise._common.sklearn import Interval, StrOptions
+from bagwise._common.types import Array, Ints
 from bagwise._validation import check_rows
 from bagwise.bags import Bags
 from bagwise.base import RowEstimator, fit_method

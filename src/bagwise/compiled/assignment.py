@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._types import Array, Bools, Floats, Ints
+from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.compiled.arguments import read_only
 from bagwise.compiled.compilation import compiled
 from bagwise.compiled.threads import bag_bounds, run_blocks

@@ -7,7 +7,7 @@ above the threshold; a node that does not split has the threshold infinity.
 
 import numpy as np
 
-from bagwise._types import Bools, Floats, Ints
+from bagwise._common.types import Bools, Floats, Ints
 from bagwise.compiled.arguments import read_only
 from bagwise.compiled.compilation import compiled
 from bagwise.compiled.threads import even_bounds, run_blocks

@@ -8,7 +8,7 @@ of EM-DD.
 
 import numpy as np
 
-from bagwise._types import Bools, Floats, Ints
+from bagwise._common.types import Bools, Floats, Ints
 from bagwise.compiled.compilation import compiled
 from bagwise.compiled.threads import run_blocks
 

@@ -25,7 +25,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.extmath import row_norms
 
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.compiled.arguments import read_only
 from bagwise.compiled.compilation import compiled
 from bagwise.compiled.prefetch import prefetch

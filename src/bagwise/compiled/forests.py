@@ -6,7 +6,7 @@ come after it is a leaf, so that every descent ends for any arrays.
 
 import numpy as np
 
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.compiled.arguments import read_only
 from bagwise.compiled.compilation import compiled
 from bagwise.compiled.threads import even_bounds, run_blocks

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cython_blas, cython_lapack
 
-from bagwise._types import Array
+from bagwise._common.types import Array
 from bagwise.compiled.threads import interruptible
 
 NEAR = 1e-6  # relative distance from the largest entry at which entries count as equal

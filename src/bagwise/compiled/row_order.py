@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from bagwise._types import Array, Ints
+from bagwise._common.types import Array, Ints
 
 
 def row_ranks(instances: Any) -> Ints:

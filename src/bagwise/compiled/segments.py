@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.compiled.arguments import read_only
 from bagwise.compiled.compilation import compiled
 from bagwise.compiled.threads import over_bags

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.compiled import threads
 from bagwise.compiled.arguments import read_only
 from bagwise.compiled.compilation import compiled

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bagwise._types import Bools, Floats, Ints
+from bagwise._common.types import Bools, Floats, Ints
 from bagwise.compiled.compilation import compiled
 
 _compiled = compiled()

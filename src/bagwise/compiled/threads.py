@@ -30,7 +30,7 @@ from scipy import sparse
 from sklearn import config_context, get_config
 from threadpoolctl import ThreadpoolController
 
-from bagwise._types import Array, Ints
+from bagwise._common.types import Array, Ints
 from bagwise.exceptions import INTERRUPTED
 
 # Below this many values the threads cost more than they save.

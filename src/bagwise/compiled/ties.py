@@ -6,7 +6,7 @@ and on the number of threads. A decision (a class, a witness, the order of rows)
 
 import numpy as np
 
-from bagwise._types import Array
+from bagwise._common.types import Array
 
 BITS = {np.dtype(np.float64): 26, np.dtype(np.float32): 16}  # 1/2 of 53, 2/3 of 24 digits
 

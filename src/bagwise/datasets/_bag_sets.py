@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import Bunch
 
-from bagwise._types import Array, Ints
+from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.datasets._draw import indicator, random_generator
 from bagwise.datasets._plain_sets import LETTER_FEATURES, LETTERS, load_letter

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from bagwise._memory import require_memory
-from bagwise._types import Ints
+from bagwise._common.memory import require_memory
+from bagwise._common.types import Ints
 from bagwise.exceptions import InputError
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from bagwise._types import Floats, Ints
+from bagwise._common.types import Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.datasets._draw import (
     check_count,

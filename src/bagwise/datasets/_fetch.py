@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bagwise._files import replacing
-from bagwise._types import Array
+from bagwise._common.files import replacing
+from bagwise._common.types import Array
 from bagwise.datasets._registry import FOLDER_VARIABLE, dataset_info, user_cache
 from bagwise.exceptions import DownloadError, InputError
 

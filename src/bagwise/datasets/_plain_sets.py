@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import Bunch
 
-from bagwise._types import Array
+from bagwise._common.types import Array
 from bagwise.datasets._registry import (
     DatasetInfo,
     damaged,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from bagwise._types import Array
+from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._memory import require_memory
-from bagwise._types import Floats
+from bagwise._common.memory import require_memory
+from bagwise._common.types import Floats
 from bagwise.bags import Bags
 from bagwise.compiled import threads
 

@@ -7,8 +7,8 @@ from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._sklearn import StrOptions
-from bagwise._types import Array, Floats
+from bagwise._common.sklearn import StrOptions
+from bagwise._common.types import Array, Floats
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method

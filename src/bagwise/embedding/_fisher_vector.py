@@ -13,9 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_random_state
 
-from bagwise._memory import require_memory
-from bagwise._sklearn import Interval
-from bagwise._types import Array, Floats
+from bagwise._common.memory import require_memory
+from bagwise._common.sklearn import Interval
+from bagwise._common.types import Array, Floats
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method

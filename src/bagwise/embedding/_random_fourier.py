@@ -11,9 +11,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from bagwise._memory import require_memory
-from bagwise._sklearn import StrOptions
-from bagwise._types import Floats
+from bagwise._common.memory import require_memory
+from bagwise._common.sklearn import StrOptions
+from bagwise._common.types import Floats
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method

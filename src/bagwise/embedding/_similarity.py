@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 
-from bagwise._memory import require_memory
-from bagwise._types import Floats
+from bagwise._common.memory import require_memory
+from bagwise._common.types import Floats
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method

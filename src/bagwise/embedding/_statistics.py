@@ -12,9 +12,9 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise import compiled
-from bagwise._memory import require_memory
-from bagwise._sklearn import _check_feature_names_in
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.memory import require_memory
+from bagwise._common.sklearn import _check_feature_names_in
+from bagwise._common.types import Array, Floats, Ints
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method

@@ -8,8 +8,8 @@ from scipy import linalg, sparse, special
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.extmath import safe_sparse_dot
 
-from bagwise._sources import StreamedTable, is_tensor
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.tables import StreamedTable, is_tensor
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.compiled import lapack
 from bagwise.compiled.threads import even_bounds, interruptible, run_blocks
 from bagwise.engines.mapped import empty_beside

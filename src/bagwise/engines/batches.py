@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bagwise import compiled
-from bagwise._types import Floats, Ints
+from bagwise._common.types import Floats, Ints
 from bagwise.bags import Bags
 from bagwise.engines.arrays import dense, is_tensor, to_numpy
 from bagwise.engines.blocks import bag_blocks, row_blocks

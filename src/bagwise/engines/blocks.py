@@ -9,8 +9,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import gen_batches
 
-from bagwise._sources import ComputedTable, StreamedTable, read_only
-from bagwise._types import Array, Ints
+from bagwise._common.tables import ComputedTable, StreamedTable, read_only
+from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.compiled import threads
 from bagwise.engines.mapped import empty_beside, is_mapped, read_ahead, release_pages

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._files import replacing
+from bagwise._common.files import replacing
 from bagwise.engines.arrays import is_tensor, like, to_numpy
 from bagwise.engines.parts import Parts
 from bagwise.exceptions import InputError, WorkerLostError

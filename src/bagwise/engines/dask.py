@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from bagwise._sources import ConvertedTable, Source, StreamedTable, float_type
-from bagwise._types import Array, Ints
+from bagwise._common.tables import ConvertedTable, Source, StreamedTable, float_type
+from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.threads import block_bounds
 from bagwise.engines import connection

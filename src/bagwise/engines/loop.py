@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bagwise._types import Floats
+from bagwise._common.types import Floats
 from bagwise.engines.checkpoint import Checkpoint
 from bagwise.engines.connection import LOSSES, retry_work
 from bagwise.engines.parts import Parts

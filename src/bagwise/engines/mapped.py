@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
 
-from bagwise._memory import require_memory
-from bagwise._sources import ComputedTable, Source, StreamedTable, read_only
-from bagwise._types import Array
+from bagwise._common.memory import require_memory
+from bagwise._common.tables import ComputedTable, Source, StreamedTable, read_only
+from bagwise._common.types import Array
 from bagwise.exceptions import InputError
 
 _PREFIX = "bagwise-"

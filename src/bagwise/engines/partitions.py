@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from bagwise._types import Array, Ints
+from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.engines import connection
 from bagwise.engines.connection import SentFunction, call_guarded, copied, retry_work, unpack

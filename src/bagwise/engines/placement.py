@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy import sparse
 
-from bagwise._types import Array
+from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.compiled import threads
 from bagwise.engines.blocks import bag_blocks, in_blocks

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._sources import float_type
+from bagwise._common.tables import float_type
 from bagwise.bags import Bags
 from bagwise.engines.arrays import is_tensor
 from bagwise.engines.blocks import row_blocks

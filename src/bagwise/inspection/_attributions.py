@@ -10,8 +10,8 @@ from scipy.linalg import orth
 from sklearn.linear_model import Ridge
 from sklearn.utils import check_random_state
 
-from bagwise._memory import require_memory
-from bagwise._types import Array, Bools, Floats
+from bagwise._common.memory import require_memory
+from bagwise._common.types import Array, Bools, Floats
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base._selections import (

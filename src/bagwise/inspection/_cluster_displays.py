@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from bagwise._types import Array
+from bagwise._common.types import Array
 from bagwise.base._pipelines import instance_model
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra

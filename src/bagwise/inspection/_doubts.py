@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from bagwise import compiled
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base._pipelines import instance_model

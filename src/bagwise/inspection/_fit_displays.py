@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bagwise._types import Array
+from bagwise._common.types import Array
 from bagwise.base._pipelines import final_estimator
 from bagwise.exceptions import InputError
 from bagwise.inspection._axes import AxesDisplay, plain_frame, plain_legend

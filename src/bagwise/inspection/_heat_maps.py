@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise._validation import check_bags, check_label
 from bagwise.bags import Bags
 from bagwise.base._pipelines import instance_model

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import check_scoring
 from sklearn.utils import Bunch, check_random_state
 
-from bagwise._memory import require_memory
+from bagwise._common.memory import require_memory
 from bagwise._validation import check_bags, check_length
 from bagwise.exceptions import InputError
 

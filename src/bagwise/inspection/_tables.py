@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bagwise._types import Array, Bools, Ints
+from bagwise._common.types import Array, Bools, Ints
 from bagwise._validation import check_bags, check_label
 from bagwise.bags import Bags
 from bagwise.base._pipelines import final_estimator, instance_model, predicts_numbers

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from bagwise._memory import require_memory
+from bagwise._common.memory import require_memory
 from bagwise.exceptions import FileFormatError
 from bagwise.extras import import_extra
 from bagwise.io.clips import clip_columns

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._metadata import are_ids, is_id_name
-from bagwise._types import Array, Ints
-from bagwise._warnings import warn_user
+from bagwise._common.metadata import are_ids, is_id_name
+from bagwise._common.types import Array, Ints
+from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import DataWarning, InputError
 from bagwise.io.clips import ClipColumns, Clips, clip_columns

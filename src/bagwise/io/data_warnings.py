@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._metadata import bag_level_features, quoted
-from bagwise._types import Array
-from bagwise._warnings import warn_user
+from bagwise._common.metadata import bag_level_features, quoted
+from bagwise._common.types import Array
+from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.engines import readable_table
 from bagwise.exceptions import DataWarning

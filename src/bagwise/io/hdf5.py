@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from bagwise._files import check_place, temporary_beside
-from bagwise._sources import StreamedTable, float_type
-from bagwise._types import Array, Ints
+from bagwise._common.files import check_place, temporary_beside
+from bagwise._common.tables import StreamedTable, float_type
+from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.exceptions import (
     DataNotFoundError,

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._types import Array, Ints
+from bagwise._common.types import Array, Ints
 from bagwise.exceptions import FileFormatError
 from bagwise.extras import import_extra
 from bagwise.io.sources import TableSource

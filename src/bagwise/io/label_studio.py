@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from bagwise._files import replacing
+from bagwise._common.files import replacing
 from bagwise.exceptions import FileFormatError, InputError
 
 CONTROL, OBJECT = "label", "item"  # names in the labelling interface

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._types import Array, Ints
+from bagwise._common.types import Array, Ints
 from bagwise.bags import offsets_of
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels, is_missing, plain_array, sorted_labels

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from bagwise._memory import byte_count
-from bagwise._types import Array, Ints
+from bagwise._common.memory import byte_count
+from bagwise._common.types import Array, Ints
 from bagwise.engines.mapped import mapped_array, release_pages
 from bagwise.exceptions import DataNotFoundError, InputError
 

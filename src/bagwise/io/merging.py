@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bagwise._types import Array, Ints
+from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, group_rows
 from bagwise.engines.mapped import is_mapped
 from bagwise.exceptions import LabelError

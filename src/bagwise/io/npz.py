@@ -14,8 +14,8 @@ from typing import IO, Any
 import numpy as np
 from scipy import sparse
 
-from bagwise._files import npy_header
-from bagwise._types import Array, Bools, Ints
+from bagwise._common.files import npy_header
+from bagwise._common.types import Array, Bools, Ints
 from bagwise.bags import Bags, group_rows, offsets_of
 from bagwise.engines.mapped import release_pages
 from bagwise.exceptions import FileFormatError, InputError

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from sklearn.utils import Bunch
 
-from bagwise._files import replacing
-from bagwise._metadata import is_id_name, quoted
-from bagwise._types import Array, Ints
-from bagwise._warnings import warn_user
+from bagwise._common.files import replacing
+from bagwise._common.metadata import is_id_name, quoted
+from bagwise._common.types import Array, Ints
+from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import DataNotFoundError, DataWarning, InputError, LabelError
 from bagwise.io.columns import (

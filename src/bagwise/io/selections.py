@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bagwise._files import replacing
-from bagwise._types import Array, Floats, Ints
-from bagwise._warnings import warn_user
+from bagwise._common.files import replacing
+from bagwise._common.types import Array, Floats, Ints
+from bagwise._common.warnings import warn_user
 from bagwise.exceptions import DataWarning, FileFormatError, InputError
 from bagwise.io.clips import clip_columns
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._types import Array, Ints
+from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.engines.mapped import release_pages
 from bagwise.exceptions import FileFormatError, InputError

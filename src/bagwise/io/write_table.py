@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from bagwise._files import replacing
+from bagwise._common.files import replacing
 from bagwise.exceptions import FileFormatError, InputError, LabelError, SparseInputError
 from bagwise.extras import import_extra
 from bagwise.io.contents import Contents

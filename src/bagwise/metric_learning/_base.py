@@ -12,8 +12,8 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._sklearn import Options, StrOptions
-from bagwise._types import Array, Ints
+from bagwise._common.sklearn import Options, StrOptions
+from bagwise._common.types import Array, Ints
 from bagwise._validation import is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagTransformerMixin

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bagwise._sklearn import Interval
+from bagwise._common.sklearn import Interval
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.base import fit_method, in_canonical_order, with_known_labels
 from bagwise.base._fitted_state import FittedState, Number

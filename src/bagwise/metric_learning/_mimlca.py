@@ -9,10 +9,10 @@ import numpy as np
 from scipy.sparse.linalg import eigsh
 from sklearn.utils.extmath import safe_sparse_dot
 
-from bagwise._memory import require_memory
-from bagwise._types import Array, Ints
+from bagwise._common.memory import require_memory
+from bagwise._common.types import Array, Ints
+from bagwise._common.warnings import warn_user
 from bagwise._validation import check_bag_labels, check_bags, check_label_sets
-from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import fit_method
 from bagwise.base._fitted_state import FittedState, Floats, Integers, Table

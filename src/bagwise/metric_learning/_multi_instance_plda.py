@@ -10,8 +10,8 @@ from scipy import sparse
 from scipy.special import expit, log_softmax, softmax
 from sklearn.utils import gen_batches
 
-from bagwise._sklearn import Interval, Options, StrOptions
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.sklearn import Interval, Options, StrOptions
+from bagwise._common.types import Array, Floats, Ints
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, fit_method

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from bagwise._types import Array, Bools, Floats
+from bagwise._common.types import Array, Bools, Floats
 from bagwise.exceptions import InputError, LabelError
 
 

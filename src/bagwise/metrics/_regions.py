@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bagwise._types import Array, Bools
+from bagwise._common.types import Array, Bools
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.metrics._instances import as_labels, kind_of

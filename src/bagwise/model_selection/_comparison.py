@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bagwise._types import Floats
+from bagwise._common.types import Floats
 from bagwise.exceptions import InputError
 from bagwise.model_selection._evaluation import Evaluation, cross_validate, predict_numbers
 from bagwise.model_selection._folds import Seed, Splitter, prepare

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
-from bagwise._types import Array
+from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.base._pipelines import fit_arguments, predicts_numbers
 from bagwise.exceptions import InputError

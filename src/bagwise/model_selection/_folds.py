@@ -15,9 +15,9 @@ from sklearn.model_selection import (
 )
 from sklearn.utils import check_random_state
 
-from bagwise._types import Array, Ints
+from bagwise._common.types import Array, Ints
+from bagwise._common.warnings import warn_user
 from bagwise._validation import check_bags, check_groups, check_label_sets, check_numbers
-from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.engines import is_here
 from bagwise.exceptions import DataWarning, InputError, LabelError

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from bagwise._types import Array, Bools
+from bagwise._common.types import Array, Bools
 from bagwise.bags import Bags
 from bagwise.base._pipelines import fit_arguments, predicts_numbers
 from bagwise.exceptions import InputError

@@ -18,7 +18,7 @@ from sklearn.metrics import (
 )
 
 from bagwise import metrics
-from bagwise._types import Array, Bools
+from bagwise._common.types import Array, Bools
 from bagwise.base._pipelines import predicts_numbers
 from bagwise.exceptions import InputError
 

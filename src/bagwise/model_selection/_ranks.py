@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from bagwise._types import Floats
+from bagwise._common.types import Floats
 from bagwise.exceptions import InputError
 from bagwise.model_selection._comparison import Comparison
 from bagwise.model_selection._measures import LOWER_IS_BETTER

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from bagwise._types import Floats
+from bagwise._common.types import Floats
 from bagwise.exceptions import InputError
 
 

@@ -22,7 +22,7 @@ import sklearn
 from sklearn.base import BaseEstimator
 
 import bagwise
-from bagwise._files import replacing
+from bagwise._common.files import replacing
 from bagwise.bags import Bags
 from bagwise.exceptions import BagwiseError, DataNotFoundError, InputError, ModelFileError
 from bagwise.extras import import_extra

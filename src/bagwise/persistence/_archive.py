@@ -8,8 +8,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from bagwise._files import npy_header
-from bagwise._memory import byte_count
+from bagwise._common.files import npy_header
+from bagwise._common.memory import byte_count
 
 CHUNK = 2**20  # bytes inflated at a time
 USUAL = 2**28  # bytes that any model may need, even in a small file

@@ -6,7 +6,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._types import Array, Ints
+from bagwise._common.types import Array, Ints
 
 
 def _last_step_has(name: str) -> Any:

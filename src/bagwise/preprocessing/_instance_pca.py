@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._sklearn import Interval, RealNotInt, StrOptions
-from bagwise._types import Array
+from bagwise._common.sklearn import Interval, RealNotInt, StrOptions
+from bagwise._common.types import Array
 from bagwise._validation import check_bags, is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagTransformerMixin, fit_method

@@ -20,9 +20,9 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._memory import require_memory
-from bagwise._sklearn import HasMethods
-from bagwise._types import Array
+from bagwise._common.memory import require_memory
+from bagwise._common.sklearn import HasMethods
+from bagwise._common.types import Array
 from bagwise._validation import check_bags, check_length, is_mapped, is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagTransformerMixin, fit_method

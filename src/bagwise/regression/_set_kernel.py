@@ -6,8 +6,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.svm import SVR
 
-from bagwise._sklearn import StrOptions
-from bagwise._types import Floats
+from bagwise._common.sklearn import StrOptions
+from bagwise._common.types import Floats
 from bagwise._validation import check_bags, check_numbers
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagRegressorMixin, fit_method

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._types import Array
+from bagwise._common.types import Array
 from bagwise.labels import Labels
 from bagwise.report._page import Drawing
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from bagwise._types import Bools
+from bagwise._common.types import Bools
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels

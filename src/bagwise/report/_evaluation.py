@@ -14,7 +14,7 @@ from sklearn.metrics import (
     roc_curve,
 )
 
-from bagwise._types import Array, Bools
+from bagwise._common.types import Array, Bools
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
 from bagwise.model_selection import HeldOut

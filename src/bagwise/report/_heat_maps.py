@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import bagwise
-from bagwise._files import check_place, replacing
-from bagwise._types import Array
+from bagwise._common.files import check_place, replacing
+from bagwise._common.types import Array
 from bagwise._validation import check_bags, check_known_labels, check_label
 from bagwise.bags import Bags
 from bagwise.base._pipelines import final_estimator

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from bagwise._types import Ints
+from bagwise._common.types import Ints
 from bagwise.base._pipelines import is_search
 from bagwise.report._cells import LEADERBOARD_CAPTION, leaderboard_columns
 from bagwise.report._charts import Curve, curves

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._types import Array, Bools, Floats
+from bagwise._common.types import Array, Bools, Floats
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 from bagwise.model_selection import HeldOut

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 from bagwise.inspection._heat_maps import colour_limits, colours, patch_edge

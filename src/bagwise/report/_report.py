@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import bagwise
-from bagwise._files import replacing
-from bagwise._types import Array, Ints
+from bagwise._common.files import replacing
+from bagwise._common.types import Array, Ints
 from bagwise._validation import check_bags
 from bagwise.bags import offsets_of
 from bagwise.exceptions import InputError

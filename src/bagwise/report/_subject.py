@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import is_clusterer
 
 from bagwise import compiled
-from bagwise._types import Array, Floats
+from bagwise._common.types import Array, Floats
 from bagwise._validation import check_known_labels, check_length
 from bagwise.bags import Bags
 from bagwise.base import RowEstimator

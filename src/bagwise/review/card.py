@@ -11,8 +11,8 @@ from typing import IO, Any, TypeVar
 import numpy as np
 from scipy import sparse
 
+from bagwise._common.types import Floats
 from bagwise._sounds import Sound, can_draw, draw_spectrogram, read_sound
-from bagwise._types import Floats
 from bagwise.bags import Bags
 from bagwise.review.queue import DECIDED, ReviewQueue
 

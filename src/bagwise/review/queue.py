@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import has_fit_parameter
 
-from bagwise._types import Floats, Ints
+from bagwise._common.types import Floats, Ints
 from bagwise._validation import check_label_sets
 from bagwise.bags import Bags
 from bagwise.base._pipelines import final_estimator

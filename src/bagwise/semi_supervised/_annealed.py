@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.extmath import row_norms
 
-from bagwise._types import Ints
-from bagwise._warnings import warn_user
+from bagwise._common.types import Ints
+from bagwise._common.warnings import warn_user
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_sparse
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier, balanced_cost

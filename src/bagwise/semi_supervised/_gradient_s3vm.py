@@ -7,8 +7,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from sklearn.utils import check_random_state
 
-from bagwise._sklearn import StrOptions
-from bagwise._types import Ints
+from bagwise._common.sklearn import StrOptions
+from bagwise._common.types import Ints
 from bagwise.base._kernel_machine import NystroemFeatures
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_sparse

@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any
 
-from bagwise._types import Ints
+from bagwise._common.types import Ints
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier
 from bagwise.solvers.result import SolverResult

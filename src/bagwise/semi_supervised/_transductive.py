@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._types import Ints
+from bagwise._common.types import Ints
 from bagwise.base._parameters import with_parameters
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier
 from bagwise.solvers.margin.feature_space import FeatureSpace

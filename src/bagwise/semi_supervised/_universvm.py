@@ -4,8 +4,8 @@ from dataclasses import KW_ONLY
 from numbers import Real
 from typing import Any
 
-from bagwise._sklearn import Interval
-from bagwise._types import Ints
+from bagwise._common.sklearn import Interval
+from bagwise._common.types import Ints
 from bagwise.base._parameters import with_parameters
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier
 from bagwise.solvers.margin.feature_space import FeatureSpace

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from bagwise import compiled
-from bagwise._sklearn import Interval, StrOptions
-from bagwise._types import Array
+from bagwise._common.sklearn import Interval, StrOptions
+from bagwise._common.types import Array
 from bagwise._validation import check_partial_labels, check_rows
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
 from bagwise.base._fitted_state import FittedState, Floats, Integers, ListOf, Values

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import linalg
 
-from bagwise._types import Floats
+from bagwise._common.types import Floats
 
 LEAST_REG = 1e-12  # relative to the mean diagonal: smaller values are lost to rounding
 

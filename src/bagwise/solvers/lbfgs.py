@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
-from bagwise._types import Floats
+from bagwise._common.types import Floats
 from bagwise.exceptions import InputError
 
 Objective = Callable[[Floats], tuple[float, Floats]]  # value and gradient at a point

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
-from bagwise._types import Array, Ints
+from bagwise._common.types import Array, Ints
 from bagwise.bags import offsets_of
 from bagwise.compiled.row_order import row_ranks
 from bagwise.compiled.threads import interruptible

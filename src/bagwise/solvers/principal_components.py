@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bagwise._memory import require_memory
-from bagwise._types import Array, Floats
+from bagwise._common.memory import require_memory
+from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
 from bagwise.compiled import lapack
 from bagwise.engines import row_blocks

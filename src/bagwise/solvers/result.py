@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._types import Array, Floats
+from bagwise._common.types import Array, Floats
 
 
 @dataclass(frozen=True)

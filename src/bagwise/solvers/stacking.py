@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import minimize, nnls
 from scipy.special import expit, log_expit, log_softmax, softmax
 
-from bagwise._types import Array, Floats
+from bagwise._common.types import Array, Floats
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bagwise._types import Floats
+from bagwise._common.types import Floats
 from bagwise.exceptions import InputError
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bagwise._types import Bools, Ints
+from bagwise._common.types import Bools, Ints
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.margin.max_margin import bag_problem, max_margin
 from bagwise.solvers.result import SolverResult

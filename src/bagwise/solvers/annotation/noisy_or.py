@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import log_expit
 
 from bagwise import compiled
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.engines import Checkpoint, place
 from bagwise.engines.arrays import beside, exp

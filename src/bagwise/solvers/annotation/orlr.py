@@ -25,7 +25,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.engines import Checkpoint, Journal, Parts, codes_by_bag, place, retry_on_new_parts
 from bagwise.solvers.annotation.orlr_parts import CORRECT, ORLRPart, Rates

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bagwise import compiled
-from bagwise._types import Array, Bools, Floats, Ints
+from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.arguments import read_only
 from bagwise.compiled.threads import SMALL, block_bounds, n_threads, run_blocks

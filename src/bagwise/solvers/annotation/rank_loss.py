@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise import compiled
-from bagwise._types import Array, Bools, Floats, Ints
+from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.result import SolverResult
 

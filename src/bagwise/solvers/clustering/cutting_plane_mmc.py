@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bagwise._types import Floats, Ints
+from bagwise._common.types import Floats, Ints
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.margin.small_qp import solve_small_qp
 from bagwise.solvers.result import SolverResult

@@ -27,7 +27,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, solve_triangular
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from bagwise._types import Floats
+from bagwise._common.types import Floats
 from bagwise.compiled import lapack
 from bagwise.compiled.lapack import eigenvectors
 from bagwise.compiled.threads import interruptible, one_core_if_small

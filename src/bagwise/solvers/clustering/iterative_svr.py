@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.svm import SVR
 
 from bagwise import compiled
-from bagwise._types import Floats, Ints
+from bagwise._common.types import Floats, Ints
 from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, dense_gram
 from bagwise.solvers.margin.libsvm import fit_libsvm
 from bagwise.solvers.result import SolverResult

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.extmath import row_norms
 
 from bagwise import compiled
-from bagwise._types import Floats, Ints
+from bagwise._common.types import Floats, Ints
 from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.wellsvm.label_starts import aligned_labels

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bagwise import compiled
-from bagwise._types import Bools, Floats, Ints
+from bagwise._common.types import Bools, Floats, Ints
 from bagwise.solvers.result import SolverResult
 
 

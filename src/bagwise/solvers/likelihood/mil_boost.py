@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from bagwise import compiled
-from bagwise._types import Bools, Floats, Ints
+from bagwise._common.types import Bools, Floats, Ints
 from bagwise.solvers.result import SolverResult
 
 # The longest step of one tree, in log-odds: if a tree separates the bags, the likelihood increases

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.extmath import row_norms
 
 from bagwise import compiled
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.compiled.arguments import read_only
 from bagwise.solvers.result import SolverResult

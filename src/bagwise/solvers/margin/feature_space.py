@@ -18,8 +18,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import gen_batches
 
-from bagwise._memory import require_memory
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.memory import require_memory
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.compiled import lapack
 from bagwise.exceptions import InputError
 from bagwise.solvers.margin.cost_range import mean_square

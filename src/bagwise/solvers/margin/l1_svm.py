@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from bagwise._types import Bools, Floats, Ints
+from bagwise._common.types import Bools, Floats, Ints
 from bagwise.compiled.threads import interruptible
 from bagwise.solvers.margin.max_margin import best_intercept
 from bagwise.solvers.result import SolverResult

@@ -36,7 +36,7 @@ import numpy as np
 from scipy import sparse
 
 from bagwise import compiled
-from bagwise._types import Array, Bools, Floats, Ints
+from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.solvers.line_search import line_search
 from bagwise.solvers.margin.feature_space import FeatureSpace, Points, Ties, selection
 from bagwise.solvers.result import SolverResult

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from bagwise import compiled
-from bagwise._memory import as_float64
-from bagwise._types import Array, Bools, Floats, Ints
+from bagwise._common.memory import as_float64
+from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.engines import Checkpoint, Parts, place, retry_on_new_parts
 from bagwise.engines.arrays import like, product

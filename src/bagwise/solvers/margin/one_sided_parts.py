@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from bagwise import compiled
-from bagwise._types import Array, Floats
+from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
 from bagwise.compiled.threads import bag_bounds, blas_cores, even_bounds, run_blocks
 from bagwise.engines import digest, in_blocks, read_bag_blocks, rows_of, to_numpy

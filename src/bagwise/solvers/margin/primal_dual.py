@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._memory import available_memory
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.memory import available_memory
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.engines import (
     Checkpoint,

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.utils.sparsefuncs import min_max_axis
 
 from bagwise import compiled
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.arguments import read_only
 from bagwise.compiled.threads import (

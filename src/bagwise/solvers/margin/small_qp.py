@@ -5,7 +5,7 @@ r"""A small dense quadratic program: Mehrotra's predictor-corrector interior poi
 
 import numpy as np
 
-from bagwise._types import Floats
+from bagwise._common.types import Floats
 
 
 def solve_small_qp(

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import sparse
 
-from bagwise._types import Bools, Floats, Ints
+from bagwise._common.types import Bools, Floats, Ints
 from bagwise.solvers.margin.cost_range import check_costs
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.margin.max_margin import Machine, MarginProblem, bag_problem, max_margin

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from bagwise import compiled
-from bagwise._types import Array, Bools, Floats, Ints
+from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 

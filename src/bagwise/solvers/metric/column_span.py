@@ -17,7 +17,7 @@ from scipy import sparse
 from scipy.linalg import qr
 from scipy.linalg.lapack import dpocon
 
-from bagwise._types import Array, Floats
+from bagwise._common.types import Array, Floats
 from bagwise.compiled import lapack
 from bagwise.compiled.lapack import eigenvectors
 from bagwise.compiled.threads import interruptible

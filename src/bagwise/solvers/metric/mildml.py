@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.special import expit
 
 from bagwise import compiled
-from bagwise._types import Bools, Floats, Ints
+from bagwise._common.types import Bools, Floats, Ints
 from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.metric.norm_ratio import leading_directions
 from bagwise.solvers.result import SolverResult

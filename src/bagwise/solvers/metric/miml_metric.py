@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from bagwise import compiled
-from bagwise._types import Floats, Ints
+from bagwise._common.types import Floats, Ints
 from bagwise.compiled.lapack import eigenvectors
 from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg, sparse
 
-from bagwise._types import Array, Bools, Ints
-from bagwise._warnings import warn_user
+from bagwise._common.types import Array, Bools, Ints
+from bagwise._common.warnings import warn_user
 from bagwise.compiled import lapack
 from bagwise.compiled.threads import interruptible
 from bagwise.engines import arrays

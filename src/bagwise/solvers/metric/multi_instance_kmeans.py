@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from bagwise import compiled
-from bagwise._types import Array, Bools, Floats, Ints
+from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import offsets_of
 from bagwise.compiled.threads import even_bounds, run_blocks
 from bagwise.engines import Checkpoint, Parts

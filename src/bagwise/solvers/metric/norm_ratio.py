@@ -4,7 +4,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bagwise._types import Floats
+from bagwise._common.types import Floats
 from bagwise.compiled import lapack
 from bagwise.compiled.lapack import eigenvectors, with_fixed_signs
 from bagwise.compiled.threads import interruptible

@@ -29,8 +29,8 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
 from bagwise import compiled
-from bagwise._memory import require_memory
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.memory import require_memory
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.compiled import lapack
 from bagwise.compiled.threads import block_bounds, over_bags

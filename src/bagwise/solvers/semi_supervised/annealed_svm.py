@@ -22,7 +22,7 @@ from scipy.optimize import brentq
 from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import expit, xlogy
 
-from bagwise._types import Floats, Ints
+from bagwise._common.types import Floats, Ints
 from bagwise.solvers.line_search import line_search
 from bagwise.solvers.margin.cost_range import mean_square
 from bagwise.solvers.result import SolverResult

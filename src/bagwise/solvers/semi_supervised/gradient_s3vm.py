@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from bagwise._types import Floats, Ints
+from bagwise._common.types import Floats, Ints
 from bagwise.compiled import lapack
 from bagwise.exceptions import InputError
 from bagwise.solvers.lbfgs import lbfgs

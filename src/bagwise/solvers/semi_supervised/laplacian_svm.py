@@ -23,8 +23,8 @@ from scipy import sparse
 from scipy.linalg.lapack import dgesv
 from sklearn.svm import SVC
 
-from bagwise._memory import require_memory
-from bagwise._types import Floats, Ints
+from bagwise._common.memory import require_memory
+from bagwise._common.types import Floats, Ints
 from bagwise.compiled import lapack
 from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from bagwise import compiled
-from bagwise._types import Floats, Ints
+from bagwise._common.types import Floats, Ints
 from bagwise.solvers.margin.feature_space import FeatureSpace, selection
 from bagwise.solvers.margin.max_margin import Machine, MarginProblem, max_margin
 from bagwise.solvers.result import SolverResult

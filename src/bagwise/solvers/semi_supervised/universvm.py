@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import sparse
 
-from bagwise._types import Floats, Ints
+from bagwise._common.types import Floats, Ints
 from bagwise.solvers.margin.feature_space import FeatureSpace, selection
 from bagwise.solvers.margin.max_margin import RESTART, Machine, MarginProblem, Start, max_margin
 from bagwise.solvers.margin.misvm import alternate

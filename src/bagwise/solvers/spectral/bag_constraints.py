@@ -24,7 +24,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 from sklearn.utils import gen_batches
 
-from bagwise._types import Bools, Floats, Ints
+from bagwise._common.types import Bools, Floats, Ints
 from bagwise.exceptions import InputError
 
 CONSTRAINTS = ("bag", "bag_as_printed", "bag_only_ambiguous", "spectral_learning", "regularization")

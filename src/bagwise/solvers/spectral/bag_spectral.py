@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.utils.extmath import safe_sparse_dot
 
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.compiled.threads import interruptible
 from bagwise.solvers.spectral.bag_constraints import ConstrainedSimilarity
 

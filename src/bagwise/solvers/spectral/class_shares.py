@@ -10,7 +10,7 @@ is concave in theta; EM maximises it.
 
 import numpy as np
 
-from bagwise._types import Bools, Floats, Ints
+from bagwise._common.types import Bools, Floats, Ints
 
 
 def class_shares(

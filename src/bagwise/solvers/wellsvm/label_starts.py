@@ -3,7 +3,7 @@
 import numpy as np
 
 from bagwise import compiled
-from bagwise._types import Floats, Ints
+from bagwise._common.types import Floats, Ints
 from bagwise.solvers.margin.feature_space import FeatureSpace
 
 

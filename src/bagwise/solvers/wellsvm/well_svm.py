@@ -27,7 +27,7 @@ import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from bagwise import compiled
-from bagwise._types import Array, Bools, Floats, Ints
+from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.compiled.lapack import with_fixed_signs
 from bagwise.solvers.result import SolverResult
 

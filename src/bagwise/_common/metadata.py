@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats, Ints
 
 CHANCE = 1e-6  # largest probability that a reported feature is constant within bags by chance
 FIRST, LARGEST = 256, 2**22  # values compared at a time: in the first step, and at most
@@ -22,7 +22,7 @@ def plain_name(name: str) -> str:
 
     Examples
     --------
-    >>> from bagwise._metadata import plain_name
+    >>> from bagwise._common.metadata import plain_name
     >>> plain_name("Begin Time (s)")
     'begin_time'
     """
@@ -34,7 +34,7 @@ def times_of_clips(names: Iterable[str]) -> tuple[str, str] | None:
 
     Examples
     --------
-    >>> from bagwise._metadata import times_of_clips
+    >>> from bagwise._common.metadata import times_of_clips
     >>> times_of_clips(["file", "Start (s)", "End (s)", "x0"])
     ('Start (s)', 'End (s)')
     """
@@ -50,7 +50,7 @@ def is_id_name(name: str) -> bool:
 
     Examples
     --------
-    >>> from bagwise._metadata import is_id_name
+    >>> from bagwise._common.metadata import is_id_name
     >>> [is_id_name(name) for name in ("patch_id", "index", "PatientID", "acid", "Unnamed: 0")]
     [True, True, True, False, True]
     """

@@ -39,7 +39,7 @@ def require_memory(
 
     Examples
     --------
-    >>> from bagwise._memory import require_memory
+    >>> from bagwise._common.memory import require_memory
     >>> require_memory(1e30, purpose="the kernel of 10**14 bags", remedy="use fewer bags")
     Traceback (most recent call last):
         ...
@@ -84,7 +84,7 @@ def byte_count(limit: int | float | str | None) -> int:
 
     Examples
     --------
-    >>> from bagwise._memory import byte_count
+    >>> from bagwise._common.memory import byte_count
     >>> byte_count("1.5GB"), byte_count("2 MiB"), byte_count(1000)
     (1500000000, 2097152, 1000)
     """

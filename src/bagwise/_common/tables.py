@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from bagwise._types import Array, Ints
+from bagwise._common.types import Array, Ints
 from bagwise.exceptions import InputError
 
 COPIED_AT_ONCE = 2**25  # bytes; smaller selections of bags are copied, larger ones read when used
