@@ -7,8 +7,7 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
-from bagwise.cluster import CuttingPlaneMMC
-from bagwise.semi_supervised import AnnealedSVM
+from reproduction.rivals import AnnealedSVM, CuttingPlaneMMC
 
 from .harness import Fact, Row, growth, seconds
 

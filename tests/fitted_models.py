@@ -41,14 +41,10 @@ VARIANTS = [
     cluster.BagConstrainedSpectralClustering(2, affinity="nearest_neighbors", n_neighbors=5),
     cluster.BagConstrainedSpectralClustering(2, affinity="landmark", n_landmarks=10),
     cluster.BagConstrainedSpectralClustering(2, constraints="posterior"),
-    cluster.KernelKMeans(3, kernel="linear"),
     cluster.WellSVMClustering(4),
     metric_learning.MIMLCA(kernel="rbf", gamma=0.5, n_components=5),
     regression.SetKernelRegressor(n_landmarks=8),
     preprocessing.InstanceTransformer(StandardScaler(with_mean=False)),
-    semi_supervised.GradientS3VM(kernel="linear"),
-    semi_supervised.GradientS3VM(n_landmarks=8),
-    semi_supervised.LaplacianSVM(kernel="linear"),
     semi_supervised.WellSVMClassifier(kernel="rbf"),
 ]
 KINDS = ("two", "three", "sets", "sparse")

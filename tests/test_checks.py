@@ -7,7 +7,7 @@ import checks
 from bagwise import Bags
 from bagwise.classification import CitationKNN, SetKernelSVM, SingleInstanceClassifier
 from bagwise.embedding import BagDissimilarity
-from bagwise.semi_supervised import LaplacianSVM
+from bagwise.semi_supervised import WellSVMClassifier
 
 
 class Writes(SingleInstanceClassifier):
@@ -56,7 +56,7 @@ class SingleIsOther(BagDissimilarity):
         return super().transform(X) * (2 if bags.instances.dtype == np.float32 else 1)
 
 
-class WritesRows(LaplacianSVM):
+class WritesRows(WellSVMClassifier):
     def fit(self, X, y):
         super().fit(X, y)
         if isinstance(X, np.ndarray):

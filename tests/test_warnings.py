@@ -2,26 +2,27 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from bagwise.auto import AutoBagClassifier
-from bagwise.cluster import KernelKMeans
+from bagwise.classification import PrimalDualMISVM
 from bagwise.datasets import make_bags
+from bagwise.preprocessing import InstanceTransformer
 
 
 @pytest.mark.parametrize(
     "wrap",
     [
         lambda model: model,
-        lambda model: make_pipeline(StandardScaler(), model),
-        lambda model: GridSearchCV(model, {"n_init": [1, 2]}, cv=2, scoring=lambda *_: 0.0),
+        lambda model: make_pipeline(InstanceTransformer(), model),
+        lambda model: GridSearchCV(model, {"tol": [1e-9, 1e-8]}, cv=2),
     ],
     ids=["alone", "in a pipeline", "in a search"],
 )
-def test_warnings_name_the_line_of_the_user(rng, wrap):
-    model = wrap(KernelKMeans(3, max_iter=1, n_init=1, random_state=0))
+def test_warnings_name_the_line_of_the_user(wrap):
+    model = wrap(PrimalDualMISVM(max_iter=1, tol=1e-9))
+    data = make_bags(n_bags=40, random_state=0)
     with pytest.warns(ConvergenceWarning, match="max_iter=1") as heard:
-        model.fit(rng.normal(size=(60, 2)))
+        model.fit(data.bags, data.y)
     assert {warning.filename for warning in heard} == {__file__}
 
 

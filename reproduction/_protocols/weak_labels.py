@@ -41,6 +41,7 @@ from bagwise.semi_supervised import WellSVMClassifier
 from reproduction._building import build_model, with_seed
 from reproduction._protocols.fitting import scores
 from reproduction._units import Unit
+from reproduction.rivals._partly_labelled import PartlyLabelledClassifier
 
 __all__ = ["few_labels", "no_labels", "official_splits", "region_of_interest", "tuned_bags"]
 
@@ -338,7 +339,8 @@ def _margins(scores: NDArray[Any], codes: NDArray[np.intp]) -> NDArray[Any]:
 
 def _fit_rows(model: Any, X: Any, y: NDArray[Any]) -> Any:
     """Fit a model; a supervised one sees only the labelled rows."""
-    if ".semi_supervised." not in type(model).__module__:
+    learns = isinstance(model, PartlyLabelledClassifier) or type(model) is WellSVMClassifier
+    if not learns:  # a supervised model, such as an OffsetFreeSVM
         X, y = X[y != UNKNOWN], y[y != UNKNOWN]
     return _quietly(model.fit, X, y)
 
@@ -372,7 +374,7 @@ def _chosen_for_bags(
 
 def _compile(model: Any, *few: Any) -> None:
     """Compile before the timed fit; scikit-learn's models need no compilation."""
-    if type(model).__module__.startswith("bagwise."):
+    if type(model).__module__.startswith(("bagwise.", "reproduction.rivals.")):
         _quietly(clone(model).fit, *few)
 
 

@@ -8,7 +8,6 @@ from sklearn.utils._testing import ignore_warnings, set_random_state
 from bagwise.annotation import M3MIML, RankLossSIM
 from bagwise.base import RowEstimator
 from bagwise.classification import CitationKNN, InstanceMarginSVM
-from bagwise.cluster import KernelKMeans
 from bagwise.compiled import boosted_trees, threads, ties
 from checks import answers, example, example_for, row_answers, row_example
 from estimators import public_estimators, quick
@@ -104,16 +103,6 @@ def test_ties_by_the_dozen(model, n_classes):
     for seed in range(3):
         other = bags.with_instances(perturbed(bags.instances, seed))
         np.testing.assert_array_equal(clone(model).fit(other, y).predict(test), expected)
-
-
-def test_ties_between_clusters():
-    rng = np.random.default_rng(1)
-    X = np.round(2 * rng.normal(size=(60, 4))) / 2
-    expected = KernelKMeans(3, random_state=0).fit(X).labels_
-    for seed in range(3):
-        np.testing.assert_array_equal(
-            KernelKMeans(3, random_state=0).fit(perturbed(X, seed)).labels_, expected
-        )
 
 
 @ignore_warnings()

@@ -6,7 +6,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags
-from bagwise.cluster import BagConstrainedSpectralClustering, KernelKMeans
+from bagwise.cluster import BagConstrainedSpectralClustering, WellSVMClustering
 from bagwise.exceptions import InputError
 from bagwise.inspection import ClusterChoiceDisplay, ClusterMapDisplay
 
@@ -77,7 +77,7 @@ def test_the_plane_of_pca_is_that_of_scikit_learn(rng, kind):
 
 def test_rows_without_an_embedding_are_laid_out_themselves(two_songs):
     bags, _ = two_songs
-    model = KernelKMeans(n_clusters=2, random_state=0).fit(bags.instances)
+    model = WellSVMClustering(n_clusters=2, random_state=0).fit(bags.instances)
     axes = figure.Figure().subplots()
     found = ClusterMapDisplay.from_estimator(model, bags.instances, layout="pca", ax=axes)
     assert found.points.shape == (30, 2)

@@ -7,10 +7,10 @@ from sklearn.datasets import make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from bagwise.cluster import IterativeSVR, WellSVMClustering
 from bagwise.solvers.margin.feature_space import KernelFeatures, LinearFeatures
-from bagwise.solvers.semi_supervised.annealed_svm import annealed_svm
-from bagwise.solvers.semi_supervised.transductive import transductive_svm
+from reproduction.rivals import IterativeSVR, WellSVMClustering
+from reproduction.rivals.solvers.annealed_svm import annealed_svm
+from reproduction.rivals.solvers.transductive import transductive_svm
 from well_svm_oracle import sdp_relaxation, svm_value
 
 

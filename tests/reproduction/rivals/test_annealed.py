@@ -7,9 +7,9 @@ from scipy.optimize import brentq, minimize
 from sklearn.svm import LinearSVC
 
 from bagwise.exceptions import InputError
-from bagwise.semi_supervised import AnnealedSVM
 from bagwise.solvers.line_search import line_search
-from bagwise.solvers.semi_supervised.annealed_svm import (
+from reproduction.rivals import AnnealedSVM
+from reproduction.rivals.solvers.annealed_svm import (
     annealed_svm,
     probabilities,
     squared_hinge_svm,

@@ -7,11 +7,11 @@ import numpy as np
 
 from bagwise._common.types import Ints
 from bagwise.base._parameters import with_parameters
-from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.semi_supervised.transductive import transductive_svm
 from bagwise.solvers.wellsvm.label_starts import n_expected
+from reproduction.rivals._partly_labelled import PartlyLabelledClassifier
+from reproduction.rivals.solvers.transductive import transductive_svm
 
 
 @with_parameters
@@ -70,7 +70,7 @@ class TransductiveSVM(PartlyLabelledClassifier):
 
     Examples
     --------
-    >>> from bagwise.semi_supervised import TransductiveSVM
+    >>> from reproduction.rivals import TransductiveSVM
     >>> X = [[0.0], [0.3], [0.6], [2.0], [2.3], [2.6]]
     >>> model = TransductiveSVM(C1=10, C2=10).fit(X, ["no", -1, -1, -1, -1, "yes"])
     >>> model.transduction_.tolist()

@@ -11,8 +11,8 @@ from sklearn.datasets import make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 
 from bagwise.exceptions import InputError, LabelError
-from bagwise.semi_supervised import GradientS3VM
-from bagwise.solvers.semi_supervised.gradient_s3vm import (
+from reproduction.rivals import GradientS3VM
+from reproduction.rivals.solvers.gradient_s3vm import (
     TEMPERATURES,
     PartlyLabelledRisk,
     gaussian_loss,

@@ -6,10 +6,10 @@ from typing import Any
 
 from bagwise._common.sklearn import Interval, StrOptions
 from bagwise.base._parameters import with_parameters
-from bagwise.cluster._row_clusterer import TwoWayClusterer, check_number_of_rows
-from bagwise.solvers.clustering.iterative_svr import iterative_svr
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
+from reproduction.rivals._row_clusterer import TwoWayClusterer, check_number_of_rows
+from reproduction.rivals.solvers.iterative_svr import iterative_svr
 
 
 @with_parameters
@@ -63,7 +63,7 @@ class IterativeSVR(TwoWayClusterer):
 
     Examples
     --------
-    >>> from bagwise.cluster import IterativeSVR
+    >>> from reproduction.rivals import IterativeSVR
     >>> X = [[0.0], [0.3], [0.6], [2.0], [2.3], [2.6]]
     >>> labels = IterativeSVR(random_state=0).fit_predict(X)
     >>> (labels == labels[0]).tolist()

@@ -7,9 +7,9 @@ from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.metrics.pairwise import rbf_kernel
 
-from bagwise.cluster import GeneralizedMMC, _generalized
 from bagwise.exceptions import InputError
-from bagwise.solvers.clustering.generalized_mmc import diagonal_bound
+from reproduction.rivals import GeneralizedMMC, _generalized
+from reproduction.rivals.solvers.generalized_mmc import diagonal_bound
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_a_kernel_that_is_none_is_refused(rng):
 def test_lanczos_leads_to_the_same_bound(clouds, monkeypatch):
     Q = quadratic(rbf_kernel(clouds, gamma=0.2), 1.0, 1.0)
     dense = diagonal_bound(Q, steps=range(100), tol=1e-8)
-    monkeypatch.setattr("bagwise.solvers.clustering.generalized_mmc.DENSE", 5)
+    monkeypatch.setattr("reproduction.rivals.solvers.generalized_mmc.DENSE", 5)
     lanczos = diagonal_bound(Q, steps=range(100), tol=1e-8)
     assert lanczos[3]
     np.testing.assert_allclose(lanczos[0], dense[0], atol=1e-6)

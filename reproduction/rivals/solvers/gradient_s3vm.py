@@ -31,7 +31,7 @@ from bagwise.compiled import lapack
 from bagwise.exceptions import InputError
 from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.semi_supervised.annealed_svm import entropy, probabilities
+from reproduction.rivals.solvers.annealed_svm import entropy, probabilities
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from bagwise.base._fitted_state import FittedState, Integers
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.compiled.threads import one_core_if_small, one_core_if_sparse
 from bagwise.exceptions import InputError
-from bagwise.solvers.clustering.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
+from reproduction.rivals.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
 
 MOST_ROWS = 20_000  # maximum for methods that compare all pairs of rows in each round
 

@@ -12,10 +12,10 @@ from bagwise._common.types import Ints
 from bagwise.base._kernel_machine import NystroemFeatures
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_sparse
-from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier, balanced_cost
 from bagwise.solvers.margin.feature_space import KEPT, LinearFeatures, dense_gram
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.semi_supervised.gradient_s3vm import gradient_s3vm, kernel_factor
+from reproduction.rivals._partly_labelled import PartlyLabelledClassifier, balanced_cost
+from reproduction.rivals.solvers.gradient_s3vm import gradient_s3vm, kernel_factor
 
 LANDMARKS = 300
 
@@ -114,7 +114,7 @@ class GradientS3VM(PartlyLabelledClassifier):
 
     Examples
     --------
-    >>> from bagwise.semi_supervised import GradientS3VM
+    >>> from reproduction.rivals import GradientS3VM
     >>> X = [[0.0], [0.3], [0.6], [2.0], [2.3], [2.6]]
     >>> model = GradientS3VM().fit(X, ["no", -1, -1, -1, -1, "yes"])
     >>> model.transduction_.tolist()

@@ -24,7 +24,7 @@ from bagwise.solvers.margin.feature_space import FeatureSpace, selection
 from bagwise.solvers.margin.max_margin import RESTART, Machine, MarginProblem, Start, max_margin
 from bagwise.solvers.margin.misvm import alternate
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.semi_supervised.transductive import ordinary_svm
+from reproduction.rivals.solvers.transductive import ordinary_svm
 
 
 def ramp(z: Floats, s: float) -> Floats:

@@ -7,10 +7,10 @@ from typing import Any
 from bagwise._common.sklearn import Interval
 from bagwise._common.types import Ints
 from bagwise.base._parameters import with_parameters
-from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.semi_supervised.universvm import ramp_svm
+from reproduction.rivals._partly_labelled import PartlyLabelledClassifier
+from reproduction.rivals.solvers.universvm import ramp_svm
 
 
 @with_parameters
@@ -68,7 +68,7 @@ class UniverSVM(PartlyLabelledClassifier):
 
     Examples
     --------
-    >>> from bagwise.semi_supervised import UniverSVM
+    >>> from reproduction.rivals import UniverSVM
     >>> X = [[0.0], [0.3], [0.6], [2.0], [2.3], [2.6]]
     >>> model = UniverSVM(C1=10).fit(X, ["no", -1, -1, -1, -1, "yes"])
     >>> model.transduction_.tolist()

@@ -6,9 +6,9 @@ from typing import Any
 
 from bagwise._common.types import Ints
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
-from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.semi_supervised.laplacian_svm import (
+from reproduction.rivals._partly_labelled import PartlyLabelledClassifier
+from reproduction.rivals.solvers.laplacian_svm import (
     check_memory,
     graph_laplacian,
     laplacian_svm,
@@ -72,7 +72,7 @@ class LaplacianSVM(PartlyLabelledClassifier):
 
     Examples
     --------
-    >>> from bagwise.semi_supervised import LaplacianSVM
+    >>> from reproduction.rivals import LaplacianSVM
     >>> X = [[0.0], [0.3], [0.6], [2.0], [2.3], [2.6]]
     >>> model = LaplacianSVM(n_neighbors=2).fit(X, ["no", -1, -1, -1, -1, "yes"])
     >>> model.transduction_.tolist()

@@ -5,10 +5,10 @@ from typing import Any
 
 from bagwise._common.sklearn import StrOptions
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
-from bagwise.cluster._row_clusterer import TwoWayClusterer
-from bagwise.solvers.clustering.cutting_plane_mmc import cutting_plane_mmc
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
+from reproduction.rivals._row_clusterer import TwoWayClusterer
+from reproduction.rivals.solvers.cutting_plane_mmc import cutting_plane_mmc
 
 
 @with_parameters
@@ -65,7 +65,7 @@ class CuttingPlaneMMC(TwoWayClusterer):
 
     Examples
     --------
-    >>> from bagwise.cluster import CuttingPlaneMMC
+    >>> from reproduction.rivals import CuttingPlaneMMC
     >>> X = [[0.0], [0.3], [0.6], [2.0], [2.3], [2.6]]
     >>> labels = CuttingPlaneMMC(random_state=0).fit_predict(X)
     >>> (labels == labels[0]).tolist()

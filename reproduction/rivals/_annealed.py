@@ -10,10 +10,10 @@ from bagwise._common.types import Ints
 from bagwise._common.warnings import warn_user
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_sparse
-from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier, balanced_cost
 from bagwise.solvers.margin.cost_range import check_costs
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.semi_supervised.annealed_svm import annealed_svm
+from reproduction.rivals._partly_labelled import PartlyLabelledClassifier, balanced_cost
+from reproduction.rivals.solvers.annealed_svm import annealed_svm
 
 LONG = 1e3  # length of rows beside which the constant feature 1 is negligible
 
@@ -74,7 +74,7 @@ class AnnealedSVM(PartlyLabelledClassifier):
 
     Examples
     --------
-    >>> from bagwise.semi_supervised import AnnealedSVM
+    >>> from reproduction.rivals import AnnealedSVM
     >>> X = [[-1.3], [-1.0], [-0.7], [0.7], [1.0], [1.3]]
     >>> model = AnnealedSVM().fit(X, ["no", -1, -1, -1, -1, "yes"])
     >>> model.transduction_.tolist()

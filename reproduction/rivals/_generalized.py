@@ -5,11 +5,11 @@ from typing import Any
 
 from bagwise.base._fitted_state import FittedState, Number
 from bagwise.base._parameters import POSITIVE, with_parameters
-from bagwise.cluster._row_clusterer import TwoWayClusterer
 from bagwise.exceptions import InputError
-from bagwise.solvers.clustering.generalized_mmc import generalized_mmc
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
+from reproduction.rivals._row_clusterer import TwoWayClusterer
+from reproduction.rivals.solvers.generalized_mmc import generalized_mmc
 
 MAX_ROWS = 4000
 
@@ -67,7 +67,7 @@ class GeneralizedMMC(TwoWayClusterer):
 
     Examples
     --------
-    >>> from bagwise.cluster import GeneralizedMMC
+    >>> from reproduction.rivals import GeneralizedMMC
     >>> X = [[0.0], [0.3], [0.6], [2.0], [2.3], [2.6]]
     >>> labels = GeneralizedMMC().fit_predict(X)
     >>> (labels == labels[0]).tolist()

@@ -39,7 +39,7 @@ def annealed_costs(last: float) -> Iterator[float]:
 
     Examples
     --------
-    >>> from bagwise.solvers.semi_supervised.transductive import annealed_costs
+    >>> from reproduction.rivals.solvers.transductive import annealed_costs
     >>> costs = list(annealed_costs(1.0))
     >>> len(costs), costs[:2], costs[-1]
     (18, [1e-05, 2e-05], 1.0)

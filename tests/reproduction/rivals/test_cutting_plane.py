@@ -4,10 +4,10 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from bagwise.cluster import CuttingPlaneMMC
-from bagwise.solvers.clustering.cutting_plane_mmc import cutting_plane_mmc, signed_svm
 from bagwise.solvers.margin.feature_space import KernelFeatures, LinearFeatures
 from bagwise.solvers.margin.small_qp import solve_small_qp
+from reproduction.rivals import CuttingPlaneMMC
+from reproduction.rivals.solvers.cutting_plane_mmc import cutting_plane_mmc, signed_svm
 
 
 @pytest.fixture

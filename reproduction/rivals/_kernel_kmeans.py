@@ -15,9 +15,9 @@ from bagwise.base import RowEstimator, fit_method
 from bagwise.base._fitted_state import FittedState, Integers, Number
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.base._parameters import with_parameters
-from bagwise.cluster._row_clusterer import check_number_of_rows
 from bagwise.compiled.threads import one_core_if_small
-from bagwise.solvers.clustering.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
+from reproduction.rivals._row_clusterer import check_number_of_rows
+from reproduction.rivals.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
 
 
 @with_parameters
@@ -80,7 +80,7 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
 
     Examples
     --------
-    >>> from bagwise.cluster import KernelKMeans
+    >>> from reproduction.rivals import KernelKMeans
     >>> X = [[0.0], [0.3], [0.6], [2.0], [2.3], [2.6]]
     >>> labels = KernelKMeans(n_clusters=2, random_state=0).fit_predict(X)
     >>> (labels == labels[0]).tolist()

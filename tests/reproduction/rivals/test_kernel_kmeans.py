@@ -7,11 +7,11 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import make_circles
 from sklearn.metrics.pairwise import rbf_kernel
 
-from bagwise.cluster import KernelKMeans, _row_clusterer
 from bagwise.exceptions import InputError
-from bagwise.solvers.clustering.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
 from bagwise.solvers.margin.feature_space import KEPT, KernelFeatures, LinearFeatures
 from bagwise.solvers.wellsvm.label_starts import aligned_labels
+from reproduction.rivals import KernelKMeans, _row_clusterer
+from reproduction.rivals.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
 
 
 def sum_of_squares(K, labels):
@@ -122,3 +122,14 @@ def test_too_many_rows_for_a_kernel_are_refused(rng, monkeypatch):
     with pytest.raises(InputError, match="X has 30 rows, and KernelKMeans"):
         KernelKMeans(2).fit(X)
     assert len(KernelKMeans(2, kernel="linear").fit(X).labels_) == 30
+
+
+def test_ties_are_settled_despite_rounding():
+    rng = np.random.default_rng(1)
+    X = np.round(2 * rng.normal(size=(60, 4))) / 2
+    values, where = np.unique(X, return_inverse=True)
+    expected = KernelKMeans(3, random_state=0).fit(X).labels_
+    for seed in range(3):
+        signs = np.random.default_rng(seed).choice([-1, 1], len(values))
+        other = (values * (1 + 1e-14 * signs))[where.reshape(X.shape)]
+        np.testing.assert_array_equal(KernelKMeans(3, random_state=0).fit(other).labels_, expected)

@@ -5,11 +5,11 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVR
 
-from bagwise.cluster import IterativeSVR, _row_clusterer
 from bagwise.exceptions import InputError
-from bagwise.solvers.clustering.iterative_svr import best_threshold, iterative_svr
 from bagwise.solvers.margin.feature_space import LinearFeatures
 from bagwise.solvers.margin.libsvm import fit_libsvm
+from reproduction.rivals import IterativeSVR, _row_clusterer
+from reproduction.rivals.solvers.iterative_svr import best_threshold, iterative_svr
 
 
 @pytest.fixture

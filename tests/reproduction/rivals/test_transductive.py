@@ -7,15 +7,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from bagwise.exceptions import LabelError
-from bagwise.semi_supervised import TransductiveSVM, UniverSVM
 from bagwise.solvers.margin.feature_space import KernelFeatures, LinearFeatures
-from bagwise.solvers.semi_supervised.transductive import (
+from bagwise.solvers.wellsvm.label_starts import balanced_labels, n_expected
+from qp_oracle import solve_margins
+from reproduction.rivals import TransductiveSVM, UniverSVM
+from reproduction.rivals.solvers.transductive import (
     annealed_costs,
     switchable,
     transductive_svm,
 )
-from bagwise.solvers.wellsvm.label_starts import balanced_labels, n_expected
-from qp_oracle import solve_margins
 
 
 @pytest.fixture

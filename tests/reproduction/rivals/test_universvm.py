@@ -4,9 +4,9 @@ import pytest
 from scipy import sparse
 from sklearn.svm import SVC
 
-from bagwise.semi_supervised import UniverSVM
 from bagwise.solvers.margin.feature_space import LinearFeatures
-from bagwise.solvers.semi_supervised.universvm import ramp, ramp_svm
+from reproduction.rivals import UniverSVM
+from reproduction.rivals.solvers.universvm import ramp, ramp_svm
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from sklearn.svm import SVC
 
 from bagwise._common import memory
 from bagwise.exceptions import InputError
-from bagwise.semi_supervised import LaplacianSVM, _laplacian
 from bagwise.solvers.margin import libsvm
-from bagwise.solvers.semi_supervised import laplacian_svm as solver
+from reproduction.rivals import LaplacianSVM, _laplacian
+from reproduction.rivals.solvers import laplacian_svm as solver
 
 
 @pytest.fixture

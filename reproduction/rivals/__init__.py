@@ -1,0 +1,27 @@
+"""Methods that learn from rows, not from bags: the rivals in the tables of the WellSVM paper.
+
+They are scikit-learn estimators, tested in ``tests/reproduction/rivals``; they are not part of the
+package bagwise.
+"""
+
+from reproduction.rivals._annealed import AnnealedSVM
+from reproduction.rivals._cutting_plane import CuttingPlaneMMC
+from reproduction.rivals._generalized import GeneralizedMMC
+from reproduction.rivals._gradient_s3vm import GradientS3VM
+from reproduction.rivals._iterative_svr import IterativeSVR
+from reproduction.rivals._kernel_kmeans import KernelKMeans
+from reproduction.rivals._laplacian import LaplacianSVM
+from reproduction.rivals._transductive import TransductiveSVM
+from reproduction.rivals._universvm import UniverSVM
+
+__all__ = [
+    "AnnealedSVM",
+    "CuttingPlaneMMC",
+    "GeneralizedMMC",
+    "GradientS3VM",
+    "IterativeSVR",
+    "KernelKMeans",
+    "LaplacianSVM",
+    "TransductiveSVM",
+    "UniverSVM",
+]

@@ -1,0 +1,1 @@
+"""Solvers of the rivals: functions on rows that return a `SolverResult`."""

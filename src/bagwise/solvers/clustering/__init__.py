@@ -1,1 +1,0 @@
-"""Kernel k-means and maximum margin clustering."""
