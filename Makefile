@@ -25,7 +25,7 @@ setup: $(VENV)/.dev ## Create .venv with all development requirements
 	@$(BIN)/pre-commit install 2>/dev/null || true
 
 demo: $(VENV)/.user ## Train on the shipped data, show key instances and the five systems, write a report
-	@$(BIN)/bagwise demo --force
+	@$(BIN)/python examples/demo.py
 
 newcomer: $(VENV)/.dev ## Test the first steps of a new user: wheel, README, demo, report; screenshots in newcomer/
 	$(BIN)/python tests/newcomer.py newcomer

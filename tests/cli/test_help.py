@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 
 from bagwise.cli import app
 
-SLOW = {  # run by test_demo.py, test_readme.py and test_auto_command.py
-    "bagwise demo -o demo",
+SLOW = {  # run by test_readme.py and test_auto_command.py
     "bagwise evaluate musk1.csv",
     "bagwise audit",
     "bagwise cluster words.csv --bag bag --label-set label_set -k 24 -o clusters.parquet",
@@ -64,7 +63,7 @@ def test_every_command_has_examples_and_exit_codes(run, path):
 
 def test_commands_stand_in_panels(run):
     text = run("--help").stdout
-    places = [text.index(f"─ {panel} ─") for panel in ("Data", "Models", "Inspection", "System")]
+    places = [text.index(f"─ {panel} ─") for panel in ("Data", "Models", "Inspection")]
     assert places == sorted(places)
     assert "─ Commands ─" not in text
 

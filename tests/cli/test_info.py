@@ -8,6 +8,13 @@ from bagwise import Bags
 from bagwise.io import write_bags
 
 
+def test_the_versions_of_the_installation(run):
+    result = run("info", "--versions")
+    assert result.exit_code == 0, result.stderr
+    names = {line.split()[0] for line in result.stdout.splitlines() if line.strip()}
+    assert names >= {"bagwise", "numpy", "torch", "cores", "data"}
+
+
 def test_facts_are_those_of_the_file(run, tmp_path, slides):
     rows = [
         ["bag", "label", "x", "same"],

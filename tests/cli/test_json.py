@@ -56,7 +56,6 @@ def folder(slides, run, monkeypatch):
         ),
         (("datasets", "describe", "musk1"), {"name", "description"}),
         (("datasets", "export", "musk1", "-o", "musk1.csv"), {"name", "bags", "written"}),
-        (("doctor",), {"versions", "extras", "threads", "gpu", "data", "files", "broken"}),
     ],
 )
 def test_a_document_with_these_keys(run, folder, words, keys):

@@ -25,8 +25,6 @@ from bagwise.cli.audit import audit
 from bagwise.cli.cluster import cluster
 from bagwise.cli.config import EXIT_CODES, Application
 from bagwise.cli.datasets import datasets
-from bagwise.cli.demo import demo
-from bagwise.cli.doctor import doctor
 from bagwise.cli.evaluate import evaluate
 from bagwise.cli.fit import fit
 from bagwise.cli.heatmap import heatmap
@@ -166,7 +164,6 @@ def _options(
     without `--force`.
 
     ```
-    bagwise demo -o demo
     bagwise datasets export musk1 -o musk1.csv
     bagwise evaluate musk1.csv -m nsk
     ```
@@ -177,8 +174,7 @@ app.add_typer(datasets, rich_help_panel="Data")
 for _panel, _commands in {
     "Data": (info,),
     "Models": (methods, evaluate, audit, fit, predict, annotate, cluster),
-    "Inspection": (report, heatmap, review, demo),
-    "System": (doctor,),
+    "Inspection": (report, heatmap, review),
 }.items():
     for _command in _commands:
         app.command(rich_help_panel=_panel)(_command)

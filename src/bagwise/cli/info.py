@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bagwise.cli import options
 from bagwise.cli.output import print_json, print_table
+from bagwise.cli.versions import print_versions
 
 if TYPE_CHECKING:
     from bagwise._common.types import Floats
@@ -21,6 +22,15 @@ def info(
     columns: options.Columns,
     memory_limit: options.MemoryLimit = None,
     json: options.Json = False,
+    versions: Annotated[
+        bool,
+        options.flag(
+            "--versions",
+            "Show instead the installed versions, cores and data folders (for bug reports).",
+            callback=print_versions,
+            is_eager=True,
+        ),
+    ] = False,
 ) -> None:
     """Show how a file is read: bags, instances, features, labels, missing values.
 
@@ -30,6 +40,7 @@ def info(
     ```
     bagwise info musk1.csv
     bagwise info words.csv --bag bag --label-set label_set --json
+    bagwise info --versions
     ```
     """
     from bagwise.cli.numbers import numbers_of

@@ -1,21 +1,30 @@
-"""Sections of ``bagwise demo``: one function each, listed in SECTIONS.
+"""A demonstration on shipped data: `make demo`, or `python examples/demo.py FOLDER`.
 
-A section runs on shipped data and returns the content of the page; its tables are also printed in
-the terminal.
+Each section (a function listed in SECTIONS) fits models, and returns tables and plots. The tables
+are printed; a page with all sections (demo.html) and the report of a model (report.html) are
+written to FOLDER, with the data, the model and its predictions. Nothing is downloaded; it takes
+about a minute and needs `bagwise[all]`.
 """
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import matplotlib.figure
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from joblib import Parallel, cpu_count, delayed
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from bagwise import __version__
 from bagwise._methods import METHODS, audited_model, make_model
 from bagwise._methods.ready_made import (
     baselines,
@@ -28,9 +37,9 @@ from bagwise.assumptions import check_assumptions
 from bagwise.auto import AutoBagClassifier
 from bagwise.bags import Bags
 from bagwise.classification import CitationKNN, PrimalDualMISVM, SetKernelSVM
+from bagwise.cli.output import print_table
 from bagwise.cluster import BagConstrainedSpectralClustering
 from bagwise.datasets import load_letter_carroll, load_musk1, make_digit_bags
-from bagwise.extras import import_extra
 from bagwise.inspection import (
     ComparisonDisplay,
     InstanceScoreDisplay,
@@ -40,14 +49,13 @@ from bagwise.inspection import (
     key_instance_table,
 )
 from bagwise.io import write_bags
-from bagwise.io.write_table import file_beside, write_columns
 from bagwise.metric_learning import MIMLCA, MultiInstanceKMeans
 from bagwise.metrics import class_purity, instance_accuracy, roi_hits
 from bagwise.model_selection import compare
 from bagwise.persistence import load_model, save_model
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.report._cells import LEADERBOARD_CAPTION, leaderboard_columns
-from bagwise.report._page import Code, Figure, Section, Table
+from bagwise.report._page import Code, Figure, Section, Table, render_page
 from bagwise.semi_supervised import WellSVMClassifier
 
 Answer = tuple[float, float, float]  # score of the method, score of the baseline, seconds
@@ -101,10 +109,9 @@ def key_shapes(folder: Path) -> Section:
     save_model(fitted, folder / "model.skops", metadata=facts, force=True)
 
     model, _ = load_model(folder / "model.skops")
-    path = folder / "predictions.parquet"
     predictions, instances = bag_table(model, bags[test]), instance_table(model, bags[test])
-    write_columns(path, predictions, force=True)
-    write_columns(file_beside(path, "instances"), instances, force=True)
+    pq.write_table(pa.table(predictions), folder / "predictions.parquet")
+    pq.write_table(pa.table(instances), folder / "predictions.instances.parquet")
     same = np.array_equal(predictions["score"], fitted.decision_function(bags[test]))
     table = {
         "molecule": predictions["bag"],
@@ -298,8 +305,7 @@ def _spelled(data: Any, words: Bags, codes: Any) -> list[str]:
 
 
 def _figure(width: float, height: float) -> Any:
-    figure = import_extra("matplotlib.figure", extra="plot")
-    return figure.Figure(figsize=(width, height), layout="constrained")
+    return matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
 
 
 def _axes(width: float, height: float) -> Any:
@@ -385,3 +391,39 @@ def _few_labels() -> Answer:
 SECTIONS: tuple[Callable[[Path], Section], ...] = (
     musk_accuracy, key_shapes, letters, digits, five_systems, assumptions, next_steps,
 )  # fmt: skip
+
+
+def main(folder: Path, sections: tuple[Callable[[Path], Section], ...] = SECTIONS) -> None:
+    """Run the sections, print their tables, and write the two pages."""
+    if folder.exists() and not (folder / "demo.html").exists():
+        sys.exit(f"{folder} exists already, and is not the folder of an earlier demo.")
+    start = time.perf_counter()
+    folder.mkdir(parents=True, exist_ok=True)
+    # Two processes: most of the first demo is compilation, which uses one core.
+    parallel = Parallel(n_jobs=min(2, cpu_count()), return_as="generator")
+    shown = []
+    for section in parallel(delayed(build)(folder) for build in sections):
+        shown.append(section)
+        for part in section.parts:
+            if isinstance(part, Table):
+                print_table(part.columns, title=part.caption)
+    text = render_page(
+        "bagwise: a demonstration",
+        shown,
+        lead="Multiple-instance learning: bags are labelled, the instances in them are not. The "
+        "data are shipped with the package, and every number was computed by this run.",
+        footer=f"Made by bagwise {__version__} with `make demo`.",
+    )
+    page, report = folder / "demo.html", folder / "report.html"
+    page.write_text(text, encoding="utf-8")
+    words = ["report", folder / "model.skops", folder / "musk1.csv", "-o", report, "--force"]
+    words += ["--folds", "3", "--title", "Musk1: which molecules, and which shapes?"]
+    subprocess.run([sys.executable, "-m", "bagwise", *words], check=True, capture_output=True)
+    print(f"Done in {time.perf_counter() - start:.0f} s.")
+    print(f"All tables and plots on one page: {page.resolve()}")
+    print("Open the report in a browser to inspect each molecule:")
+    print(report.resolve())
+
+
+if __name__ == "__main__":
+    main(Path(*sys.argv[1:2] or ["bagwise-demo"]))

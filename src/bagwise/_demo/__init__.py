@@ -1,1 +1,0 @@
-"""The content of ``bagwise demo``: shipped data, methods, key instances, the five systems."""
