@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import bagwise
 from bagwise import _validation, base
 from bagwise._methods import METHODS
-from bagwise.base import _fitted_state, _parameters
+from bagwise.base import _parameters
 from estimators import public_estimators
 from optional import skip_where_absent
 
@@ -159,7 +159,7 @@ def test_the_estimator_of_the_design_page_works():
         return np.array([rows[codes == m].mean(axis=0) for m in np.unique(codes)])
 
     names = {
-        **vars(base), **vars(_validation), **vars(_fitted_state), **vars(_parameters),
+        **vars(base), **vars(_validation), **vars(_parameters),
         "nearest_mean": nearest_mean, "euclidean_distances": euclidean_distances,
     }  # fmt: skip
     exec(code, names)

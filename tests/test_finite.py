@@ -11,7 +11,6 @@ from bagwise._common import memory
 from bagwise._common.memory import require_memory
 from bagwise._validation import check_bags, check_rows, check_sample_weight
 from bagwise.base import BagEstimator, fit_method
-from bagwise.base._fitted_state import Floats
 from bagwise.classification import EMDD, BagMarginSVM, ClassToBag, MILBoost
 from bagwise.engines.arrays import extremes
 from bagwise.exceptions import InputError, NotEnoughMemoryError
@@ -104,8 +103,7 @@ class Careless(BagEstimator):
     def __init__(self, learned=None, answer=0.0, C=1.0):
         self.learned, self.answer, self.C = learned, answer, C
 
-    def _fitted_state(self):
-        return super()._fitted_state() | {"free_": Floats(2, high=np.inf)}
+    _may_be_infinite = ("free_",)
 
     @fit_method
     def fit(self, X, y=None):

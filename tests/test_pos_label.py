@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.metrics import get_scorer
 from sklearn.utils._testing import set_random_state
 
@@ -137,16 +136,6 @@ def test_wrong_choices_are_refused():
         PrimalDualMISVM(pos_label=0).fit(bags, positive.astype(int))
     with pytest.raises(LabelError, match="y holds label sets"):
         AutoBagClassifier(pos_label=0).fit(bags, [{"x"} if p else set() for p in positive])
-
-
-def test_models_of_version_0_1_have_the_second_class_as_positive():
-    bags, positive = concept()
-    model = BagMarginSVM().fit(bags, positive.astype(int))
-    state = {k: v for k, v in vars(model).items() if not k.startswith("pos_label")}
-    old = BagMarginSVM.__new__(BagMarginSVM)
-    old.__setstate__(state)
-    np.testing.assert_array_equal(old.decision_function(bags), model.decision_function(bags))
-    assert clone(old).pos_label is None
 
 
 def test_labels_keep_their_positive_class():

@@ -86,19 +86,3 @@ def test_a_label_is_checked_before_key_instances_are_searched():
     with pytest.raises(ValueError, match="nobody"):
         model.key_instances(bags, label="nobody")
     assert np.array_equal(model.key_instances(bags, label="q"), model.key_instances(bags))
-
-
-@pytest.mark.parametrize(
-    ("name", "added"),
-    [
-        ("BagMarginSVM", {"threshold": "zero", "n_landmarks": None, "random_state": 0}),
-        ("SparseMIL", {"threshold": "zero", "n_landmarks": None, "negative_weight": 1.0}),
-        ("SetKernelSVM", {"n_landmarks": None, "random_state": 0}),
-    ],
-)
-def test_a_model_saved_without_a_later_parameter_behaves_as_it_did(name, added):
-    model = getattr(classification, name)()
-    state = {key: value for key, value in model.__getstate__().items() if key not in added}
-    old = type(model).__new__(type(model))
-    old.__setstate__(state)
-    assert old.get_params() == model.get_params() | added

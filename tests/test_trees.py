@@ -2,14 +2,11 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.utils.estimator_checks import check_estimator
 
-from bagwise.base._fitted_state import fitted_state_problem
 from bagwise.base._trees import RandomisedTrees, RandomisedTreesRegressor
 from bagwise.compiled import forests
-from bagwise.exceptions import ModelFileError
 
 
 @pytest.fixture
@@ -71,41 +68,3 @@ def test_a_single_class(rows):
 @pytest.mark.parametrize("cls", [RandomisedTrees, RandomisedTreesRegressor])
 def test_scikit_learn_accepts_it(cls):
     check_estimator(cls(5, random_state=0))
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("left_", -1),
-        ("right_", 10**6),
-        ("features_", 4),
-        ("roots_", 10**6),
-        ("thresholds_", np.nan),
-        ("values_", np.inf),
-    ],
-)
-def test_arrays_that_lead_out_of_memory_are_refused(rows, tmp_path, name, value):
-    pytest.importorskip("skops")
-    from bagwise.persistence import load_model, save_model
-
-    model = RandomisedTrees(3, random_state=0).fit(*rows)
-    save_model(model, tmp_path / "model.skops")
-    again, _ = load_model(tmp_path / "model.skops")
-    np.testing.assert_array_equal(again.predict_proba(rows[0]), model.predict_proba(rows[0]))
-    array = getattr(model, name).copy()
-    array.flat[0] = value
-    setattr(model, name, array)
-    assert fitted_state_problem(model) is not None
-    save_model(model, tmp_path / "bad.skops")
-    with pytest.raises(ModelFileError, match=name):
-        load_model(tmp_path / "bad.skops")
-
-
-def test_a_cycle_of_nodes_ends(rows):
-    X, y = rows
-    model = RandomisedTrees(3, random_state=0).fit(X, y)
-    for name in ("left_", "right_"):
-        model.__dict__[name] = np.zeros_like(model.left_)
-    assert fitted_state_problem(model) is None
-    assert np.isfinite(model.predict_proba(X)).all()  # every node is a leaf
-    assert clone(model).n_estimators == 3

@@ -3,7 +3,6 @@
 from dataclasses import KW_ONLY
 from typing import Any
 
-from bagwise.base._fitted_state import FittedState, Number
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.exceptions import InputError
 from bagwise.solvers.margin.feature_space import FeatureSpace
@@ -75,9 +74,6 @@ class GeneralizedMMC(TwoWayClusterer):
     """
 
     _parameter_constraints = {"balance": [POSITIVE]}
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {"lower_bound_": Number(any_value=True)}
 
     C: float = 1.0
     _: KW_ONLY

@@ -12,7 +12,6 @@ from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Ints
 from bagwise._validation import check_rows
 from bagwise.base import RowEstimator, fit_method
-from bagwise.base._fitted_state import FittedState, Integers, Number
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.base._parameters import with_parameters
 from bagwise.compiled.threads import one_core_if_small
@@ -100,16 +99,6 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
     max_iter: int = 300
     random_state: Any = None
     verbose: int = 0
-
-    @property
-    def _n_machines(self) -> int:
-        return self.n_clusters
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "labels_": Integers(None, low=0, below=self.n_clusters),
-            "inertia_": Number(any_value=True),
-        }
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -7,7 +7,6 @@ import numpy as np
 from bagwise._common.types import Floats, Ints
 from bagwise._validation import check_partial_labels, check_rows
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
-from bagwise.base._fitted_state import FittedState, Values
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
@@ -25,9 +24,6 @@ class PartlyLabelledClassifier(BagClassifierMixin, KernelMachine, RowEstimator):
 
     label_kind_ = "partial"
     positive_share: Any = None
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {"transduction_": Values(None)}
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

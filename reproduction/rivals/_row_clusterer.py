@@ -10,7 +10,6 @@ from sklearn.utils import check_random_state
 from bagwise._common.types import Floats, Ints
 from bagwise._validation import check_rows
 from bagwise.base import RowEstimator, fit_method
-from bagwise.base._fitted_state import FittedState, Integers
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.compiled.threads import one_core_if_small, one_core_if_sparse
 from bagwise.exceptions import InputError
@@ -41,9 +40,6 @@ def check_number_of_rows(name: str, n_rows: int) -> None:
 
 class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
     """A linear or kernel model that splits rows into two clusters; a subclass defines `_solve`."""
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {"labels_": Integers(None, low=0, below=2)}
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -1,12 +1,10 @@
 """Damaged and hostile models, options and corrections: one line, exit code 2, no code is run."""
 
-import io
 import json
 import os
 import pickle
 import zipfile
 
-import numpy as np
 import pytest
 from cli.tables import COLUMNS
 from sklearn.model_selection import GridSearchCV
@@ -98,16 +96,6 @@ def test_changed_notes(refused, slides, model, value):
     assert "damaged" in refused("predict", model, slides, "-o", slides.parent / "out.csv")
 
 
-@pytest.mark.parametrize("value", [2**30, -1, 10**6])
-def test_split_features_out_of_range(refused, slides, model, value):
-    fitted, metadata = load_model(model)
-    fitted[-1].features_[0][0, 0] = value
-    del metadata["bagwise_version"], metadata["sklearn_version"]
-    save_model(fitted, model, metadata=metadata, force=True)
-    for words in commands(model, slides):
-        assert f"features_[0] holds {value}" in refused(*words)
-
-
 def test_arrays_of_a_file_cut_short(refused, slides, model):
     with zipfile.ZipFile(model) as archive:
         names = [name for name in archive.namelist() if name.endswith(".npy")]
@@ -148,7 +136,7 @@ def test_no_code_of_a_cache_beside_the_model_is_run(run, slides, monkeypatch, wr
     save_model(model, "model.skops", metadata={"columns": {"bag": "slide", "label": "tumour"}})
     report = ("report", "model.skops", slides, "--cv", "2", "-o", "out.html", "--force")
     with monkeypatch.context() as patch:
-        patch.setattr("bagwise.persistence.forget_paths", lambda model: None)
+        patch.setattr("bagwise.persistence._forget_paths", lambda model: None)
         assert run(*report).exit_code == 0  # fills the cache
         for entry in (folder / "cache").rglob("output.pkl"):
             entry.write_bytes(pickle.dumps(Bomb(bomb)))
@@ -168,81 +156,8 @@ def test_paths_are_forgotten(tmp_path):
     save_model(search, tmp_path / "model.skops")
     again, _ = load_model(tmp_path / "model.skops")
     assert again.estimator.memory is None
-    assert again.param_grid[0] == {"a__C": [1.0]}
+    assert again.param_grid[0] == {"a__C": [1.0], "memory": [None]}
     assert again.param_grid[1]["a"][0].memory is None
-
-
-def npy(array):
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    return buffer.getvalue()
-
-
-def test_archives_that_would_fill_memory(slides, model, refused, monkeypatch):
-    monkeypatch.setattr("bagwise.persistence._archive.USUAL", 2**24)
-    original = model.read_bytes()
-    zeros = b"\0" * 2**20
-    out = ("-o", slides.parent / "out.csv")
-
-    def expect(words):
-        assert words in refused("predict", model, slides, *out)
-        model.write_bytes(original)
-
-    with (
-        zipfile.ZipFile(model, "a", zipfile.ZIP_DEFLATED) as archive,
-        archive.open("more.npy", "w") as member,
-    ):
-        member.write(npy(np.zeros(30 * 2**20, np.int8))[:128])
-        for _ in range(30):
-            member.write(zeros)
-    expect("200 times its size")
-
-    claims = npy(np.zeros(1)).replace(b"(1,), }         ", b"(10000000000,), }")
-    assert np.lib.format.read_array_header_1_0(io.BytesIO(claims[8:]))[0] == (10**10,)
-    with zipfile.ZipFile(model, "a") as archive:
-        archive.writestr("more.npy", claims)
-    expect("another size than it declares")
-
-    with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(model, "a") as archive:
-        archive.writestr("bagwise.json", b"{}")
-    expect("occurs twice")
-
-    with zipfile.ZipFile(model, "a") as archive:
-        link = zipfile.ZipInfo("link")
-        link.external_attr = 0o120777 << 16
-        archive.writestr(link, "/etc/passwd")
-    expect("a link")
-
-    rewrite(model, lambda m: m.update({"schema.json": b'{"a":' * 10**5 + b"1" + b"}" * 10**5}))
-    expect("damaged")
-
-
-def test_arrays_referred_to_many_times(monkeypatch, slides, model, refused):
-    from bagwise.persistence import _archive
-
-    def repeat(members):
-        schema = json.loads(members["schema.json"])
-        name = next(name for name in members if name.endswith(".npy"))
-        node = {"__class__": "ndarray", "__module__": "numpy", "__loader__": "NdArrayNode"}
-        schema["content"]["more"] = [node | {"type": "numpy", "file": name}] * 10**4
-        members["schema.json"] = json.dumps(schema).encode()
-        members[name] = npy(np.zeros(10**4))
-
-    rewrite(model, repeat)
-    monkeypatch.setattr(_archive, "byte_count", lambda limit: 10**9)
-    assert "GB of memory" in refused("predict", model, slides, "-o", slides.parent / "out.csv")
-
-
-def test_arrays_of_zeros_are_saved_so_that_they_load(tmp_path, monkeypatch):
-    from bagwise.persistence import _archive
-
-    monkeypatch.setattr(_archive, "USUAL", 1000)
-    monkeypatch.setattr(_archive, "RATIO", 20)
-    model = SetKernelSVM()
-    model.note_of_mine = np.zeros(10**5)
-    save_model(model, tmp_path / "model.skops")
-    again, _ = load_model(tmp_path / "model.skops")
-    np.testing.assert_array_equal(again.note_of_mine, model.note_of_mine)
 
 
 CONFIGS = [b"\xff\xfe", b"[", b"set = 3", b"method = []", b"bag = {}", b"a" * 10**5, b"\0"]

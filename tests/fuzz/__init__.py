@@ -14,7 +14,6 @@ PARTS = {
     "estimators": "fuzz.models",
     "bags": "fuzz.containers",
     "readers": "fuzz.readers",
-    "models": "fuzz.model_files",
 }
 
 

@@ -16,8 +16,6 @@ from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Floats
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
-from bagwise.base._fitted_state import Classes, FittedState, ListOf, Model
-from bagwise.base._fitted_state import Floats as FloatsOf
 from bagwise.base._pipelines import kept_assumption
 from bagwise.base._trees import RandomisedTrees, RandomisedTreesRegressor
 from bagwise.classification import CitationKNN, SingleInstanceClassifier
@@ -421,14 +419,6 @@ class OnePerLabel(ClassifierMixin, BaseEstimator):
         learned = sets[:, self.constants_ == 0].T.astype(int)
         self.estimators_ = [clone(self.estimator).fit(X, column) for column in learned]
         return self
-
-    def _fitted_state(self) -> FittedState:
-        n_learned = int(np.sum(np.asarray(getattr(self, "constants_", ())) == 0))
-        return {
-            "classes_": Classes(),
-            "constants_": FloatsOf("n_classes", low=-np.inf, high=np.inf),
-            "estimators_": ListOf(Model("predict", n_classes=2), n_learned),
-        }
 
     def decision_function(self, X: Any) -> Floats:
         """Score each label of each bag, of shape (n_bags, n_classes)."""

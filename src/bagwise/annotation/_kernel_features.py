@@ -12,7 +12,6 @@ from bagwise._common.types import Array
 from bagwise.annotation._held_out import Training, select_setting
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator
-from bagwise.base._fitted_state import FittedState, Model, Number
 from bagwise.base._kernel_bags import kernel_product, nystroem_of_bags, width_of
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE
 from bagwise.engines import memory_of_parts, to_numpy
@@ -41,12 +40,6 @@ class KernelFeaturesMixin(BagEstimator):
     gamma: float | str
     select: bool
     random_state: Any
-
-    def _kernel_state(self) -> FittedState:
-        """Fitted attributes of a nonlinear kernel; empty for the linear one."""
-        if not hasattr(self, "nystroem_"):
-            return {}
-        return {"gamma_": Number(low=0, optional=True), "nystroem_": Model("transform")}
 
     def _setting(self, training: Training, *, warm: bool = False) -> tuple[float, Nystroem | None]:
         """Penalty and kernel features: as given, selected, or from the last fit (`warm`)."""

@@ -8,7 +8,6 @@ import numpy as np
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.annotation._annotator import AnnotatorMixin
 from bagwise.base import fit_method, with_known_labels
-from bagwise.base._fitted_state import FittedState, Floats
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.base._parameters import with_parameters
 from bagwise.compiled.threads import one_core_if_small
@@ -80,6 +79,7 @@ class M3MIML(AnnotatorMixin, KernelMachine):
     """
 
     instance_pooling = "max"
+    _may_be_infinite = ("intercept_",)  # -inf: a class that no training bag has
     keeps = "one concept"
 
     C: float = 1.0
@@ -90,15 +90,6 @@ class M3MIML(AnnotatorMixin, KernelMachine):
     coef0: float = 1.0
     tol: float = 1e-6
     verbose: int = 0
-
-    @property
-    def _n_machines(self) -> str:
-        return "n_classes"
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "intercept_": Floats("n_classes", low=-np.inf)  # -inf: a class that no bag has
-        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

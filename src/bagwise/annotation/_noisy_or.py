@@ -21,7 +21,6 @@ from bagwise.annotation._kernel_features import (
 from bagwise.annotation._ored_logistic import UNSEEN
 from bagwise.bags import Bags
 from bagwise.base import fit_method
-from bagwise.base._fitted_state import FittedState, Floats, Number
 from bagwise.base._kernel_bags import kernel_bags
 from bagwise.base._parameters import with_parameters
 from bagwise.engines import one_core_if_few_instances, over_partitions
@@ -119,6 +118,7 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     """
 
     instance_pooling = "noisy-or"
+    _may_be_infinite = ("intercept_",)  # -inf: a class that no training bag has
     _runs_elsewhere = ("cluster", "device")
 
     _parameter_constraints = KERNEL_CONSTRAINTS
@@ -135,18 +135,6 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     random_state: Any = None
     checkpoint: Any = None
     verbose: int = 0
-
-    def _fitted_state(self) -> FittedState:
-        kernel = self._kernel_state()
-        return (
-            super()._fitted_state()
-            | kernel
-            | {
-                "coef_": Floats("n_classes", "n_landmarks" if kernel else "n_features_in_"),
-                "intercept_": Floats("n_classes", low=-np.inf),  # -inf: no bag has the label
-                "reg_": Number(low=0),
-            }
-        )
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -18,7 +18,6 @@ from bagwise.annotation._ored_logistic import ORedLogisticRegression
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._estimator import with_known_labels
-from bagwise.base._fitted_state import FittedState, Model, Number
 from bagwise.base._parameters import with_parameters
 from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError, LabelError
@@ -86,13 +85,6 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
     base_estimator: Any = None
     annotator: Any = None
     random_state: Any = None
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "annotator_": Model("annotate_proba"),
-            "estimator_": Model("predict"),
-            "threshold_": Number(),
-        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -30,7 +30,6 @@ from bagwise.annotation._kernel_features import (
 )
 from bagwise.bags import Bags
 from bagwise.base import fit_method
-from bagwise.base._fitted_state import Anything, FittedState, Floats, Integers, Number
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.base._scoring import log_odds_of
 from bagwise.engines import one_core_if_few_instances, over_blocks
@@ -48,12 +47,6 @@ from bagwise.solvers.result import SolverResult
 # A class without training bags has probability zero. If the label set of a new bag contains it, its
 # logit is this much lower than the others, instead of minus infinity.
 UNSEEN = 1e4
-
-# Values of the parameters added after bagwise 0.1, for models saved by it.
-ADDED = {
-    "kernel": "linear", "n_components": 300, "gamma": "scale", "select": False,
-    "missing": 0.0, "spurious": 0.0, "random_state": None,
-}  # fmt: skip
 
 
 @with_parameters
@@ -183,6 +176,7 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     """
 
     _runs_elsewhere = ("cluster", "device")
+    _may_be_infinite = ("intercept_",)  # -inf: a class that no training bag has
     _kernel_reg = 0.01
 
     _parameter_constraints = {
@@ -225,28 +219,6 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         c), which no pooling of instance scores computes.
         """
         return "noisy-or" if self.label_kind_ == "sets" else "sum"
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(ADDED | state)
-
-    def _fitted_state(self) -> FittedState:
-        n_columns = len(self.classes_) + (self.background_label_ is not None)
-        kernel = self._kernel_state()
-        return (
-            super()._fitted_state()
-            | kernel
-            | {
-                "coef_": Floats(n_columns, "n_landmarks" if kernel else "n_features_in_"),
-                "intercept_": Floats(n_columns, low=-np.inf),  # -inf: a class that no bag has
-                "background_label_": Anything(),
-                # missing in models saved by bagwise 0.1
-                "reg_": Number(low=0, optional=True),
-                "missing_": Number(low=0, optional=True),
-                "spurious_": Number(low=0, optional=True),
-                "approximate_bags_": Integers(None, low=0),
-                "left_out_": Integers(None, low=0),
-            }
-        )
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None, instance_labels: Any = None) -> Self:

@@ -11,7 +11,6 @@ from bagwise._validation import check_bags, check_label_sets
 from bagwise.annotation._annotator import AnnotatorMixin, best_threshold
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method, with_known_labels
-from bagwise.base._fitted_state import FittedState, Floats, Number
 from bagwise.base._parameters import NOT_NEGATIVE, POSITIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.solvers.annotation.rank_loss import rank_loss_sim
@@ -88,13 +87,6 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
     max_iter: int = 20
     tol: float = 1e-3
     verbose: int = 0
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "coef_": Floats("n_classes", "n_features_in_"),
-            "intercept_": Floats("n_classes"),
-            "threshold_": Number(),
-        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -26,8 +26,6 @@ from bagwise.auto._race import Race
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
 from bagwise.base._estimator import canonical_order, sorted_bags, with_known_labels
-from bagwise.base._fitted_state import Anything, FittedState, ListOf, Model, Number, Whole
-from bagwise.base._fitted_state import Floats as FloatsOf
 from bagwise.base._parameters import COUNT, POSITIVE, with_parameters
 from bagwise.base._scoring import softmax_probabilities
 from bagwise.compiled.threads import one_core_if_few
@@ -178,22 +176,6 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
     def keeps(self) -> str:  # type: ignore[override]
         """The assumption that all methods keep; "collective" if `assumption` is None."""
         return self.assumption or "collective"
-
-    def _fitted_state(self) -> FittedState:
-        two = len(getattr(self, "classes_", ())) == 2 and not self._has_label_sets
-        n_columns = 1 if two else "n_classes"
-        return super()._fitted_state() | {
-            "scaler_": Model("transform"),
-            "estimators_": ListOf(Model("fit", n_classes="n_classes"), "n_estimators"),
-            "names_": Anything(),
-            "weights_": FloatsOf("n_estimators", low=0),
-            "slopes_": FloatsOf("n_estimators", n_columns, low=0),
-            "offsets_": FloatsOf("n_estimators", n_columns),
-            "intercept_": FloatsOf(n_columns),
-            "limit_": Number(low=0),
-            "best_index_": Whole(low=0),
-            "leaderboard_": Anything(),
-        }
 
     @fit_method
     def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:

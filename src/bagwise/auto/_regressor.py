@@ -25,8 +25,6 @@ from bagwise.auto._race import Race
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagRegressorMixin, fit_method
 from bagwise.base._estimator import canonical_order, sorted_bags
-from bagwise.base._fitted_state import Anything, FittedState, ListOf, Model, Number, Whole
-from bagwise.base._fitted_state import Floats as FloatsOf
 from bagwise.base._parameters import COUNT, POSITIVE, with_parameters
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
@@ -146,17 +144,6 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
     random_state: Any = None
     memory_limit: Any = None
     verbose: int = 0
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "scaler_": Model("transform"),
-            "estimators_": ListOf(Model("predict"), "n_estimators"),
-            "names_": Anything(),
-            "weights_": FloatsOf("n_estimators", low=0),
-            "intercept_": Number(),
-            "best_index_": Whole(low=0),
-            "leaderboard_": Anything(),
-        }
 
     @fit_method
     def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:

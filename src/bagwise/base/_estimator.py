@@ -15,7 +15,6 @@ from bagwise._common.warnings import warn_user
 from bagwise._validation import VALUE_RANGE, check_bags, check_rows
 from bagwise.bags import Bags, offsets_of
 from bagwise.base._finite import checked_fit, numerical_errors, quietly, require_finite
-from bagwise.base._fitted_state import FittedState, Floats, Names, Whole
 from bagwise.base._parameters import CONSTRAINTS
 from bagwise.compiled.row_order import ranks_by_column, row_ranks
 from bagwise.engines import in_blocks, over_partitions, take_column, take_rows
@@ -168,6 +167,7 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
 
     _parameter_constraints: dict[str, Any] = CONSTRAINTS
     _accepts_sparse = True  # CSR instances
+    _may_be_infinite: tuple[str, ...] = ()  # fitted attributes; others must be finite
     _runs_elsewhere: tuple[str, ...] = ()  # other supported locations: "device", "cluster"
     _value_range: tuple[float, float] = VALUE_RANGE  # limits of the largest magnitude in X
 
@@ -181,21 +181,6 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
         """Delete attributes of an earlier fit that this fit does not set."""
         for name in names:
             self.__dict__.pop(name, None)
-
-    def _fitted_state(self) -> FittedState:
-        """Declare each fitted attribute and its kind; a subclass adds its own."""
-        return {
-            "n_features_in_": Whole(low=1),
-            "feature_names_in_": Names("n_features_in_", optional=True),
-            "n_iter_": Whole(optional=True),
-            "objective_curve_": Floats(None, any_value=True, optional=True),
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        if "_single" in state:  # the name of `label_kind_` in bagwise 0.1
-            state = dict(state)
-            state["label_kind_"] = "single" if state.pop("_single") else "sets"
-        super().__setstate__(state)
 
     def _check_bags(self, X: Any) -> Bags:
         """Validate the input of every method but ``fit``."""
@@ -235,13 +220,8 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
             bags = self._check_bags(X)
             compute = partial(quietly, compute)
             values = over_partitions(compute, bags) if by_partition else compute(bags)
-            infinite = scores and self._may_be_infinite("intercept_")
+            infinite = scores and "intercept_" in self._may_be_infinite
             return require_finite(values, "the result", infinite=infinite)
-
-    def _may_be_infinite(self, name: str) -> bool:
-        """Whether a fitted attribute is declared with an infinite range."""
-        kind = self._fitted_state().get(name)
-        return kind is not None and kind.may_be_infinite
 
     def _keep_progress(self, results: SolverResult | Sequence[SolverResult], advice: str) -> None:
         """Store ``n_iter_`` and ``objective_curve_``; warn if a solver did not converge.

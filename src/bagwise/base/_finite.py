@@ -30,8 +30,8 @@ FLOATING_POINT: dict[str, Any] = {"over": "ignore", "divide": "ignore", "invalid
 def checked_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap ``fit``: if a fitted number is not finite, it fails and leaves the model unfitted.
 
-    Infinity is accepted in attributes whose declaration in ``_fitted_state`` has an infinite
-    range; NaN is not.
+    Infinity is accepted in the attributes that the class lists in ``_may_be_infinite``; NaN is
+    not.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def checked_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
             fitted = [name for name in vars(self) if name.endswith("_") and name[0] != "_"]
             try:
                 for name in fitted:
-                    infinite = self._may_be_infinite(name)
+                    infinite = name in self._may_be_infinite
                     require_finite(vars(self)[name], name, infinite=infinite)
             except FloatingPointError:
                 for name in fitted:

@@ -16,15 +16,6 @@ from bagwise._common.memory import require_memory
 from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.base._estimator import BagEstimator
-from bagwise.base._fitted_state import (
-    Axis,
-    FittedState,
-    Floats,
-    Integers,
-    Model,
-    Number,
-    Table,
-)
 from bagwise.exceptions import InputError
 from bagwise.pairwise import for_kernel, instance_kernel, kernel_width
 from bagwise.solvers.margin.cost_range import check_costs, mean_square
@@ -41,24 +32,6 @@ class KernelMachine(BagEstimator):
     `intercept_`, and either `coef_`, or `dual_coef_`, `support_`, `support_vectors_` and `gamma_`,
     or `coef_`, `nystroem_` and `gamma_`.
     """
-
-    @property
-    def _n_machines(self) -> Axis:
-        return "n_machines"
-
-    def _fitted_state(self) -> FittedState:
-        state = super()._fitted_state() | {"intercept_": Floats(self._n_machines)}
-        if self.kernel == "linear":
-            return state | {"coef_": Floats(self._n_machines, "n_features_in_")}
-        state |= {"gamma_": Number(low=0)}
-        if hasattr(self, "nystroem_"):
-            coef = Floats(self._n_machines, "n_landmarks")
-            return state | {"coef_": coef, "nystroem_": Model("transform")}
-        return state | {
-            "support_": Integers("n_support", low=0),
-            "support_vectors_": Table("n_support", "n_features_in_"),
-            "dual_coef_": Floats(self._n_machines, "n_support"),
-        }
 
     def _drop_machine(self) -> None:
         """Delete the model of an earlier fit, which may have had another kernel."""

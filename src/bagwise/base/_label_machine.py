@@ -10,7 +10,6 @@ from bagwise import compiled
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Array
 from bagwise.base._finite import column_range
-from bagwise.base._fitted_state import FittedState, Integers, Number
 from bagwise.base._kernel_machine import KernelMachine, nystroem_of, transformed
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, PRECOMPUTED_TOO
 from bagwise.exceptions import InputError
@@ -47,14 +46,6 @@ class LabelMachine(KernelMachine):
     @property
     def _accepts_sparse(self) -> bool:  # type: ignore[override]
         return self.kernel != "precomputed"
-
-    def _fitted_state(self) -> FittedState:
-        state = super()._fitted_state() | {"duality_gap_": Number(any_value=True)}
-        if self.kernel == "precomputed":
-            support = Integers("n_support", low=0, below="n_features_in_")  # columns of new rows
-            state = {n: k for n, k in state.items() if n not in ("support_vectors_", "gamma_")}
-            return state | {"support_": support}
-        return state
 
     def _present(self, X: Any, seed: int) -> TrainingRows:
         """Centre the training rows in the feature space and add the constant feature."""

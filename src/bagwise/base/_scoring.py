@@ -16,7 +16,6 @@ from bagwise._validation import check_label, check_label_sets, check_sample_weig
 from bagwise.bags import Bags
 from bagwise.base._estimator import order_within_bags
 from bagwise.base._finite import require_finite
-from bagwise.base._fitted_state import Classes, FittedState, OneOf, Text
 from bagwise.exceptions import DataWarning, LabelError
 from bagwise.labels import Labels, positive_by_name
 
@@ -154,21 +153,6 @@ class BagClassifierMixin(ClassifierMixin):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = self._learns_label_sets
         return tags
-
-    def _fitted_state(self) -> FittedState:
-        state = super()._fitted_state() | {
-            "classes_": Classes(),
-            "label_kind_": Text({"single", "sets"}, optional=not self._learns_label_sets),
-        }
-        if "pos_label" in self._get_param_names():
-            # Models of version 0.1 lack it.
-            state["pos_label_"] = OneOf(getattr(self, "classes_", ()), optional=True)
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        if "pos_label" in self._get_param_names():
-            state = {"pos_label": None} | state  # models of version 0.1 lack it
-        super().__setstate__(state)
 
     @property
     def _has_label_sets(self) -> bool:
@@ -379,7 +363,7 @@ class BagClassifierMixin(ClassifierMixin):
             scores = np.where(equal, 0, scores[:, 1] - scores[:, 0])
         else:
             scores = self._sign * self._one_column_for_two(scores)
-        return finite_scores(scores) if self._may_be_infinite("intercept_") else scores
+        return finite_scores(scores) if "intercept_" in self._may_be_infinite else scores
 
     def _bag_scores(self, bags: Bags) -> Array:
         """Scores of shape (n_bags, n_columns)."""
@@ -387,7 +371,7 @@ class BagClassifierMixin(ClassifierMixin):
         return scores if self.instance_pooling is None else self._pool(scores, bags.offsets)
 
     def _checked_scores(self, bags: Bags) -> Array:
-        infinite = self._may_be_infinite("intercept_")  # -inf: no training bag has the class
+        infinite = "intercept_" in self._may_be_infinite  # -inf: no training bag has the class
         return require_finite(self._score(bags), "the score", infinite=infinite)
 
     def _has_instance_scores(self) -> bool:

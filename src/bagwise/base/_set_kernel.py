@@ -10,8 +10,6 @@ from bagwise._common.memory import require_memory
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
-from bagwise.base._fitted_state import BagsOf, FittedState, Model, Number
-from bagwise.base._fitted_state import Floats as FloatArray
 from bagwise.base._kernel_machine import (
     BLOCK,
     kernel_params,
@@ -52,19 +50,6 @@ class SetKernelMixin:
     n_landmarks: Any
     random_state: Any
     coef_: Floats
-
-    def _fitted_state(self) -> FittedState:
-        state = super()._fitted_state() | {  # type: ignore[misc]
-            "gamma_": Number(low=0),
-            "intercept_": FloatArray("n_machines"),
-        }
-        if hasattr(self, "nystroem_"):
-            coef = FloatArray("n_machines", "n_landmarks")
-            return state | {"coef_": coef, "nystroem_": Model("transform")}
-        return state | {
-            "support_bags_": BagsOf("n_support"),
-            "dual_coef_": FloatArray("n_machines", "n_support"),
-        }
 
     def _n_landmarks_of(self, bags: Bags) -> int | None:
         """Number of features that approximate the kernel; None for the exact kernel."""

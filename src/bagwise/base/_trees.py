@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bagwise import compiled
 from bagwise._common.types import Array
 from bagwise._common.types import Floats as FloatArray
-from bagwise.base._fitted_state import Classes, FittedState, Floats, Integers, Whole
 
 _LARGEST = np.finfo(np.float32).max  # trees compare values in single precision
 
@@ -63,18 +62,6 @@ class _Forest(BaseEstimator):
         self.min_samples_leaf = min_samples_leaf
         self.n_jobs = n_jobs
         self.random_state = random_state
-
-    def _fitted_state(self) -> FittedState:
-        nodes = Integers("n_nodes", low=0, below="n_nodes")
-        return {
-            "n_features_in_": Whole(low=1),
-            "left_": nodes,
-            "right_": nodes,
-            "features_": Integers("n_nodes", low=0, below="n_features_in_"),
-            "thresholds_": Floats("n_nodes"),
-            "values_": Floats("n_nodes", "n_outputs"),
-            "roots_": Integers("n_trees", low=0, below="n_nodes"),
-        }
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Grow the trees.
@@ -132,12 +119,6 @@ class RandomisedTrees(ClassifierMixin, _Forest):
     """
 
     _forest = ExtraTreesClassifier
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "classes_": Classes(),
-            "values_": Floats("n_nodes", "n_classes"),
-        }
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Mean shares of the classes over the trees, of shape (n_rows, n_classes)."""

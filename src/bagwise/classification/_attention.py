@@ -13,7 +13,6 @@ from bagwise._common.types import Array
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
-from bagwise.base._fitted_state import FittedState, Floats
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE, with_parameters
 from bagwise.classification._attention_training import (
     Network,
@@ -181,15 +180,6 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
     device: str | None = None
     random_state: Any = None
     verbose: int = 0
-
-    def _fitted_state(self) -> FittedState:
-        shapes = Network.shapes(*self._sizes(len(self.classes_), sets=self._has_label_sets))
-        return super()._fitted_state() | {
-            "mean_": Floats("n_features_in_"),
-            "scale_": Floats("n_features_in_", low=0),
-            "held_out_curve_": Floats(None),
-            **{f"{name}_": Floats(*shape) for name, shape in shapes.items()},
-        }
 
     def _sizes(self, n_classes: int, *, sets: bool) -> tuple[int, int, int, int, int]:
         n_outputs = 1 if n_classes == 2 and not sets else n_classes

@@ -13,7 +13,6 @@ from bagwise._common.types import Array, Ints
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, with_known_labels
-from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Integers
 from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.pairwise import DISTANCES, distances_between
 
@@ -83,6 +82,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
     """
 
     _learns_label_sets = True
+    _may_be_infinite = ("citation_radius_",)  # a bag that cites no bag, or all
     _parameter_constraints = {
         "n_references": [COUNT],
         "n_citers": [Interval(Integral, 0, None, closed="left")],
@@ -99,13 +99,6 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
     def keeps(self) -> str:  # type: ignore[override]
         """Multi-instance assumption: one near pair of instances is enough, or all of them count."""
         return "collective" if self.kind == "meanmin" else "one concept"
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "training_bags_": BagsOf("n_bags"),
-            "label_sets_": Integers("n_bags", "n_classes", low=0, below=2),
-            "citation_radius_": Floats("n_bags", low=-np.inf, high=np.inf),  # cites no bag, or all
-        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

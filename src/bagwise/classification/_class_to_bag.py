@@ -21,7 +21,6 @@ from bagwise.base import (
     in_canonical_order,
     with_known_labels,
 )
-from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Integers
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
@@ -114,6 +113,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     _accepts_sparse = False
     keeps = "several concepts"
     _learns_label_sets = True
+    _may_be_infinite = ("thresholds_",)  # inf: a class that no bag has
     _parameter_constraints = {
         "orthonormal": ["boolean"],
         "max_pairs": [COUNT],
@@ -129,14 +129,6 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     tol: float = 1e-4
     random_state: Any = None
     verbose: int = 0
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "training_bags_": BagsOf("n_bags"),
-            "label_sets_": Integers("n_bags", "n_classes", low=0, below=2),
-            "components_": Floats("n_classes", "n_directions", "n_features_in_"),
-            "thresholds_": Floats("n_classes", low=-np.inf, high=np.inf),  # inf: no bag has it
-        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

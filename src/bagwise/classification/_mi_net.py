@@ -14,7 +14,6 @@ from bagwise._common.types import Array
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, softmax_probabilities
-from bagwise.base._fitted_state import FittedState, Floats, ListOf
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE, with_parameters
 from bagwise.base._scoring import pool
 from bagwise.classification._mi_net_training import Architecture, head_inputs, train
@@ -169,14 +168,6 @@ class MINet(BagClassifierMixin, BagEstimator):
     def keeps(self) -> str:  # type: ignore[override]
         """Multi-instance assumption: "standard" if the best instance decides."""
         return "standard" if self.instance_pooling == "max" else "collective"
-
-    def _fitted_state(self) -> FittedState:
-        n_outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
-        shapes = self._architecture().shapes(self.n_features_in_, n_outputs)
-        return super()._fitted_state() | {
-            "coefs_": ListOf([Floats(*shape) for shape in shapes]),
-            "intercepts_": ListOf([Floats(n_outputs) for _, n_outputs in shapes]),
-        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -20,7 +20,6 @@ from bagwise.base import (
     in_canonical_order,
     one_vs_rest_probabilities,
 )
-from bagwise.base._fitted_state import FittedState, Floats, Integers, ListOf
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
 from bagwise.solvers.likelihood.mil_boost import mil_boost
 
@@ -95,6 +94,7 @@ class MILBoost(OneVsRestMixin, BagEstimator):
     """
 
     instance_pooling = "noisy-or"
+    _may_be_infinite = ("thresholds_",)  # inf: the node is not split
     keeps = "standard"
     _probabilities = staticmethod(one_vs_rest_probabilities)
     _accepts_sparse = False
@@ -115,18 +115,6 @@ class MILBoost(OneVsRestMixin, BagEstimator):
     tol: float = 1e-6
     pos_label: Any = None
     verbose: int = 0
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "start_": Floats("n_machines"),
-            "features_": ListOf(
-                Integers("n_trees", "n_splits", low=0, below="n_features_in_"), "n_machines"
-            ),
-            "thresholds_": ListOf(
-                Floats("n_trees", "n_splits", low=-np.inf, high=np.inf), "n_machines"
-            ),  # infinite: the node is not split
-            "leaves_": ListOf(Floats("n_trees", "n_splits + 1"), "n_machines"),
-        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -11,7 +11,6 @@ from bagwise._common.types import Array
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, OneVsRestMixin, fit_method, in_canonical_order
-from bagwise.base._fitted_state import FittedState, Floats, Number, Table
 from bagwise.base._parameters import with_parameters
 from bagwise.classification._one_vs_rest import class_weights
 from bagwise.compiled.threads import block_bounds
@@ -103,14 +102,6 @@ class MILES(OneVsRestMixin, BagEstimator):
     class_weight: Any = None
     random_state: Any = None
     verbose: int = 0
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "gamma_": Number(low=0),
-            "prototypes_": Table("n_prototypes", "n_features_in_"),
-            "coef_": Floats("n_machines", "n_prototypes"),
-            "intercept_": Floats("n_machines"),
-        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

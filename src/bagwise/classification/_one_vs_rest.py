@@ -18,14 +18,6 @@ from bagwise.solvers.margin.feature_space import KEPT
 from bagwise.solvers.margin.threshold import at_threshold
 from bagwise.solvers.result import SolverResult
 
-# Values of the parameters added after bagwise 0.1 that keep its behaviour, for models saved by it.
-ADDED = {
-    "threshold": "zero",
-    "n_landmarks": None,
-    "negative_weight": 1.0,
-    "random_state": 0,
-    "start": "mean",
-}
 # Number of Nystroem features if the kernel matrix of all instances is not kept. It is lowered, down
 # to the minimum, if the features would have more than MOST_VALUES values.
 LANDMARKS, LEAST_LANDMARKS, MOST_VALUES = 300, 100, 30_000_000
@@ -41,10 +33,6 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
 
     instance_pooling = "max"
     keeps = "standard"
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        known = self._get_param_names()
-        super().__setstate__({n: v for n, v in ADDED.items() if n in known} | state)
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -16,7 +16,6 @@ from bagwise.base import (
     in_canonical_order,
     one_vs_rest_probabilities,
 )
-from bagwise.base._fitted_state import FittedState, Floats
 from bagwise.base._parameters import COUNT
 from bagwise.exceptions import InputError
 from bagwise.pairwise import kernel_width
@@ -38,12 +37,6 @@ class PointConceptClassifier(OneVsRestMixin, BagEstimator):
 
     _probabilities = staticmethod(one_vs_rest_probabilities)
     _accepts_sparse = False
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "concepts_": Floats("n_machines", "n_features_in_"),
-            "weights_": Floats("n_machines", "n_features_in_", low=0),
-        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -22,7 +22,6 @@ from bagwise._validation import (
 )
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
-from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Number
 from bagwise.base._kernel_machine import kernel_params, kernel_scores
 from bagwise.base._parameters import (
     COUNT,
@@ -236,25 +235,6 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     @property
     def _learns_label_sets(self) -> bool:  # type: ignore[override]
         return self.assumption == "standard"
-
-    def _fitted_state(self) -> FittedState:
-        columns = "n_columns" if self.assumption == "standard" else "n_classes"
-        machine: FittedState = {"coef_": Floats(columns, "n_features_in_")}
-        if self.kernel != "linear":
-            machine = {
-                "dual_coef_": Floats(columns, "n_instances"),
-                "training_bags_": BagsOf(None, n_instances="n_instances"),
-                "gamma_": Number(low=0),
-            }
-        return super()._fitted_state() | {
-            "intercept_": Floats(columns),
-            "residuals_": Floats(None, any_value=True),
-            **machine,
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # Values for models saved by earlier versions.
-        super().__setstate__({"assumption": "classes", "threshold": "zero"} | state)
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

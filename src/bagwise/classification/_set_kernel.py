@@ -115,9 +115,6 @@ class SetKernelSVM(SetKernelMixin, OneVsRestMixin, BagEstimator):
         """How instance scores are pooled into the score of the bag: their mean (NSK only)."""
         return "mean" if self.bag_kernel == "nsk" else None
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({"n_landmarks": None, "random_state": 0} | state)  # added after 0.1
-
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:
         """Solve one SVM (two classes) or one per class on the bag kernel.

@@ -13,7 +13,6 @@ from bagwise._common.types import Array
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
-from bagwise.base._fitted_state import FittedState, Model
 from bagwise.base._parameters import with_parameters
 from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError, LabelError
@@ -86,9 +85,6 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
     def keeps(self) -> str:  # type: ignore[override]
         """Multi-instance assumption: the best instance decides, or the mean of all."""
         return "one concept" if self.pooling == "max" else "collective"
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {"estimator_": Model("predict", n_classes="n_classes")}
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

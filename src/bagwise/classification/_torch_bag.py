@@ -16,8 +16,6 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
-from bagwise.base._fitted_state import Anything, FittedState
-from bagwise.base._fitted_state import Floats as FloatsOf
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE, with_parameters
 from bagwise.classification._attention_training import losses_of, order_of_bags
 from bagwise.classification._torch import (
@@ -164,10 +162,6 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
     device: str | None = None
     random_state: Any = None
     verbose: int = 0
-
-    def _fitted_state(self) -> FittedState:
-        own: FittedState = {"module_": Anything(), "held_out_curve_": FloatsOf(None)}
-        return super()._fitted_state() | own
 
     @fit_method
     def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:

@@ -14,7 +14,6 @@ from bagwise._common.types import Array, Bools, Ints
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import OneVsRestMixin, fit_method
-from bagwise.base._fitted_state import FittedState, Floats, Integers, ListOf
 from bagwise.base._label_machine import LabelMachine, TrainingRows
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_small
@@ -148,12 +147,6 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     max_cuts: int = 50
     random_state: Any = 0
     verbose: int = 0
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "label_vectors_": ListOf(Integers("n_vectors", None), "n_machines"),
-            "label_weights_": ListOf(Floats("n_vectors"), "n_machines"),
-        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -136,9 +136,9 @@ def fit(
 
 def _training(bags: Bags) -> dict[str, list[str]]:
     """Fingerprints by which a report recognises the bags; none if there are too many bags."""
-    from bagwise.persistence._fingerprints import MOST_BAGS, fingerprints
+    from bagwise.persistence import MOST_MARKS, fingerprints
 
-    return {"training": fingerprints(bags)} if len(bags) <= MOST_BAGS else {}
+    return {"training": fingerprints(bags)} if len(bags) <= MOST_MARKS else {}
 
 
 def _show_leaderboard(model: Any) -> None:

@@ -146,7 +146,7 @@ def report(
 
 def seen_in_training(data: Contents, training: list[str] | None) -> list[bool] | None:
     """Which bags the model was fitted on, if its file lists them."""
-    from bagwise.persistence._fingerprints import fingerprints
+    from bagwise.persistence import fingerprints
 
     if training is None:
         return None

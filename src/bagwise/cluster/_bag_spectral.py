@@ -12,19 +12,6 @@ from bagwise._common.types import Array, Ints
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
-from bagwise.base._fitted_state import (
-    Anything,
-    Classes,
-    FittedState,
-    Floats,
-    Integers,
-    Model,
-    Number,
-    OrNone,
-    Table,
-    Text,
-    Values,
-)
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
 from bagwise.cluster._affinity import AFFINITIES, compare, compare_new, resolve_affinity
 from bagwise.cluster._label_agreement import LabelAgreement
@@ -212,34 +199,6 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.affinity == "precomputed"
         return tags
-
-    def _fitted_state(self) -> FittedState:
-        anchors: FittedState = {
-            "_anchors": Table("n_anchors", "n_features_in_"),
-            "_scales": OrNone(Floats("n_anchors", low=0, high=np.inf)),
-            "_anchor_vectors": Floats("n_anchors", "n_vectors"),
-        }
-        if self.affinity_ in ("local_scaling", "nearest_neighbors"):
-            anchors["_scales"] = Floats("n_anchors", low=0, high=np.inf)
-        if self.affinity_ == "precomputed":  # new instances are rows of similarities
-            anchors = dict.fromkeys(("_anchors", "_scales"), OrNone(Text(set())))
-            anchors["_anchor_vectors"] = Floats("n_features_in_", "n_vectors")
-        if hasattr(self, "annotator_"):
-            anchors["annotator_"] = Model("annotate_proba", n_classes="n_labels")
-            anchors["_posteriors"] = Floats("n_anchors", "n_labels", low=0, high=1 + 1e-9)
-        kinds = {self.affinity} if self.affinity in AFFINITIES[1:] else set(AFFINITIES[1:])
-        return super()._fitted_state() | {
-            "labels_": Integers("n_instances", low=0, below=self.n_clusters),
-            "embedding_": Floats("n_instances", "n_vectors"),
-            "eigenvalues_": Floats("n_vectors"),
-            "cluster_centers_": Floats(self.n_clusters, "n_vectors"),
-            "affinity_": Anything() if callable(self.affinity) else Text(kinds),
-            "alpha_": Number(),
-            **anchors,
-            "classes_": OrNone(Classes()),
-            "cluster_classes_": OrNone(Values(self.n_clusters)),
-            "cluster_class_shares_": OrNone(Floats(self.n_clusters, "n_classes")),
-        }
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -14,7 +14,6 @@ from bagwise._validation import check_rows
 from bagwise.bags import Bags
 from bagwise.base import RowEstimator, fit_method
 from bagwise.base._finite import require_finite
-from bagwise.base._fitted_state import FittedState, Floats, Integers, ListOf, Model, TupleOf, Whole
 from bagwise.base._label_machine import LabelMachine
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_small
@@ -138,22 +137,6 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
     max_cuts: int = 50
     random_state: Any = None
     verbose: int = 0
-
-    def _fitted_state(self) -> FittedState:
-        # With a precomputed kernel, a further cut has one column per row of its cluster.
-        columns = "n_features_in_" if self.kernel == "precomputed" else None
-        features = "n_inside" if self.kernel == "precomputed" else "n_features_in_"
-        split = TupleOf(
-            Whole(below=self.n_clusters),
-            Integers("n_inside", low=0, below=columns),
-            Model("predict", n_features=features),
-        )
-        return super()._fitted_state() | {
-            "label_vectors_": Integers("n_vectors", None),
-            "label_weights_": Floats("n_vectors"),
-            "splits_": ListOf(split, self.n_clusters - 2),
-            "labels_": Integers(None, low=0, below=self.n_clusters),
-        }
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -11,6 +11,7 @@ from bagwise._common.types import Bools, Floats, Ints
 from bagwise.compiled.arguments import read_only
 from bagwise.compiled.compilation import compiled
 from bagwise.compiled.threads import even_bounds, run_blocks
+from bagwise.exceptions import InputError
 
 _compiled = compiled()
 
@@ -81,6 +82,11 @@ def predict_trees(X: Floats, features: Ints, thresholds: Floats, leaves: Floats)
     -------
     ndarray of shape (n_instances,)
     """
+    n_inner = features.shape[1]
+    if thresholds.shape != features.shape or leaves.shape != (len(features), n_inner + 1):
+        raise InputError("the arrays of the trees have other shapes than expected.")
+    if features.size and not 0 <= features.min() <= features.max() < X.shape[1]:
+        raise InputError(f"a tree splits by a feature out of range: there are {X.shape[1]}.")
     out = np.zeros(len(X))
     bounds = even_bounds(len(X), len(X) * len(features))
     run_blocks(_predict, bounds, *read_only(X, features, thresholds, leaves), out)

@@ -12,7 +12,6 @@ from bagwise._common.types import Array, Floats
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
-from bagwise.base._fitted_state import BagsOf, FittedState
 from bagwise.base._parameters import with_parameters
 from bagwise.pairwise import DISTANCES, distances_between
 
@@ -68,9 +67,6 @@ class BagDissimilarity(TransformerMixin, BagEstimator):
     metric: Any = "euclidean"
     n_prototypes: int | None = None
     random_state: Any = None
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {"prototypes_": BagsOf("n_prototypes")}
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -19,8 +19,6 @@ from bagwise._common.types import Array, Floats
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
-from bagwise.base._fitted_state import FittedState
-from bagwise.base._fitted_state import Floats as FloatsOf
 from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.compiled.row_order import row_ranks
 from bagwise.compiled.threads import one_core_if_small
@@ -110,15 +108,6 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimat
     n_pca: float | None = 0.9
     max_instances: int | None = 100_000
     random_state: Any = None
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "weights_": FloatsOf("n_components", low=1e-300, high=1 + 1e-6),
-            "means_": FloatsOf("n_components", "n_axes"),
-            "covariances_": FloatsOf("n_components", "n_axes", low=1e-300),
-            "center_": FloatsOf("n_features_in_"),
-            "projection_": FloatsOf("n_features_in_", "n_axes"),
-        }
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -17,8 +17,6 @@ from bagwise._common.types import Floats
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
-from bagwise.base._fitted_state import FittedState, Number, Whole
-from bagwise.base._fitted_state import Floats as FloatsOf
 from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.embedding._block_sums import sums_by_bag
 from bagwise.engines import fold_bags
@@ -96,15 +94,6 @@ class RandomFourierEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     n_components: int = 1000
     normalization: str | None = "feature"
     random_state: Any = None
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "frequencies_": FloatsOf("n_features_in_", "n_frequencies"),
-            "gamma_": Number(low=0),
-            "mean_": FloatsOf("n_features_in_"),
-            "var_": FloatsOf("n_features_in_", low=0),
-            "n_instances_seen_": Whole(low=1),
-        }
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -12,7 +12,6 @@ from bagwise._common.types import Floats
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
-from bagwise.base._fitted_state import FittedState, Number, Table
 from bagwise.base._parameters import with_parameters
 from bagwise.compiled.row_order import row_ranks
 from bagwise.pairwise import check_distance_cost, distances_between, kernel_width
@@ -65,12 +64,6 @@ class InstanceSimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagE
     gamma: Any = "scale"
     n_prototypes: int | None = None
     random_state: Any = None
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "gamma_": Number(low=0),
-            "prototypes_": Table("n_prototypes", "n_features_in_"),
-        }
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -17,7 +17,6 @@ from bagwise._common.types import Array, Ints
 from bagwise._validation import is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagTransformerMixin
-from bagwise.base._fitted_state import Classes, FittedState, Floats, Integers, Text
 from bagwise.compiled.threads import interruptible
 from bagwise.engines import Checkpoint, to_numpy
 from bagwise.engines.arrays import product
@@ -44,12 +43,6 @@ class MetricLearner(BagTransformerMixin, BagEstimator):
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "components_": Floats("n_directions", "n_features_in_"),
-            "label_kind_": Text({"single", "sets"}, optional=True),
-        }
 
     def transform(self, X: Any) -> Any:
         """Map the instances: Euclidean distances between the results are the learned ones.
@@ -115,13 +108,6 @@ def with_dense_instances(bags: Bags) -> Bags:
 
 class CentroidPredictor(MetricLearner):
     """A metric learner that predicts the label of the nearest centroid."""
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "classes_": Classes(),
-            "centroids_": Floats("n_classes", "n_features_in_"),
-            "category_sizes_": Integers("n_classes", low=0),
-        }
 
     def predict_instances(self, X: Any) -> Array:
         """Predict the label of the nearest centroid of each instance (Eq. 15).

@@ -10,7 +10,6 @@ from sklearn.utils import check_random_state
 from bagwise._common.sklearn import Interval
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.base import fit_method, in_canonical_order, with_known_labels
-from bagwise.base._fitted_state import FittedState, Number
 from bagwise.base._parameters import with_parameters
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
@@ -95,9 +94,6 @@ class MildML(MetricLearner):
     tol: float = 1e-6
     random_state: Any = None
     verbose: int = 0
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {"threshold_": Number()}
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -15,7 +15,6 @@ from bagwise._common.warnings import warn_user
 from bagwise._validation import check_bag_labels, check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import fit_method
-from bagwise.base._fitted_state import FittedState, Floats, Integers, Table
 from bagwise.base._kernel_machine import kernel_params
 from bagwise.base._parameters import NOT_NEGATIVE, POSITIVE, with_parameters
 from bagwise.compiled.lapack import eigenvectors, with_fixed_signs
@@ -45,22 +44,6 @@ class _ClusterMetric(CentroidPredictor):
 
     A subclass defines the parameters of the kernel, and `n_components`, `ridge` and `center`.
     """
-
-    def _fitted_state(self) -> FittedState:
-        features, kernel = "n_features_in_", FittedState()
-        if self.kernel != "linear":
-            features = "n_kernel_features"
-            kernel = {
-                "training_instances_": Table("n_instances", "n_features_in_"),
-                "kernel_map_": Floats("n_instances", features),
-                "components_": Floats("n_directions", features),
-                "centroids_": Floats("n_classes", features),
-            }
-        return super()._fitted_state() | {
-            "assignments_": Integers(None, low=-1, below="n_classes"),
-            "mean_": Floats(features),
-            **kernel,
-        }
 
     def predict_instances(self, X: Any, rule: str = "centroid", alpha: float = 0.5) -> Array:
         r"""Predict the label of each instance, by the nearest centroid or the largest projection.

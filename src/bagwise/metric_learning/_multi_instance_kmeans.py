@@ -8,7 +8,6 @@ from scipy import sparse
 
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.base import fit_method
-from bagwise.base._fitted_state import FittedState, Integers
 from bagwise.base._parameters import with_parameters
 from bagwise.exceptions import InputError
 from bagwise.metric_learning._base import ASSIGNMENT_CONSTRAINTS, LabelAssigner
@@ -86,9 +85,6 @@ class MultiInstanceKMeans(LabelAssigner):
     max_iter: int = 100
     random_state: Any = None
     verbose: int = 0
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {"assignments_": Integers(None, low=-1, below="n_classes")}
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

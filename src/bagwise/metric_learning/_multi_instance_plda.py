@@ -15,8 +15,6 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, fit_method
-from bagwise.base import _fitted_state as kinds
-from bagwise.base._fitted_state import FittedState
 from bagwise.base._parameters import with_parameters
 from bagwise.base._scoring import log_odds_of
 from bagwise.compiled.lapack import with_fixed_signs
@@ -161,19 +159,6 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
     def instance_pooling(self) -> str:  # type: ignore[override]
         """How instance scores are pooled into the bag score: as for ORedLogisticRegression."""
         return "noisy-or" if self.label_kind_ == "sets" else "sum"
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "mean_": kinds.Floats("n_features_in_"),
-            "coordinates_": kinds.Floats("n_coordinates", "n_features_in_"),
-            "between_variances_": kinds.Floats("n_coordinates", low=0.0),
-            "label_means_": kinds.Floats("n_classes", "n_coordinates"),
-            "label_counts_": kinds.Floats("n_classes", low=0.0),
-            "null_share_": kinds.Number(low=0.0, high=1.0),
-            "absent_share_": kinds.Number(low=0.0, high=1.0),
-            "assignments_": kinds.Integers(None, low=-1, below="n_classes"),
-            "assignment_probabilities_": kinds.Floats(None, low=0.0, high=1.0 + 1e-9),
-        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

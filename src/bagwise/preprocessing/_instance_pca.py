@@ -12,7 +12,6 @@ from bagwise._common.types import Array
 from bagwise._validation import check_bags, is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagTransformerMixin, fit_method
-from bagwise.base._fitted_state import FittedState, Floats
 from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.engines import (
     each_partition,
@@ -104,15 +103,6 @@ class InstancePCA(BagTransformerMixin, BagEstimator):
     _: KW_ONLY
     standardize: bool = True
     whiten: bool = False
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "components_": Floats("n_components", "n_features_in_"),
-            "explained_variance_": Floats("n_components", low=0),
-            "explained_variance_ratio_": Floats("n_components", low=0, high=1),
-            "mean_": Floats("n_features_in_"),
-            "scale_": Floats("n_features_in_", low=0),
-        }
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:

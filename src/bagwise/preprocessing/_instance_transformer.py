@@ -27,7 +27,6 @@ from bagwise._validation import check_bags, check_length, is_mapped, is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagTransformerMixin, fit_method
 from bagwise.base._finite import numerical_errors, quietly, require_finite
-from bagwise.base._fitted_state import FittedState, Model
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.engines import (
     by_place,
@@ -103,9 +102,6 @@ class InstanceTransformer(BagTransformerMixin, BagEstimator):
     _: KW_ONLY
     clip: float | None = None
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({"clip": None} | state)  # bagwise 0.1 had no clip
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         if self.transformer is None:
@@ -117,9 +113,6 @@ class InstanceTransformer(BagTransformerMixin, BagEstimator):
         tags.target_tags.required = inner.target_tags.required
         tags.transformer_tags = inner.transformer_tags
         return tags
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {"transformer_": Model("transform")}
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:

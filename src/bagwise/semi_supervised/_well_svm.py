@@ -12,7 +12,6 @@ from bagwise._common.sklearn import Interval, StrOptions
 from bagwise._common.types import Array
 from bagwise._validation import check_partial_labels, check_rows
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
-from bagwise.base._fitted_state import FittedState, Floats, Integers, ListOf, Values
 from bagwise.base._label_machine import LabelMachine
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_small
@@ -159,16 +158,6 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
     max_cuts: int = 50
     random_state: Any = 0
     verbose: int = 0
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "label_vectors_": ListOf(Integers("n_vectors", None), "n_machines"),
-            "label_weights_": ListOf(Floats("n_vectors"), "n_machines"),
-            "transduction_": Values(None),
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({"refine": False} | state)  # added after 0.1
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:
