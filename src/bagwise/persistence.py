@@ -250,11 +250,12 @@ def _is_ours(name: str) -> bool:
     if not module.startswith("bagwise.") or module.startswith(("bagwise.cli", "bagwise.__")):
         return False
     try:
-        found = getattr(import_module(module), attribute, None)
+        found: Any = getattr(import_module(module), attribute, None)
     except ImportError:
         return False
-    is_class = inspect.isclass(found) and found.__module__ == module
-    return is_class and (found is Bags or issubclass(found, BaseEstimator))
+    if not inspect.isclass(found) or found.__module__ != module:
+        return False
+    return found is Bags or issubclass(found, BaseEstimator)
 
 
 def _checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
