@@ -132,7 +132,7 @@ def rerun(model, bags, y):
     """Folds and out-of-fold scores of the only candidate, as the model drew them."""
     from bagwise._validation import check_bag_labels
     from bagwise.auto._auto import columns_of, draw_folds
-    from bagwise.base._estimator import in_canonical_order
+    from bagwise.base import in_canonical_order
 
     labels = check_bag_labels(y, bags)
     bags, labels = in_canonical_order(bags, labels)

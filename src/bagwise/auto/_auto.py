@@ -25,7 +25,8 @@ from bagwise.auto._members import Member, chosen_members, column_scores, keeping
 from bagwise.auto._race import Race
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
-from bagwise.base._estimator import canonical_order, sorted_bags, with_known_labels
+from bagwise.base._estimator import with_known_labels
+from bagwise.base._order import canonical_order, sorted_bags
 from bagwise.base._parameters import COUNT, POSITIVE, with_parameters
 from bagwise.base._scoring import softmax_probabilities
 from bagwise.compiled.threads import one_core_if_few

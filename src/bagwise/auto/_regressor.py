@@ -24,7 +24,7 @@ from bagwise.auto._members import Member, chosen_regressors, column_scores
 from bagwise.auto._race import Race
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagRegressorMixin, fit_method
-from bagwise.base._estimator import canonical_order, sorted_bags
+from bagwise.base._order import canonical_order, sorted_bags
 from bagwise.base._parameters import COUNT, POSITIVE, with_parameters
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels

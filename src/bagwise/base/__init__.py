@@ -4,10 +4,13 @@ from bagwise.base._estimator import (
     BagEstimator,
     BagTransformerMixin,
     RowEstimator,
+    WeightedFit,
+    class_weights,
     fit_method,
-    in_canonical_order,
     with_known_labels,
 )
+from bagwise.base._linear import LinearBagClassifier
+from bagwise.base._order import in_canonical_order
 from bagwise.base._regression import BagRegressorMixin
 from bagwise.base._scoring import (
     BagClassifierMixin,

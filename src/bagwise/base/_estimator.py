@@ -7,18 +7,26 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._common.sklearn import CallbackSupportMixin, _fit_context, with_callbacks
-from bagwise._common.types import Ints
+from bagwise._common.types import Floats as FloatArray
 from bagwise._common.warnings import warn_user
-from bagwise._validation import VALUE_RANGE, check_bags, check_rows
-from bagwise.bags import Bags, offsets_of
+from bagwise._validation import (
+    VALUE_RANGE,
+    check_bag_labels,
+    check_bags,
+    check_label_sets,
+    check_rows,
+    check_sample_weight,
+)
+from bagwise.bags import Bags
 from bagwise.base._finite import checked_fit, numerical_errors, quietly, require_finite
+from bagwise.base._order import canonical_order, sorted_bags
 from bagwise.base._parameters import CONSTRAINTS
-from bagwise.compiled.row_order import ranks_by_column, row_ranks
-from bagwise.engines import in_blocks, over_partitions, take_column, take_rows
-from bagwise.exceptions import LabelError
+from bagwise.engines import one_core_if_few_instances, over_partitions
+from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
 from bagwise.solvers.result import SolverResult, total_curve
 
@@ -65,103 +73,6 @@ def with_known_labels(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
     return bags[labels.known], labels[labels.known]
 
 
-def order_within_bags(bags: Bags) -> Ints:
-    """Sort the instances of each bag by their features.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-
-    Returns
-    -------
-    ndarray of shape (n_instances,)
-        Row numbers, bag by bag.
-    """
-    return np.lexsort((_ranks(bags), bags.bag_index))
-
-
-def in_canonical_order(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
-    """Sort the bags, and the instances inside each bag, by their values.
-
-    Through rounding, the result of a search with many starts depends on the order of summation, and
-    the first of equal candidates wins. After sorting, neither depends on the order of the input.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-    labels : Labels
-        Their labels, which break ties between equal bags.
-
-    Returns
-    -------
-    bags : Bags
-        The same bags, sorted.
-    labels : Labels
-        Their labels.
-    """
-    order, rows = canonical_order(bags, labels)
-    return sorted_bags(bags, order, rows), labels[order]
-
-
-def sorted_bags(bags: Bags, order: Ints, rows: Ints) -> Bags:
-    """Apply the order found by `canonical_order`; instances in a file go to another file.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-    order, rows : ndarray of int
-        Positions of bags and of instances.
-
-    Returns
-    -------
-    Bags
-        Without ids and feature names.
-    """
-    return Bags(take_rows(bags, rows), offsets_of(bags.sizes[order]))
-
-
-def canonical_order(bags: Bags, labels: Labels) -> tuple[Ints, Ints]:
-    """Find the order of bags, and of their instances, used by `in_canonical_order`.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-    labels : Labels
-        Their labels, which break ties between equal bags.
-
-    Returns
-    -------
-    order : ndarray of shape (n_bags,)
-        Positions of bags.
-    rows : ndarray of shape (n_instances,)
-        Positions of instances, bag by bag in that order.
-    """
-    if labels.has_sets:
-        codes = np.unique(labels.indicator, axis=0, return_inverse=True)[1].reshape(-1)
-    else:
-        codes = labels.codes
-    ranks = _ranks(bags)
-    inside = np.lexsort((ranks, bags.bag_index))
-    keys = [
-        (*rank.tolist(), int(code))
-        for rank, code in zip(bags.split(ranks[inside]), codes, strict=True)
-    ]
-    order = np.array(sorted(range(len(bags)), key=keys.__getitem__), dtype=np.intp)
-    by_bag = bags.split(inside)
-    return order, np.concatenate([by_bag[i] for i in order])
-
-
-def _ranks(bags: Bags) -> Ints:
-    """Ranks of the instances by their values; a table in a file is read column by column."""
-    if bags.is_sparse or not in_blocks(bags):
-        return row_ranks(bags.instances)
-    return ranks_by_column(partial(take_column, bags), (bags.n_instances, bags.n_features))
-
-
 class BagEstimator(CallbackSupportMixin, BaseEstimator):
     """Base class of all estimators: scikit-learn's `BaseEstimator` for bags, with progress."""
 
@@ -170,12 +81,79 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
     _may_be_infinite: tuple[str, ...] = ()  # fitted attributes; others must be finite
     _runs_elsewhere: tuple[str, ...] = ()  # other supported locations: "device", "cluster"
     _value_range: tuple[float, float] = VALUE_RANGE  # limits of the largest magnitude in X
+    _learns_label_sets = False  # whether `fit` accepts label sets as well as one label per bag
+    _min_classes = 2  # number of distinct labels that `fit` needs
+    _in_canonical_order = False  # whether `_solve` receives the bags sorted by their values
+    _solution: tuple[str, ...] = ()  # the attributes that the parts of a solution become
+    _advice = "raise max_iter, or standardise the instances"  # if a fit does not converge
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._accepts_sparse
         tags.input_tags.pairwise = getattr(self, "kernel", None) == "precomputed"
         return tags
+
+    def _solve(self, bags: Bags, labels: Any, weight: FloatArray, rng: Any) -> Any:
+        """Fit the model; an estimator that uses the common ``fit`` defines it.
+
+        Parameters
+        ----------
+        bags : Bags
+            The bags with a known label and a positive weight.
+        labels : Labels or ndarray of shape (n_bags,)
+            Their labels; the targets of a regression.
+        weight : ndarray of shape (n_bags,)
+            Their weights, all positive: `sample_weight` times `class_weight`.
+        rng : RandomState
+            From `random_state`.
+
+        Returns
+        -------
+        SolverResult, sequence of SolverResult or None
+            The parts of the solution of a single result become the attributes in `_solution`. In
+            the other cases `_solve` sets the attributes; progress is stored from all results.
+        """
+        raise NotImplementedError
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Validate the input once, solve, and store the result."""
+        bags = check_bags(self, X, reset=True)
+        bags, labels, weight = self._training_set(bags, y, sample_weight)
+        rng = check_random_state(getattr(self, "random_state", 0))
+        with one_core_if_few_instances(bags):
+            result = self._solve(bags, labels, weight, rng)
+        if isinstance(result, SolverResult):
+            for name, value in zip(self._solution, result.solution, strict=bool(self._solution)):
+                setattr(self, name, value)
+        if result is not None:
+            self._keep_progress(result, self._advice)
+        return self
+
+    def _training_set(self, bags: Bags, y: Any, sample_weight: Any) -> tuple[Bags, Any, FloatArray]:
+        """Return the bags to learn from, their labels and their weights."""
+        labels = self._check_labels(y, bags)
+        weight = check_sample_weight(sample_weight, bags)
+        if isinstance(labels, Labels):
+            weight = weight * labels.known * self._class_weights(labels)
+        used = weight > 0
+        if not used.any():
+            raise LabelError("no bag has a known label and a positive weight: label some bags.")
+        if not used.all():
+            bags, labels, weight = bags[used], labels[used], weight[used]
+            _require_all_classes(labels)
+        if self._in_canonical_order:
+            order, rows = canonical_order(bags, labels)
+            bags, labels, weight = sorted_bags(bags, order, rows), labels[order], weight[order]
+        return bags, labels, weight
+
+    def _check_labels(self, y: Any, bags: Bags) -> Any:
+        """Validate y."""
+        check = check_label_sets if self._learns_label_sets else check_bag_labels
+        return check(y, bags, min_classes=self._min_classes)
+
+    def _class_weights(self, labels: Labels) -> FloatArray:
+        """Weight of each bag by its class, if the estimator has the parameter `class_weight`."""
+        return class_weights(getattr(self, "class_weight", None), labels)
 
     def _drop(self, *names: str) -> None:
         """Delete attributes of an earlier fit that this fit does not set."""
@@ -287,6 +265,68 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
             if step.call_on_fit_task_end(estimator=self):
                 break
         context.call_on_fit_task_end(estimator=self)
+
+
+def class_weights(class_weight: Any, labels: Labels) -> FloatArray:
+    """Weight of each bag, by its class; an error unless all are positive.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+        As in scikit-learn.
+    labels : Labels
+        The labels of the bags.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,)
+    """
+    if class_weight is None:
+        return np.ones(len(labels.known))
+    if labels.has_sets:
+        raise InputError(
+            f"class_weight={class_weight!r} needs one label per bag: for label sets, give weights "
+            "of bags (sample_weight)."
+        )
+    names = labels.classes[labels.codes]
+    weights = compute_sample_weight(class_weight, names)
+    if not np.all(weights > 0):
+        label = names.tolist()[int(np.argmin(weights))]
+        raise InputError(
+            f"class_weight gives the class {label!r} the weight {weights.min():g}: give each class "
+            "a positive weight, or leave its bags out."
+        )
+    return weights
+
+
+def _require_all_classes(labels: Any) -> None:
+    """Reject weights that leave out all bags of a class."""
+    if isinstance(labels, Labels) and not labels.has_sets:
+        for absent in np.setdiff1d(np.arange(len(labels.classes)), labels.codes):
+            label = labels.classes.tolist()[absent]
+            raise InputError(f"all bags of class {label!r} have weight 0: leave them out.")
+
+
+class WeightedFit:
+    """The common ``fit`` of an estimator that accepts weights of bags."""
+
+    @fit_method
+    def fit(self: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit the model.
+
+        Parameters
+        ----------
+        {X}
+        {y}
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weights of the bags; a bag of weight 2 counts as two equal bags, and one of weight 0 is
+            left out.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight)
 
 
 class RowEstimator(BagEstimator):

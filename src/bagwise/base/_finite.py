@@ -5,7 +5,7 @@ different scale, can still lead to overflow or to a singular matrix inside a met
 gets an error about features and parameters instead of NaN or an error about an internal array.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
@@ -28,7 +28,9 @@ FLOATING_POINT: dict[str, Any] = {"over": "ignore", "divide": "ignore", "invalid
 
 
 def checked_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap ``fit``: if a fitted number is not finite, it fails and leaves the model unfitted.
+    """Wrap ``fit``: it starts without fitted attributes, and a failure restores the earlier ones.
+
+    A fitted number that is not finite is a failure.
 
     Infinity is accepted in the attributes that the class lists in ``_may_be_infinite``; NaN is
     not.
@@ -47,19 +49,31 @@ def checked_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
     def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
         X = args[0] if args else kwargs.get("X")
         with numerical_errors(self, X):
-            quietly(fit, self, *args, **kwargs)
-            fitted = [name for name in vars(self) if name.endswith("_") and name[0] != "_"]
+            earlier = fitted_attributes(self)
+            if not getattr(self, "warm_start", False):
+                forget(self, earlier)
             try:
-                for name in fitted:
-                    infinite = name in self._may_be_infinite
-                    require_finite(vars(self)[name], name, infinite=infinite)
-            except FloatingPointError:
-                for name in fitted:
-                    delattr(self, name)
+                quietly(fit, self, *args, **kwargs)
+                for name, value in fitted_attributes(self).items():
+                    require_finite(value, name, infinite=name in self._may_be_infinite)
+            except BaseException:
+                forget(self, fitted_attributes(self))
+                vars(self).update(earlier)
                 raise
         return self
 
     return checked
+
+
+def fitted_attributes(model: Any) -> dict[str, Any]:
+    """Attributes of a model whose names end with an underscore."""
+    return {n: v for n, v in vars(model).items() if n.endswith("_") and not n.startswith("_")}
+
+
+def forget(model: Any, names: Iterable[str]) -> None:
+    """Delete attributes of a model."""
+    for name in names:
+        delattr(model, name)
 
 
 def quietly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

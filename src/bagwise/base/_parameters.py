@@ -82,6 +82,11 @@ DESCRIPTIONS = {
     ),
     "ax_": ("matplotlib Axes", "The axes with the plot."),
     "X": ("Bags or anything accepted as bags", "The bags."),
+    "y": (
+        "array-like of shape (n_bags,)",
+        "The class of each bag. Where the model learns label sets, also a 0/1 array of shape\n"
+        "(n_bags, n_classes) or a list of sets; bags of unknown label set are left out.",
+    ),
     "checkpoint": (
         "path",
         "A file to which the state of the fit is saved from time to time. If it exists, the fit\n"

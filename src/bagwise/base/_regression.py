@@ -7,7 +7,9 @@ from sklearn.utils.metaestimators import available_if
 
 from bagwise import compiled
 from bagwise._common.types import Array, Floats, Ints
+from bagwise._validation import check_numbers
 from bagwise.bags import Bags
+from bagwise.base._estimator import fit_method
 from bagwise.base._scoring import pool
 
 
@@ -29,6 +31,26 @@ class BagRegressorMixin(RegressorMixin):
 
     instance_pooling: str | None = None
     _score: Any  # function of validated bags, see above
+
+    @fit_method
+    def fit(self: Any, X: Any, y: Any) -> Any:
+        """Fit the model.
+
+        Parameters
+        ----------
+        {X}
+        y : array-like of shape (n_bags,)
+            The target of each bag.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y)
+
+    def _check_labels(self, y: Any, bags: Bags) -> Floats:
+        """Validate y."""
+        return check_numbers(y, bags)
 
     def predict(self, X: Any) -> Floats:
         """Predict the number of each bag.

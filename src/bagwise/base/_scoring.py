@@ -14,8 +14,9 @@ from bagwise._common.types import Array, Ints
 from bagwise._common.warnings import warn_user
 from bagwise._validation import check_label, check_label_sets, check_sample_weight
 from bagwise.bags import Bags
-from bagwise.base._estimator import order_within_bags
+from bagwise.base._estimator import fit_method
 from bagwise.base._finite import require_finite
+from bagwise.base._order import order_within_bags
 from bagwise.exceptions import DataWarning, LabelError
 from bagwise.labels import Labels, positive_by_name
 
@@ -102,6 +103,11 @@ def _scores_instances(self: Any) -> bool:
     return self._has_instance_scores()
 
 
+def _finds_key_instances(self: Any) -> bool:
+    own_rule = type(self)._key_rows is not BagClassifierMixin._key_rows
+    return own_rule or self._has_instance_scores()
+
+
 def _has_probabilities(self: Any) -> bool:
     return self._has_probabilities()
 
@@ -144,7 +150,6 @@ class BagClassifierMixin(ClassifierMixin):
     pos_label_: Any
     label_kind_: str = "single"  # as in `Labels.kind`; a class that accepts both kinds sets it
 
-    _learns_label_sets = False  # whether `fit` accepts label sets besides one label per bag
     _score: Any  # function of validated bags, see above
     _keys_by_value = False  # whether ties of scores, which are common, are broken by the features
     _probabilities: Any = None  # function from scores to probabilities
@@ -153,6 +158,32 @@ class BagClassifierMixin(ClassifierMixin):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = self._learns_label_sets
         return tags
+
+    @fit_method
+    def fit(self: Any, X: Any, y: Any) -> Any:
+        """Fit the model.
+
+        Parameters
+        ----------
+        {X}
+        {y}
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y)
+
+    def _check_labels(self, y: Any, bags: Bags) -> Labels:
+        """Validate y; set `classes_`, `label_kind_` and `pos_label_`."""
+        labels = super()._check_labels(y, bags)  # type: ignore[misc]
+        if "pos_label" in self._get_param_names():
+            labels = self._with_positive(labels)
+            self.pos_label_ = labels.pos_label
+        self.classes_ = labels.classes
+        if self._learns_label_sets:
+            self.label_kind_ = labels.kind
+        return labels
 
     @property
     def _has_label_sets(self) -> bool:
@@ -335,7 +366,7 @@ class BagClassifierMixin(ClassifierMixin):
         """
         return self._evaluate(X, self._instance_probabilities)
 
-    @available_if(_scores_instances)
+    @available_if(_finds_key_instances)
     def key_instances(self, X: Any, label: Any = None) -> Ints:
         """Find the instance of each bag with the highest score for a class.
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.kernel_approximation import Nystroem
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import gen_batches
 
 from bagwise._common.memory import require_memory
 from bagwise._common.sklearn import StrOptions
@@ -75,9 +75,9 @@ class SetKernelMixin:
         self.gamma_, self.intercept_ = gamma, intercept
         self.support_bags_, self.dual_coef_ = bags[support], dual[:, support]
 
-    def _approximate(self, bags: Bags, n_landmarks: int) -> Floats:
+    def _approximate(self, bags: Bags, n_landmarks: int, rng: Any) -> Floats:
         """Fit the approximation of the kernel; return the features of the bags."""
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = int(rng.randint(2**31 - 1))
         self.gamma_ = self._width(bags)
         rows = bags.instances if self.bag_kernel == "nsk" else minimax_statistics(bags)
         self.nystroem_ = nystroem_of(self, self.gamma_, n_landmarks, seed, rows)

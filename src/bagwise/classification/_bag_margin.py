@@ -111,7 +111,7 @@ class BagMarginSVM(OneVsRestSVM):
     random_state: Any = 0
     verbose: int = 0
 
-    def _solve(self, *problem: Any) -> SolverResult:
+    def _separate(self, *problem: Any) -> SolverResult:
         witnesses = None
         if self.start == "primal_dual":
             witnesses = primal_dual_witnesses(*problem, C=self.C)

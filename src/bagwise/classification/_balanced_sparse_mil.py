@@ -99,7 +99,7 @@ class BalancedSparseMIL(OneVsRestSVM):
     random_state: Any = 0
     verbose: int = 0
 
-    def _solve(self, *problem: Any) -> SolverResult:
+    def _separate(self, *problem: Any) -> SolverResult:
         return balanced_sparse_mil(
             *problem, eta=self.eta, negative_weight=self.negative_weight, tol=self.tol
         )

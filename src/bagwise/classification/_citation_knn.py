@@ -1,19 +1,18 @@
 """CitationKNN: the nearest bags vote, and the bags that have this bag among their nearest."""
 
 from dataclasses import KW_ONLY
-from functools import partial
 from numbers import Integral
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from bagwise import compiled
 from bagwise._common.sklearn import Interval, StrOptions
 from bagwise._common.types import Array, Ints
-from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, with_known_labels
+from bagwise.base import BagClassifierMixin, BagEstimator
 from bagwise.base._parameters import COUNT, with_parameters
+from bagwise.labels import Labels
 from bagwise.pairwise import DISTANCES, distances_between
 
 SAME = 1 + 1e-9  # distances up to this multiple of another count as equal to it
@@ -83,6 +82,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
 
     _learns_label_sets = True
     _may_be_infinite = ("citation_radius_",)  # a bag that cites no bag, or all
+    _min_classes = 1
     _parameter_constraints = {
         "n_references": [COUNT],
         "n_citers": [Interval(Integral, 0, None, closed="left")],
@@ -100,44 +100,9 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         """Multi-instance assumption: one near pair of instances is enough, or all of them count."""
         return "collective" if self.kind == "meanmin" else "one concept"
 
-    @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
-        """Store the bags and their citation radii.
-
-        Parameters
-        ----------
-        {X}
-        y : array-like of shape (n_bags,), 0/1 array of shape (n_bags, n_classes) or list of sets
-            The class or the label set of each bag; bags of unknown label set are left out.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        bags, labels = with_known_labels(bags, check_label_sets(y, bags))
+    def _solve(self, bags: Bags, labels: Labels, weight: Any, rng: Any) -> None:
         self.citation_radius_ = self._citation_radius(bags)
         self.training_bags_, self.label_sets_ = bags, labels.indicator
-        self.classes_, self.label_kind_ = labels.classes, labels.kind
-        return self
-
-    def key_instances(self, X: Any, label: Any = None) -> Ints:
-        """Find the instance that, as a bag of its own, gets most votes for a class (CkNN-ROI).
-
-        Ties go to the instance nearest to a training bag of the class.
-
-        Parameters
-        ----------
-        {X}
-        label : object, default=None
-            The class; by default the class predicted for the bag. Required for label sets.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,)
-            The row of the key instance inside its bag, 0-based.
-        """
-        return self._evaluate(X, partial(self._key_rows, label=label))
 
     def _score(self, bags: Bags) -> Array:
         """Share of the votes for each class; for label sets, minus one half."""

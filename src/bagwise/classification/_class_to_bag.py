@@ -2,28 +2,23 @@
 
 from dataclasses import KW_ONLY
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
 from bagwise import compiled
 from bagwise._common.memory import as_float64, require_memory
 from bagwise._common.types import Array, Bools, Ints
-from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import (
     BagClassifierMixin,
     BagEstimator,
     finite_scores,
-    fit_method,
-    in_canonical_order,
-    with_known_labels,
 )
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
-from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
+from bagwise.labels import Labels
 from bagwise.pairwise import distances_between
 from bagwise.solvers.metric.norm_ratio import minimise_norm_ratio, widest_directions
 from bagwise.solvers.result import SolverResult
@@ -114,6 +109,9 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     keeps = "several concepts"
     _learns_label_sets = True
     _may_be_infinite = ("thresholds_",)  # inf: a class that no bag has
+    _min_classes = 1
+    _in_canonical_order = True
+    _advice = "raise max_iter or tol"
     _parameter_constraints = {
         "orthonormal": ["boolean"],
         "max_pairs": [COUNT],
@@ -130,52 +128,16 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     random_state: Any = None
     verbose: int = 0
 
-    @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn the metric and the threshold of each class.
-
-        Parameters
-        ----------
-        {X}
-        y : array-like of shape (n_bags,), 0/1 array of shape (n_bags, n_classes) or list of sets
-            The class or the label set of each bag; bags of unknown label set are left out.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        labels = check_label_sets(y, bags)
-        bags, labels = in_canonical_order(*with_known_labels(bags, labels))
+    def _solve(self, bags: Bags, labels: Labels, weight: Any, rng: Any) -> list[SolverResult]:
         bags = bags.with_instances(as_float64(bags.instances))
-        rng = check_random_state(self.random_state)
-        with one_core_if_small(bags.instances):
-            results = [
-                self._learn(bags, carries == 1, rng)
-                for carries in self._track(labels.indicator.T, "class")
-            ]
-        self._keep_progress(results, "raise max_iter or tol")
+        results = [
+            self._learn(bags, carries == 1, rng)
+            for carries in self._track(labels.indicator.T, "class")
+        ]
         self.training_bags_, self.label_sets_ = bags, labels.indicator
-        self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.components_ = np.array([result.solution[0].T for result in results])
         self.thresholds_ = self._thresholds()
-        return self
-
-    def key_instances(self, X: Any, label: Any = None) -> Ints:
-        """Find the instance that, as a bag of its own, is nearest to a class.
-
-        Parameters
-        ----------
-        {X}
-        label : object, default=None
-            The class; by default the class predicted for the bag. Required for label sets.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,)
-            The row of the key instance inside its bag, 0-based.
-        """
-        return self._evaluate(X, partial(self._key_rows, label=label))
+        return results
 
     def _score(self, bags: Bags) -> Array:
         """Threshold of each class minus its distance; always finite."""

@@ -98,7 +98,7 @@ class EMDD(PointConceptClassifier):
     random_state: Any = None
     verbose: int = 0
 
-    def _solve(self, *problem: Any) -> SolverResult:
+    def _separate(self, *problem: Any) -> SolverResult:
         return diverse_density(
             *problem, max_iter=self.max_iter, tol=self.tol, max_rounds=self.max_rounds
         )

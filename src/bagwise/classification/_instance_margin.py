@@ -92,5 +92,5 @@ class InstanceMarginSVM(OneVsRestSVM):
     random_state: Any = 0
     verbose: int = 0
 
-    def _solve(self, *problem: Any) -> SolverResult:
+    def _separate(self, *problem: Any) -> SolverResult:
         return instance_margin(*problem, max_iter=self.max_iter, tol=self.tol)

@@ -13,11 +13,16 @@ from bagwise._common.sklearn import Interval, StrOptions
 from bagwise._common.types import Array
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, softmax_probabilities
+from bagwise.base import (
+    BagClassifierMixin,
+    BagEstimator,
+    class_weights,
+    fit_method,
+    softmax_probabilities,
+)
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE, with_parameters
 from bagwise.base._scoring import pool
 from bagwise.classification._mi_net_training import Architecture, head_inputs, train
-from bagwise.classification._one_vs_rest import class_weights
 from bagwise.compiled.threads import block_bounds
 from bagwise.exceptions import InputError
 

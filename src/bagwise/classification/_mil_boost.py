@@ -3,7 +3,7 @@
 from dataclasses import KW_ONLY
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -11,17 +11,12 @@ from bagwise import compiled
 from bagwise._common.memory import as_float64
 from bagwise._common.sklearn import Interval
 from bagwise._common.types import Array
-from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
-from bagwise.base import (
-    BagEstimator,
-    OneVsRestMixin,
-    fit_method,
-    in_canonical_order,
-    one_vs_rest_probabilities,
-)
+from bagwise.base import BagEstimator, OneVsRestMixin, one_vs_rest_probabilities
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
+from bagwise.labels import Labels
 from bagwise.solvers.likelihood.mil_boost import mil_boost
+from bagwise.solvers.result import SolverResult
 
 
 @with_parameters
@@ -100,6 +95,8 @@ class MILBoost(OneVsRestMixin, BagEstimator):
     _accepts_sparse = False
     _keys_by_value = True  # instances in the same leaves have equal scores
     _value_range = (0.0, np.inf)  # trees compare values and never multiply them
+    _in_canonical_order = True
+    _advice = "raise n_estimators"
 
     _parameter_constraints = {
         "n_estimators": [COUNT],
@@ -116,23 +113,7 @@ class MILBoost(OneVsRestMixin, BagEstimator):
     pos_label: Any = None
     verbose: int = 0
 
-    @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
-        """Grow the trees of one model (two classes) or of one model per class.
-
-        Parameters
-        ----------
-        {X}
-        y : array-like of shape (n_bags,)
-            The class of each bag.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        labels = self._with_positive(check_bag_labels(y, bags, min_classes=2))
-        bags, labels = in_canonical_order(bags, labels)
+    def _solve(self, bags: Bags, labels: Labels, weight: Any, rng: Any) -> list[SolverResult]:
         rows = as_float64(bags.instances)
         results = self._one_vs_rest(
             labels,
@@ -148,14 +129,15 @@ class MILBoost(OneVsRestMixin, BagEstimator):
             ),
             task=None,
         )
-        self._keep_progress(results, "raise n_estimators")
-        self.classes_, self.pos_label_ = labels.classes, labels.pos_label
         self.start_ = np.array([result.solution[0] for result in results])
         self.features_, self.thresholds_, self.leaves_ = (
             [result.solution[part] for result in results] for part in (1, 2, 3)
         )
+        return results
+
+    def _keep_progress(self, *progress: Any) -> None:
+        super()._keep_progress(*progress)
         self.n_iter_ = max(map(len, self.leaves_))  # 0 if not even the first tree helps
-        return self
 
     def _score(self, bags: Bags) -> Array:
         """Log-odds that each instance is positive, by the trees of each class."""

@@ -2,21 +2,21 @@
 
 import itertools
 from dataclasses import KW_ONLY
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from bagwise import compiled
-from bagwise._common.types import Array
-from bagwise._validation import check_bag_labels, check_bags
+from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, OneVsRestMixin, fit_method, in_canonical_order
+from bagwise.base import BagEstimator, OneVsRestMixin
 from bagwise.base._parameters import with_parameters
-from bagwise.classification._one_vs_rest import class_weights
 from bagwise.compiled.threads import block_bounds
 from bagwise.embedding._similarity import distinct_instances, similarity_to
+from bagwise.labels import Labels
 from bagwise.pairwise import kernel_width
 from bagwise.solvers.margin.l1_svm import l1_svm
+from bagwise.solvers.result import SolverResult
 
 BLOCK = 2**22  # similarities in memory at a time, unless a single bag has more
 
@@ -94,6 +94,8 @@ class MILES(OneVsRestMixin, BagEstimator):
     instance_pooling = "mean"
     keeps = "several concepts"
     _keys_by_value = True  # instances that are nearest to no prototype have equal scores
+    _in_canonical_order = True
+    _advice = "lower C"
 
     C: float = 1.0
     _: KW_ONLY
@@ -103,35 +105,17 @@ class MILES(OneVsRestMixin, BagEstimator):
     random_state: Any = None
     verbose: int = 0
 
-    @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
-        """Embed the bags and solve one SVM (two classes) or one per class.
-
-        Parameters
-        ----------
-        {X}
-        y : array-like of shape (n_bags,)
-            The class of each bag.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        labels = check_bag_labels(y, bags, min_classes=2)
-        bags, labels = in_canonical_order(bags, labels)
-        costs = self.C * class_weights(self.class_weight, labels)
-        gamma = kernel_width(self.gamma, bags)
-        prototypes = distinct_instances(bags, self.n_prototypes, self.random_state)
-        table = similarity_to(prototypes, bags, gamma)
+    def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: Any) -> list[SolverResult]:
+        self.gamma_ = kernel_width(self.gamma, bags)
+        prototypes = distinct_instances(bags, self.n_prototypes, rng)
+        table = similarity_to(prototypes, bags, self.gamma_)
+        costs = self.C * weight
         results = self._one_vs_rest(labels, lambda signs: l1_svm(table, signs > 0, costs))
         coef = np.array([result.solution[0] for result in results])
         chosen = np.any(coef != 0, axis=0)
-        self.classes_, self.gamma_ = labels.classes, gamma
         self.prototypes_, self.coef_ = prototypes[chosen], coef[:, chosen]
         self.intercept_ = np.array([float(result.solution[1]) for result in results])
-        self._keep_progress(results, "lower C")
-        return self
+        return results
 
     def _score(self, bags: Bags) -> Array:
         """Contributions of the instances to the score of their bag, which is their mean."""

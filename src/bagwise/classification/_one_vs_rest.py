@@ -1,18 +1,13 @@
 """Base class of the classic multi-instance SVMs, one class against the rest."""
 
 from functools import partial
-from typing import Any, Self
-
-import numpy as np
-from sklearn.utils import check_random_state, compute_sample_weight
+from typing import Any
 
 from bagwise._common.memory import as_float64
 from bagwise._common.types import Floats
-from bagwise._validation import check_bag_labels, check_bags
-from bagwise.base import OneVsRestMixin, fit_method
+from bagwise.bags import Bags
+from bagwise.base import OneVsRestMixin
 from bagwise.base._kernel_machine import KernelMachine
-from bagwise.compiled.threads import one_core_if_small
-from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.solvers.margin.feature_space import KEPT
 from bagwise.solvers.margin.threshold import at_threshold
@@ -27,43 +22,25 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
     """A linear or kernel SVM per class; a bag has the score of its best instance.
 
     Two classes need one SVM, for the positive class; more need one per class, against the rest. A
-    subclass defines `_solve`, the parameters of the kernel, and `C`, `pos_label`, `threshold`,
+    subclass defines `_separate`, the parameters of the kernel, and `C`, `pos_label`, `threshold`,
     `n_landmarks`, `class_weight`, `tol` and `random_state`.
     """
 
     instance_pooling = "max"
     keeps = "standard"
+    _advice = "raise max_iter, scale the instances, or lower C"
 
-    @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit one SVM (two classes) or one per class.
-
-        Parameters
-        ----------
-        {X}
-        y : array-like of shape (n_bags,)
-            The class of each bag.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        labels = self._with_positive(check_bag_labels(y, bags, min_classes=2))
-        costs = self.C * class_weights(self.class_weight, labels)
+    def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: Any) -> list[SolverResult]:
         rows = as_float64(bags.instances)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = int(rng.randint(2**31 - 1))
         space = self._space(rows, n_landmarks=self._n_features_of(rows), seed=seed)
         threshold = self._threshold(len(labels.classes))
-        learn = partial(at_threshold, self._solve, threshold=threshold, seed=seed)
-        with one_core_if_small(rows):
-            results = self._one_vs_rest(
-                labels, lambda signs: learn(space, bags.offsets, signs > 0, costs)
-            )
+        learn = partial(at_threshold, self._separate, threshold=threshold, seed=seed)
+        results = self._one_vs_rest(
+            labels, lambda signs: learn(space, bags.offsets, signs > 0, self.C * weight)
+        )
         self._keep_each(space, results)
-        self._keep_progress(results, "raise max_iter, scale the instances, or lower C")
-        self.classes_, self.pos_label_ = labels.classes, labels.pos_label
-        return self
+        return results
 
     def _n_features_of(self, rows: Any) -> int | None:
         """Number of Nystroem features that approximate the kernel; None for the exact kernel."""
@@ -80,7 +57,7 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
         # With several classes the highest score wins, whatever its sign.
         return "out_of_fold" if self.kernel != "linear" and n_classes == 2 else "zero"
 
-    def _solve(self, *problem: Any) -> SolverResult:
+    def _separate(self, *problem: Any) -> SolverResult:
         """Separate one class from the rest.
 
         Parameters
@@ -94,16 +71,3 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
             ``solution`` is (coefficients of the instances, intercept).
         """
         raise NotImplementedError
-
-
-def class_weights(class_weight: Any, labels: Labels) -> Floats:
-    """Weight of each bag, by its class; an error unless all are positive."""
-    names = labels.classes[labels.codes]
-    weights = compute_sample_weight(class_weight, names)
-    if not np.all(weights > 0):
-        label = names.tolist()[int(np.argmin(weights))]
-        raise InputError(
-            f"class_weight gives the class {label!r} the weight {weights.min():g}: give each class "
-            "a positive weight, or leave its bags out."
-        )
-    return weights

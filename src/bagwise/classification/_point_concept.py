@@ -1,23 +1,16 @@
 """Base class of DD and EM-DD: a point in feature space near which instances are positive."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from bagwise._common.memory import as_float64
 from bagwise._common.types import Array, Bools, Ints
-from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
-from bagwise.base import (
-    BagEstimator,
-    OneVsRestMixin,
-    fit_method,
-    in_canonical_order,
-    one_vs_rest_probabilities,
-)
+from bagwise.base import BagEstimator, OneVsRestMixin, one_vs_rest_probabilities
 from bagwise.base._parameters import COUNT
 from bagwise.exceptions import InputError
+from bagwise.labels import Labels
 from bagwise.pairwise import kernel_width
 from bagwise.solvers.likelihood.diverse_density import starts_at
 from bagwise.solvers.result import SolverResult
@@ -30,52 +23,35 @@ class PointConceptClassifier(OneVsRestMixin, BagEstimator):
     """A point and feature weights per class, each learned from many starting points.
 
     Two classes need one concept, for the positive class; more need one per class, against the rest.
-    A subclass defines its parameters, its pooling and `_solve`.
+    A subclass defines its parameters, its pooling and `_separate`.
     """
 
     _parameter_constraints: dict[str, Any] = {"n_start_bags": [None, COUNT]}
 
     _probabilities = staticmethod(one_vs_rest_probabilities)
     _accepts_sparse = False
+    _in_canonical_order = True
+    _advice = "raise max_iter or tol"
 
-    @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn one concept (two classes) or one per class.
-
-        Parameters
-        ----------
-        {X}
-        y : array-like of shape (n_bags,)
-            The class of each bag.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        labels = self._with_positive(check_bag_labels(y, bags, min_classes=2))
-        bags, labels = in_canonical_order(bags, labels)
+    def _solve(self, bags: Bags, labels: Labels, weight: Any, rng: Any) -> list[SolverResult]:
         rows = as_float64(bags.instances)
         # A constant feature keeps its value and its first weight: leave it out of the search.
         varies = np.ptp(rows, axis=0) > 0
         constant, rows = rows[0], np.ascontiguousarray(rows[:, varies])
-        weight = kernel_width(self.gamma, bags)
-        rng = check_random_state(self.random_state)
+        width = kernel_width(self.gamma, bags)
 
         def solve(signs: Ints) -> SolverResult:
             points = rows[np.isin(bags.bag_index, self._start_bags(signs > 0, rng))]
-            starts = starts_at(np.unique(points, axis=0), weight)
+            starts = starts_at(np.unique(points, axis=0), width)
             self._check_cost(len(starts), len(rows))
-            return self._solve(rows, bags.offsets, signs > 0, starts)
+            return self._separate(rows, bags.offsets, signs > 0, starts)
 
         results = self._one_vs_rest(labels, solve)
-        self._keep_progress(results, "raise max_iter or tol")
-        self.classes_, self.pos_label_ = labels.classes, labels.pos_label
         self.concepts_ = np.tile(constant, (len(results), 1))
-        self.weights_ = np.full(self.concepts_.shape, weight)
+        self.weights_ = np.full(self.concepts_.shape, width)
         for i, result in enumerate(results):
             self.concepts_[i, varies], self.weights_[i, varies] = result.solution
-        return self
+        return results
 
     def _check_cost(self, n_starts: int, n_instances: int) -> None:
         """Reject a search that would take days: each step of each descent visits all instances."""
@@ -99,7 +75,7 @@ class PointConceptClassifier(OneVsRestMixin, BagEstimator):
         distances = NEAREST + np.column_stack([(bags.instances - t) ** 2 @ w for t, w in concepts])
         return -(distances + np.log(-np.expm1(-distances)))
 
-    def _solve(self, *problem: Any) -> SolverResult:
+    def _separate(self, *problem: Any) -> SolverResult:
         """Separate one class from the rest.
 
         Parameters

@@ -21,7 +21,7 @@ from bagwise._validation import (
     check_sample_weight,
 )
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
+from bagwise.base import BagClassifierMixin, BagEstimator, class_weights, fit_method
 from bagwise.base._kernel_machine import kernel_params, kernel_scores
 from bagwise.base._parameters import (
     COUNT,
@@ -30,7 +30,6 @@ from bagwise.base._parameters import (
     PRECOMPUTED_TOO,
     with_parameters,
 )
-from bagwise.classification._one_vs_rest import class_weights
 from bagwise.engines import (
     one_core_if_few_instances,
     over_partitions,

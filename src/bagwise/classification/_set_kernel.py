@@ -1,19 +1,17 @@
 """SetKernelSVM: a support vector machine on a kernel between bags (NSK, minimax)."""
 
 from dataclasses import KW_ONLY
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.svm import SVC
 
-from bagwise._common.types import Ints
-from bagwise._validation import check_bag_labels, check_bags
+from bagwise._common.types import Floats, Ints
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, OneVsRestMixin, fit_method
+from bagwise.base import BagEstimator, OneVsRestMixin
 from bagwise.base._parameters import with_parameters
 from bagwise.base._set_kernel import SetKernelMixin
-from bagwise.classification._one_vs_rest import class_weights
 from bagwise.labels import Labels
 from bagwise.solvers.margin.feature_space import LinearFeatures
 from bagwise.solvers.margin.libsvm import fit_libsvm
@@ -115,34 +113,15 @@ class SetKernelSVM(SetKernelMixin, OneVsRestMixin, BagEstimator):
         """How instance scores are pooled into the score of the bag: their mean (NSK only)."""
         return "mean" if self.bag_kernel == "nsk" else None
 
-    @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
-        """Solve one SVM (two classes) or one per class on the bag kernel.
-
-        Parameters
-        ----------
-        {X}
-        y : array-like of shape (n_bags,)
-            The class of each bag.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        labels = check_bag_labels(y, bags, min_classes=2)
-        self._drop("support_bags_", "dual_coef_", "nystroem_", "coef_")
+    def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: Any) -> None:
         n_landmarks = self._n_landmarks_of(bags)
         if n_landmarks is None:
-            self._fit_exactly(bags, labels)
+            self._fit_exactly(bags, labels, weight)
         else:
-            self._fit_landmarks(bags, labels, n_landmarks)
-        self.classes_ = labels.classes
-        return self
+            self._fit_landmarks(bags, labels, self.C * weight, n_landmarks, rng)
 
-    def _fit_exactly(self, bags: Bags, labels: Labels) -> None:
+    def _fit_exactly(self, bags: Bags, labels: Labels, weight: Floats) -> None:
         """Solve the SVMs with the exact kernel matrix."""
-        weight = class_weights(self.class_weight, labels)
         gamma = self._width(bags)
         gram = self._gram(bags, gamma)
 
@@ -159,10 +138,11 @@ class SetKernelSVM(SetKernelMixin, OneVsRestMixin, BagEstimator):
         intercept = np.concatenate([machine.intercept_ for machine in machines])
         self._keep_dual(bags, dual, intercept, gamma)
 
-    def _fit_landmarks(self, bags: Bags, labels: Labels, n_landmarks: int) -> None:
+    def _fit_landmarks(
+        self, bags: Bags, labels: Labels, costs: Floats, n_landmarks: int, rng: Any
+    ) -> None:
         """Solve the SVMs on bags as vectors of Nystroem features."""
-        costs = self.C * class_weights(self.class_weight, labels)
-        space = LinearFeatures(self._approximate(bags, n_landmarks))
+        space = LinearFeatures(self._approximate(bags, n_landmarks, rng))
         everything = sparse.eye_array(len(bags), format="csr")
 
         def solve(signs: Ints) -> SolverResult:

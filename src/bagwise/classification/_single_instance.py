@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from sklearn import config_context
 from sklearn.base import clone, is_classifier
@@ -10,12 +10,12 @@ from sklearn.svm import LinearSVC
 
 from bagwise._common.sklearn import HasMethods, StrOptions
 from bagwise._common.types import Array
-from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
+from bagwise.base import BagClassifierMixin, BagEstimator
 from bagwise.base._parameters import with_parameters
 from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError, LabelError
+from bagwise.labels import Labels
 
 
 @with_parameters
@@ -86,22 +86,7 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
         """Multi-instance assumption: the best instance decides, or the mean of all."""
         return "one concept" if self.pooling == "max" else "collective"
 
-    @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
-        """Train the instance classifier.
-
-        Parameters
-        ----------
-        {X}
-        y : array-like of shape (n_bags,)
-            The class of each bag.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        labels = self._with_positive(check_bag_labels(y, bags, min_classes=2))
+    def _solve(self, bags: Bags, labels: Labels, weight: Any, rng: Any) -> None:
         classes, codes = labels.classes, labels.codes
         inner = LinearSVC(random_state=0) if self.estimator is None else clone(self.estimator)
         if not is_classifier(inner):
@@ -119,8 +104,6 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
                     f"{type(inner).__name__} does not accept these labels ({error}): give text or "
                     "whole numbers."
                 ) from error
-        self.classes_, self.pos_label_ = classes, labels.pos_label
-        return self
 
     def _score(self, bags: Bags) -> Array:
         """Scores of the positive class by the instance classifier, or of each class."""

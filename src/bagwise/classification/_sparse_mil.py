@@ -93,5 +93,5 @@ class SparseMIL(OneVsRestSVM):
     random_state: Any = 0
     verbose: int = 0
 
-    def _solve(self, *problem: Any) -> SolverResult:
+    def _separate(self, *problem: Any) -> SolverResult:
         return sparse_mil(*problem, negative_weight=self.negative_weight, tol=self.tol)

@@ -10,8 +10,7 @@ from scipy.special import expit
 from bagwise._common.types import Array, Floats, Ints
 from bagwise._validation import check_groups, check_label_sets
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, softmax_probabilities, with_known_labels
-from bagwise.classification._one_vs_rest import class_weights
+from bagwise.base import BagClassifierMixin, class_weights, softmax_probabilities, with_known_labels
 from bagwise.engines.tensors import torch
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels

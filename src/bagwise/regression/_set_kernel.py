@@ -1,16 +1,15 @@
 """SetKernelRegressor: kernel ridge regression or support vector regression on a bag kernel."""
 
 from dataclasses import KW_ONLY
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.svm import SVR
 
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Floats
-from bagwise._validation import check_bags, check_numbers
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, BagRegressorMixin, fit_method
+from bagwise.base import BagEstimator, BagRegressorMixin
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.base._set_kernel import LARGEST_GRAM, SetKernelMixin
 from bagwise.exceptions import InputError
@@ -129,25 +128,9 @@ class SetKernelRegressor(SetKernelMixin, BagRegressorMixin, BagEstimator):
         """How instance scores are pooled into the score of the bag: their mean (NSK only)."""
         return "mean" if self.bag_kernel == "nsk" else None
 
-    @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
-        """Solve the regression on the bag kernel.
-
-        Parameters
-        ----------
-        {X}
-        y : array-like of shape (n_bags,)
-            The target of each bag.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        targets = check_numbers(y, bags)
-        centre, scale = float(targets.mean()), float(targets.std()) or 1.0
-        targets = (targets - centre) / scale
-        self._drop("support_bags_", "dual_coef_", "nystroem_", "coef_")
+    def _solve(self, bags: Bags, labels: Floats, weight: Floats, rng: Any) -> None:
+        centre, scale = float(labels.mean()), float(labels.std()) or 1.0
+        targets = (labels - centre) / scale
         n_landmarks = self._n_landmarks_of(bags)
         if n_landmarks is None:
             gamma = self._width(bags)
@@ -155,10 +138,9 @@ class SetKernelRegressor(SetKernelMixin, BagRegressorMixin, BagEstimator):
             level = np.array([centre + scale * intercept])
             self._keep_dual(bags, scale * weights[None], level, gamma)
         else:
-            weights, intercept = self._solve_features(bags, n_landmarks, targets)
+            weights, intercept = self._solve_features(bags, n_landmarks, targets, rng)
             self.coef_ = scale * weights[None]
             self.intercept_ = np.array([centre + scale * intercept])
-        return self
 
     def _solve_dual(self, gram: Floats, targets: Floats) -> tuple[Floats, float]:
         """Weights of the training bags, and the intercept."""
@@ -170,7 +152,7 @@ class SetKernelRegressor(SetKernelMixin, BagRegressorMixin, BagEstimator):
         return weights, float(machine.intercept_[0])
 
     def _solve_features(
-        self, bags: Bags, n_landmarks: int, targets: Floats
+        self, bags: Bags, n_landmarks: int, targets: Floats, rng: Any
     ) -> tuple[Floats, float]:
         """Weights of the features that approximate the kernel, and the intercept."""
         if self.loss != "squared" and len(bags) > LARGEST_GRAM:
@@ -178,7 +160,7 @@ class SetKernelRegressor(SetKernelMixin, BagRegressorMixin, BagEstimator):
                 f"loss={self.loss!r} takes too long for {len(bags):,} bags: use loss='squared', or "
                 f"at most {LARGEST_GRAM:,} bags."
             )
-        features = self._approximate(bags, n_landmarks)
+        features = self._approximate(bags, n_landmarks, rng)
         if self.loss == "squared":
             return ridge(features, targets, self.C)
         machine = self._machine("linear", features, targets)

@@ -1,0 +1,108 @@
+"""An order of bags and instances that does not depend on the order of the input."""
+
+from functools import partial
+
+import numpy as np
+
+from bagwise._common.types import Ints
+from bagwise.bags import Bags, offsets_of
+from bagwise.compiled.row_order import ranks_by_column, row_ranks
+from bagwise.engines import in_blocks, take_column, take_rows
+from bagwise.labels import Labels
+
+
+def order_within_bags(bags: Bags) -> Ints:
+    """Sort the instances of each bag by their features.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    ndarray of shape (n_instances,)
+        Row numbers, bag by bag.
+    """
+    return np.lexsort((_ranks(bags), bags.bag_index))
+
+
+def in_canonical_order(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
+    """Sort the bags, and the instances inside each bag, by their values.
+
+    Through rounding, the result of a search with many starts depends on the order of summation, and
+    the first of equal candidates wins. After sorting, neither depends on the order of the input.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    labels : Labels
+        Their labels, which break ties between equal bags.
+
+    Returns
+    -------
+    bags : Bags
+        The same bags, sorted.
+    labels : Labels
+        Their labels.
+    """
+    order, rows = canonical_order(bags, labels)
+    return sorted_bags(bags, order, rows), labels[order]
+
+
+def sorted_bags(bags: Bags, order: Ints, rows: Ints) -> Bags:
+    """Apply the order found by `canonical_order`; instances in a file go to another file.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    order, rows : ndarray of int
+        Positions of bags and of instances.
+
+    Returns
+    -------
+    Bags
+        Without ids and feature names.
+    """
+    return Bags(take_rows(bags, rows), offsets_of(bags.sizes[order]))
+
+
+def canonical_order(bags: Bags, labels: Labels) -> tuple[Ints, Ints]:
+    """Find the order of bags, and of their instances, used by `in_canonical_order`.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    labels : Labels
+        Their labels, which break ties between equal bags.
+
+    Returns
+    -------
+    order : ndarray of shape (n_bags,)
+        Positions of bags.
+    rows : ndarray of shape (n_instances,)
+        Positions of instances, bag by bag in that order.
+    """
+    if labels.has_sets:
+        codes = np.unique(labels.indicator, axis=0, return_inverse=True)[1].reshape(-1)
+    else:
+        codes = labels.codes
+    ranks = _ranks(bags)
+    inside = np.lexsort((ranks, bags.bag_index))
+    keys = [
+        (*rank.tolist(), int(code))
+        for rank, code in zip(bags.split(ranks[inside]), codes, strict=True)
+    ]
+    order = np.array(sorted(range(len(bags)), key=keys.__getitem__), dtype=np.intp)
+    by_bag = bags.split(inside)
+    return order, np.concatenate([by_bag[i] for i in order])
+
+
+def _ranks(bags: Bags) -> Ints:
+    """Ranks of the instances by their values; a table in a file is read column by column."""
+    if bags.is_sparse or not in_blocks(bags):
+        return row_ranks(bags.instances)
+    return ranks_by_column(partial(take_column, bags), (bags.n_instances, bags.n_features))
