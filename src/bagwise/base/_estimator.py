@@ -74,7 +74,15 @@ def with_known_labels(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
 
 
 class BagEstimator(CallbackSupportMixin, BaseEstimator):
-    """Base class of all estimators: scikit-learn's `BaseEstimator` for bags, with progress."""
+    """Base class of all estimators: scikit-learn's `BaseEstimator` for bags, with progress.
+
+    The mixins define ``fit``; an estimator defines ``_solve(bags, labels, weight, rng)``. It
+    receives the bags with a known label and a positive weight, their `Labels` (the targets of a
+    regression), their weights (`sample_weight` times `class_weight`), and a `RandomState` from
+    `random_state`. It returns a `SolverResult`, whose solution becomes the attributes in
+    `_solution`, or a list of results, or None; then it sets the attributes itself. Progress is
+    stored from the results, with a warning if one did not converge.
+    """
 
     _parameter_constraints: dict[str, Any] = CONSTRAINTS
     _accepts_sparse = True  # CSR instances
@@ -85,6 +93,7 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
     _min_classes = 2  # number of distinct labels that `fit` needs
     _in_canonical_order = False  # whether `_solve` receives the bags sorted by their values
     _solution: tuple[str, ...] = ()  # the attributes that the parts of a solution become
+    _solve: Any  # see above
     _advice = "raise max_iter, or standardise the instances"  # if a fit does not converge
 
     def __sklearn_tags__(self) -> Any:
@@ -92,28 +101,6 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.sparse = self._accepts_sparse
         tags.input_tags.pairwise = getattr(self, "kernel", None) == "precomputed"
         return tags
-
-    def _solve(self, bags: Bags, labels: Any, weight: FloatArray, rng: Any) -> Any:
-        """Fit the model; an estimator that uses the common ``fit`` defines it.
-
-        Parameters
-        ----------
-        bags : Bags
-            The bags with a known label and a positive weight.
-        labels : Labels or ndarray of shape (n_bags,)
-            Their labels; the targets of a regression.
-        weight : ndarray of shape (n_bags,)
-            Their weights, all positive: `sample_weight` times `class_weight`.
-        rng : RandomState
-            From `random_state`.
-
-        Returns
-        -------
-        SolverResult, sequence of SolverResult or None
-            The parts of the solution of a single result become the attributes in `_solution`. In
-            the other cases `_solve` sets the attributes; progress is stored from all results.
-        """
-        raise NotImplementedError
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Validate the input once, solve, and store the result."""

@@ -176,7 +176,7 @@ class BagClassifierMixin(ClassifierMixin):
 
     def _check_labels(self, y: Any, bags: Bags) -> Labels:
         """Validate y; set `classes_`, `label_kind_` and `pos_label_`."""
-        labels = super()._check_labels(y, bags)  # type: ignore[misc]
+        labels = super()._check_labels(y, bags)
         if "pos_label" in self._get_param_names():
             labels = self._with_positive(labels)
             self.pos_label_ = labels.pos_label
