@@ -113,6 +113,16 @@ def test_equally_near_instances_share():
     np.testing.assert_allclose(doubled, np.repeat(once, 2))
 
 
+def test_prototypes_are_the_same_for_dense_and_sparse_tables_of_any_precision(rng):
+    table = rng.integers(-2, 3, size=(30, 4)).astype(np.float64)
+    bags = Bags(table, np.arange(0, 31, 3))
+    expected = InstanceSimilarity().fit_transform(bags)
+    thin = sparse.csr_array(table)
+    for same in (table.astype(np.float32), thin, thin.astype(np.float32)):
+        found = InstanceSimilarity().fit_transform(bags.with_instances(same))
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
 @pytest.mark.parametrize("cls", [MILES, InstanceSimilarity])
 def test_sparse_and_dense_instances_agree(cls):
     bags, y = example()

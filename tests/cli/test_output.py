@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bagwise.cli.output import note, noting_compilation, print_table, progress, quietly, warning
+from bagwise.cli.output import note, print_table, progress, quietly, warning
 
 WIDE = {"method": ["pdmisvm exact", "sil"]} | {
     str(10**k): [f"0.9{k} ± 0.04", f"0.8{k} ± 0.05"] for k in range(9)
@@ -47,19 +47,6 @@ def test_a_long_name_is_folded_not_cut(printed):
     name = "a" * 100
     text = printed({"name": [name], "bags": [3]}, 60)
     assert text.count("a") == 100 + "name bags".count("a")
-
-
-def test_compilation_is_told_afterwards_and_only_then(monkeypatch, capsys):
-    from bagwise.compiled import compilation
-
-    with noting_compilation():
-        pass
-    assert capsys.readouterr().err == ""
-    for folder, remedy in (("here", "the next run is faster"), (None, "NUMBA_CACHE_DIR")):
-        monkeypatch.setattr(compilation, "cache_folder", lambda folder=folder: folder)
-        with noting_compilation():
-            compilation.compiled()(eval("lambda x: x"))(1)  # without a file to be cached by
-        assert remedy in capsys.readouterr().err
 
 
 def test_steps_print_a_line_every_five_seconds_or_what_was_done(monkeypatch, capsys):

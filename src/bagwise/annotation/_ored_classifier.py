@@ -19,7 +19,6 @@ from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._estimator import with_known_labels
 from bagwise.base._parameters import with_parameters
-from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError, LabelError
 
 ONE_CLASS = "all instances have one class: a classifier needs two classes or more."
@@ -173,8 +172,6 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
             raise LabelError(ONE_CLASS)
         weighted = has_fit_parameter(inner, "sample_weight")
         fit = partial(inner.fit, sample_weight=weights) if weighted else inner.fit
-        if type(inner).__module__.startswith("sklearn."):  # LIBSVM may take long
-            fit = partial(interruptible, fit)
         try:
             with config_context(skip_parameter_validation=False):  # validate the user's parameters
                 return fit(rows, codes)

@@ -1,7 +1,6 @@
 """SingleInstanceClassifier (SIL): every instance takes the label of its bag."""
 
 from dataclasses import KW_ONLY
-from functools import partial
 from typing import Any
 
 from sklearn import config_context
@@ -13,7 +12,6 @@ from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator
 from bagwise.base._parameters import with_parameters
-from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
 
@@ -92,11 +90,8 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
         if not is_classifier(inner):
             raise InputError(f"estimator is {inner!r}: expected a scikit-learn classifier.")
         with config_context(skip_parameter_validation=False):  # validate the user's parameters
-            fit = inner.fit
-            if type(inner).__module__.startswith("sklearn."):  # LIBSVM and LIBLINEAR may take long
-                fit = partial(interruptible, inner.fit)
             try:
-                self.estimator_ = fit(bags.instances, classes[codes][bags.bag_index])
+                self.estimator_ = inner.fit(bags.instances, classes[codes][bags.bag_index])
             except ValueError as error:
                 if classes.dtype != object:
                     raise

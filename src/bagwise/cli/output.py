@@ -218,35 +218,6 @@ def quietly(quiet: bool) -> Iterator[None]:
 
 
 @contextmanager
-def computing(task: str, total: int | None = None) -> Iterator[Callable[..., None]]:
-    """Show progress, as `progress` does, and report afterwards that numba compiled functions."""
-    with noting_compilation(), progress(task, total) as step:
-        yield step
-
-
-@contextmanager
-def noting_compilation() -> Iterator[None]:
-    """Report afterwards that numba compiled functions, and whether the result was cached."""
-    before = _n_compilations()
-    yield
-    if _n_compilations() > before:
-        from bagwise.compiled.compilation import cache_folder
-
-        note(
-            "Part of this time was compilation for this machine: the next run is faster."
-            if cache_folder()
-            else "Part of this time was compilation, and no writable folder was found to keep "
-            "the result. Set NUMBA_CACHE_DIR to one."
-        )
-
-
-def _n_compilations() -> int:
-    # Not imported here: numba takes a third of a second, and many commands do not need it.
-    loaded = sys.modules.get("bagwise.compiled.compilation")
-    return loaded.n_compilations() if loaded else 0
-
-
-@contextmanager
 def progress(task: str, total: int | None = None) -> Iterator[Callable[..., None]]:
     """Show a progress bar on stderr, and remove it at the end.
 
@@ -280,6 +251,9 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[..., None
     with Progress(*columns, console=console, transient=True) as bar:
         number = bar.add_task(task, total=total)
         yield lambda done="": bar.advance(number)
+
+
+computing = progress
 
 
 def _printed_steps(task: str, total: int | None) -> Callable[..., None]:

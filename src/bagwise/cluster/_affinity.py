@@ -24,7 +24,7 @@ from bagwise._common.memory import require_memory
 from bagwise._common.types import Array
 from bagwise._validation import check_similarity
 from bagwise.cluster._placed_rows import PlacedRows
-from bagwise.compiled.threads import interruptible, run_blocks
+from bagwise.compiled.threads import run_blocks
 from bagwise.extras import import_extra
 from bagwise.solvers.neighbors import nearest_neighbors, neighbor_table
 
@@ -243,7 +243,7 @@ def neighbor_rows(
     """
     k = min(n_neighbors, anchors.shape[0])
     search = NearestNeighbors(n_neighbors=k).fit(anchors)
-    distances, neighbors = interruptible(search.kneighbors, X)
+    distances, neighbors = search.kneighbors(X)
     own = np.maximum(distances[:, min(scale_neighbor, k) - 1], scales.min())
     weights = _from_exponents(distances**2 / (2 * own[:, None] * scales[neighbors]))
     return neighbor_table(weights, neighbors, anchors.shape[0])
@@ -271,7 +271,7 @@ def pick_landmarks(X: Any, n_landmarks: int, rng: np.random.RandomState) -> Arra
     model = KMeans(min(n_landmarks, size), n_init=1, max_iter=10, random_state=rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # duplicates give fewer centres
-        return np.unique(interruptible(model.fit, sample).cluster_centers_, axis=0)
+        return np.unique(model.fit(sample).cluster_centers_, axis=0)
 
 
 def landmark_weights(X: Any, landmarks: Array, n_neighbors: int) -> sparse.csr_array:
@@ -295,7 +295,7 @@ def landmark_weights(X: Any, landmarks: Array, n_neighbors: int) -> sparse.csr_a
     search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(landmarks)
     parts = []
     for rows in gen_batches(X.shape[0], 50_000):
-        distances, nearest = interruptible(search.kneighbors, X[rows])
+        distances, nearest = search.kneighbors(X[rows])
         scales = _floored(distances[:, -1:])
         weights = _from_exponents(distances**2 / (2 * scales**2))
         weights /= weights.sum(axis=1, keepdims=True)

@@ -25,11 +25,18 @@ def row_ranks(instances: Any) -> Ints:
     if not sparse.issparse(instances):
         array = np.asarray(instances)
         return ranks_by_column(lambda rows, j: array[rows, j], array.shape)
-    table = sparse.csr_array(instances, copy=True)
+    table = sparse.csr_array(instances, dtype=np.float64, copy=True)
     table.sum_duplicates()
     table.eliminate_zeros()
+    # Rows as bytes that compare like the dense rows. The first column in which two rows differ
+    # decides: there, a positive value is larger than a zero, and the more so the earlier it is.
+    d, is_positive = table.shape[1], table.data > 0
+    columns = d + np.where(is_positive, d - table.indices, table.indices - d)
+    bits = table.data.view(np.int64)
+    entries = np.stack([columns, np.where(is_positive, bits, ~bits)], axis=1).astype(">u8")
+    end = np.array(d, ">u8").tobytes()
     spans = zip(table.indptr[:-1], table.indptr[1:], strict=True)
-    rows = [table.indices[a:b].tobytes() + table.data[a:b].tobytes() for a, b in spans]
+    rows = [entries[a:b].tobytes() + end for a, b in spans]
     return np.unique(np.array(rows, dtype=object), return_inverse=True)[1].reshape(-1)
 
 

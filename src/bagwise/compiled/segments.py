@@ -41,7 +41,7 @@ def minimum(values: ArrayLike, offsets: ArrayLike) -> Array:
     >>> segments.minimum([1.0, 5.0, 2.0], [0, 2, 3])
     array([1., 2.])
     """
-    return _reduce(_minimum, values, offsets)
+    return -maximum(np.negative(values), offsets)
 
 
 def argmax(values: ArrayLike, offsets: ArrayLike) -> Ints:
@@ -166,7 +166,10 @@ def logsumexp(values: ArrayLike, offsets: ArrayLike) -> Array:
     >>> segments.logsumexp([1000.0, 1000.0, 0.0], [0, 2, 3]).round(3)
     array([1000.693,    0.   ])
     """
-    return _reduce(_logsumexp, values, offsets)
+    array, largest = _as_floats(values), maximum(values, offsets)
+    shift = np.where(np.isfinite(largest), largest, 0)
+    with np.errstate(divide="ignore"):
+        return shift + np.log(sum(np.exp(array - _spread(shift, offsets)), offsets))
 
 
 def noisy_or(values: ArrayLike, offsets: ArrayLike) -> Array:
@@ -215,10 +218,13 @@ def softmax(values: ArrayLike, offsets: ArrayLike) -> Array:
     >>> segments.softmax([1.0, 1.0, 2.0], [0, 2, 3])
     array([0.5, 0.5, 1. ])
     """
-    table, ends, _ = _prepare(values, offsets)
-    out = np.empty(table.shape, table.dtype)
-    over_bags(_softmax, ends, table, out)
-    return out.reshape(np.shape(values))
+    weights = np.exp(_as_floats(values) - _spread(maximum(values, offsets), offsets))
+    return weights / _spread(sum(weights, offsets), offsets)
+
+
+def _spread(per_bag: Array, offsets: ArrayLike) -> Array:
+    """Repeat the value of each bag for its instances."""
+    return np.repeat(per_bag, np.diff(offsets), axis=0)
 
 
 def _reduce(reduction: Any, values: ArrayLike, offsets: ArrayLike) -> Array:
@@ -229,9 +235,13 @@ def _reduce(reduction: Any, values: ArrayLike, offsets: ArrayLike) -> Array:
     return out.reshape(shape)
 
 
-def _prepare(values: ArrayLike, offsets: ArrayLike) -> tuple[Array, Ints, tuple[int, ...]]:
+def _as_floats(values: ArrayLike) -> Array:
     array = np.asarray(values)
-    array = np.ascontiguousarray(array, array.dtype if array.dtype == np.float32 else np.float64)
+    return np.ascontiguousarray(array, array.dtype if array.dtype == np.float32 else np.float64)
+
+
+def _prepare(values: ArrayLike, offsets: ArrayLike) -> tuple[Array, Ints, tuple[int, ...]]:
+    array = _as_floats(values)
     ends = np.ascontiguousarray(offsets, np.int64)
     table = array.reshape(len(array), math.prod(array.shape[1:]))  # -1 fails for no instances
     table, ends = read_only(table, ends)
@@ -246,16 +256,6 @@ def _maximum(start, stop, offsets, values, out):  # type: ignore[no-untyped-def]
         for i in range(offsets[bag], offsets[bag + 1]):
             for k in range(values.shape[1]):
                 out[bag, k] = max(out[bag, k], values[i, k])
-
-
-@_compiled
-def _minimum(start, stop, offsets, values, out):  # type: ignore[no-untyped-def]
-    for bag in range(start, stop):
-        for k in range(values.shape[1]):
-            out[bag, k] = np.inf
-        for i in range(offsets[bag], offsets[bag + 1]):
-            for k in range(values.shape[1]):
-                out[bag, k] = min(out[bag, k], values[i, k])
 
 
 @_compiled
@@ -339,40 +339,3 @@ def _quantiles(start, stop, offsets, values, levels, out):  # type: ignore[no-un
                     out[q, bag, k] = column[below] + step * share
                 else:
                     out[q, bag, k] = column[above] - step * (1 - share)
-
-
-@_compiled
-def _logsumexp(start, stop, offsets, values, out):  # type: ignore[no-untyped-def]
-    largest = np.empty(values.shape[1])
-    total = np.empty(values.shape[1])
-    for bag in range(start, stop):
-        largest[:] = -np.inf
-        total[:] = 0.0
-        for i in range(offsets[bag], offsets[bag + 1]):
-            for k in range(values.shape[1]):
-                largest[k] = max(largest[k], values[i, k])
-        for i in range(offsets[bag], offsets[bag + 1]):
-            for k in range(values.shape[1]):
-                if values[i, k] > -np.inf:
-                    total[k] += np.exp(values[i, k] - largest[k])
-        for k in range(values.shape[1]):
-            out[bag, k] = largest[k] + np.log(total[k]) if total[k] > 0 else -np.inf
-
-
-@_compiled
-def _softmax(start, stop, offsets, values, out):  # type: ignore[no-untyped-def]
-    largest = np.empty(values.shape[1])
-    total = np.empty(values.shape[1])
-    for bag in range(start, stop):
-        largest[:] = -np.inf
-        total[:] = 0.0
-        for i in range(offsets[bag], offsets[bag + 1]):
-            for k in range(values.shape[1]):
-                largest[k] = max(largest[k], values[i, k])
-        for i in range(offsets[bag], offsets[bag + 1]):
-            for k in range(values.shape[1]):
-                out[i, k] = np.exp(values[i, k] - largest[k])
-                total[k] += out[i, k]
-        for i in range(offsets[bag], offsets[bag + 1]):
-            for k in range(values.shape[1]):
-                out[i, k] /= total[k]

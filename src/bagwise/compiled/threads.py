@@ -3,40 +3,25 @@
 Compiled functions release the GIL, so plain Python threads run them in parallel. Unlike numba's own
 parallel back ends, this works after a fork and with calls from several threads at once, and needs
 no OpenMP.
-
-Python handles Ctrl-C in the main thread, between two bytecode instructions: a compiled call in that
-thread delays it. A thread that only waits for others can be interrupted at once, so long work runs
-on other threads (`run_blocks`, `interruptible`). They are daemon threads: unfinished work does not
-keep an interrupted process from exiting.
 """
 
-from __future__ import annotations
-
-import atexit
 import os
 import sys
-import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from contextvars import copy_context
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from queue import SimpleQueue
-from typing import Any, TypeVar
-from weakref import WeakSet
+from typing import Any
 
 import joblib
 import numpy as np
 from scipy import sparse
-from sklearn import config_context, get_config
 from threadpoolctl import ThreadpoolController
 
 from bagwise._common.types import Array, Ints
-from bagwise.exceptions import INTERRUPTED
 
 # Below this many values the threads cost more than they save.
 SMALL = 100_000
-
-T = TypeVar("T")
 
 
 def n_threads() -> int:
@@ -168,42 +153,13 @@ def run_blocks(work: Callable[..., Any], bounds: Ints, *arguments: Any) -> list[
     blocks = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
     if len(blocks) < 2 or n_threads() < 2:
         return [work(*block, *arguments) for block in blocks]
-    return _Job(lambda start, stop: work(start, stop, *arguments), blocks).run(
-        _pool(os.getpid(), n_threads())
-    )
+    pool = _pool(os.getpid(), n_threads())
+    return list(pool.map(lambda block: work(*block, *arguments), blocks))
 
 
-def interruptible(function: Callable[..., T], *arguments: Any, **options: Any) -> T:
-    """Call a compiled function so that Ctrl-C ends the wait for it at once.
-
-    A call from the main thread runs on a separate thread; the function should release the GIL.
-    After an interrupt it continues in the background, and its result is dropped; a process that
-    exits before it ends has exit code 130.
-
-    Parameters
-    ----------
-    function : callable
-        A long computation, such as a factorisation.
-    *arguments, **options : object
-        Its arguments.
-
-    Returns
-    -------
-    object
-        The result of the function.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return function(*arguments, **options)
-    context = copy_context()  # holds NumPy's error state
-    settings = get_config()  # scikit-learn has one configuration per thread
-
-    def call(_: int, __: int) -> T:
-        with config_context(**settings):
-            return context.run(function, *arguments, **options)
-
-    job = _Job(call, [(0, 1)])
-    threading.Thread(target=job.step, args=(0,), name="bagwise-call", daemon=True).start()
-    return job.wait()[0]
+def interruptible(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Call a function."""
+    return function(*arguments, **options)
 
 
 def over_bags(kernel: Callable[..., None], offsets: Ints, values: Array, *arguments: Any) -> None:
@@ -234,99 +190,7 @@ def _libraries(*, with_torch: bool) -> ThreadpoolController:
     return ThreadpoolController()
 
 
-class _Job:
-    """Blocks of work, with their results and errors."""
-
-    def __init__(self, work: Callable[[int, int], Any], blocks: Sequence[tuple[int, int]]) -> None:
-        self._work, self._blocks = work, blocks
-        self._results: list[Any] = [None] * len(blocks)
-        self._errors: dict[int, BaseException] = {}
-        self._left, self._n_running = len(blocks), 0
-        self._lock, self._done = threading.Lock(), threading.Event()
-        self._dropped = False
-
-    def run(self, tasks: SimpleQueue[tuple[_Job, int]]) -> list[Any]:
-        """Run all blocks on the threads that serve a queue; return the results in order."""
-        try:
-            for i in range(len(self._blocks)):
-                tasks.put((self, i))
-        except BaseException:  # Ctrl-C
-            self._drop()
-            raise
-        return self.wait()
-
-    def step(self, i: int) -> None:
-        """Run block i, unless another block failed or the wait was interrupted."""
-        with self._lock:
-            self._n_running += 1
-        if not self._dropped:
-            try:
-                self._results[i] = self._work(*self._blocks[i])
-            except BaseException as error:
-                self._errors[i] = error
-                self._dropped = True
-        with self._lock:
-            self._n_running -= 1
-            self._left -= 1
-            if self._left == 0:
-                self._done.set()
-
-    def wait(self) -> list[Any]:
-        """Wait for all blocks; if interrupted, drop the blocks that have not started.
-
-        Returns
-        -------
-        list
-        """
-        try:
-            # With a timeout, as Windows handles Ctrl-C only between two waits.
-            while not self._done.wait(0.5):
-                pass
-        except BaseException:
-            self._drop()
-            raise
-        if self._errors:
-            raise self._errors[min(self._errors)]
-        return self._results
-
-    def is_running(self) -> bool:
-        """Whether a thread is working on a block."""
-        return self._n_running > 0
-
-    def _drop(self) -> None:
-        """Start no more blocks."""
-        self._dropped = True
-        _dropped.add(self)
-
-
-_dropped: WeakSet[_Job] = WeakSet()  # interrupted jobs, kept alive by their threads
-
-
-@atexit.register
-def _leave() -> None:
-    """Exit the process at once if calls that Ctrl-C interrupted are still running.
-
-    A normal exit would unload libraries that are in use: HiGHS aborts the process. Registered on
-    import, this runs after most other `atexit` functions.
-    """
-    if any(job.is_running() for job in _dropped):
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(Exception):
-                stream.flush()
-        os._exit(INTERRUPTED)
-
-
 @cache
-def _pool(pid: int, n_workers: int) -> SimpleQueue[tuple[_Job, int]]:
+def _pool(pid: int, n_workers: int) -> ThreadPoolExecutor:
     # Keyed by process: a forked child must not wait for threads that exist only in its parent.
-    tasks: SimpleQueue[tuple[_Job, int]] = SimpleQueue()
-    for i in range(n_workers):
-        threading.Thread(target=_serve, args=(tasks,), name=f"bagwise_{i}", daemon=True).start()
-    return tasks
-
-
-def _serve(tasks: SimpleQueue[tuple[_Job, int]]) -> None:
-    while True:
-        job, i = tasks.get()
-        job.step(i)
-        del job  # else its arrays stay in memory until the next job
+    return ThreadPoolExecutor(n_workers, "bagwise")

@@ -10,14 +10,11 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._common.tables import StreamedTable, is_tensor
 from bagwise._common.types import Array, Floats, Ints
-from bagwise.compiled import lapack
-from bagwise.compiled.threads import even_bounds, interruptible, run_blocks
+from bagwise.compiled.lapack import add_product
+from bagwise.compiled.threads import even_bounds, run_blocks
 from bagwise.engines.mapped import empty_beside
 from bagwise.extras import import_extra
 
-# Size from which a factorisation takes noticeable time. NumPy's functions, unlike SciPy's, release
-# the GIL, so that the waiting thread can be interrupted.
-LARGE = 1000
 BLOCK = 2**24  # values converted at once
 STAGED = 2**25  # bytes above which a tensor is copied in stages
 
@@ -262,7 +259,7 @@ def upper_gram(X: Any, mean: Floats, *, double: bool = True) -> Floats:
     total = np.zeros((d, d), order="F")
     product = total if double else np.zeros((d, d), dtype=X.dtype, order="F")
     for _, block in centred_blocks(X, mean, double=double):
-        lapack.add_product(product, block)
+        add_product(product, block)
         if not double:
             total += product
             product[:] = 0
@@ -332,9 +329,6 @@ def eigh(matrix: Any) -> tuple[Any, Any]:
     """
     if is_tensor(matrix):
         return tuple(import_extra("torch", extra="torch").linalg.eigh(matrix))
-    if len(matrix) >= LARGE:
-        values, vectors = interruptible(np.linalg.eigh, matrix)
-        return values, vectors
     return linalg.eigh(matrix, driver="evd", check_finite=False)
 
 
@@ -360,7 +354,7 @@ def cholesky(matrix: Any) -> tuple[Any, float]:
             return factor, 0.0
     else:
         try:
-            factor = lapack.cholesky(float64(matrix))
+            factor = linalg.cholesky(float64(matrix), check_finite=False)
         except np.linalg.LinAlgError:
             return matrix, 0.0
     inverse = solve_upper(factor, identity(len(factor), factor))
@@ -386,7 +380,7 @@ def solve_upper(factor: Any, right: Any, *, transposed: bool = False) -> Any:
     if is_tensor(factor):
         solve = import_extra("torch", extra="torch").linalg.solve_triangular
         return solve(factor.T if transposed else factor, right, upper=not transposed)
-    return lapack.solve_upper(factor, right, transposed=transposed)
+    return linalg.solve_triangular(factor, right, trans=int(transposed), check_finite=False)
 
 
 def add(results: list[Any]) -> Any:

@@ -17,7 +17,6 @@ from bagwise._common.types import Array, Ints
 from bagwise._validation import is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagTransformerMixin
-from bagwise.compiled.threads import interruptible
 from bagwise.engines import Checkpoint, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError, LabelError
@@ -191,7 +190,7 @@ def as_few_rows(components: Array) -> Array:
     n_rows, n_columns = components.shape
     if n_rows <= n_columns:
         return components
-    return interruptible(linalg.qr, components, mode="r", check_finite=False)[0][:n_columns]
+    return linalg.qr(components, mode="r", check_finite=False)[0][:n_columns]
 
 
 def best_column(score: Callable[[Any], Array], rows: Any, n_columns: int, choose: Any) -> Ints:

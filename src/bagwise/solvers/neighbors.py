@@ -9,7 +9,6 @@ from sklearn.neighbors import NearestNeighbors
 from bagwise._common.types import Array, Ints
 from bagwise.bags import offsets_of
 from bagwise.compiled.row_order import row_ranks
-from bagwise.compiled.threads import interruptible
 
 LEAF = 30  # rows per leaf of scikit-learn's trees
 
@@ -86,5 +85,5 @@ def neighbor_table(values: Array, neighbors: Ints, width: int) -> sparse.csr_arr
 
 
 def _search(X: Any, n_neighbors: int) -> tuple[Array, Ints]:
-    search = interruptible(NearestNeighbors(n_neighbors=n_neighbors).fit, X)
-    return interruptible(search.kneighbors)
+    search = NearestNeighbors(n_neighbors=n_neighbors).fit(X)
+    return search.kneighbors()

@@ -15,12 +15,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
 from sklearn.utils import gen_batches
 
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Floats, Ints
-from bagwise.compiled import lapack
 from bagwise.exceptions import InputError
 from bagwise.solvers.margin.cost_range import mean_square
 
@@ -263,13 +262,13 @@ def _solve(matrix: Floats, ridge: float, right: Floats) -> Floats:
     matrix = np.array(matrix, order="F")  # a copy in LAPACK's order
     matrix[np.diag_indices(len(matrix))] += ridge
     try:
-        factor = lapack.cholesky(matrix, clean=False, overwrite=True)
+        factor = linalg.cho_factor(matrix, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError as error:
         raise InputError(
             "the kernel is not positive semi-definite on the training instances: choose another "
             "kernel or other parameters."
         ) from error
-    return lapack.cholesky_solve(factor, right)
+    return linalg.cho_solve(factor, right, check_finite=False)
 
 
 def selection(rows: Ints, n_instances: int) -> sparse.csr_array:

@@ -5,7 +5,6 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from bagwise._common.types import Bools, Floats, Ints
-from bagwise.compiled.threads import interruptible
 from bagwise.solvers.margin.max_margin import best_intercept
 from bagwise.solvers.result import SolverResult
 
@@ -68,7 +67,7 @@ def _solve(M: Floats, y: Floats, costs: Floats) -> tuple[Floats, float, Floats]:
     bounds[:, 1] = np.inf
     bounds[2 * k, 0] = -np.inf
     cost = np.concatenate([np.ones(2 * k), [0.0], costs])
-    found = interruptible(linprog, cost, table, -np.ones(n), bounds=bounds, method="highs-ds")
+    found = linprog(cost, table, -np.ones(n), bounds=bounds, method="highs-ds")
     if found.x is None:  # pragma: no cover - b = 0, w = 0 is feasible and costs are positive
         raise ArithmeticError(f"the linear program was not solved: {found.message}")
     return found.x[:k] - found.x[k : 2 * k], found.fun, -found.ineqlin.marginals

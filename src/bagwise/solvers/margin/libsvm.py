@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError
 
 # LIBSVM's default limit, ten million steps, takes minutes if features are of order one million.
@@ -36,7 +35,7 @@ def fit_libsvm(model: Any, table: Any, y: Any, weights: Any = None) -> bool:
     try:
         with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
             warnings.simplefilter("ignore", ConvergenceWarning)
-            return bool(interruptible(model.fit, table, y, weights).fit_status_ == 0)
+            return bool(model.fit(table, y, weights).fit_status_ == 0)
     except ValueError as error:  # coefficients that are not finite, or values that are too large
         raise InputError(
             f"LIBSVM cannot represent the solution (C={model.C:.3g}, largest value "

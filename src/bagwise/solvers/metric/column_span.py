@@ -14,13 +14,11 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import qr
+from scipy.linalg import cholesky, qr, solve_triangular
 from scipy.linalg.lapack import dpocon
 
 from bagwise._common.types import Array, Floats
-from bagwise.compiled import lapack
 from bagwise.compiled.lapack import eigenvectors
-from bagwise.compiled.threads import interruptible
 from bagwise.engines.arrays import centred_blocks, column_sums, empty, upper_gram
 
 COLUMNS = 256  # columns of a square matrix per block
@@ -130,7 +128,7 @@ def _span_of_few_rows(X: Any, mean: Floats, keep: int, ridge: float, *, scaled: 
         gram += (mean / scale) @ (mean / scale) - shift - shift[:, None]
     else:
         rows = (np.asarray(X, dtype=np.float64) - mean) / scale
-        gram = interruptible(np.matmul, rows, rows.T)
+        gram = np.matmul(rows, rows.T)
     values, vectors = _leading(gram, keep)
     basis = vectors * np.sqrt(values / (values + ridge))
     back = rows.T @ vectors
@@ -149,7 +147,7 @@ def _span_by_cholesky(X: Any, mean: Floats, *, double: bool) -> ColumnSpan | Non
     gram, scale = _scaled_gram(X, mean, double=double)
     norm = norm_of_upper(gram)
     try:
-        factor = lapack.cholesky(gram, overwrite=True)
+        factor = cholesky(gram, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError:
         return None
     if dpocon(factor, norm)[0] < SMALLEST_RCOND[double]:
@@ -158,7 +156,8 @@ def _span_by_cholesky(X: Any, mean: Floats, *, double: bool) -> ColumnSpan | Non
     factor = factor.astype(X.dtype, order="F", copy=False)
 
     def to_columns(coefficients: Array) -> Array:
-        return lapack.solve_upper(factor, coefficients, overwrite=True) / scale[:, None]
+        solved = solve_triangular(factor, coefficients, overwrite_b=True, check_finite=False)
+        return solved / scale[:, None]
 
     span = ColumnSpan(_whiten(X, mean, scale, factor), mean, to_columns)
     if not double and _loss_of_orthogonality(span.basis) > LARGEST_LOSS:
@@ -185,7 +184,7 @@ def _span_by_eigenvectors(X: Any, mean: Floats) -> ColumnSpan:
     first = _with_matrix(X, mean, matrix).basis
     again = upper_gram(first, np.zeros(first.shape[1]))
     with suppress(np.linalg.LinAlgError):
-        matrix = lapack.solve_upper(lapack.cholesky(again), matrix.T, transposed=True).T
+        matrix = solve_triangular(cholesky(again), matrix.T, trans="T").T
     return _with_matrix(X, mean, matrix)
 
 
@@ -214,7 +213,7 @@ def _with_matrix(X: Any, mean: Floats, matrix: Floats, *, shrunk: bool = False) 
     matrix = matrix.astype(X.dtype)
     basis = empty(X, (X.shape[0], matrix.shape[1]))
     for rows, block in centred_blocks(X, mean):
-        interruptible(np.matmul, block, matrix, out=basis[rows])
+        np.matmul(block, matrix, out=basis[rows])
     return ColumnSpan(basis, mean, matrix.__matmul__, shrunk)
 
 
@@ -230,7 +229,7 @@ def _leading(gram: Floats, keep: int) -> tuple[Floats, Floats]:
 def _orthonormal(columns: Floats) -> Floats:
     if columns.shape[1] == 0:
         return columns
-    return interruptible(qr, columns, mode="economic", check_finite=False)[0]
+    return qr(columns, mode="economic", check_finite=False)[0]
 
 
 def _mean(X: Any, center: bool) -> Floats:
@@ -250,7 +249,9 @@ def _whiten(X: Any, mean: Floats, scale: Floats, factor: Array) -> Array:
     weights = (1 / scale).astype(X.dtype)
     for rows, block in centred_blocks(X, mean):
         np.multiply(block, weights, out=basis[rows])
-        lapack.solve_upper(factor, basis[rows].T, transposed=True, overwrite=True)
+        basis[rows] = solve_triangular(
+            factor, basis[rows].T, trans="T", overwrite_b=True, check_finite=False
+        ).T
     return basis
 
 

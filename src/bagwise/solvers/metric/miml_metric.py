@@ -16,7 +16,6 @@ from scipy.optimize import brentq
 from bagwise import compiled
 from bagwise._common.types import Floats, Ints
 from bagwise.compiled.lapack import eigenvectors
-from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates, cluster_means
 from bagwise.solvers.result import SolverResult
@@ -118,7 +117,7 @@ def best_directions(within: Floats, between: Floats, n: int, start: Floats) -> F
     A = start
     ratio = 0.0
     for _ in range(MAX_ROUNDS):
-        best = interruptible(_ratio, A, between, within)
+        best = _ratio(A, between, within)
         if A.shape[1] == n and best <= ratio * (1 + 1e-12):
             return A
         ratio = best

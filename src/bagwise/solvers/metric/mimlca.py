@@ -18,8 +18,7 @@ from scipy import linalg, sparse
 
 from bagwise._common.types import Array, Bools, Ints
 from bagwise._common.warnings import warn_user
-from bagwise.compiled import lapack
-from bagwise.compiled.threads import interruptible
+from bagwise.compiled.lapack import add_product
 from bagwise.engines import arrays
 from bagwise.solvers.metric.column_span import ColumnSpan, column_span, leading_span, norm_of_upper
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates
@@ -139,9 +138,9 @@ def _map_of_present(span: ColumnSpan, inside: Bools, right: Array, ridge: float)
     (pocon,) = linalg.get_lapack_funcs(("pocon",), (gram,))
     norm = norm_of_upper(gram)
     with suppress(np.linalg.LinAlgError):
-        factor = lapack.cholesky(gram, clean=False, overwrite=True)
-        if pocon(factor, norm)[0] >= SMALLEST_RCOND[gram.dtype]:
-            solved = lapack.cholesky_solve(factor, right, overwrite=True)
+        factor = linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
+        if pocon(factor[0], norm)[0] >= SMALLEST_RCOND[gram.dtype]:
+            solved = linalg.cho_solve(factor, right, overwrite_b=True, check_finite=False)
             return span.to_columns(solved)
     gram = _gram_of_assigned(span, inside, ridge)
     return shortest_map(span.to_columns, gram, right, SMALLEST_RCOND[gram.dtype])
@@ -167,12 +166,12 @@ def shortest_map(
     -------
     ndarray of shape (n_columns, n_labels)
     """
-    values, vectors = interruptible(np.linalg.eigh, gram, "U")
+    values, vectors = np.linalg.eigh(gram, "U")
     lost = values < smallest
     kept = vectors[:, ~lost]
     L = to_columns(kept @ ((kept.T @ right) / values[~lost, None]))
     N = to_columns(vectors[:, lost])
-    return L - N @ interruptible(np.linalg.lstsq, N, L, rcond=np.finfo(N.dtype).eps)[0]
+    return L - N @ np.linalg.lstsq(N, L, rcond=np.finfo(N.dtype).eps)[0]
 
 
 def _gram_of_assigned(span: ColumnSpan, inside: Bools, ridge: float) -> Array:
@@ -195,7 +194,7 @@ def _product(U: Array, chosen: Bools, factor: float) -> Array:
     step = max(256, arrays.BLOCK // 4 // U.shape[1])  # small blocks, since they are copies
     for start in range(0, len(rows), step):
         block = U[rows[start : start + step]]
-        lapack.add_product(total, block, factor)
+        add_product(total, block, factor)
     return total
 
 

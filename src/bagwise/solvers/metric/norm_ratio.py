@@ -3,11 +3,10 @@
 from functools import cached_property
 
 import numpy as np
+from scipy import linalg
 
 from bagwise._common.types import Floats
-from bagwise.compiled import lapack
 from bagwise.compiled.lapack import eigenvectors, with_fixed_signs
-from bagwise.compiled.threads import interruptible
 from bagwise.engines.arrays import eigh
 from bagwise.solvers.result import SolverResult
 
@@ -108,14 +107,14 @@ class _Place:
         return eigenvectors(difference, 0, n_components - 1)[1]
 
     def polar_factor(self) -> Floats:
-        largest = interruptible(np.linalg.eigvalsh, self.near)[-1]
+        largest = np.linalg.eigvalsh(self.near)[-1]
         target = largest * self.U - self.near @ self.U + self.ratio * self.far @ self.U
-        left, _, right = interruptible(np.linalg.svd, target, full_matrices=False)
+        left, _, right = np.linalg.svd(target, full_matrices=False)
         return left @ right
 
     def unconstrained(self) -> Floats:
-        factor = lapack.cholesky(self.near, clean=False)
-        return self.ratio * lapack.cholesky_solve(factor, self.far @ self.U)
+        factor = linalg.cho_factor(self.near, check_finite=False)
+        return self.ratio * linalg.cho_solve(factor, self.far @ self.U, check_finite=False)
 
 
 def widest_directions(B: Floats, n_components: int) -> Floats:

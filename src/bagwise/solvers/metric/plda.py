@@ -25,14 +25,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
 from scipy.optimize import linear_sum_assignment
 
 from bagwise import compiled
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.compiled import lapack
+from bagwise.compiled.lapack import add_product
 from bagwise.compiled.threads import block_bounds, over_bags
 from bagwise.engines import (
     Checkpoint,
@@ -357,7 +357,7 @@ class PLDAPart(Part):
             self._add_scatter(found["unnamed"], weighted)
 
     def _add_scatter(self, total: Any, block: Any) -> None:
-        lapack.add_product(total, block)
+        add_product(total, block)
 
     def _taken(self, found: dict[str, Any]) -> tuple[Any, ...]:
         null = float(self.null_posterior.sum())
@@ -599,11 +599,13 @@ class Estimate:
         R = self._within(moments, _times_root(M, counts), N, float(own.sum()))
         mean = (counts / N).astype(M.dtype) @ M
         M -= mean
-        G = lapack.solve_upper(R, _times_root(M, counts).T, transposed=True, overwrite=True).T
+        G = linalg.solve_triangular(
+            R, _times_root(M, counts).T, trans="T", overwrite_b=True, check_finite=False
+        ).T
         C = np.zeros((d, d), G.dtype, order="F")
-        lapack.add_product(C, G)
+        add_product(C, G)
         del G
-        values, Q = lapack.all_eigenvectors(C)
+        values, Q = linalg.eigh(C, lower=False, driver="evd", overwrite_a=True, check_finite=False)
         values = values[::-1].astype(np.float64)
         # E[sum_c n_c M_c M_c'] = (N - sum n_c^2 / N) S_B + sum_c own_c (1 - n_c / N) S_W
         by_chance = float((own * (1 - counts / N)).sum())
@@ -614,7 +616,7 @@ class Estimate:
         n_kept = max(1, int(np.count_nonzero(kept)))  # both are in decreasing order
         between = np.maximum(between[:n_kept], SMALLEST_VARIANCE)
         Q = Q[:, ::-1][:, : n_kept if random else d]  # the likelihood needs the others too
-        V = lapack.solve_upper(R, Q)
+        V = linalg.solve_triangular(R, Q, check_finite=False)
         log_det = -np.log(np.diag(R).astype(np.float64)).sum() - np.log(scale).sum()
         del R, Q, C
         sums = M @ V[:, :n_kept]
@@ -640,13 +642,13 @@ class Estimate:
         unit = moments["scale"].astype(W.dtype)
         W /= unit
         W /= unit[:, None]
-        lapack.add_product(W, M, -1.0)
+        add_product(W, M, -1.0)
         W /= N if self.shrinkage == 0 else max(N - own, 1.0)
         d, diagonal = len(W), np.diag(W).astype(np.float64).copy()
         rho = oas_shrinkage(W, N) if self.shrinkage is None else self.shrinkage
         W *= 1 - rho
         W.flat[:: d + 1] += rho * max(diagonal.mean(), 0.0) + FLOOR[W.dtype]
-        return lapack.cholesky(W, overwrite=True)
+        return linalg.cholesky(W, overwrite_a=True, check_finite=False)
 
     def _shares(self, moments: dict[str, Any], N: float) -> dict[str, Any]:
         """Log-priors of the labels, and of no label."""

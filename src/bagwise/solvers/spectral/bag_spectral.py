@@ -11,7 +11,6 @@ from sklearn.cluster import KMeans
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._common.types import Array, Floats, Ints
-from bagwise.compiled.threads import interruptible
 from bagwise.solvers.spectral.bag_constraints import ConstrainedSimilarity
 
 KMEANS_SAMPLE = 10_000  # rows of the sample for choosing among several k-means starts
@@ -93,9 +92,9 @@ def k_means(
     model = KMeans(n_clusters, n_init=n_init, random_state=rng)
     if n > size:
         sample = np.sort(rng.choice(n, size, replace=False))
-        centers = interruptible(model.fit, embedding[sample]).cluster_centers_
+        centers = model.fit(embedding[sample]).cluster_centers_
         model = KMeans(n_clusters, init=centers, n_init=1)
-    interruptible(model.fit, embedding)
+    model.fit(embedding)
     return model.labels_.astype(np.int64), model.cluster_centers_
 
 
