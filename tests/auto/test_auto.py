@@ -215,6 +215,16 @@ def test_sparse_bags_are_not_centred():
     assert np.isfinite(found.decision_function(bags)).all()
 
 
+def test_sparse_bags_have_the_same_folds_and_scores_in_both_precisions(rng):
+    table = rng.integers(-2, 3, size=(160, 6)) * (rng.random((160, 6)) < 0.5)
+    scores = []
+    for dtype in (np.float32, np.float64):
+        bags = Bags(sparse.csr_array(table.astype(dtype)), np.arange(0, 161, 4))
+        model = auto(candidates=["nsk", "mind"]).fit(bags, np.arange(40) % 2)
+        scores.append([*model.leaderboard_["log_loss"], *model.decision_function(bags)])
+    np.testing.assert_allclose(*scores, rtol=1e-3, atol=1e-4)
+
+
 def test_groups_stay_together_and_are_routed():
     bags, y = example(40)
     groups = np.arange(40) // 4
