@@ -7,8 +7,9 @@ from sklearn.datasets import make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
+from bagwise.cluster import WellSVMClustering
 from bagwise.solvers.margin.feature_space import KernelFeatures, LinearFeatures
-from reproduction.rivals import IterativeSVR, WellSVMClustering
+from reproduction.rivals import IterativeSVR
 from reproduction.rivals.solvers.annealed_svm import annealed_svm
 from reproduction.rivals.solvers.transductive import transductive_svm
 from well_svm_oracle import sdp_relaxation, svm_value
