@@ -20,6 +20,7 @@ from bagwise.datasets import (
 from bagwise.datasets._registry import data_folders, find_file, read_arrays
 from bagwise.exceptions import DataNotFoundError, FileFormatError
 from reproduction._building import find_target
+from reproduction.row_data import load_mnist
 
 __all__ = [
     "captioned_faces",
@@ -213,7 +214,7 @@ def make_mnist_bags(n_bags: int = 200, subset: str = "train", random_state: Any 
     Bunch
         As returned by `bagwise.datasets.make_digit_bags`.
     """
-    mnist = load_dataset(f"mnist_{subset}")
+    mnist = load_mnist(subset)
     return make_digit_bags(n_bags, digits=(mnist.X, mnist.y), random_state=random_state)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from bagwise._moved import MOVED
-from bagwise.datasets import describe_dataset
 from estimators import estimator_classes
 
 UPGRADE = Path(__file__).parent.parent / "docs" / "upgrade.md"
@@ -36,9 +35,6 @@ def test_the_new_places_exist():
         if re.fullmatch(r"[\w.]+", place):
             module, _, name = place.rpartition(".")
             assert hasattr(importlib.import_module(module), name)
-    for place in MOVED["bagwise.datasets"].values():
-        for name in re.findall(r'"(\w+)"', place):
-            assert describe_dataset(name)
 
 
 def rows_of_upgrade_page(n_columns):

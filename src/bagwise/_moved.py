@@ -10,31 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_LOADERS = {
-    "load_corel5k_blobs": "corel5k_blobs",
-    "load_hja_birdsong": "hja_birdsong",
-    "load_isolet": "isolet",
-    "load_letter": "letter",
-    "load_letter_carroll_redraw": "letter_carroll_redraw",
-    "load_miml_birds": "miml_birds",
-    "load_mnist": "mnist_train",
-    "load_msrcv2": "msrcv2",
-}
 _PAGE_PARTS = ("Code", "Figure", "Section", "Table", "render_page")
 MOVED = {
     "bagwise": {
         "kernels": "bagwise.compiled (numba functions) and bagwise.pairwise (kernels of bags)",
         "reproduction": "the package reproduction of a checkout, next to benchmarks",
-    },
-    "bagwise.datasets": {
-        "DatasetInfo": "the result of describe_dataset(name)",
-        "data_folders": "an internal part of bagwise.datasets (BAGWISE_DATA names your folder)",
-        "fetch_elephant": 'fetch_dataset("elephant")',
-        "fetch_musk2": 'fetch_dataset("musk2")',
-        "user_cache": "an internal part of bagwise.datasets",
-        "load_ssl": 'load_dataset("ssl_digit1") and others',
-        "load_uci": 'load_dataset("uci_house") and others',
-        **{old: f'load_dataset("{name}")' for old, name in _LOADERS.items()},
     },
     "bagwise.inspection": {
         **dict.fromkeys(_PAGE_PARTS, "an internal part of bagwise.report"),

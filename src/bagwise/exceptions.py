@@ -10,7 +10,6 @@ __all__ = [
     "BagwiseError",
     "DataNotFoundError",
     "DataWarning",
-    "DownloadError",
     "FileFormatError",
     "InputError",
     "InputTypeError",
@@ -64,10 +63,6 @@ class DataNotFoundError(BagwiseError, FileNotFoundError):
 
 class OutputExistsError(BagwiseError, FileExistsError):
     """The output file exists and may not be overwritten."""
-
-
-class DownloadError(BagwiseError, OSError):
-    """A data set could not be downloaded, or its checksum is wrong."""
 
 
 class MissingExtraError(BagwiseError, ImportError):

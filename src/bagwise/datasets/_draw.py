@@ -5,21 +5,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
-from bagwise._common.memory import require_memory
 from bagwise._common.types import Ints
 from bagwise.exceptions import InputError
-
-
-def random_generator(random_state: Any) -> np.random.RandomState:
-    """Return the generator for `random_state`, as scikit-learn defines it."""
-    try:
-        return check_random_state(random_state)
-    except ValueError as error:
-        raise InputError(
-            f"random_state is {random_state!r}: expected None, an integer or a RandomState."
-        ) from error
 
 
 def check_count(value: Any, name: str, at_least: int = 1) -> int:
@@ -42,12 +30,3 @@ def indicator(bag: Ints, label: Ints, shape: tuple[int, int]) -> NDArray[np.uint
     label_sets = np.zeros(shape, dtype=np.uint8)
     label_sets[bag, label] = 1
     return label_sets
-
-
-def check_size(n_values: float, names: str) -> None:
-    """Raise an error if the values and some temporary copies would not fit into memory."""
-    require_memory(
-        3 * 8.0 * n_values,
-        purpose=f"drawing {n_values:,.0f} values",
-        remedy=f"choose smaller {names}",
-    )

@@ -4,17 +4,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import Bunch
+from sklearn.utils import Bunch, check_random_state
 
 from bagwise._common.types import Floats, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.datasets._draw import (
-    check_count,
-    check_number,
-    check_size,
-    indicator,
-    random_generator,
-)
+from bagwise.datasets._draw import check_count, check_number, indicator
 from bagwise.datasets._registry import bag_bunch
 from bagwise.exceptions import InputError
 
@@ -106,8 +100,7 @@ def make_names_and_faces(
         )
     noise, nuisance = check_number(noise, "noise"), check_number(nuisance, "nuisance")
     recall = check_number(name_recall, "name_recall", high=1.0)
-    check_size(3 * n_bags * n_features + n_bags * n_categories / 8, "n_bags and n_features")
-    rng = random_generator(random_state)
+    rng = check_random_state(random_state)
 
     sizes = _sample(rng, PHOTOS_WITH_FACES, n_bags) + 1
     capacity = np.minimum(sizes, n_categories)

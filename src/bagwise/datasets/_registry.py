@@ -35,15 +35,15 @@ class DatasetInfo:
     description : str
         One-line description.
     task : str
-        "bag classification", "instance annotation" (label sets per bag and instance labels),
-        "bag label sets", "classification" (ordinary rows) or "semi-supervised" (ordinary rows).
+        "bag classification", "instance annotation" (label sets per bag and instance labels) or
+        "bag label sets".
     n_bags : int or None
-        Number of bags; None for ordinary rows.
+        Number of bags; None for rows without bags.
     n_instances, n_features, n_classes : int
         Sizes with default options (averages for generated sets).
     where : str
-        "shipped" with the package, "drawn" (generated when loaded), "fetchable" over the network,
-        or "data home": a file that the user puts into the data home.
+        "shipped" with the package, "drawn" (generated when loaded), or "data home": a file that
+        the user puts into the data home.
     licence : str
         Licence of the data.
     origin : str
@@ -52,8 +52,6 @@ class DatasetInfo:
         Content and known problems.
     loader : str
         The function of `bagwise.datasets` that loads the data set.
-    arguments : tuple
-        Arguments of that function.
     file : str or None
         Name of the file.
     found : bool
@@ -73,7 +71,6 @@ class DatasetInfo:
     loader: str
     notes: str = field(repr=False)
     n_bags: int | None = None
-    arguments: tuple[str, ...] = ()
     file: str | None = None
 
     @property
@@ -100,7 +97,7 @@ def list_datasets() -> list[DatasetInfo]:
     --------
     >>> from bagwise.datasets import list_datasets
     >>> [data.name for data in list_datasets() if data.where == "shipped"]
-    ['musk1', 'letter', 'letter_carroll', 'letter_frost']
+    ['musk1', 'letter_carroll', 'letter_frost']
     """
     return list(_registry().values())
 
@@ -126,7 +123,11 @@ def describe_dataset(name: str) -> str:
     Which molecules smell of musk, from the shapes they can take.
     ...
     """
-    info = dataset_info(name)
+    return describe(dataset_info(name))
+
+
+def describe(info: DatasetInfo) -> str:
+    """Return the text of ``DESCR``."""
     sizes = f"{info.n_instances} instances, {info.n_features} features, {info.n_classes} classes"
     bags = "" if info.n_bags is None else f"{info.n_bags} bags, "
     usually = "By default, about: " if info.where == "drawn" else ""
@@ -168,7 +169,7 @@ def load_dataset(name: str, **options: Any) -> Bunch:
     info = dataset_info(name)
     module, _, function = info.loader.partition(":")
     load = getattr(importlib.import_module(f"bagwise.datasets.{module}"), function)
-    return load(*info.arguments, **options)
+    return load(**options)
 
 
 def dataset_info(name: str) -> DatasetInfo:
@@ -181,30 +182,17 @@ def dataset_info(name: str) -> DatasetInfo:
     return known[name]
 
 
-def family_member(family: str, name: str) -> DatasetInfo:
-    """Return the record of ``{family}_{name}``, or raise an error with all names."""
-    members = [key for key in _registry() if key.startswith(f"{family}_")]
-    if f"{family}_{name}" not in members:
-        names = ", ".join(key.removeprefix(f"{family}_") for key in members)
-        raise InputError(f"load_{family} has no data set {name!r}: choose from {names}.")
-    return dataset_info(f"{family}_{name}")
-
-
 def read_dataset(info: DatasetInfo, names: Iterable[str]) -> dict[str, Array]:
     """Read the file of a data set, or raise an error with the searched folders and a remedy."""
     path = info.path
     if path is not None:
         return read_arrays(path, names)
     searched = ", ".join(map(str, data_folders()))
-    if info.where == "fetchable":
-        call = f"bagwise.datasets.fetch_dataset({info.name!r})"
-        remedy = f"Call {call} to download it, or put the file there."
-    else:
-        remedy = (
-            f"bagwise cannot download it (origin: {info.origin}). Put the file there, or "
-            f"set the environment variable {FOLDER_VARIABLE} to the folder that holds it."
-        )
-    raise DataNotFoundError(f"{info.file} was not found in {searched}. {remedy}")
+    raise DataNotFoundError(
+        f"{info.file} was not found in {searched}. bagwise does not download it (origin: "
+        f"{info.origin}). Put the file there, or set the environment variable {FOLDER_VARIABLE} to "
+        "the folder that contains it."
+    )
 
 
 def bag_bunch(name: str, bags: Bags, **fields: Any) -> Bunch:
@@ -227,8 +215,7 @@ def user_cache() -> Path:
     r"""Return the user's cache folder of bagwise, whether or not it exists.
 
     ``$XDG_CACHE_HOME/bagwise`` if that variable is set; otherwise ``~/.cache/bagwise``,
-    ``~/Library/Caches/bagwise`` on macOS, ``%LOCALAPPDATA%\bagwise\Cache`` on Windows. Fetched
-    data sets are written here.
+    ``~/Library/Caches/bagwise`` on macOS, ``%LOCALAPPDATA%\bagwise\Cache`` on Windows.
     """
     home = Path(os.path.expanduser("~"))
     xdg = os.environ.get("XDG_CACHE_HOME", "")
@@ -246,7 +233,7 @@ def data_folders() -> list[Path]:
     """Return the folders searched for data files, in order.
 
     The folder in the environment variable ``BAGWISE_DATA``, if it is set, then the user's cache
-    folder. bagwise writes only to the latter.
+    folder.
 
     Examples
     --------
@@ -280,7 +267,7 @@ def read_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
     except Exception as error:  # a damaged zip file raises many kinds of errors
         raise FileFormatError(
             f"{path} cannot be read as an npz file ({error}): it may be truncated or "
-            "damaged. Replace it, or delete it and download the data set again."
+            "damaged. Replace it."
         ) from error
     raise FileFormatError(
         f"{path} lacks the arrays {missing}: it is not the file that bagwise expects there."
@@ -291,7 +278,4 @@ def read_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
 def _registry() -> dict[str, DatasetInfo]:
     text = Path(__file__).with_name("registry.toml").read_text(encoding="utf-8")
     entries = tomllib.loads(text)["dataset"]
-    return {
-        entry["name"]: DatasetInfo(**{**entry, "arguments": tuple(entry.get("arguments", ()))})
-        for entry in entries
-    }
+    return {entry["name"]: DatasetInfo(**entry) for entry in entries}

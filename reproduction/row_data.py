@@ -1,6 +1,9 @@
-"""Data sets without bags: letters, digits, the SSL benchmark and UCI sets."""
+"""Rows without bags, read from the data home: digits, letters, the SSL benchmark and UCI sets."""
 
 import string
+import tomllib
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,52 +11,10 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from bagwise._common.types import Array
-from bagwise.datasets._registry import (
-    DatasetInfo,
-    damaged,
-    dataset_info,
-    describe_dataset,
-    family_member,
-    read_dataset,
-)
+from bagwise.datasets._registry import DatasetInfo, damaged, describe, read_dataset
 from bagwise.exceptions import InputError
 
-LETTERS = np.array(list(string.ascii_uppercase))
-LETTER_FEATURES = [
-    *("x-box", "y-box", "width", "high", "onpix", "x-bar", "y-bar", "x2bar"),
-    *("y2bar", "xybar", "x2ybr", "xy2br", "x-ege", "xegvy", "y-ege", "yegvx"),
-]
-
-
-def load_letter() -> Bunch:
-    """Load UCI Letter Recognition: ordinary rows (shipped with bagwise).
-
-    Returns
-    -------
-    Bunch
-        - ``X``: (20000, 16), whole numbers from 0 to 15, as float64;
-        - ``y``: (20000,) index into ``classes``, the letters A to Z;
-        - ``feature_names``, ``DESCR``.
-
-    Notes
-    -----
-    The rows come in the order of the KEEL copy, not in that of UCI: the usual split into the
-    first 16,000 and the last 4,000 rows is not valid here.
-
-    See Also
-    --------
-    load_letter_carroll, load_letter_frost : Bags made of these letters.
-
-    Examples
-    --------
-    >>> from bagwise.datasets import load_dataset
-    >>> letter = load_dataset("letter")
-    >>> letter.X.shape, "".join(letter.classes[letter.y[:5]])
-    ((20000, 16), 'ZPSHH')
-    """
-    info = dataset_info("letter")
-    arrays = read_dataset(info, ["X", "y"])
-    return _rows(info, arrays, classes=LETTERS.copy(), feature_names=LETTER_FEATURES)
+__all__ = ["load_isolet", "load_mnist", "load_ssl", "load_uci"]
 
 
 def load_mnist(subset: str = "train") -> Bunch:
@@ -83,7 +44,7 @@ def load_mnist(subset: str = "train") -> Bunch:
     """
     if subset not in ("train", "test"):
         raise InputError(f"subset is {subset!r}: expected 'train' or 'test'.")
-    info = dataset_info(f"mnist_{subset}")
+    info = _info(f"mnist_{subset}")
     arrays = read_dataset(info, ["X", "y"])
     images = arrays["X"]
     arrays["X"] = images.reshape(len(images), -1)
@@ -109,8 +70,10 @@ def load_isolet() -> Bunch:
     FileFormatError
         When the file is damaged.
     """
-    info = dataset_info("isolet")
-    return _rows(info, read_dataset(info, ["X", "y"]), classes=LETTERS.copy())
+    info = _info("isolet")
+    return _rows(
+        info, read_dataset(info, ["X", "y"]), classes=np.array(list(string.ascii_uppercase))
+    )
 
 
 def load_ssl(name: str, *, one_hot: bool = False) -> Bunch:
@@ -150,7 +113,7 @@ def load_ssl(name: str, *, one_hot: bool = False) -> Bunch:
         rows = data.labeled[10][0]
         y[rows] = data.y[rows]
     """
-    info = family_member("ssl", name)
+    info = _info(f"ssl_{name}")
     sparse_parts = ["X_data", "X_indices", "X_indptr", "X_shape"]
     arrays = read_dataset(info, ["y", *(sparse_parts if name == "text" else ["X"])])
     if name == "text":
@@ -203,7 +166,7 @@ def load_uci(name: str, *, one_hot: bool = False) -> Bunch:
     FileFormatError
         When the file is damaged.
     """
-    info = family_member("uci", name)
+    info = _info(f"uci_{name}")
     arrays = read_dataset(info, ["X", "y", "feature_names"])
     names, nominal = [str(n) for n in arrays["feature_names"]], arrays.get("nominal")
     if one_hot and nominal is not None and "X_onehot" in arrays:
@@ -217,6 +180,21 @@ def load_uci(name: str, *, one_hot: bool = False) -> Bunch:
         feature_names=names,
         extras={"nominal": nominal, **extras},
     )
+
+
+@cache
+def _known() -> dict[str, DatasetInfo]:
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    return {
+        entry["name"]: DatasetInfo(**entry, loader="") for entry in tomllib.loads(text)["dataset"]
+    }
+
+
+def _info(name: str) -> DatasetInfo:
+    """Return the record of a data set, or raise an error with all names."""
+    if name not in _known():
+        raise InputError(f"no data set is called {name!r}: choose from {', '.join(_known())}.")
+    return _known()[name]
 
 
 def _rows(
@@ -238,7 +216,7 @@ def _rows(
         classes=classes,
         feature_names=feature_names,
         **(extras or {}),
-        DESCR=describe_dataset(info.name),
+        DESCR=describe(info),
     )
 
 
