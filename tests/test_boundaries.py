@@ -49,7 +49,7 @@ PACKAGES = {
     "annotation": FOUNDATION,
     "metric_learning": FOUNDATION,
     "metrics": {"_common", "exceptions", "bags", "_validation", "base"},
-    "datasets": {"_common", "_moved", "exceptions", "extras", "bags"},
+    "datasets": {"_common", "exceptions", "bags"},
     "io": {"_common", "exceptions", "extras", "labels", "bags", "engines"},
     "persistence": {"_common", "exceptions", "base", "extras", "bags"},
     "model_selection": FOUNDATION | {"metrics"},
