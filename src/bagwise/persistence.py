@@ -11,7 +11,7 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import numpy as np
 import sklearn
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.tree import BaseDecisionTree
 
 import bagwise
 from bagwise._common.files import replacing
@@ -47,6 +48,7 @@ _TRUSTED = {
     "sklearn.model_selection._split.KFold",
     "sklearn.model_selection._split.StratifiedGroupKFold",
     "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.tree._tree.Tree",  # skops does not, because its arrays index memory: see _check_tree
 }
 # Parameters that name a folder: a cache of scikit-learn (joblib unpickles its files), checkpoints.
 _PATHS = ("memory", "checkpoint")
@@ -196,7 +198,10 @@ def load_model(
                 "where the file comes from, pass their names with trusted=[...]."
             )
         model = skops.loads(content, trusted=found)
-        _forget_paths(model)
+        for part in _parts(model):
+            _forget_paths(part)
+            if isinstance(part, BaseDecisionTree) and hasattr(part, "tree_"):
+                _check_tree(part)
     except (BagwiseError, OSError):
         raise
     except Exception as error:
@@ -207,19 +212,46 @@ def load_model(
     return model, notes["metadata"] | {name: notes[name] for name in _VERSIONS}
 
 
-def _forget_paths(thing: Any) -> None:
-    """Set the parameters that name folders to None, also in the grids of searches."""
-    if isinstance(thing, BaseEstimator):
-        thing = vars(thing)
-    if isinstance(thing, dict):
-        for name, value in thing.items():
-            is_path = isinstance(name, str) and name.rpartition("__")[2] in _PATHS
-            if is_path and not isinstance(value, int | float):
-                thing[name] = [None] if isinstance(value, list) else None
-        thing = list(thing.values())
+def _parts(thing: Any) -> Iterator[Any]:
+    """Estimators and dicts inside a model."""
+    if isinstance(thing, BaseEstimator | dict):
+        yield thing
+        thing = list((thing if isinstance(thing, dict) else vars(thing)).values())
+    if isinstance(thing, np.ndarray) and thing.dtype.hasobject:  # the trees of gradient boosting
+        thing = thing.ravel().tolist()
     if isinstance(thing, list | tuple):
         for each in thing:
-            _forget_paths(each)
+            yield from _parts(each)
+
+
+def _forget_paths(part: BaseEstimator | dict[Any, Any]) -> None:
+    """Set the parameters that name folders to None, also in the grids of searches."""
+    values = part if isinstance(part, dict) else vars(part)
+    for name, value in values.items():
+        is_path = isinstance(name, str) and name.rpartition("__")[2] in _PATHS
+        if is_path and not isinstance(value, int | float):
+            values[name] = [None] if isinstance(value, list) else None
+
+
+def _check_tree(model: BaseDecisionTree) -> None:
+    """Raise an error for a tree whose nodes or features lead compiled code out of its arrays."""
+    tree = model.tree_
+    inner = np.flatnonzero(tree.children_left != -1)
+    left, right, feature = (
+        a[inner] for a in (tree.children_left, tree.children_right, tree.feature)
+    )
+    children = np.concatenate([left, right])
+    # Every node but the root is the child of one node, which comes before it.
+    is_tree = np.array_equal(np.sort(children), np.arange(1, tree.node_count))
+    if not is_tree or np.any(children <= np.tile(inner, 2)):
+        raise ValueError("the nodes of a decision tree are not a tree")
+    depth = np.zeros(tree.node_count, int)
+    for node, *below in zip(inner, left, right, strict=True):
+        depth[below] = depth[node] + 1
+    if depth.max() != tree.max_depth:
+        raise ValueError("a decision tree has another depth than it declares")
+    if np.any(feature < 0) or np.any(feature >= model.n_features_in_):
+        raise ValueError("a decision tree splits by a feature out of range")
 
 
 def _read_notes(content: bytes, file: Path) -> dict[str, Any]:

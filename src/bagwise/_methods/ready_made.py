@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
@@ -17,7 +18,6 @@ from bagwise._common.types import Array, Floats
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._pipelines import kept_assumption
-from bagwise.base._trees import RandomisedTrees, RandomisedTreesRegressor
 from bagwise.classification import CitationKNN, SingleInstanceClassifier
 from bagwise.embedding import BagDissimilarity, BagStatistics
 from bagwise.exceptions import DataWarning, InputError, NotEnoughMemoryError
@@ -107,7 +107,7 @@ def pooled_trees(n_estimators: int = 300) -> Any:
     -------
     Pipeline
     """
-    return make_pipeline(BagStatistics(), RandomisedTrees(n_estimators, random_state=0))
+    return make_pipeline(BagStatistics(), ExtraTreesClassifier(n_estimators, random_state=0))
 
 
 def ridge_cv() -> Any:
@@ -127,7 +127,7 @@ def pooled_trees_regressor(n_estimators: int = 300) -> Any:
     -------
     Pipeline
     """
-    trees = RandomisedTreesRegressor(n_estimators, random_state=0)
+    trees = ExtraTreesRegressor(n_estimators, max_features=1 / 3, random_state=0)
     return make_pipeline(BagStatistics(), trees)
 
 
@@ -284,7 +284,7 @@ def baselines(
     """
     machine = single_instance_svm()
     if label_sets:
-        trees = RandomisedTrees(_TREES_PER_LABEL, random_state=0)
+        trees = ExtraTreesClassifier(_TREES_PER_LABEL, random_state=0)
         made = {
             "majority": LabelFrequencies(),
             "pooled trees": make_pipeline(BagStatistics(), OnePerLabel(trees)),

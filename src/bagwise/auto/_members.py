@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_regressor
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
@@ -23,7 +24,6 @@ from bagwise._methods.ready_made import OnePerLabel, ridge_cv
 from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
 from bagwise.bags import Bags
 from bagwise.base._pipelines import fit_arguments, kept_assumption, predicts_numbers
-from bagwise.base._trees import RandomisedTrees, RandomisedTreesRegressor
 from bagwise.classification import (
     MILES,
     AttentionMIL,
@@ -279,7 +279,7 @@ def default_members(*, sets: bool, n_columns: int) -> list[Member]:
 def _pooled_trees(models: _Models) -> Member:
     return Member(
         "pooled-trees",
-        models.per_label(RandomisedTrees(100 if models.sets else 300)),
+        models.per_label(ExtraTreesClassifier(100 if models.sets else 300)),
         BagStatistics(),
         held=lambda bags: 3 * 8.0 * 4 * len(bags) * bags.n_features,
     )
@@ -443,7 +443,12 @@ def default_regressors() -> list[Member]:
         )
 
     return [
-        Member("pooled-trees", RandomisedTreesRegressor(), BagStatistics(), held=pooled),
+        Member(
+            "pooled-trees",
+            ExtraTreesRegressor(300, max_features=1 / 3),
+            BagStatistics(),
+            held=pooled,
+        ),
         Member("pooled-ridge", ridge_cv(), BagStatistics(), held=pooled),
         kernel("nsk", fourier),
         kernel("nsk-svr", loss="epsilon_insensitive"),
