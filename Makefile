@@ -48,10 +48,10 @@ test-matrix: test-core test-oldest test-newest test-torch test-nojit test-bounds
 
 # Without extras, with the oldest and the newest versions, with torch, without JIT, with bounds checks.
 test-core test-oldest test-newest test-torch test-nojit test-bounds: test-%: $(VENV)/.dev
-	$(BIN)/python tests/matrix.py $*
+	$(BIN)/python tools/matrix.py $*
 
 test-numerics: $(VENV)/.dev ## Compare results, and run the numerical tests, on several kinds of processors
-	$(BIN)/python -m tests.numerics
+	$(BIN)/python -m tools.numerics
 
 lint: $(VENV)/.dev ## Check style, types and spelling
 	$(BIN)/ruff check .
@@ -67,7 +67,7 @@ reproduce: $(VENV)/.dev ## Compare our numbers with published ones
 	$(BIN)/python -m reproduction pdmisvm table1 --quick -o results
 
 dist: $(VENV)/.dev ## Build the sdist and the wheel into dist, check them, install them with each extra
-	$(BIN)/python tests/release.py dist
+	$(BIN)/python tools/release.py dist
 
 docs: $(VENV)/.docs ## Build the documentation into docs/_build
 	$(BIN)/python -m sphinx -a -q -W --keep-going docs docs/_build

@@ -1,4 +1,4 @@
-"""Build the release and check it: ``python tests/release.py FOLDER``. Run it by `make dist`.
+"""Build the release and check it: ``python tools/release.py FOLDER``. Run it by `make dist`.
 
 Builds the sdist, and the wheel from it; builds both again from the unpacked sdist and compares the
 bytes; runs ``twine check --strict``; checks the files in both; installs the wheel into a fresh
@@ -171,7 +171,7 @@ def look_into(sdist, wheel):
         }
         owners = {(member.uid, member.uname, member.mode & 0o022) for member in archive}
     assert owners == {(0, "", 0)}, owners
-    for needed in ("LICENSE", "README.md", "CHANGELOG.md", "tests/release.py", "PKG-INFO"):
+    for needed in ("LICENSE", "README.md", "CHANGELOG.md", "tools/release.py", "PKG-INFO"):
         assert needed in files, needed
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     absent = {name for name in listed.stdout.split() if not name.startswith(".")} - files.keys()

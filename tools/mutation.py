@@ -1,6 +1,6 @@
 """Mutation testing of the numerical modules: change one expression, expect a test to fail.
 
-    python -m tests.mutation --mutants 200 --seed 0 --output survivors.txt
+    python -m tools.mutation --mutants 200 --seed 0 --output survivors.txt
 
 The tree is copied; every mutant is one edit in the copy, never in place. A mutant is caught when a
 test fails or runs out of CPU time. Test files of a module are found by the imports: the files
@@ -499,7 +499,7 @@ def report(outcomes):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.mutation", description=__doc__)
     parser.add_argument("--mutants", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, help="file for the report")

@@ -1,4 +1,4 @@
-"""Run the tests in another environment: ``python tests/matrix.py LEG [options]``.
+"""Run the tests in another environment: ``python tools/matrix.py LEG [options]``.
 
 Legs with their own environment create it in ``.venv-LEG``. Arguments after the name of the leg are
 passed to pytest instead of the leg's selection of tests, such as ``oldest tests/io -x``.

@@ -1,8 +1,8 @@
 """Check that results are the same on every processor: `make test-numerics`.
 
-    python -m tests.numerics                 # answers of all estimators, then the numerical tests
-    python -m tests.numerics --answers       # the answers alone
-    python -m tests.numerics --tests tests/cluster   # the tests alone, of one folder
+    python -m tools.numerics                 # answers of all estimators, then the numerical tests
+    python -m tools.numerics --answers       # the answers alone
+    python -m tools.numerics --tests tests/cluster   # the tests alone, of one folder
 
 An environment is a kind of processor for OpenBLAS (numpy and scipy carry one each; both read
 OPENBLAS_CORETYPE), a number of threads, or a generic processor for numba. In each, a separate
@@ -71,7 +71,7 @@ def environments(only=None):
 
 
 def settings(extra):
-    paths = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT)]
+    paths = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "tools"), str(ROOT)]
     return os.environ | {"PYTHONPATH": os.pathsep.join(paths), "SCIPY_ARRAY_API": "1"} | extra
 
 
@@ -159,7 +159,7 @@ def compare_answers(folder, only=None):
     stored = {}
     for name, extra in environments(only).items():
         file, started = Path(folder) / f"{len(stored)}.pickle", time.monotonic()
-        command = [sys.executable, "-m", "tests.numerics", "--store", str(file)]
+        command = [sys.executable, "-m", "tools.numerics", "--store", str(file)]
         subprocess.run(command, cwd=ROOT, env=settings(extra), check=True)
         stored[name] = pickle.loads(file.read_bytes())
         print(f"{name}: fitted in {time.monotonic() - started:.0f} s", flush=True)
@@ -211,7 +211,7 @@ def run_tests(tests, seed, only=None):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(prog="python -m tests.numerics", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.numerics", description=__doc__)
     parser.add_argument("--answers", action="store_true", help="compare answers alone")
     parser.add_argument("--tests", nargs="*", metavar="PATH", help="run tests alone")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="some environments, e.g. Zen")
