@@ -30,7 +30,6 @@ PACKAGES = {
     "exceptions": set(),
     "_common": {"exceptions"},
     "extras": {"exceptions"},
-    "_sounds": {"_common", "extras"},
     "labels": {"_common", "exceptions"},
     # Bags.to and Bags.distribute call engines
     "bags": {"_common", "exceptions", "labels", "engines"},
@@ -61,8 +60,9 @@ PACKAGES = {
     | {"_methods", "model_selection"},
     "assumptions": FOUNDATION | {"datasets"},
     "inspection": FOUNDATION | {"_moved", "metrics", "model_selection"},
-    "report": FOUNDATION | {"_sounds", "metrics", "inspection", "model_selection"},
-    "review": FOUNDATION | {"_moved", "_sounds"},
+    "report": FOUNDATION | {"metrics", "inspection", "model_selection"},
+    "review": FOUNDATION | {"_moved", "apps"},
+    "apps": FOUNDATION | {"io"},
     "cli": None,  # the outermost package: may import all
     "__main__": {"cli", "exceptions"},
     "__init__": {"_moved", "bags"},

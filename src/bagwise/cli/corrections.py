@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bagwise.cli.output import note
-from bagwise.cli.recordings import recordings
 from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:
     from bagwise._common.types import Bools
+    from bagwise.apps.audio._selections import Selection
     from bagwise.bags import Bags
     from bagwise.io.contents import Contents
-    from bagwise.io.selections import Selection
     from bagwise.labels import Labels
     from bagwise.review import Correction, SetCorrection
 
@@ -63,7 +62,8 @@ class Known:
         """Turn selections into corrections of the clips that they cover."""
         if not self.selections:
             return
-        from bagwise.io.selections import match_selections
+        from bagwise.apps.audio._recordings import recordings
+        from bagwise.apps.audio._selections import match_selections
         from bagwise.review import Correction
 
         if data.clips is None:
@@ -111,9 +111,9 @@ def read_known(path: Path | None, estimator: Any, method: str) -> Known | None:
         return None
     from sklearn.utils.validation import has_fit_parameter
 
+    from bagwise.apps.audio._selections import read_selections
     from bagwise.io.files import FORMATS, format_errors
     from bagwise.io.label_studio import read_annotated, read_lines
-    from bagwise.io.selections import read_selections
     from bagwise.review import Correction, read_corrections, read_set_corrections
 
     if not has_fit_parameter(estimator, "instance_labels"):

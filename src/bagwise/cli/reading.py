@@ -266,10 +266,17 @@ def open_model(path: Path, trusted: Sequence[str] | None = None) -> tuple[Any, d
 
 def _is_data(path: Path) -> bool:
     try:
-        format_of(path, None)
+        _kind(path)
     except FileFormatError:
         return False
     return True
+
+
+def _kind(path: Path) -> str:
+    """The format of a file or folder; "recordings" if it is of BirdNET or Perch-Hoplite."""
+    from bagwise.apps.audio._recordings import are_recordings
+
+    return "recordings" if are_recordings(path) else format_of(path, None)
 
 
 def _are_texts(value: Any) -> bool:
@@ -356,8 +363,8 @@ def _as_fitted(
             for role in ("label", "label_set")
         )
     # The features of HDF5 files, and of lists in a table, have no columns of their own.
-    format = format_of(path, None) if path.exists() else None
-    has_lists = format in TABLES and not set(names or ()) & set(present)
+    format = _kind(path) if path.exists() else None
+    has_lists = format in (*TABLES, "recordings") and not set(names or ()) & set(present)
     features = fitted.get("features") if has_lists or format == "hdf5" else names
     found.bag = chosen.bag or (fitted.get("bag") if beside else None)
     if chosen.labels is not None:
@@ -427,9 +434,14 @@ def _refuse_model(path: Path) -> None:
 
 
 def _read(path: Path, request: Request) -> Contents:
+    from bagwise.apps.audio import read_recordings
+
     _refuse_model(path)
     with progress(f"Reading {path.name}"), naming(path, request.labels):
-        data = read_contents(path, request)
+        source: Any = path
+        if path.exists() and _kind(path) == "recordings":
+            source = read_recordings(path, species=request.features or ())
+        data = read_contents(source, request)
     if data.left_out:
         note(f"Not used as features, judging by their names: {', '.join(data.left_out)}.")
     if request.missing == "drop" and data.absent:
@@ -539,10 +551,15 @@ def _positive_last(labels: Labels, positive: str | None) -> Labels:
 
 def _column_names(path: Path) -> list[str]:
     """The columns of a table; none for other files."""
-    if not path.exists() or format_of(path, None) not in TABLES:
+    from bagwise.apps.audio import read_recordings
+
+    kind = _kind(path) if path.exists() else None
+    if kind == "recordings":
+        return list(read_recordings(path).column_names)
+    if kind not in TABLES:
         return []
     with format_errors(path):
-        return open_table(path, format_of(path, None), Request()).names
+        return open_table(path, kind, Request()).names
 
 
 def _in_order(bags: Bags, names: list[str]) -> Bags:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,49 +11,6 @@ from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:
     from bagwise.io.contents import Contents
-
-ENDINGS = ("", ".wav", ".WAV", ".flac", ".mp3", ".ogg")
-
-
-def recordings(data: Contents) -> list[str]:
-    """The recording of each instance: its file, or its bag."""
-    if data.clips is not None and data.clips.file is not None:
-        return [str(name) for name in data.clips.file]
-    return [str(name) for name in data.bags.names[data.bags.bag_index].tolist()]
-
-
-def find_recording(folder: Path, name: str, *, inside: bool = False) -> str | None:
-    """Find the file of a recording: by its name, by the end of its path, or with a usual suffix.
-
-    A table may have paths of another machine: ``/x/june/a.wav`` may be ``june/a.wav`` or ``a.wav``.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder to search.
-    name : str
-        The recording, as a table names it.
-    inside : bool, default=False
-        Whether files outside the folder are ignored, such as one named by its absolute path.
-
-    Returns
-    -------
-    str or None
-        The path relative to the folder; None if there is no such file.
-    """
-    root = os.path.realpath(folder)
-    parts = name.replace("\\", "/").split("/")
-    tails = ("/".join(parts[i:]) for i in range(len(parts)))
-    for place in dict.fromkeys((name, *tails)):
-        for ending in ENDINGS:
-            path = os.path.join(folder, f"{place}{ending}")
-            if os.path.isfile(path) and not (inside and _is_outside(path, root)):
-                return f"{place}{ending}"
-    return None
-
-
-def _is_outside(path: str, root: str) -> bool:
-    return not Path(os.path.realpath(path)).is_relative_to(root)
 
 
 def find_recordings(folder: Path, names: Iterable[str]) -> dict[str, str | None]:
@@ -72,6 +28,8 @@ def find_recordings(folder: Path, names: Iterable[str]) -> dict[str, str | None]
     dict of str to str or None
         Result of `find_recording` for each recording.
     """
+    from bagwise.apps.audio._recordings import find_recording
+
     found = {name: find_recording(folder, name, inside=True) for name in dict.fromkeys(names)}
     missing = [name for name, place in found.items() if place is None]
     if missing:
@@ -102,7 +60,8 @@ def check_folders(
     dict of str to Path
         The folder of each program that was asked for.
     """
-    from bagwise.io.selections import file_names
+    from bagwise.apps.audio._recordings import recordings
+    from bagwise.apps.audio._selections import file_names
 
     programs = {"raven": raven, "audacity": audacity}
     folders = {program: folder for program, folder in programs.items() if folder is not None}
@@ -141,7 +100,8 @@ def write_folders(
     force : bool
         Whether files may be overwritten.
     """
-    from bagwise.io.selections import write_selections
+    from bagwise.apps.audio._recordings import recordings
+    from bagwise.apps.audio._selections import write_selections
 
     if "audacity" in folders and data.columns:
         note(f"Label files for Audacity cannot contain these columns: {', '.join(data.columns)}.")

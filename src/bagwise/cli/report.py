@@ -262,7 +262,7 @@ def _clips(folder: Path, data: Contents, column: str | None) -> dict[str, Any]:
     """The recordings of a table of clips, and the start and end of each instance in them."""
     import numpy as np
 
-    from bagwise.cli.recordings import find_recording, recordings
+    from bagwise.apps.audio._recordings import find_recording, recordings
 
     if data.clips is None:
         return {}

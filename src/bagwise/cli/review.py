@@ -14,7 +14,7 @@ import typer
 
 from bagwise.cli import options
 from bagwise.cli.output import note, note_features, print_json, progress, refuse_existing
-from bagwise.cli.recordings import find_recordings, recordings
+from bagwise.cli.recordings import find_recordings
 from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -268,6 +268,7 @@ def _served(folder: Path, kind: str, values: list[str | None]) -> ServedMedia:
 
 def _with_clips(media: ServedMedia | None, data: Contents, folder: Path) -> ServedMedia | None:
     """Play the part of a recording that a clip covers; find recordings if no media are given."""
+    from bagwise.apps.audio._recordings import recordings
     from bagwise.review.card import ServedMedia
 
     assert data.clips is not None

@@ -9,24 +9,14 @@ from typing import Any, NamedTuple
 
 from bagwise.exceptions import BagwiseError, DataNotFoundError, FileFormatError, InputError
 
-# Suffixes that BirdNET-Analyzer adds to the name of a recording.
-BIRDNET = (
-    ".birdnet.embeddings.txt",
-    ".birdnet.results.csv",
-    ".birdnet.results.txt",
-    ".birdnet.selection.table.txt",
-)
 FORMATS = {
-    "birdnet": (".birdnet.results.csv", ".txt"),
     "csv": (".csv", ".csv.gz"),
     "tsv": (".tsv", ".tsv.gz"),
     "parquet": (".parquet", ".pq"),
     "npz": (".npz",),
     "hdf5": (".h5", ".hdf5"),
-    "hoplite": (".sqlite",),
 }
-TABLES = ("csv", "tsv", "parquet", "birdnet", "hoplite")
-READ_ONLY = ("birdnet", "hoplite")
+TABLES = ("csv", "tsv", "parquet")
 
 
 class Cluster(NamedTuple):
@@ -47,24 +37,17 @@ def _size_of(path: Path) -> int:
 
 
 def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
-    """Return the format of a path: as given, or by its suffix.
-
-    A folder contains HDF5 files, those of BirdNET-Analyzer, or a database of Perch-Hoplite.
-    """
+    """Return the format of a path: as given, or by its suffix; a folder contains HDF5 files."""
     if format is not None:
         if format not in FORMATS:
             raise InputError(f"unknown format {format!r}: expected one of {sorted(FORMATS)}.")
         return format
     name = path.name.lower()
     for known, endings in FORMATS.items():
-        if writing and known in READ_ONLY:
-            continue
         if name.endswith(endings) and (writing or not path.is_dir()):
             return known
-    if (path / "hoplite.sqlite").is_file():
-        return "hoplite"
     if path.is_dir():
-        return "birdnet" if _holds_birdnet(path) else "hdf5"
+        return "hdf5"
     if not writing and not path.exists():
         raise DataNotFoundError(f"no file or folder {str(path)!r}.")
     every = ", ".join(ending for endings in FORMATS.values() for ending in endings)
@@ -72,13 +55,6 @@ def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
         f"{path} has an unknown suffix: expected {every} or a folder of HDF5 files; or pass "
         f"format= ({', '.join(FORMATS)})."
     )
-
-
-def _holds_birdnet(folder: Path) -> bool:
-    """Whether a folder, or one inside it, holds files of BirdNET-Analyzer, and no HDF5 files."""
-    if any(path.name.lower().endswith(FORMATS["hdf5"]) for path in folder.iterdir()):
-        return False
-    return any(path.name.lower().endswith(BIRDNET) for path in folder.rglob("*.*"))
 
 
 @contextlib.contextmanager

@@ -89,8 +89,9 @@ def read_bags(
           instances as ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape``.
         - a folder of ``.h5`` files (or one of them), one per bag, as TRIDENT and CLAM write:
           ``features`` and optionally ``coords``; the file name is the id of the bag.
-        - files of BirdNET-Analyzer, or a folder of them; the folder of a Perch-Hoplite database, or
-          its ``.sqlite`` file: a recording is a bag, and its clips are the instances.
+        - files of BirdNET-Analyzer and Perch-Hoplite become a table by
+          `bagwise.apps.audio.read_recordings`: a recording is a bag, and its clips are the
+          instances.
     bag, label, label_set, instance_label : str, default=None
         The columns (npz: arrays) with the bag of a row, the label of its bag, the label set of its
         bag (``"a;b;c"``; an empty string is the empty set, a missing value is an unknown set: in a
@@ -121,7 +122,7 @@ def read_bags(
         Separator of the labels of a set.
     dtype : dtype, default=None
         The type of the instances. By default that of the file; in CSV files 64-bit floats.
-    format : {"csv", "tsv", "parquet", "npz", "hdf5", "birdnet", "hoplite"}, default=None
+    format : {"csv", "tsv", "parquet", "npz", "hdf5"}, default=None
         The format, if the suffix does not determine it.
     memory_limit : int or str, default=None
         Instances larger than this (bytes, or ``"2GB"``) are streamed into a memory-mapped file; an
@@ -427,11 +428,8 @@ def write_bags(
 def _read_file(path: Path, request: Request, workspace: Workspace) -> Contents:
     with format_errors(path):
         format = format_of(path, request.format)
-        if path.is_dir() and format not in ("hdf5", "birdnet", "hoplite"):
-            raise InputError(
-                f"{path} is a folder, which is read as HDF5 or BirdNET files, or as a database of "
-                "Perch-Hoplite, only."
-            )
+        if path.is_dir() and format != "hdf5":
+            raise InputError(f"{path} is a folder, which is read as HDF5 files only.")
         if format in TABLES:
             return read_table(open_table(path, format, request), request, workspace)
         if request.extra_columns:

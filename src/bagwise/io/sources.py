@@ -106,6 +106,7 @@ class TableSource:
         self._empty = {field.name for field in schema if self._pa.types.is_null(field.type)}
         self.names = list(schema.names)
         self.notes = _notes(schema)
+        self.metadata = tuple(self.notes.get("not_features", ()))
         _refuse_duplicates(self.names, where)
 
     def kind(self, name: str) -> str:

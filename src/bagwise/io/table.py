@@ -17,7 +17,6 @@ from bagwise.bags import Bags, offsets_of
 from bagwise.engines.mapped import release_pages
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.extras import import_extra
-from bagwise.io.birdnet import is_result, open_birdnet
 from bagwise.io.columns import (
     Request,
     bag_columns,
@@ -33,7 +32,6 @@ from bagwise.io.columns import (
 from bagwise.io.contents import Contents
 from bagwise.io.data_warnings import ValueCheck, find_suspects
 from bagwise.io.files import format_errors, format_of
-from bagwise.io.hoplite import HopliteSource
 from bagwise.io.labels import Column, Grouping, group
 from bagwise.io.memory import Workspace, assign
 from bagwise.io.sources import CsvSource, FrameSource, ParquetSource, Source, TableSource
@@ -43,20 +41,15 @@ def open_table(path: Path, format: str, request: Request) -> Source:
     """Open a CSV or Parquet file as a source of columns."""
     if format == "parquet":
         return ParquetSource(path)
-    if format == "birdnet":
-        return open_birdnet(path, request.features or ())
-    if format == "hoplite":
-        return HopliteSource(path)
     # Columns that are not features are read as strings.
     texts = [*(name or role for role, name in request.roles.items()), *request.beside]
-    source = CsvSource(
+    return CsvSource(
         path,
         delimiter="\t" if format == "tsv" else ",",
         texts=[name for name in dict.fromkeys(texts) if name not in (request.features or ())],
         dtype=request.dtype,
         lists=request.features or (),
     )
-    return open_birdnet(path, request.features or ()) if is_result(source.names) else source
 
 
 def read_written(
@@ -73,7 +66,7 @@ def read_written(
 
 
 def open_frame(frame: Any) -> Source:
-    """Wrap a data frame as a source of columns; one with lists is converted by pyarrow."""
+    """Wrap a data frame as a source of columns; pyarrow reads its own tables, and lists."""
     import narwhals.stable.v2 as nw
 
     try:
@@ -85,7 +78,8 @@ def open_frame(frame: Any) -> Source:
         ) from error
     except nw.exceptions.NarwhalsError as error:
         raise InputError(f"the data frame cannot be read: {error}") from error
-    if any(_is_nested(table.get_column(name)) for name in table.columns):
+    is_arrow = nw.get_native_namespace(table).__name__ == "pyarrow"
+    if is_arrow or any(_is_nested(table.get_column(name)) for name in table.columns):
         pa = import_extra("pyarrow", extra="io")
         try:
             arrow = table.to_arrow()

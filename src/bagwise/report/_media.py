@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bagwise._common.sounds import read_sound
 from bagwise._common.types import Array, Ints
 from bagwise._common.warnings import warn_user
-from bagwise._sounds import read_sound
 from bagwise.bags import Bags
 from bagwise.exceptions import DataNotFoundError, InputError
 

@@ -11,8 +11,9 @@ from typing import IO, Any, TypeVar
 import numpy as np
 from scipy import sparse
 
+from bagwise._common.sounds import Sound, read_sound
 from bagwise._common.types import Floats
-from bagwise._sounds import Sound, can_draw, draw_spectrogram, read_sound
+from bagwise.apps.audio._spectrogram import can_draw, draw_spectrogram
 from bagwise.bags import Bags
 from bagwise.review.queue import DECIDED, ReviewQueue
 

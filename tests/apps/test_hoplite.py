@@ -11,6 +11,7 @@ import struct
 import numpy as np
 import pytest
 
+from bagwise.apps.audio import read_recordings
 from bagwise.exceptions import FileFormatError
 from bagwise.io import read_bags
 
@@ -77,7 +78,9 @@ def test_a_recording_is_a_bag_and_its_windows_are_clips(tmp_path):
     before = {path.name: path.read_bytes() for path in (tmp_path / "birds").iterdir()}
     for path in (tmp_path / "birds", tmp_path / "birds" / "hoplite.sqlite"):
         data = read_bags(
-            path, meta=["deployment", "latitude"], labels={"a": "wren", "b.wav": "owl"}
+            read_recordings(path),
+            meta=["deployment", "latitude"],
+            labels={"a": "wren", "b.wav": "owl"},
         )
         assert data.bags.names.tolist() == ["a.wav", "b.wav"]
         np.testing.assert_array_equal(data.bags.instances, vectors.astype(np.float32))
@@ -92,7 +95,10 @@ def test_a_recording_is_a_bag_and_its_windows_are_clips(tmp_path):
 
 def test_files_of_one_name_in_two_deployments_are_two_recordings(tmp_path):
     current(tmp_path / "birds", files=("a.wav", "a.wav"))
-    assert read_bags(tmp_path / "birds").bags.names.tolist() == ["north/a.wav", "south/a.wav"]
+    assert read_bags(read_recordings(tmp_path / "birds")).bags.names.tolist() == [
+        "north/a.wav",
+        "south/a.wav",
+    ]
 
 
 @pytest.mark.parametrize("in_table", [True, False])
@@ -121,7 +127,7 @@ def test_earlier_versions(tmp_path, in_table):
     database.close()
     if not in_table:
         write_index(tmp_path / "usearch.index", [1, 2, 3, 4], vectors, [0, 0, 0, 0])
-    data = read_bags(path)
+    data = read_bags(read_recordings(path))
     np.testing.assert_array_equal(data.bags.instances, vectors)
     assert data.bags.names.tolist() == ["a.wav", "b.wav"]
     assert data.clips.end.tolist() == [3, 6, 3, 6]
@@ -146,14 +152,14 @@ def test_what_cannot_be_read_is_refused(tmp_path):
     for words, damaged in damage.items():
         index.write_bytes(damaged)
         with pytest.raises(FileFormatError, match=words):
-            read_bags(folder)
+            read_recordings(folder)
     index.unlink()
     with pytest.raises(FileFormatError, match="give the whole folder"):
-        read_bags(folder)
+        read_recordings(folder)
     other = tmp_path / "other.sqlite"
     sqlite3.connect(other).executescript("CREATE TABLE decisions (bag TEXT)").connection.close()
     with pytest.raises(FileFormatError, match=r"not a Perch-Hoplite database.*decisions"):
-        read_bags(other)
+        read_recordings(other)
     other.write_bytes(b"not a database")
     with pytest.raises(FileFormatError, match="could not be read"):
-        read_bags(other)
+        read_recordings(other)

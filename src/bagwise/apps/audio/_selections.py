@@ -3,7 +3,8 @@
 Raven (Pro or Lite) opens selection tables: tab-separated text with a heading and a row per box.
 Audacity imports labels: start, end and text, separated by tabs, without a heading. A
 prediction that nobody reviewed is recognised in Raven by the columns ``Predicted`` and ``Checked``,
-in Audacity by the probability after the label (``wren? 62 %``).
+in Audacity by the probability after the label (``wren? 62 %``). Strings that a spreadsheet would
+run are escaped, as in CSV files. crowsetta, which reads both formats, requires pandas and pandera.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise._common.warnings import warn_user
 from bagwise.exceptions import DataWarning, FileFormatError, InputError
 from bagwise.io.clips import clip_columns
+from bagwise.io.formulas import escaped, unescaped
 
-LOW, HIGH = 0.0, 10_000.0  # Hz; clips have no frequency range
-LABEL, SCORE, GUESS, CHECKED = "Annotation", "Score", "Predicted", "Checked"
+LABEL, GUESS, CHECKED = "Annotation", "Predicted", "Checked"
 _LABELS = (LABEL, "annotation", "Label", "label", "Species", "species", "Common Name")
 _HEADING = (
     "Selection", "View", "Channel", "Begin Time (s)", "End Time (s)", "Low Freq (Hz)",
-    "High Freq (Hz)", LABEL, SCORE, GUESS, CHECKED, "Begin File",
+    "High Freq (Hz)", LABEL, "Score", GUESS, CHECKED, "Begin File",
 )  # fmt: skip
 _PATH = "Begin Path"
 _UNSEEN = re.compile(r"\? \d+ %$")  # a prediction that nobody reviewed
@@ -67,27 +68,25 @@ def file_names(recordings: Iterable[str]) -> dict[str, str]:
 
     Examples
     --------
-    >>> from bagwise.io.selections import file_names
+    >>> from bagwise.apps.audio._selections import file_names
     >>> file_names(["data/a.wav", "data/b.wav", "data/night/b.wav"])
     {'data/a.wav': 'a', 'data/b.wav': 'b', 'data/night/b.wav': 'night_b'}
     """
     paths = {name: name.replace("\\", "/") for name in dict.fromkeys(recordings)}
-    folders = [posixpath.dirname(path) for path in paths.values()]
     common = ""
     if len({path.startswith("/") for path in paths.values()}) == 1:
-        common = posixpath.commonpath(folders)
+        common = posixpath.commonpath([posixpath.dirname(path) for path in paths.values()])
     inside = {name: path.removeprefix(common) for name, path in paths.items()}
     stems = Counter(_plain(_AUDIO.sub("", path)).lower() for path in inside.values())
     found: dict[str, str] = {}
     taken: set[str] = set()  # in lower case: some file systems ignore case
     for name, path in inside.items():
         own = _plain(_AUDIO.sub("", path))
-        own = free = own if stems[own.lower()] == 1 else _plain(path)
-        while free.lower() in taken:
-            free = f"{own}_{len(taken)}"
-            own = free
-        taken.add(free.lower())
-        found[name] = free
+        own = own if stems[own.lower()] == 1 else _plain(path)
+        while own.lower() in taken:
+            own = f"{own}_{len(taken)}"
+        taken.add(own.lower())
+        found[name] = own
     return found
 
 
@@ -141,66 +140,39 @@ def write_selections(
     for i in np.lexsort((end, start)).tolist():
         if background is None or labels[i] != background:
             rows[recordings[i]].append(i)
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    write = _write_raven if program == "raven" else _write_audacity
-    names = file_names(rows)
     further = {_heading(name): values for name, values in (kept or {}).items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    names = file_names(rows)
+    written = []
     for recording, chosen in rows.items():
         path = folder / f"{names[recording]}.txt"
-        clips = [
-            _Clip(
-                float(start[i]),
-                float(end[i]),
-                _one_line(labels[i]),
-                float(table["probability"][i]),
-                {name: _one_line(values[i]) for name, values in further.items()},
-            )
-            for i in chosen
-        ]
-        with (
-            replacing(path, force=force) as temporary,
-            open(temporary, "w", encoding="utf-8", newline="") as file,
-        ):
-            write(file, clips, recording, list(further))
+        lines = [[*_HEADING, *further]] if program == "raven" else []
+        for number, i in enumerate(chosen, 1):
+            times = f"{start[i]:.6f}", f"{end[i]:.6f}"
+            label, chance = _cell(labels[i]), float(table["probability"][i])
+            if program == "raven":
+                name = _cell(recording.replace("\\", "/").rpartition("/")[2])
+                box = "0.0", "10000.0"  # Hz; clips have no frequency range
+                guess = label, f"{chance:.4f}", label, "", name
+                cells = (_cell(values[i]) for values in further.values())
+                lines.append([str(number), "Spectrogram 1", "1", *times, *box, *guess, *cells])
+            else:
+                lines.append([*times, f"{label}? {100 * chance:.0f} %"])
+        with replacing(path, force=force) as temporary:
+            text = "".join("\t".join(line) + "\n" for line in lines)
+            temporary.write_text(text, encoding="utf-8", newline="")
         written.append(path)
     return written
 
 
-class _Clip(NamedTuple):
-    """A clip with its label and further columns."""
-
-    start: float
-    end: float
-    label: str
-    probability: float
-    kept: dict[str, str]
-
-
-def _write_raven(file: Any, clips: list[_Clip], recording: str, further: list[str]) -> None:
-    file.write("\t".join([*_HEADING, *further]) + "\n")
-    name = _one_line(recording.replace("\\", "/").rpartition("/")[2])
-    for i, (start, end, label, probability, kept) in enumerate(clips):
-        cells = (
-            i + 1, "Spectrogram 1", 1, f"{start:.6f}", f"{end:.6f}", LOW, HIGH, label,
-            f"{probability:.4f}", label, "", name, *kept.values(),
-        )  # fmt: skip
-        file.write("\t".join(map(str, cells)) + "\n")
-
-
-def _write_audacity(file: Any, clips: list[_Clip], _: str, __: list[str]) -> None:
-    for start, end, label, probability, _kept in clips:
-        file.write(f"{start:.6f}\t{end:.6f}\t{label}? {100 * probability:.0f} %\n")
-
-
 def _heading(name: str) -> str:
     """The heading of a further column, distinct from those of Raven."""
-    text = _one_line(name)
+    text = _cell(name)
     return f"{text} (kept)" if text in {*_HEADING, *_LABELS, _PATH} else text
 
 
-def _one_line(value: Any) -> str:
-    return "" if value is None else " ".join(str(value).split())
+def _cell(value: Any) -> str:
+    return "" if value is None else escaped(" ".join(str(value).split()))
 
 
 def read_selections(path: Path) -> list[Selection]:
@@ -222,14 +194,13 @@ def read_selections(path: Path) -> list[Selection]:
     """
     paths = sorted(path.glob("*.txt")) if path.is_dir() else [path]
     if not paths:
-        raise InputError(f"{path} holds no .txt files of Raven or Audacity.")
+        raise InputError(f"{path} has no .txt files of Raven or Audacity.")
     found: dict[Selection, None] = {}  # Raven writes a selection once for each of its views
     for each in paths:
         try:
             with open(each, encoding="utf-8-sig", newline="") as file:
-                heading = file.readline()
+                is_raven = "Begin Time (s)" in file.readline()
                 file.seek(0)
-                is_raven = "Begin Time (s)" in heading
                 rows = _read_raven(file, each) if is_raven else _read_audacity(file, each)
                 found |= dict.fromkeys(rows)
         except (UnicodeDecodeError, csv.Error) as error:
@@ -251,10 +222,9 @@ def _read_raven(file: Any, path: Path) -> Iterator[Selection]:
     for row in reader:
         text = (row[label] or "").strip()
         is_guess = text == row.get(GUESS) and not (row.get(CHECKED) or "").strip()
-        where = (row[clips.file] if clips.file else None) or path.name
-        found = _selection(where, row[clips.start], row[clips.end], text, path, reader.line_num)
-        if text:
-            yield found._replace(is_guess=is_guess)
+        where = unescaped((row[clips.file] if clips.file else None) or path.name)
+        times = row[clips.start], row[clips.end]
+        yield from _selection(where, *times, text, path, reader.line_num, is_guess)
 
 
 def _read_audacity(file: Any, path: Path) -> Iterator[Selection]:
@@ -263,14 +233,20 @@ def _read_audacity(file: Any, path: Path) -> Iterator[Selection]:
             continue
         start, end, *rest = [*line.rstrip("\r\n").split("\t", 2), "", ""][:3]
         text = rest[0].partition("\t")[0].strip()
-        found = _selection(path.name, start, end, text, path, number)
-        if text:
-            yield found._replace(is_guess=_UNSEEN.search(text) is not None)
+        is_guess = _UNSEEN.search(text) is not None
+        yield from _selection(path.name, start, end, text, path, number, is_guess)
 
 
 def _selection(
-    recording: str, start: str | None, end: str | None, label: str, path: Path, line: int
-) -> Selection:
+    recording: str,
+    start: str | None,
+    end: str | None,
+    label: str,
+    path: Path,
+    line: int,
+    is_guess: bool,
+) -> Iterator[Selection]:
+    """The selection of a line; none if it has no label."""
     try:
         # Audacity writes a decimal comma in some locales.
         begin, stop = (float((text or "").replace(",", ".")) for text in (start, end))
@@ -279,7 +255,8 @@ def _selection(
             f"line {line} of {path} begins with {start!r} and {end!r}: expected two times in "
             "seconds, as Raven and Audacity write them."
         ) from error
-    return Selection(recording, begin, stop, label, path)
+    if label:
+        yield Selection(recording, begin, stop, unescaped(label), path, is_guess)
 
 
 def match_selections(

@@ -2,7 +2,8 @@
 
 import pytest
 
-from bagwise.cli.recordings import find_recording, find_recordings
+from bagwise.apps.audio._recordings import find_recording
+from bagwise.cli.recordings import find_recordings
 
 
 @pytest.mark.parametrize(

@@ -1,66 +1,45 @@
-"""Clips of WAV files, cut out for playback and drawn as spectrograms."""
+"""Clips of WAV files, cut out for playback."""
 
 import io
 import os
 import struct
 import wave
-from dataclasses import dataclass
-from importlib.util import find_spec
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
-from scipy.signal import spectrogram
 
-from bagwise._common.types import Floats
-from bagwise.extras import import_extra
+from bagwise._common.types import Array
 
 LARGEST_CLIP = 2**26  # bytes of samples
-MOST_COLUMNS = 800  # width of a spectrogram
-WINDOW = 512  # samples
-LOUDNESS = 70.0  # dynamic range of a spectrogram, in dB; lower levels are black
 MOST_CHUNKS = 1000  # chunks that are read to find the samples
 UNKNOWN = 2**32 - 1  # size of the data chunk in RF64 files, and in files written to a pipe
 _INTEGERS, _FLOATS, _EXTENSIBLE = 1, 3, 0xFFFE  # format codes of WAV files
 
 
-@dataclass(frozen=True)
-class Sound:
-    """The samples of a clip as stored in the file, with interleaved channels."""
+class Sound(NamedTuple):
+    """A clip as 16-bit samples, which every browser plays, of shape (n_frames, n_channels)."""
 
     rate: int
-    n_channels: int
-    width: int  # bytes per sample
-    frames: bytes
+    samples: Array
 
     @property
     def seconds(self) -> float:
         """Duration of the clip."""
-        return len(self.frames) / (self.width * self.n_channels * self.rate)
+        return len(self.samples) / self.rate
 
     def to_wav(self) -> bytes:
         """Encode the clip as a WAV file."""
         buffer = io.BytesIO()
         with wave.open(buffer, "wb") as file:
-            file.setparams((self.n_channels, self.width, self.rate, 0, "NONE", ""))
-            file.writeframes(self.frames)
+            file.setparams((self.samples.shape[1], 2, self.rate, 0, "NONE", ""))
+            file.writeframes(self.samples.tobytes())
         return buffer.getvalue()
-
-    def samples(self) -> Floats:
-        """Mean of the channels, between -1 and 1."""
-        if self.width == 3:  # 24 bits become the upper bits of 32
-            padded = np.zeros((len(self.frames) // 3, 4), np.uint8)
-            padded[:, 1:] = np.frombuffer(self.frames, np.uint8).reshape(-1, 3)
-            values = padded.view("<i4").ravel() / 2.0**31
-        elif self.width == 1:
-            values = np.frombuffer(self.frames, np.uint8) / 128.0 - 1
-        else:
-            bits = 8 * self.width
-            values = np.frombuffer(self.frames, f"<i{self.width}") / 2.0 ** (bits - 1)
-        return values.reshape(-1, self.n_channels).mean(axis=1)
 
 
 def read_sound(file: IO[bytes], start: float = 0.0, end: float = np.inf) -> Sound | None:
     """Read a part of a WAV file.
+
+    Only this part is read: recordings are long, and `scipy.io.wavfile` reads 24 bits whole.
 
     Parameters
     ----------
@@ -73,7 +52,7 @@ def read_sound(file: IO[bytes], start: float = 0.0, end: float = np.inf) -> Soun
     -------
     Sound or None
         None if the file is not a WAV file of integers or floats, if it has no samples in this part,
-        or if the part is larger than 64 MiB. Floats become 16-bit integers.
+        or if the part is larger than 64 MiB.
     """
     try:
         found = _find_samples(file)
@@ -90,9 +69,8 @@ def read_sound(file: IO[bytes], start: float = 0.0, end: float = np.inf) -> Soun
     frames = frames[: len(frames) // size * size]  # a truncated file may end inside a frame
     if not frames:
         return None
-    if found.is_float:
-        return Sound(found.rate, found.n_channels, 2, _as_integers(frames, found.width))
-    return Sound(found.rate, found.n_channels, found.width, frames)
+    samples = _as_int16(frames, found.width, found.is_float)
+    return Sound(found.rate, samples.reshape(-1, found.n_channels))
 
 
 class _Samples(NamedTuple):
@@ -140,39 +118,12 @@ def _read_format(chunk: bytes) -> tuple[int, int, int, bool] | None:
     return rate, n_channels, width, code == _FLOATS
 
 
-def _as_integers(frames: bytes, width: int) -> bytes:
-    """Convert floats to 16-bit samples, which every browser plays; values beyond 1 are clipped."""
-    values = np.nan_to_num(np.frombuffer(frames, f"<f{width}"), posinf=1.0, neginf=-1.0)
-    return np.round(32767 * np.clip(values, -1, 1)).astype("<i2").tobytes()
-
-
-def can_draw() -> bool:
-    """Whether matplotlib, which draws spectrograms, is installed."""
-    return find_spec("matplotlib") is not None
-
-
-def draw_spectrogram(sound: Sound) -> bytes:
-    """Draw the power of each frequency over time, with low frequencies at the bottom.
-
-    Parameters
-    ----------
-    sound : Sound
-        The clip.
-
-    Returns
-    -------
-    bytes
-        A PNG image.
-    """
-    samples = sound.samples()
-    samples = np.pad(samples, (0, max(WINDOW - len(samples), 0)))
-    hop = min(max(WINDOW // 4, len(samples) // MOST_COLUMNS), WINDOW)
-    _, _, power = spectrogram(samples, nperseg=WINDOW, noverlap=WINDOW - hop, window="hann")
-    power = power[:, :: max(1, power.shape[1] // MOST_COLUMNS)]
-    decibels = 10 * np.log10(np.maximum(power / max(power.max(), 1e-20), 1e-20))
-    image: Any = import_extra("matplotlib.image", extra="plot")
-    buffer = io.BytesIO()
-    # The floor is at least the median: half of most clips is noise, and drawn black.
-    floor = min(max(-LOUDNESS, float(np.median(decibels))), -1.0)
-    image.imsave(buffer, decibels[::-1], cmap="magma", vmin=floor, vmax=0, format="png")
-    return buffer.getvalue()
+def _as_int16(frames: bytes, width: int, is_float: bool) -> Array:
+    """Convert samples to 16 bits; floats beyond 1 are clipped."""
+    if is_float:
+        values = np.nan_to_num(np.frombuffer(frames, f"<f{width}"), posinf=1.0, neginf=-1.0)
+        return np.round(32767 * np.clip(values, -1, 1)).astype("<i2")
+    octets = np.frombuffer(frames, np.uint8)
+    if width == 1:
+        return ((octets.astype("<i2") - 128) * 256).astype("<i2")
+    return np.ascontiguousarray(octets.reshape(-1, width)[:, -2:]).view("<i2").ravel()

@@ -1,5 +1,6 @@
 """Labels for Raven and Audacity: written, checked by a second reader, corrected, read back."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bagwise.exceptions import BagwiseError, DataWarning, FileFormatError, InputError
-from bagwise.io.selections import (
+from bagwise.apps.audio._selections import (
     Selection,
     file_names,
     match_selections,
     read_selections,
     write_selections,
 )
+from bagwise.exceptions import BagwiseError, DataWarning, FileFormatError, InputError
 
 RECORDINGS = ["site 1/a.wav"] * 3 + ["site 1/b.wav"] + ["a.flac"] * 2
 START = np.array([0.0, 1.5, 3.0, 0.25, 0.0, 2.5])
@@ -177,7 +178,7 @@ def test_times_that_are_missing_are_told(tmp_path, table):
     table["end"] = np.array([*START[:5] + 3, np.nan])
     with pytest.raises(InputError, match="expected two times in order"):
         write_selections(tmp_path, "raven", RECORDINGS, table, force=False)
-    with pytest.raises(InputError, match=r"holds no \.txt files"):
+    with pytest.raises(InputError, match=r"has no \.txt files"):
         read_selections(tmp_path)
 
 
@@ -209,3 +210,22 @@ def test_kept_columns_go_to_raven_and_come_back_unread(tmp_path, table):
     assert sorted(s.start for s in found) == sorted(START)
     plain = write_selections(tmp_path / "a", "audacity", RECORDINGS, table, kept=kept, force=False)
     assert [len(list(as_audacity(path))) for path in plain] == [3, 1, 2]
+
+
+@pytest.mark.parametrize("program", ["raven", "audacity"])
+def test_cells_that_a_spreadsheet_would_run_are_escaped(tmp_path, table, program):
+    """As SECURITY.md promises; reading removes the apostrophe."""
+    labels = ["=1+1", "@x", "'-wren", "-1", "+a", "-"]
+    start = np.arange(6.0)
+    table |= {"start": start, "end": start + 3, "label": np.array(labels)}
+    names = ["=a.wav"] * 6
+    kept = {"=note": ['=HYPERLINK("x")'] * 6}
+    (path,) = write_selections(tmp_path, program, names, table, kept=kept, force=False)
+    cells = [cell for line in path.read_text().splitlines() for cell in line.split("\t")]
+    assert [cell for cell in cells if cell.startswith(("=", "+", "@"))] == []
+    if program == "raven":
+        assert {"'=1+1", "'@x", "''-wren", "-1", "'+a", "'-", "'=note", "'=a.wav"} <= set(cells)
+    else:
+        path.write_text(re.sub(r"\? \d+ %", "", path.read_text()))
+    found = match_selections(read_selections(tmp_path), names, start, start + 3)
+    assert found == dict(enumerate(labels))

@@ -1,0 +1,1 @@
+"""What one field needs: only the command line imports these packages, inside its commands."""

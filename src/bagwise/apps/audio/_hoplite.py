@@ -1,0 +1,181 @@
+"""Databases of Perch-Hoplite: windows of recordings, and an embedding of each.
+
+Version 1 has the windows in ``hoplite.sqlite`` (deployments, recordings, windows) and the
+embeddings in ``usearch.index`` beside it, by the id of the window. Earlier versions have the tables
+``hoplite_sources`` and ``hoplite_embeddings``, with the embeddings in the same index or in a column
+of the second table. All embeddings are 16-bit floats. Nothing is written, and Perch-Hoplite, which
+installs notebooks and cloud clients, is not needed.
+"""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bagwise._common.types import Array
+from bagwise.apps.audio._tables import as_table
+from bagwise.exceptions import FileFormatError
+
+DATABASE, INDEX = "hoplite.sqlite", "usearch.index"
+_LENGTH = 5.0  # length of a window in seconds, if it is not stored
+_PLACES = ("deployment", "project", "latitude", "longitude", "datetime")
+_WINDOWS = """
+    SELECT windows.id, recordings.filename, windows.offsets, deployments.name, deployments.project,
+           deployments.latitude, deployments.longitude, recordings.datetime
+    FROM windows JOIN recordings ON windows.recording_id = recordings.id
+    LEFT JOIN deployments ON recordings.deployment_id = deployments.id ORDER BY windows.id
+"""
+_OLD_WINDOWS = """
+    SELECT windows.id, sources.source, windows.offsets, sources.dataset
+    FROM hoplite_embeddings AS windows
+    JOIN hoplite_sources AS sources ON windows.source_idx = sources.id ORDER BY windows.id
+"""
+_OLD_COLUMNS = "SELECT name FROM pragma_table_info('hoplite_embeddings')"
+_OLD_EMBEDDINGS = "SELECT embedding FROM hoplite_embeddings ORDER BY id"
+# Layout of a USearch index, from its source code: vectors, a header, the nodes of the graph.
+_HEAD, _FLOAT16, _UINT64, _UINT32 = 64, 12, 14, 15
+_NODE = 8 + 2  # bytes of the key and the level; lists of neighbours follow, each with a length
+
+
+def read_hoplite(path: Path) -> Any:
+    """Read the windows of a database, in the order of their ids, with their embeddings.
+
+    Parameters
+    ----------
+    path : Path
+        The folder of the database, or its .sqlite file.
+
+    Returns
+    -------
+    pyarrow.Table
+        See `read_recordings`; also the columns ``deployment``, ``project``, ``latitude``,
+        ``longitude`` and ``datetime``, if they have values.
+    """
+    database = path / DATABASE if path.is_dir() else path
+    with closing(_connect(database)) as connection:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        blobs: list[bytes] | None = None
+        length, kind = _LENGTH, "<f8"
+        if {"windows", "recordings", "deployments"} <= tables:
+            rows = connection.execute(_WINDOWS).fetchall()
+        elif {"hoplite_embeddings", "hoplite_sources"} <= tables:
+            rows = connection.execute(_OLD_WINDOWS).fetchall()
+            length, kind = _length(connection), "<f2"
+            if ("embedding",) in connection.execute(_OLD_COLUMNS).fetchall():
+                blobs = [blob for (blob,) in connection.execute(_OLD_EMBEDDINGS)]
+        else:
+            raise FileFormatError(
+                f"{database} is not a Perch-Hoplite database: expected the tables recordings and "
+                f"windows; it has {', '.join(sorted(tables)) or 'none'}."
+            )
+    if not rows:
+        raise FileFormatError(f"{database} contains no windows.")
+    ids = [row[0] for row in rows]
+    vectors = _from_index(database.with_name(INDEX), ids) if blobs is None else _stack(blobs, ids)
+    times = [np.frombuffer(row[2], kind).astype(float).tolist() for row in rows]
+    odd = next((i for i, time in enumerate(times) if len(time) not in (1, 2)), None)
+    if odd is not None:
+        raise FileFormatError(
+            f"window {ids[odd]} of {database} has {len(times[odd])} offsets: expected a start, or "
+            "a start and an end."
+        )
+    columns: dict[str, Any] = {
+        "file": _file_names([str(row[1]) for row in rows], [row[3] for row in rows]),
+        "start": [time[0] for time in times],
+        "end": [time[1] if len(time) == 2 else time[0] + length for time in times],
+    }
+    places = dict(zip(_PLACES, list(zip(*rows, strict=True))[3:], strict=False))
+    known = {name: values for name, values in places.items() if set(values) != {None}}
+    return as_table(columns | known, vectors.astype(np.float32), list(known))
+
+
+def _connect(database: Path) -> sqlite3.Connection:
+    """Open a database read-only, including its write-ahead log if there is one."""
+    if not database.is_file():
+        raise FileFormatError(f"there is no {database.name} in {database.parent}.")
+    log = database.with_name(f"{database.name}-wal")
+    how = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
+    return sqlite3.connect(f"{database.resolve().as_uri()}?{how}", uri=True)
+
+
+def _file_names(files: list[str], deployments: list[Any]) -> list[str]:
+    """The file of each window, with its deployment if files of several have the same name."""
+    pairs = list(zip(files, deployments, strict=True))
+    if len(set(pairs)) == len(set(files)):
+        return files
+    return [file if place is None else f"{place}/{file}" for file, place in pairs]
+
+
+def _length(connection: sqlite3.Connection) -> float:
+    """Length of a window in seconds, from the settings of the model if they are stored."""
+    for (text,) in connection.execute("SELECT data FROM hoplite_metadata"):
+        settings = json.loads(text)
+        inner = settings.get("model_config", settings) if isinstance(settings, dict) else {}
+        if isinstance(inner, dict) and isinstance(inner.get("window_size_s"), int | float):
+            return float(inner["window_size_s"])
+    return _LENGTH
+
+
+def _stack(blobs: list[bytes], ids: list[int]) -> Array:
+    """Embeddings from the bytes of each."""
+    n_bytes = len(blobs[0])
+    for number, blob in zip(ids, blobs, strict=True):
+        if len(blob) != n_bytes or n_bytes == 0 or n_bytes % 2:
+            raise FileFormatError(
+                f"window {number} has an embedding of {len(blob)} bytes, the first one of "
+                f"{n_bytes}: expected 16-bit floats, equally many."
+            )
+    return np.frombuffer(b"".join(blobs), "<f2").reshape(len(blobs), -1)
+
+
+def _from_index(path: Path, ids: list[int]) -> Array:
+    """The embeddings of windows in a USearch index."""
+    if not path.is_file():
+        raise FileFormatError(
+            f"there is no {path.name} in {path.parent}, which contains the embeddings: give the "
+            "whole folder of the database."
+        )
+    vectors, keys = _read_index(path)
+    slots = {key: slot for slot, key in enumerate(keys)}
+    absent = [number for number in ids if number not in slots]
+    if absent:
+        raise FileFormatError(
+            f"window {absent[0]} has no embedding in {path} ({len(absent)} of {len(ids)} have "
+            "none): commit the database with Perch-Hoplite first."
+        )
+    return vectors[[slots[number] for number in ids]]
+
+
+def _read_index(path: Path) -> tuple[Array, list[int]]:
+    """The vectors of a USearch index, memory-mapped, and their keys."""
+    content = np.memmap(path, np.uint8, "r")
+
+    def numbers(start: int, kind: str, n: int) -> list[int]:
+        return np.frombuffer(content[start : start + n * int(kind[-1])], kind, n).tolist()
+
+    rows, n_bytes = numbers(0, "<u4", 2)
+    head = 8 + rows * n_bytes
+    if bytes(content[head : head + 7]) != b"usearch":
+        raise FileFormatError(f"{path} is not a USearch index, or it is damaged.")
+    kinds = content[head + 14 : head + 17].tolist()
+    if kinds != [_FLOAT16, _UINT64, _UINT32] or n_bytes == 0 or n_bytes % 2:
+        raise FileFormatError(
+            f"{path} has vectors or keys of another type than Perch-Hoplite writes: expected "
+            "16-bit floats by 64-bit keys."
+        )
+    size, connectivity, base = numbers(head + _HEAD, "<u8", 3)
+    levels_at = head + _HEAD + 40
+    nodes_at = levels_at + 2 * size
+    if size != rows or nodes_at > len(content):
+        raise FileFormatError(f"{path} has {rows} vectors and {size} nodes: it is damaged.")
+    levels = np.frombuffer(content[levels_at:nodes_at], "<i2").astype(np.int64)
+    lengths = _NODE + 4 * (base + 1) + levels * 4 * (connectivity + 1)
+    starts = nodes_at + np.concatenate([[0], np.cumsum(lengths)])
+    if levels.min(initial=0) < 0 or starts[-1] != len(content):
+        raise FileFormatError(f"{path} has another length than its nodes: it is damaged.")
+    keys = np.ascontiguousarray(content[starts[:-1, None] + np.arange(8)]).view("<u8").ravel()
+    vectors = np.memmap(path, "<f2", "r", offset=8, shape=(rows, n_bytes // 2))
+    return vectors, keys.tolist()
