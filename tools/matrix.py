@@ -23,7 +23,7 @@ QUICK = ["-m", "not slow and not network"]
 # Tests of compiled code and of its direct callers.
 COMPILED = [
     "tests/compiled",
-    "tests/annotation/test_label_subsets.py",
+    "tests/annotation/test_label_sets.py",
     "tests/classification/test_diverse_density.py",
     "tests/classification/test_mil_boost.py",
     "tests/classification/test_one_sided_solver.py",

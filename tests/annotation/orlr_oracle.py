@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from bagwise import Bags
-from bagwise.compiled import label_subsets
+from bagwise.compiled import label_sets
 from bagwise.compiled.arguments import read_only
 
 
@@ -26,7 +26,7 @@ def drawn(n_bags=40, n_classes=4, seed=0, spread=3.0):
 
 
 def posterior(
-    scores, labels, *, background=False, missing=0.0, spurious=0.0, how=label_subsets.EXACT,
+    scores, labels, *, background=False, missing=0.0, spurious=0.0, how=label_sets.EXACT,
     gradient=False, codes=(),
 ):  # fmt: skip
     """Posterior (or gradient), log P(Y) and whether messages settled, of one bag."""
@@ -39,7 +39,7 @@ def inference(scores, labels, background, missing, spurious, how, gradient, code
     scores = np.ascontiguousarray(scores, dtype=float)
     out, value, settled = np.empty_like(scores), np.empty(1), np.ones(1, bool)
     counts = np.empty((1, 3))
-    label_subsets.posteriors(
+    label_sets.posteriors(
         0,
         1,
         np.array([0, len(scores)]),

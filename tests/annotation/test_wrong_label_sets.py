@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
-from bagwise.compiled import label_subsets
+from bagwise.compiled import label_sets
 from bagwise.engines import Journal
 from bagwise.engines.parts import LocalParts
 from bagwise.exceptions import InputError
@@ -40,7 +40,7 @@ def wrong_bags(draw):
 def test_it_is_the_sum_over_all_labelings_and_reports(bag):
     scores, labels, background, missing, spurious, known = bag
     found, value, _, counts = inference(
-        scores, labels, background, missing, spurious, label_subsets.EXACT, False, known
+        scores, labels, background, missing, spurious, label_sets.EXACT, False, known
     )
     expected, log_likelihood, numbers = with_wrong_sets(*bag)
     assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
@@ -103,8 +103,8 @@ def test_logarithms_where_everything_underflows(rng):
 def test_belief_propagation_knows_the_rates(rng):
     scores, labels = rng.normal(size=(40, 14)), np.arange(12)
     options = False, 0.1, 0.05
-    exact = inference(scores, labels, *options, label_subsets.EXACT, False, ())
-    found = inference(scores, labels, *options, label_subsets.APPROXIMATE, False, ())
+    exact = inference(scores, labels, *options, label_sets.EXACT, False, ())
+    found = inference(scores, labels, *options, label_sets.APPROXIMATE, False, ())
     assert np.abs(found[0] - exact[0]).sum(axis=1).mean() / 2 < 0.01
     assert found[1] == pytest.approx(exact[1], rel=0.01)
     assert_allclose(found[3], exact[3], rtol=0.05, atol=0.02)

@@ -4,21 +4,16 @@ Bag i has the rows ``offsets[i]:offsets[i + 1]`` and the candidate labels
 ``labels[label_offsets[i]:label_offsets[i + 1]]``. Values of a row and a candidate form one block
 of rows by candidates, as in ``bagwise.compiled.assignment``.
 
-If a label has at most one row of a bag, an outcome is a matching M of rows and labels, with weight
-prod_{(j, c) in M} w_jc times a factor that depends on its size. The state after j rows is the set S
-of labels that they use, a bit mask:
-
-    forward   A_0 = [empty],   A_j[S] = A_{j-1}[S] + sum_{c in S} w_jc A_{j-1}[S - c]
-    backward  B_n[S] = factor of |S|,   B_{j-1}[S] = B_j[S] + sum_{c not in S} w_jc B_j[S + c]
-
-in logarithms; rows and labels are swapped if there are fewer rows. If a label may have several
-rows, the recursion is that of ``bagwise.compiled.label_subsets``.
+The posterior of a bag is a sum over labelings of its rows (``bagwise.compiled.label_lattice``). If
+a label has at most one row of a bag, a labeling is a matching of rows and labels, with a factor
+that depends on its size; rows and labels are swapped if there are fewer rows.
 """
 
 import numpy as np
 
 from bagwise.compiled.compilation import compiled
-from bagwise.compiled.label_subsets import _exact, _propagate, _softmax
+from bagwise.compiled.label_lattice import TABLE, normalise, sum_over_labelings
+from bagwise.compiled.label_sets import propagate
 
 # Inference method of a bag.
 NOTHING = 0  # no candidates: the rows have no label
@@ -88,7 +83,7 @@ def posteriors(  # type: ignore[no-untyped-def]
     for bag in range(start, stop):
         first, n = offsets[bag], offsets[bag + 1] - offsets[bag]
         k = label_offsets[bag + 1] - label_offsets[bag]
-        block = slice(pair_offsets[bag], pair_offsets[bag + 1])
+        pairs = slice(pair_offsets[bag], pair_offsets[bag + 1])
         null = null_scores[first : first + n]
         if how[bag] == BEST:
             continue
@@ -96,37 +91,34 @@ def posteriors(  # type: ignore[no-untyped-def]
             null_posterior[first : first + n] = 1.0
             log_likelihood[bag] = null.sum()
             continue
-        weights, found = scores[block].reshape(n, k), np.zeros((n, k + 1))
+        weights, found = scores[pairs].reshape(n, k), np.empty((n, k + 1))
         if how[bag] == MATCHING:
-            ratios = weights - null.reshape(n, 1)
-            factor = _size_factors(n, k, log_shown, log_absent)
-            log_likelihood[bag] = null.sum() + _match(ratios, factor, found)
+            factors = _size_factors(n, k, log_shown, log_absent)
+            value = _match(weights - null.reshape(n, 1), factors, found)
+            log_likelihood[bag] = null.sum() + value
         else:
-            log_likelihood[bag] = _cover(weights, null, how[bag], may_be_null, found)
+            log_q = np.full((n, k + 1), -np.inf)
+            log_q[:, :k] = weights
+            if may_be_null:
+                log_q[:, k] = null
+            log_likelihood[bag] = _cover(log_q, how[bag], found)
         for i in range(n):
             null_posterior[first + i] = found[i, k]
             for c in range(k):
-                posterior[block.start + i * k + c] = found[i, c]
+                posterior[pairs.start + i * k + c] = found[i, c]
 
 
 @_compiled
-def _cover(weights, null, how, may_be_null, posterior):  # type: ignore[no-untyped-def]
+def _cover(log_q, how, posterior):  # type: ignore[no-untyped-def]
     """Posterior if each label has at least one row; unrestricted if there are too few rows."""
-    n, k = weights.shape
-    log_q, q = np.full((n, k + 1), -np.inf), np.empty((n, k + 1))
-    total = 0.0
-    for i in range(n):
-        log_q[i, :k] = weights[i]
-        if may_be_null:
-            log_q[i, k] = null[i]
-        norm = _softmax(log_q[i], q[i])
-        total += norm
-        log_q[i] -= norm
+    total = normalise(log_q)
     if how == SUBSETS:
-        return total + _exact(q, log_q, k, 0.0, posterior)[0]
+        finish = np.full(log_q.shape[1], -np.inf)
+        finish[-1] = 0.0
+        return total + sum_over_labelings(log_q, finish, False, TABLE, posterior)[0]
     if how == APPROXIMATE:
-        return total + _propagate(q, k, 0.0, posterior)[0]
-    posterior[:] = q
+        return total + propagate(log_q, 0.0, posterior)[0]
+    posterior[:] = np.exp(log_q)
     return total
 
 
@@ -146,59 +138,17 @@ def _size_factors(n, k, log_shown, log_absent):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _match(weights, factor, posterior):  # type: ignore[no-untyped-def]
+def _match(ratios, factors, posterior):  # type: ignore[no-untyped-def]
     """Fill `posterior`, of shape (n, k + 1), and return the log of the sum over all matchings."""
-    n, k = weights.shape
+    n, k = ratios.shape
     swapped = n < k
-    w = weights.T.copy() if swapped else weights
-    n_steps, m = w.shape
-    size = 1 << m
-    forward = np.full((n_steps + 1, size), -np.inf)
-    forward[0, 0] = 0.0
-    for j in range(n_steps):
-        for s in range(size):
-            value = forward[j, s]
-            for c in range(m):
-                if s >> c & 1:
-                    value = _log_add(value, w[j, c] + forward[j, s ^ (1 << c)])
-            forward[j + 1, s] = value
-    after, before = np.empty(size), np.empty(size)
-    total = -np.inf
-    for s in range(size):
-        after[s] = factor[_n_bits(s)]
-        total = _log_add(total, forward[n_steps, s] + after[s])
-    for j in range(n_steps - 1, -1, -1):
-        for s in range(size):
-            before[s] = after[s]
-        for c in range(m):
-            joint = -np.inf
-            for s in range(size):
-                if not s >> c & 1:
-                    ahead = w[j, c] + after[s | (1 << c)]
-                    before[s] = _log_add(before[s], ahead)
-                    joint = _log_add(joint, forward[j, s] + ahead)
-            row, column = (c, j) if swapped else (j, c)
-            posterior[row, column] = np.exp(joint - total)
-        after, before = before, after
+    w = ratios.T if swapped else ratios
+    log_q, found = np.zeros((w.shape[0], w.shape[1] + 1)), np.empty((w.shape[0], w.shape[1] + 1))
+    log_q[:, :-1] = w
+    total = normalise(log_q)
+    total += sum_over_labelings(log_q, factors, True, TABLE, found)[0]
     for i in range(n):
-        posterior[i, k] = max(0.0, 1.0 - posterior[i, :k].sum())
-        posterior[i] /= posterior[i].sum()
+        for c in range(k):
+            posterior[i, c] = found[c, i] if swapped else found[i, c]
+        posterior[i, k] = max(0.0, 1.0 - posterior[i, :k].sum()) if swapped else found[i, k]
     return total
-
-
-@_compiled
-def _log_add(a, b):  # type: ignore[no-untyped-def]
-    if a == -np.inf:
-        return b
-    if b == -np.inf:
-        return a
-    return max(a, b) + np.log1p(np.exp(-abs(a - b)))
-
-
-@_compiled
-def _n_bits(state):  # type: ignore[no-untyped-def]
-    bits = 0
-    while state:
-        state &= state - 1
-        bits += 1
-    return bits

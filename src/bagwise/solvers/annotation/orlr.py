@@ -4,7 +4,7 @@
 
 where an instance has label c with probability softmax(W x + b)_c and the label set of a bag is the
 union of the labels of its instances. By Fisher's identity the gradient needs only the posterior
-labels of the instances, which `bagwise.compiled.label_subsets` computes exactly in time linear in
+labels of the instances, which `bagwise.compiled.label_sets` computes exactly in time linear in
 the size of the bag. L-BFGS can thus maximise the likelihood directly; EM is kept for comparison.
 
 Some instance labels may be known from an annotator: the likelihood is then that of the label set

@@ -2,7 +2,7 @@
 
 The subsets of a tile are an array (bags, subsets) in registers. A subset with label c and the one
 without it are neighbours along an axis of length two, so the steps of the recursion are sums over
-such axes. See ``bagwise.compiled.label_subsets`` for the equations.
+such axes. See ``bagwise.compiled.label_lattice`` for the equations.
 """
 
 from __future__ import annotations

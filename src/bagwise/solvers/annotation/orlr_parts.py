@@ -1,6 +1,6 @@
 """ORLR on a block of bags: label sets, posterior labels, and the likelihood with its gradient.
 
-For numpy arrays ``bagwise.compiled.label_subsets`` computes the posterior labels. For torch tensors
+For numpy arrays ``bagwise.compiled.label_sets`` computes the posterior labels. For torch tensors
 the same recursion runs on batches of bags with similar numbers of labels, one instance of each bag
 per step; on a GPU it is one kernel (``orlr_kernels``). The few bags in which it underflows, or that
 are approximated, are passed to the compiled code.
@@ -127,11 +127,8 @@ class BagLabelSets:
     @cached_property
     def operations(self) -> Floats:
         """Cost of exact inference per bag: instances x reachable subsets x labels."""
-        pairs = np.column_stack([np.diff(self.offsets), np.diff(self.set_offsets)])
-        distinct, which = np.unique(pairs, axis=0, return_inverse=True)
-        operations, spurious = compiled.label_subsets.operations, self.spurious > 0
-        costs = [operations(int(n), int(k), spurious) for n, k in distinct]
-        return np.array(costs)[which.reshape(-1)]
+        n, k = np.diff(self.offsets), np.diff(self.set_offsets)
+        return compiled.label_lattice.operations(n, k, self.spurious > 0)
 
     @cached_property
     def how(self) -> Ints:
@@ -139,7 +136,7 @@ class BagLabelSets:
         n, k = np.diff(self.offsets).astype(float), np.diff(self.set_offsets)
         rows = 2 * np.sqrt(n) + 4  # of the checkpointed table
         too_costly = (self.operations > self.max_operations) | (8 * rows * 2.0**k > LARGEST_TABLE)
-        ways = compiled.label_subsets
+        ways = compiled.label_sets
         how = np.where(too_costly, ways.APPROXIMATE, ways.EXACT)
         how[self.impossible] = np.where(k == 0, ways.FREE, ways.RESTRICTED)[self.impossible]
         how[~self.has_label_set] = ways.FREE
@@ -148,7 +145,7 @@ class BagLabelSets:
     @property
     def approximate(self) -> Bools:
         """Which posteriors are approximated by belief propagation."""
-        return self.how == compiled.label_subsets.APPROXIMATE
+        return self.how == compiled.label_sets.APPROXIMATE
 
     def blocks(self, n_classes: int) -> Iterator[tuple[slice, slice]]:
         """Slices of bags and of their instances, in blocks whose scores fit in memory."""
@@ -249,7 +246,7 @@ def _infer(
         bag_sets.instance_codes[slice(*bag_sets.offsets[[block.start, block.stop]])],
     )
     run_blocks(
-        compiled.label_subsets.posteriors, bounds, offsets, scores,
+        compiled.label_sets.posteriors, bounds, offsets, scores,
         bag_sets.set_offsets[block.start : block.stop + 1], labels,
         bag_sets.background, float(bag_sets.missing), float(bag_sets.spurious), bag_sets.how[block],
         np.ones(n_bags) if weights is None else weights, weights is not None, codes, out,
@@ -437,7 +434,7 @@ class TensorORLRPart(_Part):
         self.instance_codes = beside(self.bag_sets.instance_codes, self.X)
         self.bag_weights = beside(self.weights, self.X)
         n_labels = (self.indicator == 1).sum(axis=1)
-        fast = (self.bag_sets.how == compiled.label_subsets.EXACT) & (n_labels <= SET_SIZES[-1])
+        fast = (self.bag_sets.how == compiled.label_sets.EXACT) & (n_labels <= SET_SIZES[-1])
         self.others = np.flatnonzero(~fast)
         size = np.searchsorted(SET_SIZES, n_labels)
         self._recursion: Any = subset_recursion

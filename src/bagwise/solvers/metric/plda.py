@@ -444,9 +444,7 @@ def _ways(n: Ints, k: Ints, one_each: bool) -> Ints:
         small = (fewer <= MOST_MATCHED) & ((more + 1) * 2.0**fewer <= LARGEST_MATCHINGS)
         how = np.where(small, ways.MATCHING, ways.BEST)
     else:
-        pairs, which = np.unique(np.column_stack([n, k]), axis=0, return_inverse=True)
-        costs = [compiled.label_subsets.operations(int(a), int(b)) for a, b in pairs]
-        costly = (np.array(costs) > MAX_OPERATIONS)[which.reshape(-1)]
+        costly = compiled.label_lattice.operations(n, k, False) > MAX_OPERATIONS
         how = np.where(costly, ways.APPROXIMATE, ways.SUBSETS)
         how[k > n] = ways.RESTRICTED
     how[k == 0] = ways.NOTHING

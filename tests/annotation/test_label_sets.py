@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from bagwise.compiled import label_subsets
+from bagwise.compiled import label_sets
 from orlr_oracle import by_enumeration, paper_dp, posterior
 
 
@@ -82,25 +82,6 @@ def test_a_large_bag_is_finite(rng):
     np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-12)
 
 
-@pytest.mark.parametrize("spurious", [0.0, 0.1])
-@pytest.mark.parametrize("exponent", [-100, -200, -240])
-def test_logarithms_agree_with_probabilities(rng, exponent, spurious):
-    """The same pass on logarithms, forced, where probabilities do not underflow yet."""
-    scores = rng.normal(size=(12, 4))
-    scores[:, 0] += exponent * np.log(10)
-    q = np.zeros((12, 5))
-    q[:, :4] = softmax(scores, axis=1)
-    with np.errstate(divide="ignore"):
-        log_q = np.log(q)
-    plain, logs = np.zeros_like(q), np.zeros_like(q)
-    total, excess = label_subsets._forward_backward(q, 4, False, False, spurious, plain)
-    value, same = label_subsets._forward_backward(log_q, 4, True, True, spurious, logs)
-    assert value == pytest.approx(np.log(total), rel=1e-12)
-    assert same == pytest.approx(excess, rel=1e-10)
-    plain /= plain.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(logs / logs.sum(axis=1, keepdims=True), plain, rtol=1e-9)
-
-
 @pytest.mark.parametrize("exponent", [-300, -1000, -5000])
 def test_a_label_of_vanishing_probability_is_shown_once(rng, exponent):
     """In the limit one instance shows the label, the likelier the more it prefers it."""
@@ -112,42 +93,7 @@ def test_a_label_of_vanishing_probability_is_shown_once(rng, exponent):
     np.testing.assert_allclose(found[:, 2], odds / odds.sum(), rtol=1e-10)
 
 
-@pytest.mark.parametrize("spurious", [0.0, 0.1])
-@pytest.mark.parametrize(("n", "k"), [(20, 3), (1, 1), (37, 6)])
-def test_a_table_kept_in_parts_gives_the_same(rng, n, k, spurious, monkeypatch):
-    q = np.zeros((n, k + 1))
-    q[:, :k] = softmax(rng.normal(size=(n, k)), axis=1)
-    whole, parts = np.zeros_like(q), np.zeros_like(q)
-    total, _ = label_subsets._forward_backward(q, k, False, False, spurious, whole)
-    monkeypatch.setattr(label_subsets, "TABLE", 1)
-    in_python = label_subsets._forward_backward.py_func  # compiled code has constants frozen in
-    assert in_python(q, k, False, False, spurious, parts)[0] == pytest.approx(total, rel=1e-12)
-    np.testing.assert_allclose(parts, whole, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("n", "k", "spurious"),
-    [(5, 5, 0.0), (7, 5, 0.0), (12, 4, 0.0), (1, 1, 0.0), (3, 5, 0.2), (7, 5, 0.2), (1, 1, 0.2)],
-)
-def test_a_list_of_reachable_subsets_gives_the_same(rng, n, k, spurious):
-    q = softmax(rng.normal(size=(n, k + 1)), axis=1)
-    every, listed = np.zeros_like(q), np.zeros_like(q)
-    total = label_subsets._forward_backward(q, k, False, False, spurious, every)
-    found = label_subsets._forward_backward(q, k, True, False, spurious, listed)
-    assert found == pytest.approx(total)
-    np.testing.assert_allclose(listed, every, rtol=1e-12)
-
-
-def test_reachable_subsets_are_counted():
-    for n, k in [(3, 3), (5, 3), (4, 1), (9, 6)]:
-        sizes = [bin(state).count("1") for state in range(2**k)]
-        count = sum(k - (n - i) <= size <= i for i in range(1, n + 1) for size in sizes)
-        assert label_subsets._reachable(n, k, False) == count
-        count = sum(size <= i for i in range(1, n + 1) for size in sizes)
-        assert label_subsets._reachable(n, k, True) == count
-
-
-@pytest.mark.parametrize("how", [label_subsets.EXACT, label_subsets.APPROXIMATE])
+@pytest.mark.parametrize("how", [label_sets.EXACT, label_sets.APPROXIMATE])
 @pytest.mark.parametrize("background", [False, True])
 def test_the_gradient_is_that_of_the_value(rng, how, background):
     """Also for belief propagation: its Bethe value has the beliefs as derivative."""
@@ -168,7 +114,7 @@ def test_belief_propagation_is_close(n, distance):
     for seed in range(3):
         scores = np.random.default_rng(seed).normal(size=(n, 14))
         exact, value, _ = posterior(scores, np.arange(14))
-        near, bethe, settled = posterior(scores, np.arange(14), how=label_subsets.APPROXIMATE)
+        near, bethe, settled = posterior(scores, np.arange(14), how=label_sets.APPROXIMATE)
         assert settled
         assert 0.5 * np.abs(exact - near).sum(axis=1).mean() <= distance
         assert bethe == pytest.approx(value, abs=0.5)
@@ -179,14 +125,14 @@ def test_belief_propagation_is_exact_on_a_tree(rng):
     """One label to show and background: the graph has no loop."""
     scores = rng.normal(size=(6, 4))
     exact, value, _ = posterior(scores, [1], background=True)
-    near, bethe, _ = posterior(scores, [1], background=True, how=label_subsets.APPROXIMATE)
+    near, bethe, _ = posterior(scores, [1], background=True, how=label_sets.APPROXIMATE)
     np.testing.assert_allclose(near, exact, atol=1e-9)
     assert bethe == pytest.approx(value, abs=1e-9)
 
 
 def test_an_impossible_set_restricts_only(rng):
     scores = rng.normal(size=(2, 5))
-    found, value, _ = posterior(scores, [0, 1, 4], how=label_subsets.RESTRICTED)
+    found, value, _ = posterior(scores, [0, 1, 4], how=label_sets.RESTRICTED)
     assert value == -np.inf
     inside = softmax(scores[:, [0, 1, 4]], axis=1)
     np.testing.assert_allclose(found[:, [0, 1, 4]], inside, rtol=1e-12)

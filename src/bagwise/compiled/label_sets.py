@@ -1,0 +1,191 @@
+"""Posterior labels of instances, given that their union is exactly the label set of the bag.
+
+The recursion is that of ``bagwise.compiled.label_lattice``, on the labels of the set and "no label
+reported": a background class, allowed but not required in every bag. If the label of an instance is
+known, its probabilities are a point mass.
+
+Label sets may be wrong. The label of an instance is not reported with probability `missing`, and a
+label that no instance reports is nevertheless listed with probability `spurious`. An instance that
+is not reported leaves the state unchanged, like background. The weight of a final state that lacks
+m labels of the set is spurious^m, since any of the labels may be listed by mistake.
+"""
+
+import numpy as np
+
+from bagwise.compiled.compilation import compiled
+from bagwise.compiled.label_lattice import TABLE, normalise, sum_over_labelings
+
+# Inference method of a bag.
+FREE = 0  # the label set is unknown: plain softmax
+EXACT = 1  # forward-backward over subsets
+APPROXIMATE = 2  # loopy belief propagation
+RESTRICTED = 3  # the label set is impossible: softmax inside the set
+
+TINY = 1e-300
+SETTLED = 1e-10
+MAX_SWEEPS = 2000
+
+_compiled = compiled()
+
+
+@_compiled
+def posteriors(  # type: ignore[no-untyped-def]
+    start, stop, offsets, scores, set_offsets, set_labels, background, missing, spurious, how,
+    weights, gradient, instance_codes, out, log_likelihood, settled, counts,
+):  # fmt: skip
+    """Posterior of each instance's label and log-probability of the label sets, bags start:stop.
+
+    `scores` are the logits. With `gradient`, `out` receives (softmax - posterior) times the weight
+    of the bag, the gradient of minus the log-likelihood in the scores; otherwise the posterior.
+    `instance_codes` are the labels of the instances, -1 if unknown, or empty if all are unknown;
+    the probability is then that of the label set and the known labels.
+
+    `counts` receives the expected counts of each bag: instances whose label was not reported,
+    instances whose label was reported, and spurious labels.
+    """
+    n_classes = scores.shape[1]
+    n_labels = n_classes - 1 if background else n_classes
+    for bag in range(start, stop):
+        first, n = offsets[bag], offsets[bag + 1] - offsets[bag]
+        labels = set_labels[set_offsets[bag] : set_offsets[bag + 1]]
+        counts[bag] = 0.0
+        if how[bag] == FREE:  # any class, the background included
+            labels, silence, k = np.arange(n_classes), 0.0, n_classes
+        else:
+            silence, k = missing, len(labels)
+        may_be_silent = how[bag] != FREE and (background or missing > 0.0)
+        log_p, log_q = np.empty((n, n_classes)), np.full((n, k + 1), -np.inf)
+        posterior = np.empty((n, k + 1))
+        for i in range(n):
+            log_p[i] = scores[first + i]
+        normalise(log_p)
+        for i in range(n):
+            code = instance_codes[first + i] if len(instance_codes) else -1
+            for c in range(k):
+                if code < 0 or code == labels[c]:
+                    log_q[i, c] = log_p[i, labels[c]] + np.log1p(-silence)
+            if may_be_silent:
+                log_q[i, k] = _log_silent(log_p[i], background, missing, code)
+        value = normalise(log_q)
+        if how[bag] == EXACT:
+            chance, counts[bag, 2] = _exact(log_q, spurious, posterior)
+        elif how[bag] == APPROXIMATE:
+            chance, settled[bag], counts[bag, 2] = propagate(log_q, spurious, posterior)
+        else:
+            chance = 0.0 if how[bag] == FREE else -np.inf
+            posterior[:] = np.exp(log_q)
+        if how[bag] != FREE:
+            chance += (n_labels - k) * np.log1p(-spurious)
+        log_likelihood[bag] = value + chance
+        sign = -weights[bag] if gradient else 1.0
+        for i in range(n):
+            row = out[first + i]
+            for c in range(n_classes):
+                row[c] = -sign * np.exp(log_p[i, c]) if gradient else 0.0
+            for c in range(k):
+                row[labels[c]] += sign * posterior[i, c]
+            if may_be_silent:
+                code = instance_codes[first + i] if len(instance_codes) else -1
+                silent = posterior[i, k]
+                share = _spread(sign * silent, log_p[i], background, missing, code, row)
+                counts[bag, 0] += share * silent
+                counts[bag, 1] += posterior[i, :k].sum()
+
+
+@_compiled
+def _log_silent(log_p, background, missing, code):  # type: ignore[no-untyped-def]
+    """Log-probability that an instance reports nothing, jointly with its label if that is known."""
+    last = len(log_p) - 1
+    log_missing = np.log(missing) if missing > 0.0 else -np.inf
+    if code >= 0:
+        return log_p[code] if background and code == last else log_missing + log_p[code]
+    return (
+        np.logaddexp(log_missing, log_p[last] + np.log1p(-missing)) if background else log_missing
+    )
+
+
+@_compiled
+def _spread(mass, log_p, background, missing, code, row):  # type: ignore[no-untyped-def]
+    """Distribute the probability that an instance reports nothing over its possible labels.
+
+    Returns the share that is due to an unreported label, not to background.
+    """
+    last = len(log_p) - 1
+    if missing == 0.0:
+        code = last  # the background
+    if code >= 0:
+        row[code] += mass
+        return 0.0 if background and code == last else 1.0
+    nothing = np.exp(log_p[last]) if background else 0.0
+    total = missing + (1.0 - missing) * nothing
+    for c in range(last if background else last + 1):
+        row[c] += mass * missing * np.exp(log_p[c]) / total
+    if background:
+        row[last] += mass * nothing / total
+    return missing * (1.0 - nothing) / total
+
+
+@_compiled
+def _exact(log_q, spurious, posterior):  # type: ignore[no-untyped-def]
+    """Log-probability of the label set, and the expected number of spurious labels."""
+    k = log_q.shape[1] - 1
+    if k == 0 or (k == 1 and log_q[:, 1].max() == -np.inf):  # there is nothing to choose
+        posterior[:] = np.exp(log_q)
+        return 0.0, 0.0
+    finish = np.full(k + 1, -np.inf)
+    finish[k] = 0.0
+    if spurious > 0.0:
+        finish[:] = np.arange(k, -1, -1) * np.log(spurious)
+    return sum_over_labelings(log_q, finish, False, TABLE, posterior)
+
+
+@_compiled
+def propagate(log_q, spurious, belief):  # type: ignore[no-untyped-def]
+    """Loopy belief propagation with the constraint that some instance has each label of the set.
+
+    mu[i, c]: probability that instance i has label c, without the constraint on c; m[i, c]:
+    probability that an instance other than i has c, or that c is spurious. Returns the Bethe
+    approximation of log P(all), whose derivative in log q is the belief, whether the messages
+    converged, and the expected number of spurious labels.
+    """
+    q = np.exp(log_q)
+    n, k = len(q), q.shape[1] - 1
+    m = np.ones((n, k + 1))  # without a constraint on the last column
+    mu, later, totals = np.empty((n, k)), np.empty(n + 1), q.sum(axis=1)
+    belief[:] = q
+    settled = False
+    for sweep in range(MAX_SWEEPS):
+        for i in range(n):
+            for c in range(k):
+                others = max(totals[i] - q[i, c] / m[i, c], 0.0)
+                mu[i, c] = min(q[i, c] / max(q[i, c] + others, TINY), 1.0 - 1e-16)
+        damping = 0.0 if sweep < 20 else 0.5
+        for c in range(k):
+            later[n] = 0.0
+            for i in range(n - 1, -1, -1):
+                later[i] = later[i + 1] + np.log1p(-mu[i, c])
+            earlier = np.log1p(-spurious)
+            for i in range(n):
+                new = max(-np.expm1(earlier + later[i + 1]), TINY)
+                earlier += np.log1p(-mu[i, c])
+                if damping > 0.0:
+                    new = np.exp(damping * np.log(m[i, c]) + (1.0 - damping) * np.log(new))
+                m[i, c] = new
+        change = 0.0
+        for i in range(n):
+            totals[i] = (q[i] / m[i]).sum()
+            for c in range(k + 1):
+                new = q[i, c] / m[i, c] / totals[i]
+                change = max(change, abs(new - belief[i, c]))
+                belief[i, c] = new
+        if change < SETTLED:
+            settled = True
+            break
+    # Sum of log Z over instances and labels, minus pairs.
+    value, excess = np.log(totals).sum() + np.log(m).sum(), 0.0
+    for c in range(k):
+        absent = np.log1p(-mu[:, c]).sum()
+        chance = max(-np.expm1(np.log1p(-spurious) + absent), TINY)
+        value += np.log(chance) - np.log(mu[:, c] + (1.0 - mu[:, c]) * m[:, c]).sum()
+        excess += spurious * np.exp(absent) / chance
+    return value, settled, excess
