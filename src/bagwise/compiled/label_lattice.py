@@ -52,11 +52,19 @@ def normalise(log_q):  # type: ignore[no-untyped-def]
     """Subtract from each row the logarithm of its sum; return the sum of these logarithms."""
     total = 0.0
     for i in range(len(log_q)):
-        top = log_q[i].max()
-        norm = top + np.log(np.exp(log_q[i] - top).sum())
+        norm = log_sum(log_q[i])
         log_q[i] -= norm
         total += norm
     return total
+
+
+@_compiled
+def log_sum(log_values):  # type: ignore[no-untyped-def]
+    """Logarithm of a sum, from the logarithms of its terms."""
+    top, total = log_values.max(), 0.0
+    for c in range(len(log_values)):
+        total += np.exp(log_values[c] - top)
+    return top + np.log(total)
 
 
 @_compiled

@@ -13,7 +13,7 @@ m labels of the set is spurious^m, since any of the labels may be listed by mist
 import numpy as np
 
 from bagwise.compiled.compilation import compiled
-from bagwise.compiled.label_lattice import TABLE, normalise, sum_over_labelings
+from bagwise.compiled.label_lattice import TABLE, log_sum, normalise, sum_over_labelings
 
 # Inference method of a bag.
 FREE = 0  # the label set is unknown: plain softmax
@@ -50,22 +50,21 @@ def posteriors(  # type: ignore[no-untyped-def]
         labels = set_labels[set_offsets[bag] : set_offsets[bag + 1]]
         counts[bag] = 0.0
         if how[bag] == FREE:  # any class, the background included
-            labels, silence, k = np.arange(n_classes), 0.0, n_classes
+            labels, log_reported = np.arange(n_classes), 0.0
         else:
-            silence, k = missing, len(labels)
+            log_reported = np.log1p(-missing)
+        k = len(labels)
         may_be_silent = how[bag] != FREE and (background or missing > 0.0)
-        log_p, log_q = np.empty((n, n_classes)), np.full((n, k + 1), -np.inf)
+        norms, log_q = np.empty(n), np.full((n, k + 1), -np.inf)
         posterior = np.empty((n, k + 1))
         for i in range(n):
-            log_p[i] = scores[first + i]
-        normalise(log_p)
-        for i in range(n):
-            code = instance_codes[first + i] if len(instance_codes) else -1
+            row, code = scores[first + i], instance_codes[first + i] if len(instance_codes) else -1
+            norms[i] = log_sum(row)
             for c in range(k):
                 if code < 0 or code == labels[c]:
-                    log_q[i, c] = log_p[i, labels[c]] + np.log1p(-silence)
+                    log_q[i, c] = row[labels[c]] - norms[i] + log_reported
             if may_be_silent:
-                log_q[i, k] = _log_silent(log_p[i], background, missing, code)
+                log_q[i, k] = _log_silent(row, norms[i], background, missing, code)
         value = normalise(log_q)
         if how[bag] == EXACT:
             chance, counts[bag, 2] = _exact(log_q, spurious, posterior)
@@ -81,27 +80,30 @@ def posteriors(  # type: ignore[no-untyped-def]
         for i in range(n):
             row = out[first + i]
             for c in range(n_classes):
-                row[c] = -sign * np.exp(log_p[i, c]) if gradient else 0.0
+                row[c] = -sign * np.exp(scores[first + i, c] - norms[i]) if gradient else 0.0
             for c in range(k):
                 row[labels[c]] += sign * posterior[i, c]
             if may_be_silent:
                 code = instance_codes[first + i] if len(instance_codes) else -1
                 silent = posterior[i, k]
-                share = _spread(sign * silent, log_p[i], background, missing, code, row)
+                share = _spread(
+                    sign * silent, scores[first + i] - norms[i], background, missing, code, row
+                )
                 counts[bag, 0] += share * silent
                 counts[bag, 1] += posterior[i, :k].sum()
 
 
 @_compiled
-def _log_silent(log_p, background, missing, code):  # type: ignore[no-untyped-def]
+def _log_silent(scores, norm, background, missing, code):  # type: ignore[no-untyped-def]
     """Log-probability that an instance reports nothing, jointly with its label if that is known."""
-    last = len(log_p) - 1
+    last = len(scores) - 1
     log_missing = np.log(missing) if missing > 0.0 else -np.inf
     if code >= 0:
-        return log_p[code] if background and code == last else log_missing + log_p[code]
-    return (
-        np.logaddexp(log_missing, log_p[last] + np.log1p(-missing)) if background else log_missing
-    )
+        log_p = scores[code] - norm
+        return log_p if background and code == last else log_missing + log_p
+    if background:
+        return np.logaddexp(log_missing, scores[last] - norm + np.log1p(-missing))
+    return log_missing
 
 
 @_compiled
