@@ -7,7 +7,7 @@ import pytest
 
 from bagwise.exceptions import FileFormatError
 from bagwise.io import read_bags
-from bagwise.io.quotes import quoted_columns
+from bagwise.io.sources import CsvSource
 
 
 def write_ids(path, ids):
@@ -58,41 +58,49 @@ def test_one_long_id_does_not_widen_all_others(tmp_path):
     assert data.bags.ids.nbytes < 10**6
 
 
-def test_rows_are_read_once_where_blocks_become_larger(tmp_path, monkeypatch):
-    monkeypatch.setattr("bagwise.io.sources._CSV_BLOCK", 64)
-    ids = ["a", "b", "c", "d" * 300, "e", "f" * 5000, "g"]
-    for limit in (None, 0):
-        data = read_bags(write_ids(tmp_path / "bags.csv", ids), memory_limit=limit)
-        assert data.bags.ids.tolist() == ids
-        assert data.bags.instances.ravel().tolist() == [i / 2 for i in range(7)]
+@pytest.mark.parametrize("place", ["header", "row"])
+def test_a_row_without_end_is_refused(tmp_path, place):
+    endless = "open " * 14_000_000
+    text = f'bag,"{endless}' if place == "header" else f'bag,x\na,1\n"{endless}'
+    (tmp_path / "bags.csv").write_text(text)
+    with pytest.raises(FileFormatError, match=r"bags\.csv has a row, or a header, of more than"):
+        read_bags(tmp_path / "bags.csv")
 
 
-def test_a_row_without_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("bagwise.io.sources._CSV_BLOCK", 64)
-    monkeypatch.setattr("bagwise.io.sources._CSV_LARGEST_BLOCK", 1024)
-    path = write_ids(tmp_path / "bags.csv", ["a", '"' + "open " * 10_000, "c"])
-    with pytest.raises(FileFormatError, match=r"bags\.csv has a row of more than 1024 bytes"):
-        read_bags(path)
+def test_a_header_longer_than_the_first_block(tmp_path):
+    names = [f"feature {j} {'x' * 200}" for j in range(25_000)]  # 5 MB
+    row = ",".join(["0"] * len(names))
+    (tmp_path / "bags.csv").write_text(f"bag,{','.join(names)}\na,{row}\nb,{row}\n")
+    assert read_bags(tmp_path / "bags.csv").feature_names == names
+
+
+def test_spaces_around_column_names_are_removed(tmp_path):
+    (tmp_path / "bags.csv").write_text('bag , label, x," y"\na,yes,1,2\nb,no,3,4\n')
+    data = read_bags(tmp_path / "bags.csv", bag="bag")
+    assert data.y.tolist() == ["yes", "no"]
+    assert data.feature_names == ["x", " y"]  # quotes keep them
+    (tmp_path / "bags.csv").write_text("bag,x, x\na,1,2\n")
+    with pytest.raises(FileFormatError, match="several columns named 'x'"):
+        read_bags(tmp_path / "bags.csv")
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('bag,label,x\n"1",0,2\n', {0}),
-        ('bag,label,x\n1,"0",2\n', {1}),
+        ('bag,label,x\n"1",0,2\n', {"bag"}),
+        ('bag,label,x\n1,"0",2\n', {"label"}),
         ('bag,label,x\n"1","0","2"\n', set()),
         ('bag,label,x\n"1",,"2"\n"2",0,"3"\n', set()),
-        ('bag,label,x\r\n\r\n,NA,1\r\n"a,""\r\n",NA,1\r\n1,"NA",1\r\n', {0, 1}),
-        ('"bag\n,",label,x\n1,2,3\n', set()),
-        ('bag,label,x\n5" pipe,"7",3\n', {1}),
-        ('bag,label,x\n1,"no end', {1}),
-        ('bag,label,x\n1\n2,"3",4\n', {1}),
+        ('bag,label,x\r\n\r\n,NA,1\r\n"a,""\r\n",NA,1\r\n1,"NA",1\r\n', {"bag", "label"}),
+        ('"bag\n,",label,x\n1,"2",3\n', {"label"}),
+        ('bag,label,x\n5" pipe,"7",3\n', {"label"}),
         ("bag,label,x\n", set()),
-        ("", set()),
     ],
 )
-def test_quoted_columns(text, expected):
-    assert quoted_columns(text.encode(), ",", [0, 1], ["", "NA"]) == expected
+def test_quoted_columns(tmp_path, text, expected):
+    (tmp_path / "bags.csv").write_bytes(text.encode())
+    source = CsvSource(tmp_path / "bags.csv", delimiter=",", texts=["bag", "label"], dtype=None)
+    assert source._quoted == expected
 
 
 @pytest.mark.parametrize("name", ["bags.csv", "bags.csv.gz", "bags.tsv"])

@@ -3,15 +3,13 @@
 import csv
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bagwise import Bags
 from bagwise.io import read_bags, write_bags
-from bagwise.io.formulas import escape_array, escaped, unescaped
+from bagwise.io.files import escaped, unescaped
 from bagwise.io.table import read_written
 from bagwise.io.write_table import write_columns
 
@@ -47,12 +45,6 @@ def test_other_texts_are_left_alone(text):
 @given(text=texts)
 def test_what_is_written_is_read(text):
     assert unescaped(escaped(text)) == text
-
-
-@given(values=st.lists(texts | st.none(), max_size=8))
-def test_arrays_are_escaped_alike(values):
-    found = escape_array(pc, pa.array(values, pa.string())).to_pylist()
-    assert found == [None if v is None else escaped(v) for v in values]
 
 
 @pytest.mark.parametrize("name", ["bags.csv", "bags.csv.gz", "bags.tsv"])

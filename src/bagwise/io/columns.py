@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bagwise._common.metadata import are_ids, is_id_name
-from bagwise._common.types import Array, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import DataWarning, InputError
@@ -23,6 +23,8 @@ from bagwise.labels import plain_array
 
 ROLES = ("bag", "label", "label_set", "instance_label")
 _NUMERIC = ("number", "vector", "numbers", "vectors")
+_CONVERSIONS: dict[str, Conversion]
+_CONVERSIONS = {"label": "all", "label_set": "none", "group": "all", "merge": "integers"}
 
 
 @dataclass(frozen=True)
@@ -83,12 +85,12 @@ def find_columns(source: Source, request: Request) -> Request:
 def id_columns(source: Source, names: Iterable[str], rows: Grouping) -> list[str]:
     """The columns that hold ids, by their names and values."""
     candidates = [name for name in names if is_id_name(name) and source.kind(name) == "number"]
-    found = []
-    for name in candidates:
-        values = np.concatenate(list(source.blocks([name], np.dtype(np.float64)))).ravel()
-        if are_ids(values[rows.order], rows.codes[rows.order]):
-            found.append(name)
-    return found
+    bags = rows.codes[rows.order]
+    return [name for name in candidates if are_ids(_numbers(source, [name])[rows.order, 0], bags)]
+
+
+def _numbers(source: Source, names: Sequence[str]) -> Floats:
+    return np.concatenate([np.empty((0, len(names))), *source.blocks(names, np.dtype(np.float64))])
 
 
 def _clips(source: Source, request: Request) -> ClipColumns | None:
@@ -103,7 +105,7 @@ def _clips(source: Source, request: Request) -> ClipColumns | None:
 def find_roles(source: Source, request: Request, among: Sequence[str] = ROLES) -> Request:
     """Find the bag and label columns: as requested, as noted in the file, or by usual names."""
     taken = {*request.exclude, *request.beside, *(request.features or ()), *request.roles.values()}
-    roles: dict[str, str | None] = {}
+    roles: dict[str, Any] = {}
     for role in among:
         name = getattr(request, role)
         if name is not None:
@@ -119,17 +121,14 @@ def find_roles(source: Source, request: Request, among: Sequence[str] = ROLES) -
     twice = next((name for name in given if given.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"the column {twice!r} cannot be two of {', '.join(roles)} at once.")
-    separator = source.notes.get("separator", request.separator)
-    return replace(request, separator=separator, **roles)  # type: ignore[arg-type]
+    return replace(request, separator=source.notes.get("separator", request.separator), **roles)
 
 
 def bag_columns(source: Source, request: Request, rows: Grouping) -> dict[str, Column]:
     """Read the label, label set and group of each bag, and the merged bag it becomes part of."""
-    kinds: dict[str, Conversion] = {"label": "all", "label_set": "none", "group": "all"}
-    kinds["merge"] = "integers"
     return {
         role: constant_in_bags(source.column(name, convert=convert), rows, name)
-        for role, convert in kinds.items()
+        for role, convert in _CONVERSIONS.items()
         if (name := getattr(request, role)) is not None
     }
 
@@ -138,7 +137,7 @@ def label_bags(
     contents: Contents, columns: dict[str, Column], request: Request, instances: Column | None
 ) -> None:
     """Add labels, label sets, instance labels, groups and merged bags to the contents."""
-    label, group = columns.get("label"), columns.get("group")
+    label = columns.get("label")
     sets, instance_labels, classes = encode_columns(
         columns.get("label_set"),
         instances,
@@ -154,17 +153,16 @@ def label_bags(
         contents.instance_labels = instance_labels
     if classes is not None:
         contents.classes = classes
-    if group is not None:
-        contents.groups = _complete(group, contents.bags, request.group)
+    if "group" in columns:
+        contents.groups = _complete(columns["group"], contents.bags, request.group)
     if "merge" in columns:
         contents.wholes = _complete(columns["merge"], contents.bags, request.merge)
 
 
 def _complete(column: Column, bags: Bags, name: str | None) -> Array:
     """The values of a column; an error if a bag has none."""
-    missing = np.flatnonzero(column.codes < 0)
-    if len(missing):
-        raise InputError(f"{bags.name_of(int(missing[0]))} has no value in the column {name!r}.")
+    for i in np.flatnonzero(column.codes < 0)[:1]:
+        raise InputError(f"{bags.name_of(int(i))} has no value in the column {name!r}.")
     return plain_array(column.values)[column.codes]
 
 
@@ -173,32 +171,18 @@ def read_clips(source: Source, request: Request, rows: Grouping) -> Clips | None
     if request.clips is None:
         return None
     file, *times = request.clips
-    blocks = source.blocks(times, np.dtype(np.float64))
-    start, end = np.concatenate(list(blocks))[rows.order].T
-    files = None if file is None else written_values(source, file)
-    return Clips(start, end, None if files is None else [files[row] for row in rows.order])
+    start, end = _numbers(source, times)[rows.order].T
+    files = None if file is None else column_values(source, file, "none", rows.order)
+    return Clips(start, end, files)
 
 
-def kept_values(source: Source, name: str, rows: Ints) -> list[Any]:
-    """The values of some rows of a column that is kept beside the instances, None if missing."""
-    if "list" in source.kind(name) or source.kind(name) in ("numbers", "vector", "vectors"):
-        raise InputError(
-            f"the column {name!r} holds lists: only columns of single values are kept."
-        )
-    column = source.column(name, convert="all")
-    values = [*column.values, None]  # code -1 selects the last
-    return [values[code] for code in column.codes[rows]]
-
-
-def written_values(source: Source, name: str) -> list[Any]:
-    """The value of each row of a column as a string, None if it is missing."""
-    if "list" in source.kind(name) or source.kind(name) in ("numbers", "vectors"):
-        raise InputError(
-            f"the column {name!r} holds lists: it is read from tables with one row per instance."
-        )
-    column = source.column(name, convert="none")
-    values = [*column.values, None]  # code -1 selects the last
-    return [values[code] for code in column.codes]
+def column_values(
+    source: Source, name: str, convert: Conversion, rows: Ints | slice = slice(None)
+) -> list[Any]:
+    """The values of some rows of a column, None if missing."""
+    if "list" in source.kind(name) or source.kind(name) in _NUMERIC[1:]:
+        raise InputError(f"the column {name!r} has lists: only columns of single values are kept.")
+    return source.column(name, convert=convert).tolist(rows)
 
 
 def require_column(source: Source, name: str, detail: str = "") -> None:
@@ -217,37 +201,21 @@ def listed(names: Iterable[str], most: int = 20) -> str:
 
 
 def _with_names(source: Source, names: list[str]) -> list[str]:
-    """Leave out an empty column without a name; warn about one with values."""
+    """Leave out a column without a name that is empty or numbers the rows; warn about it."""
     if "" not in names:
         return names
-    if source.kind("") == "number" and source.is_empty(""):
-        warn_user(
-            "a column without a name and without values is left out: do all rows end with a "
-            "separator?",
-            DataWarning,
+    values = _numbers(source, [""]).ravel() if source.kind("") == "number" else np.array([])
+    if len(values) and np.isnan(values).all():
+        what = "and without values is left out: do all rows end with a separator?"
+    elif len(values) and values[0] in (0, 1) and (np.diff(values) == 1).all():
+        what = (
+            "that numbers the rows, as pandas writes its index, is left out. Write the file "
+            "without it (index=False)."
         )
-        return [name for name in names if name]
-    if _numbers_rows(source, ""):
-        warn_user(
-            "a column without a name that numbers the rows, as pandas writes its index, is left "
-            "out. Write the file without it (index=False).",
-            DataWarning,
-        )
-        return [name for name in names if name]
-    warn_user(
-        "a column without a name is read as a feature: leave it out of the file, or name the "
-        "columns with features=[...].",
-        DataWarning,
-    )
-    return names
-
-
-def _numbers_rows(source: Source, name: str) -> bool:
-    """Whether a column counts the rows from 0 or 1."""
-    if source.kind(name) != "number":
-        return False
-    values = np.concatenate(list(source.blocks([name], np.dtype(np.float64)))).ravel()
-    return bool((np.diff(values) == 1).all()) and len(values) > 0 and values[0] in (0, 1)
+    else:
+        what = "is read as a feature: leave it out of the file, or name the columns with features=."
+    warn_user(f"a column without a name {what}", DataWarning)
+    return names if "is read" in what else [name for name in names if name]
 
 
 def _features(source: Source, request: Request) -> list[str]:

@@ -1,7 +1,8 @@
-"""File formats, one error for damaged files, and files that Dask workers read themselves."""
+"""File formats, one error for damaged files, and cells that a spreadsheet would run."""
 
 import contextlib
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,7 +72,7 @@ def format_errors(path: Path) -> Iterator[None]:
         ) from error
     # Four libraries parse untrusted bytes here; their errors have no common base class.
     except Exception as error:
-        detail = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        detail = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")[:300]
         remedy = "Is it complete, and does its suffix match its format?"
         if "UTF8" in detail:  # of pyarrow
             remedy = "Save it in the encoding UTF-8."
@@ -103,3 +104,35 @@ def _refuse_special(path: Path) -> None:
         raise FileFormatError(
             f"{path} is a {kind}, but files are read more than once: write it to a file first."
         )
+
+
+# Formulas: a spreadsheet runs a cell that begins with one of these characters, so that an id such
+# as ``=HYPERLINK(...)`` could send the user's data away. bagwise writes an apostrophe before it,
+# which spreadsheets show or hide but never run, and removes it when reading. A string that already
+# has apostrophes there gets one more. Numbers stay unchanged, also as strings.
+_FORMULA = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # and full-width forms
+_NUMBER = re.compile(r"'*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+
+
+def escaped(text: str) -> str:
+    """Put an apostrophe before a string that a spreadsheet would run.
+
+    Examples
+    --------
+    >>> from bagwise.io.files import escaped
+    >>> escaped("=1+1"), escaped("'=1+1"), escaped("-1"), escaped("it's")
+    ("'=1+1", "''=1+1", '-1', "it's")
+    """
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+
+
+def unescaped(text: str) -> str:
+    """Remove the apostrophe added by `escaped`.
+
+    Examples
+    --------
+    >>> from bagwise.io.files import unescaped
+    >>> unescaped("'=1+1"), unescaped("''=1+1"), unescaped("=1+1"), unescaped("'tis")
+    ('=1+1', "'=1+1", '=1+1', "'tis")
+    """
+    return text[1:] if text.startswith("'") and escaped(text) != text else text

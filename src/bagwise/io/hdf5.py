@@ -142,7 +142,7 @@ def write_hdf5(path: Path, contents: Contents, *, compress: bool, force: bool) -
             "HDF5 files are dense, but these bags are sparse: write .npz, which keeps them sparse."
         )
     if contents.extras:
-        raise InputError("HDF5 files have no place for extras: write .npz.")
+        raise InputError("extras cannot be stored in HDF5 files: write .npz.")
     if path.suffix.lower() in FORMATS["hdf5"]:
         raise InputError(
             f"HDF5 is written as a folder with one file per bag, and {path.name!r} is the name of "

@@ -46,6 +46,11 @@ class Column:
         """Select rows of the column; row -1 is missing."""
         return Column(np.append(self.codes, -1)[rows], self.values)
 
+    def tolist(self, rows: Ints | slice = slice(None)) -> list[Any]:
+        """The values of some rows, None if missing."""
+        values = [*self.values, None]  # code -1 selects the last
+        return [values[code] for code in self.codes[rows]]
+
 
 @dataclass(frozen=True)
 class Grouping:
@@ -85,15 +90,13 @@ def constant_in_bags(column: Column, rows: Grouping, name: str) -> Column:
     """The value of each bag in a column; an error if a bag has several."""
     first = rows.order[rows.offsets[:-1]]
     expected = column.codes[first]
-    differing = np.flatnonzero(column.codes != expected[rows.codes])
-    if len(differing):
-        row = differing[0]
+    for row in np.flatnonzero(column.codes != expected[rows.codes])[:1]:
         bag = int(rows.codes[row])
-        values = [*column.values, None]  # code -1 is the last
+        one, other = column.tolist(np.array([first[bag], row]))
         raise LabelError(
-            f"{rows.name_of(bag)} has several values in the column {name!r}: "
-            f"{values[expected[bag]]!r} in row {first[bag]} and {values[column.codes[row]]!r} in "
-            f"row {row}. A bag has one; a label per row goes into instance_label=."
+            f"{rows.name_of(bag)} has several values in the column {name!r}: {one!r} in row "
+            f"{first[bag]} and {other!r} in row {row}. A bag has one; a label per row goes into "
+            "instance_label=."
         )
     return column.take(first)
 
@@ -111,8 +114,7 @@ def bag_labels(column: Column, name: str) -> Labels:
     whole = values.dtype.kind == "f" and np.all(values == np.trunc(values))
     if whole or values.dtype.kind == "b":  # pandas converts integers with missing values to floats
         values = values.astype(np.int64)
-    listed = [*values.tolist(), None]  # code -1 selects the last
-    return labels_in_file([listed[code] for code in codes])
+    return labels_in_file(Column(codes, values.tolist()).tolist())
 
 
 def labels_in_file(values: Sequence[Any] | Array) -> Labels:

@@ -21,8 +21,8 @@ from bagwise.io.columns import (
     ROLES,
     Request,
     bag_columns,
+    column_values,
     find_roles,
-    kept_values,
     label_bags,
     listed,
     require_column,
@@ -417,8 +417,9 @@ def write_bags(
         if format == "npz":
             write_npz(temporary, contents, compress=compress)
             return
-        table = BagTable(contents, columns, separator, by_bag=layout == "bags")
-        if format == "parquet":
+        as_text = format != "parquet"
+        table = BagTable(contents, columns, separator, by_bag=layout == "bags", as_text=as_text)
+        if not as_text:
             write_parquet(temporary, table, compress=compress)
         else:
             delimiter = "\t" if format == "tsv" else ","
@@ -547,7 +548,7 @@ def _tabled_labels(
     columns = bag_columns(table, request, rows)
     taken = {role: column.take(entries.rows) for role, column in columns.items()}
     first = rows.order[rows.offsets[:-1]]
-    own = {name: [*kept_values(table, name, first), None] for name in others}
+    own = {name: [*column_values(table, name, "all", first), None] for name in others}
     kept = {name: [values[row] for row in entries.rows] for name, values in own.items()}
     return taken, kept, entries, request
 

@@ -5,7 +5,7 @@ second (Parquet and nested frames), a row is a bag: each feature is a list of nu
 instance, or one column has a list of vectors.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,13 @@ from bagwise.extras import import_extra
 from bagwise.io.columns import (
     Request,
     bag_columns,
+    column_values,
     find_columns,
     id_columns,
-    kept_values,
     label_bags,
     listed,
     read_clips,
     require_column,
-    written_values,
 )
 from bagwise.io.contents import Contents
 from bagwise.io.data_warnings import ValueCheck, find_suspects
@@ -46,7 +45,7 @@ def open_table(path: Path, format: str, request: Request) -> Source:
     return CsvSource(
         path,
         delimiter="\t" if format == "tsv" else ",",
-        texts=[name for name in dict.fromkeys(texts) if name not in (request.features or ())],
+        texts=[name for name in texts if name not in (request.features or ())],
         dtype=request.dtype,
         lists=request.features or (),
     )
@@ -62,7 +61,7 @@ def read_written(
         for name in names:
             require_column(source, name, f" in {path.name}")
         found = [name for name in (*names, *optional) if name in source.names]
-        return {name: written_values(source, name) for name in found}
+        return {name: column_values(source, name, "none") for name in found}
 
 
 def open_frame(frame: Any) -> Source:
@@ -89,40 +88,47 @@ def open_frame(frame: Any) -> Source:
     return FrameSource(table)
 
 
+def _is_nested(series: Any) -> bool:
+    """Whether a column contains lists: by its type, or in pandas by its first value."""
+    import narwhals.stable.v2 as nw
+
+    if series.dtype != nw.Object:
+        return bool(series.dtype.is_nested())
+    known = series.drop_nulls()
+    return len(known) > 0 and isinstance(known[0], list | tuple | np.ndarray)
+
+
 def read_table(source: Source, request: Request, workspace: Workspace) -> Contents:
     """Read bags and labels from a table in either layout."""
     chosen = request.features or ()
     request = find_columns(source, request)
     features = list(request.features or ())
     left_out: list[str] = []
-    kinds = {name: source.kind(name) for name in features}
-    single = [name for name, kind in kinds.items() if kind in ("number", "vector")]
-    if len(single) == len(kinds):
+    single = [name for name in features if source.kind(name) in ("number", "vector")]
+    if len(single) == len(features):
         bags, rows, instance_labels, left_out = _read_rows(source, request, workspace, chosen)
-    elif single:
-        several = next(name for name in kinds if name not in single)
+    elif single or isinstance(source, FrameSource):
+        several = next(name for name in features if name not in single)
         raise FileFormatError(
-            f"the column {single[0]!r} has one value per row, while {several!r} is a list per row: "
-            "in a table of lists a row is a bag, and every feature is a list. Select the feature "
-            "columns with features=[...] or leave some out with exclude=[...]."
+            f"the column {several!r} is a list per row"
+            + (f", while {single[0]!r} has one value per row" if single else "")
+            + ": in a table of lists a row is a bag, and every feature is a list. Select the "
+            "feature columns with features=[...] or leave some out with exclude=[...]."
         )
-    elif isinstance(source, TableSource):
-        bags, rows, instance_labels = _read_lists(source, request, workspace)
     else:
-        raise InputError(f"the column {features[0]!r} holds lists, which cannot be read.")
+        bags, rows, instance_labels = _read_lists(source, request, workspace)
     contents = Contents(bags, classes=source.notes.get("classes"))
     label_bags(contents, bag_columns(source, request, rows), request, instance_labels)
     contents.clips = read_clips(source, request, rows)
     contents.left_out = [*(request.clips or ())[1:], *left_out]
     if not chosen:
         find_suspects(contents, source.names)
+    n_times = 1 if single else bags.sizes  # in a table of lists a row is a bag
     for name in request.keep:
-        values = kept_values(source, name, rows.order)
-        n_times = 1 if single else bags.sizes  # in a table of lists a row is a bag
+        values = column_values(source, name, "all", rows.order)
         contents.columns[name] = np.repeat(np.array([*values, None])[:-1], n_times).tolist()
     for name in request.extra_columns:
-        values = written_values(source, name)
-        contents.columns[name] = [values[row] for row in rows.order]
+        contents.columns[name] = column_values(source, name, "none", rows.order)
     return contents
 
 
@@ -143,23 +149,18 @@ def _read_rows(
     rows = group(column, request.bag)
     features, cluster = list(request.features or ()), request.cluster
     left_out = [] if chosen or source.notes else id_columns(source, features, rows)
-    if len(left_out) < len(features):
-        features = [name for name in features if name not in left_out]
+    features = [name for name in features if name not in left_out] or features
     dtype = request.dtype or source.dtype(features)
     n_features = sum(map(source.width, features))
     names = _row_names(source, features)
     ids = None if source.notes.get("ids") is False else rows.ids
-    in_order = bool(np.all(np.diff(rows.order) == 1))
-    if (
-        cluster is not None
-        and isinstance(source, ParquetSource)
-        and in_order
-        and cluster.sees(source.path)
-    ):
-        dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
-        load = partial(_read_some, source.path.resolve(), features, dtype, rows.offsets, names)
+    in_file = isinstance(source, ParquetSource) and bool(np.all(np.diff(rows.order) == 1))
+    if cluster is not None and in_file and cluster.sees(source.path):  # type: ignore[union-attr]
         from bagwise.engines.dask import load_on_workers
 
+        dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
+        path = source.path.resolve()  # type: ignore[union-attr]
+        load = partial(_read_some, path, features, dtype, rows.offsets, names)
         bags: Bags = load_on_workers(*cluster, load, rows.offsets, (n_features, dtype), ids, names)
     else:
         instances = workspace.empty((len(rows.codes), n_features), dtype)
@@ -217,16 +218,6 @@ def _row_names(source: Source, features: list[str]) -> list[str] | None:
     ]
 
 
-def _is_nested(series: Any) -> bool:
-    """Whether a column contains lists: by its type, or in pandas by its first value."""
-    import narwhals.stable.v2 as nw
-
-    if series.dtype != nw.Object:
-        return bool(series.dtype.is_nested())
-    known = series.drop_nulls()
-    return len(known) > 0 and isinstance(known[0], list | tuple | np.ndarray)
-
-
 # One row per bag
 
 
@@ -236,28 +227,38 @@ def _read_lists(
     """Read bags from lists of numbers, one column per feature, or from one list of vectors."""
     features = list(request.features or ())
     vectors = source.kind(features[0]) == "vectors"
-    if (vectors and len(features) > 1) or any(source.kind(n) == "vectors" for n in features[1:]):
+    if len(features) > 1 and any(source.kind(name) == "vectors" for name in features):
         raise FileFormatError(
             f"the columns {listed(features)} must be lists of numbers, one per feature, or one "
             "list of vectors: select them with features=[...]."
         )
-    sizes = np.concatenate(
-        [_lengths(lists, features[0], start) for start, lists in _batches(source, features[0])]
-    )
+    n_rows = source.rows_per_batch()
+    sizes = np.zeros(0, np.int64)
+    for batch in source.batches(features[:1], n_rows):
+        sizes = np.append(sizes, _lengths(batch.column(0), features[0], len(sizes)))
+    if not len(sizes):
+        raise FileFormatError("the table has no rows, so there are no bags.")
     rows = _one_row_per_bag(source, request.bag, len(sizes))
     offsets = offsets_of(sizes)
     width = _vector_width(source, features[0]) if vectors else len(features)
-    dtype = request.dtype or source.dtype(features)
-    instances = workspace.empty((int(offsets[-1]), width), dtype)
-    for j, name in enumerate(features):
-        for start, lists in _batches(source, name):
-            stop = start + len(lists)
-            part = instances[offsets[start] : offsets[stop]]
-            _check_sizes(lists, sizes[start:stop], rows, start, name)
-            if vectors:
-                assign(part, _matrix(source, lists, part.shape, name))
-            else:
-                assign(part[:, j], source.numbers(lists.flatten()))
+    instances = workspace.empty((int(offsets[-1]), width), request.dtype or source.dtype(features))
+    start = 0
+    for batch in source.batches(features, n_rows):
+        part = instances[offsets[start] : offsets[start + batch.num_rows]]
+        for j, name in enumerate(features):
+            lists = batch.column(name)
+            _check_sizes(lists, sizes, rows, start, name)
+            values = lists.flatten()
+            if not vectors:
+                assign(part[:, j], source.numbers(values))
+                continue
+            if np.any(_lengths(values, name) != width):
+                raise InputError(
+                    f"the vectors in the column {name!r} have different lengths: expected {width} "
+                    "numbers for every instance."
+                )
+            assign(part, source.numbers(values.flatten()).reshape(part.shape))
+        start += batch.num_rows
     ids = rows.ids if request.bag is not None and source.notes.get("ids", True) else None
     names: list[str] | None = features
     if vectors:
@@ -265,16 +266,6 @@ def _read_lists(
         names = source.notes.get("feature_names", columns)
     bags = Bags(instances, offsets, ids, feature_names=names)
     return bags, rows, _instance_labels(source, request.instance_label, sizes, rows)
-
-
-def _batches(source: TableSource, name: str) -> Iterator[tuple[int, Any]]:
-    """Yield blocks of bags of a list column, with the first bag of each block."""
-    start = 0
-    for batch in source.batches([name], source.rows_per_batch()):
-        yield start, batch.column(name)
-        start += batch.num_rows
-    if start == 0:
-        raise FileFormatError("the table has no rows, so there are no bags.")
 
 
 def _one_row_per_bag(source: TableSource, name: str | None, n_bags: int) -> Grouping:
@@ -306,12 +297,10 @@ def _lengths(lists: Any, name: str, start: int = 0) -> Ints:
 
 def _check_sizes(lists: Any, sizes: Ints, rows: Grouping, start: int, name: str) -> None:
     lengths = _lengths(lists, name, start)
-    odd = np.flatnonzero(lengths != sizes)
-    if len(odd):
-        i = int(odd[0])
+    for i in np.flatnonzero(lengths != sizes[start : start + len(lengths)])[:1]:
         raise InputError(
             f"{rows.name_of(start + i)} has lists of different lengths: {lengths[i]} values in the "
-            f"column {name!r}, but others have {sizes[i]}."
+            f"column {name!r}, but others have {sizes[start + i]}."
         )
 
 
@@ -324,16 +313,6 @@ def _vector_width(source: TableSource, name: str) -> int:
         if len(lengths):
             return int(lengths[0])
     raise FileFormatError(f"every list in the column {name!r} is empty: there are no instances.")
-
-
-def _matrix(source: TableSource, lists: Any, shape: tuple[int, ...], name: str) -> Array:
-    vectors = lists.flatten()
-    if np.any(_lengths(vectors, name) != shape[1]):
-        raise InputError(
-            f"the vectors in the column {name!r} have different lengths: expected {shape[1]} "
-            "numbers for every instance."
-        )
-    return source.numbers(vectors.flatten()).reshape(shape)
 
 
 def _instance_labels(

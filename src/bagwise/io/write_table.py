@@ -18,7 +18,7 @@ from bagwise._common.files import replacing
 from bagwise.exceptions import FileFormatError, InputError, LabelError, SparseInputError
 from bagwise.extras import import_extra
 from bagwise.io.contents import Contents
-from bagwise.io.formulas import escape_array, escaped
+from bagwise.io.files import escaped
 from bagwise.io.sources import BLOCK_VALUES, METADATA
 from bagwise.labels import Labels
 
@@ -30,14 +30,18 @@ _INSTANCES = "instances"  # the column with the vectors of a bag
 
 def write_csv(path: Path, table: BagTable, *, delimiter: str, zipped: bool) -> None:
     """Write one row per instance: strings in quotes, numbers in their shortest exact form."""
-    compute = import_extra("pyarrow.compute", extra="io")
-    with gzip.open(path, "wb") if zipped else open(path, "wb") as file:
-        header = [_quoted_name(escaped(name), delimiter) for name in table.schema.names]
-        file.write((delimiter.join(header) + "\n").encode())
+    writer = import_extra("pyarrow.csv", extra="io")
+    names = [escaped(name) for name in table.schema.names]
+    options = writer.WriteOptions(delimiter=delimiter)
+    schema = table.schema
+    for i, name in enumerate(names):
+        schema = schema.set(i, schema.field(i).with_name(name))
+    with (
+        gzip.open(path, "wb") if zipped else open(path, "wb") as file,
+        writer.CSVWriter(file, schema, write_options=options) as rows,
+    ):
         for block in table.blocks():
-            texts = [_csv_texts(compute, column.combine_chunks()) for column in block.columns]
-            lines = compute.binary_join_element_wise(*texts, delimiter)
-            file.write(("\n".join(lines.to_pylist()) + "\n").encode())
+            rows.write_table(block.rename_columns(names))
 
 
 def write_parquet(path: Path, table: BagTable, *, compress: bool) -> None:
@@ -63,20 +67,27 @@ class BagTable:
         Separator of the labels of a set.
     by_bag : bool, default=False
         Whether a row is a bag.
+    as_text : bool, default=False
+        Whether the table becomes text: formulas are escaped, and 1.0 keeps its point.
     """
 
     def __init__(
-        self, contents: Contents, names: dict[str, str], separator: str, *, by_bag: bool = False
+        self,
+        contents: Contents,
+        names: dict[str, str],
+        separator: str,
+        *,
+        by_bag: bool = False,
+        as_text: bool = False,
     ) -> None:
         self._pa = import_extra("pyarrow", extra="io")
         self._contents, self._names, self._separator = contents, names, separator
-        self._by_bag = by_bag
+        self._by_bag, self._as_text = by_bag, as_text
         self._refuse_losses()
         bags = contents.bags
         self._features = bags.feature_names or [f"x{j}" for j in range(bags.n_features)]
         self._number = self._number_type()
         self._columns = self._columns_by_role()
-        self._make = self._bags if by_bag else self._instances
         used = [names[role] for role in self._columns]
         used += [_INSTANCES] if by_bag else self._features
         twice = [name for name, count in Counter(used).items() if count > 1]
@@ -89,7 +100,7 @@ class BagTable:
     @property
     def schema(self) -> Any:
         """Names and types of the columns."""
-        return self._make(0, 0).schema
+        return self._rows(0, 0).schema
 
     def notes(self) -> dict[str, Any]:
         """Metadata for the reader that the columns do not contain."""
@@ -117,36 +128,31 @@ class BagTable:
             if self._by_bag:
                 limit = bags.offsets[start] + size
                 stop = max(start + 1, int(np.searchsorted(bags.offsets, limit, side="right")) - 1)
-            yield self._make(start, min(stop, n_rows))
+            yield self._rows(start, min(stop, n_rows))
             start = stop
 
-    def _instances(self, start: int, stop: int) -> Any:
-        """The instances from start to stop, one row each."""
+    def _rows(self, start: int, stop: int) -> Any:
+        """The instances from start to stop, or the bags, each with a list of vectors."""
         pa, bags = self._pa, self._contents.bags
-        bag = pa.array(np.searchsorted(bags.offsets, np.arange(start, stop), side="right") - 1)
-        columns = {
-            self._names[role]: values[start:stop] if role == _PER_INSTANCE else values.take(bag)
-            for role, values in self._columns.items()
-        }
-        block = np.asfortranarray(bags.instances[start:stop])
-        for j, name in enumerate(self._features):
-            columns[name] = pa.array(block[:, j].astype(self._number, copy=False))
-        return pa.table(columns)
-
-    def _bags(self, start: int, stop: int) -> Any:
-        """The bags from start to stop, one row each, with a list of vectors."""
-        pa, bags = self._pa, self._contents.bags
+        columns = {}
+        if not self._by_bag:
+            bag = pa.array(np.searchsorted(bags.offsets, np.arange(start, stop), side="right") - 1)
+            for role, values in self._columns.items():
+                own = values[start:stop] if role == _PER_INSTANCE else values.take(bag)
+                columns[self._names[role]] = own
+            block = np.asfortranarray(bags.instances[start:stop])
+            for j, name in enumerate(self._features):
+                columns[name] = pa.array(block[:, j].astype(self._number, copy=False))
+            return pa.table(columns)
         first, last = bags.offsets[start], bags.offsets[stop]
         offsets = pa.array(bags.offsets[start : stop + 1] - first, pa.int32())
-        columns = {}
         for role, values in self._columns.items():
+            columns[self._names[role]] = values[start:stop]
             if role == _PER_INSTANCE:
-                part = pa.ListArray.from_arrays(offsets, values[first:last])
-            else:
-                part = values[start:stop]
-            columns[self._names[role]] = part
-        values = np.ascontiguousarray(bags.instances[first:last], dtype=self._number).reshape(-1)
-        vectors = pa.FixedSizeListArray.from_arrays(pa.array(values), bags.n_features)
+                lists = pa.ListArray.from_arrays(offsets, values[first:last])
+                columns[self._names[role]] = lists
+        flat = np.ascontiguousarray(bags.instances[first:last], dtype=self._number).reshape(-1)
+        vectors = pa.FixedSizeListArray.from_arrays(pa.array(flat), bags.n_features)
         columns[_INSTANCES] = pa.ListArray.from_arrays(offsets, vectors)
         return pa.table(columns)
 
@@ -158,7 +164,7 @@ class BagTable:
                 "a table is dense, but these bags are sparse: write .npz, which keeps them sparse."
             )
         if self._contents.coords is not None or self._contents.extras:
-            raise InputError("a table has no place for coords or extras: write .npz or HDF5.")
+            raise InputError("coords and extras cannot be stored in CSV or Parquet: write .npz.")
         if bags.n_features == 0:
             raise InputError("these bags have no features: a table needs at least one column.")
         empty = np.flatnonzero(bags.sizes == 0)
@@ -175,23 +181,31 @@ class BagTable:
         if contents.labels is not None:
             columns["label"] = self._array(contents.labels.tolist(), "y")
         if contents.label_sets is not None:
-            columns["label_set"] = pa.array(self._set_texts(contents.label_sets), pa.string())
+            texts = self._set_texts(contents.label_sets)
+            columns["label_set"] = self._array(texts, "label_sets").cast(pa.string())
         if contents.instance_labels is not None:
-            labels = pa.array(contents.instance_labels)
+            columns[_PER_INSTANCE] = pa.array(contents.instance_labels)
             if contents.classes is not None:
                 codes = pa.array(contents.instance_labels, mask=contents.instance_labels < 0)
-                labels = self._array(contents.classes.tolist(), "classes").take(codes)
-            columns[_PER_INSTANCE] = labels
+                classes = self._array(contents.classes.tolist(), "classes")
+                columns[_PER_INSTANCE] = classes.take(codes)
         return columns
 
     def _array(self, values: list[Any], what: str) -> Any:
         pa = self._pa
+        if self._as_text:
+            values = [escaped(v) if isinstance(v, str) else v for v in values]
         try:
-            return pa.array(values)
+            array = pa.array(values)
         except (pa.ArrowException, UnicodeError, OverflowError, TypeError, ValueError) as error:
             raise InputError(
                 f"{what} cannot be a column of a table ({error}): use only integers, or only texts."
             ) from error
+        if self._as_text and pa.types.is_floating(array.type):
+            known = np.array([v for v in values if v is not None])
+            if np.all((known == np.trunc(known)) & (np.abs(known) < 1e15)):
+                return array.cast(pa.decimal128(20, 1))  # written as 1.0, not as 1
+        return array
 
     def _set_texts(self, sets: Labels) -> list[str | None]:
         separator = self._separator
@@ -210,31 +224,9 @@ class BagTable:
             self._pa.from_numpy_dtype(native := dtype.newbyteorder("="))
         except self._pa.ArrowException as error:
             raise InputError(
-                f"a table cannot hold {dtype}: convert the instances first."
+                f"a table cannot have {dtype} columns: convert the instances first."
             ) from error
         return np.dtype(native)
-
-
-# CSV text
-
-
-def _quoted_name(name: str, delimiter: str) -> str:
-    plain = name and name.isprintable() and not set(name) & {delimiter, '"'}
-    return name if plain else '"' + name.replace('"', '""') + '"'
-
-
-def _csv_texts(compute: Any, values: Any) -> Any:
-    """A column as strings: 1.0 keeps its point, strings are quoted, missing values are empty."""
-    types = import_extra("pyarrow", extra="io").types
-    texts = values.cast("string")
-    if types.is_string(values.type):
-        texts = compute.replace_substring(escape_array(compute, texts), '"', '""')
-        texts = compute.binary_join_element_wise('"', texts, '"', "")
-    elif types.is_floating(values.type):
-        whole = compute.invert(compute.match_substring_regex(texts, "[.ein]"))
-        pointed = compute.binary_join_element_wise(texts, ".0", "")
-        texts = compute.if_else(whole, pointed, texts)
-    return compute.fill_null(texts, "")
 
 
 # Tables of results
