@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from sklearn.model_selection import RepeatedStratifiedKFold
 
 from bagwise.exceptions import InputError
-from bagwise.model_selection import corrected_t_test, probability_of_difference
+from bagwise.model_selection import corrected_t_test
 
 FOLDS = [0.02, 0.05, -0.01, 0.03, 0.01, 0.0, 0.04]
 folds = st.lists(st.floats(-1, 1), min_size=1, max_size=12)
@@ -47,7 +47,7 @@ def test_the_corrected_test_is_its_formula(test_ratio):
 
 @pytest.mark.parametrize("rope", [0.0, 0.01, 0.05])
 def test_probabilities_are_the_areas_of_the_posterior(rope):
-    found = probability_of_difference(FOLDS, test_ratio=0.25, rope=rope)
+    found = corrected_t_test(FOLDS, test_ratio=0.25, rope=rope)[4:]
     posterior = (6, np.mean(FOLDS), slow_variance(FOLDS, 0.25))
     edges = [(-np.inf, -rope), (-rope, rope), (rope, np.inf)]
     expected = [quad(density, *edge, args=posterior)[0] for edge in edges]
@@ -59,9 +59,7 @@ def test_probabilities_are_shares_of_draws_of_the_posterior(rng):
     spread = slow_variance(FOLDS, 0.25) * 6 / rng.chisquare(6, size=100_000)
     draws = np.mean(FOLDS) + rng.normal(size=100_000) * np.sqrt(spread)
     expected = [(draws < -0.01).mean(), (np.abs(draws) <= 0.01).mean(), (draws > 0.01).mean()]
-    np.testing.assert_allclose(
-        probability_of_difference(FOLDS, test_ratio=0.25), expected, atol=0.01
-    )
+    np.testing.assert_allclose(corrected_t_test(FOLDS, test_ratio=0.25)[4:], expected, atol=0.01)
 
 
 def test_without_overlap_it_is_the_paired_t_test():
@@ -115,8 +113,8 @@ def test_the_laws_of_a_difference(differences, test_ratio, rope):
     assert test.mean == pytest.approx(-back.mean, abs=1e-15)
     assert test.p_value == pytest.approx(back.p_value, rel=1e-9, **nan)
     assert test.lower == pytest.approx(-back.upper, rel=1e-9, abs=1e-12, **nan)
-    chances = probability_of_difference(differences, test_ratio=test_ratio, rope=rope)
-    mirrored = probability_of_difference(turned, test_ratio=test_ratio, rope=rope)
+    chances = corrected_t_test(differences, test_ratio=test_ratio, rope=rope)[4:]
+    mirrored = corrected_t_test(turned, test_ratio=test_ratio, rope=rope)[4:]
     np.testing.assert_allclose(chances, mirrored[::-1], atol=1e-9)
     if np.isnan(test.p_value):
         assert np.isnan(chances).all()
@@ -124,7 +122,7 @@ def test_the_laws_of_a_difference(differences, test_ratio, rope):
     assert sum(chances) == pytest.approx(1)
     assert min(chances) >= 0
     # Without a region of equivalence, the smaller probability is half the p-value.
-    worse, _, better = probability_of_difference(differences, test_ratio=test_ratio, rope=0)
+    worse, _, better = corrected_t_test(differences, test_ratio=test_ratio, rope=0)[4:]
     if any(abs(difference) >= 1e-12 for difference in differences):
         assert 2 * min(worse, better) == pytest.approx(test.p_value, rel=1e-9)
 
@@ -140,9 +138,8 @@ def test_more_folds_narrow_the_interval_until_the_overlap_is_left():
 
 
 def test_equal_models_are_equal():
-    assert corrected_t_test([0.0] * 5, test_ratio=0.25) == (0, 0, 0, 1)
-    assert probability_of_difference([0.0] * 5, test_ratio=0.25) == (0, 1, 0)
-    assert probability_of_difference([1e-17, -1e-17], test_ratio=0.25, rope=0) == (0, 1, 0)
+    assert corrected_t_test([0.0] * 5, test_ratio=0.25) == (0, 0, 0, 1, 0, 1, 0)
+    assert corrected_t_test([1e-17, -1e-17], test_ratio=0.25, rope=0)[4:] == (0, 1, 0)
 
 
 @pytest.mark.parametrize("differences", [[0.1], [0.1, 0.1, 0.1], [0.3, 0.1 + 0.2]])
@@ -150,7 +147,7 @@ def test_folds_that_do_not_vary_have_no_interval(differences):
     found = corrected_t_test(differences, test_ratio=0.25)
     assert found.mean == pytest.approx(np.mean(differences))
     assert np.isnan([found.lower, found.upper, found.p_value]).all()
-    assert np.isnan(probability_of_difference(differences, test_ratio=0.25)).all()
+    assert np.isnan(corrected_t_test(differences, test_ratio=0.25)[4:]).all()
 
 
 @pytest.mark.parametrize(
@@ -167,6 +164,5 @@ def test_folds_that_do_not_vary_have_no_interval(differences):
     ],
 )
 def test_what_cannot_be_tested_is_refused(differences, settings, message):
-    test = corrected_t_test if "confidence" in settings else probability_of_difference
     with pytest.raises(InputError, match=message):
-        test(differences, **{"test_ratio": 0.25} | settings)
+        corrected_t_test(differences, **{"test_ratio": 0.25} | settings)

@@ -4,7 +4,7 @@ from bagwise.model_selection._comparison import Comparison, Difference, compare
 from bagwise.model_selection._evaluation import Evaluation, evaluate
 from bagwise.model_selection._held_out import HeldOut, held_out_predictions
 from bagwise.model_selection._ranks import Ranks, critical_difference, ranks
-from bagwise.model_selection._significance import corrected_t_test, probability_of_difference
+from bagwise.model_selection._significance import corrected_t_test
 
 __all__ = [
     "Comparison",
@@ -17,6 +17,5 @@ __all__ = [
     "critical_difference",
     "evaluate",
     "held_out_predictions",
-    "probability_of_difference",
     "ranks",
 ]

@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike
 
 from bagwise._common.types import Floats
 from bagwise.exceptions import InputError
-from bagwise.model_selection._evaluation import Evaluation, cross_validate, predict_numbers
+from bagwise.model_selection._evaluation import Evaluation, evaluations, predict_numbers
 from bagwise.model_selection._folds import Seed, Splitter, prepare
 from bagwise.model_selection._measures import LOWER_IS_BETTER, did_you_mean
-from bagwise.model_selection._significance import corrected_t_test, probability_of_difference
+from bagwise.model_selection._significance import TTest, corrected_t_test
 
 _SURE = 0.95  # smallest probability at which models are called equal
 _LIKELY = 0.75  # smallest probability at which one is "probably better"
@@ -40,7 +40,7 @@ class Difference:
         The p-value of that test; NaN likewise.
     worse, equal, better : float
         The probabilities that the model is worse than, equal to (within `rope`) or better than the
-        reference (see `probability_of_difference`); NaN likewise.
+        reference; NaN likewise.
     rope : float
         The region of practical equivalence.
     confidence : float
@@ -270,11 +270,9 @@ def compare(
     prepared = prepare(
         X, y, cv, groups, repeats=repeats, random_state=random_state, numbers=numbers
     )
-    evaluations = cross_validate(
-        models, prepared, scoring=scoring, n_jobs=n_jobs, after_fold=after_fold
-    )
+    found = evaluations(models, prepared, scoring=scoring, n_jobs=n_jobs, after_fold=after_fold)
     ratio = float(np.mean([len(test) / len(train) for train, test in prepared.folds]))
-    return Comparison(evaluations, ratio)
+    return Comparison(found, ratio)
 
 
 def _difference(
@@ -293,13 +291,10 @@ def _difference(
         )
     gains = (others - scores) if measure in LOWER_IS_BETTER else (scores - others)
     gains = gains[~np.isnan(gains)]
-    test, chances = (np.nan,) * 4, (np.nan,) * 3
+    found = TTest(*[np.nan] * 7)
     if len(gains):
-        test = corrected_t_test(gains, test_ratio=test_ratio, confidence=confidence)
-        chances = probability_of_difference(gains, test_ratio=test_ratio, rope=rope)
-    return Difference(
-        model.name, reference.name, measure, len(gains), *test, *chances, rope, confidence
-    )
+        found = corrected_t_test(gains, test_ratio=test_ratio, confidence=confidence, rope=rope)
+    return Difference(model.name, reference.name, measure, len(gains), *found, rope, confidence)
 
 
 def _scores(evaluation: Evaluation, measure: str) -> Floats:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from bagwise.model_selection._folds import Fold, Prepared, Seed, Splitter, prepa
 from bagwise.model_selection._measures import (
     MEASURES,
     check_scoring,
-    chosen_measures,
     did_you_mean,
+    scores_of,
 )
 
 
@@ -137,10 +138,36 @@ def evaluate(
     prepared = prepare(
         X, y, cv, groups, repeats=repeats, random_state=random_state, numbers=numbers
     )
-    return cross_validate(models, prepared, scoring=scoring, n_jobs=n_jobs)[0]
+    return evaluations(models, prepared, scoring=scoring, n_jobs=n_jobs)[0]
 
 
 def cross_validate(
+    models: Mapping[str, Any],
+    prepared: Prepared,
+    judge: Callable[[Any, Bags, Array], Any],
+    *,
+    n_jobs: int | None = None,
+    after_fold: Callable[[], None] = lambda: None,
+) -> list[list[tuple[Any, float]]]:
+    """Fit every model on every fold, and judge it on the test part.
+
+    `judge` takes a fitted model, its test bags and their labels; `after_fold` is called in this
+    process. Returns the judgements and the seconds, fold by fold, for each model.
+    """
+    jobs = (
+        delayed(_fit_and_judge)(clone(model), prepared, fold, judge)
+        for model in models.values()
+        for fold in prepared.folds
+    )
+    found = []
+    for judged in Parallel(n_jobs=n_jobs, return_as="generator")(jobs):
+        found.append(judged)
+        after_fold()
+    n_folds = len(prepared.folds)
+    return [found[start : start + n_folds] for start in range(0, len(found), n_folds)]
+
+
+def evaluations(
     models: Mapping[str, Any],
     prepared: Prepared,
     *,
@@ -148,26 +175,19 @@ def cross_validate(
     n_jobs: int | None = None,
     after_fold: Callable[[], None] = lambda: None,
 ) -> list[Evaluation]:
-    """Fit and score every model on every fold; `after_fold` is called in this process."""
-    bags, labels, folds, groups, _ = prepared
-    numbers = predict_numbers(models)
-    wanted = check_scoring(scoring, label_sets=labels.ndim == 2, numbers=numbers)
-    classes = np.unique(labels)
-    jobs = (
-        delayed(_fit_and_score)(clone(model), bags, labels, fold, groups, classes, wanted)
-        for model in models.values()
-        for fold in folds
-    )
-    found = []
-    for scored in Parallel(n_jobs=n_jobs, return_as="generator")(jobs):
-        found.append(scored)
-        after_fold()
-    evaluations = []
-    for k, name in enumerate(models):
-        own = found[k * len(folds) : (k + 1) * len(folds)]
-        scores = {measure: [scored[measure] for scored, _ in own] for measure in own[0][0]}
-        evaluations.append(Evaluation(name, scores, [seconds for _, seconds in own]))
-    return evaluations
+    """Evaluate every model on the same folds."""
+    y, numbers = prepared.y, predict_numbers(models)
+    wanted = check_scoring(scoring, label_sets=y.ndim == 2, numbers=numbers)
+    judge = partial(scores_of, classes=np.unique(y), scoring=wanted)
+    judged = cross_validate(models, prepared, judge, n_jobs=n_jobs, after_fold=after_fold)
+    return [
+        Evaluation(
+            name,
+            {measure: [scores[measure] for scores, _ in folds] for measure in folds[0][0]},
+            [seconds for _, seconds in folds],
+        )
+        for name, folds in zip(models, judged, strict=True)
+    ]
 
 
 def predict_numbers(models: Mapping[str, Any]) -> bool:
@@ -182,18 +202,12 @@ def predict_numbers(models: Mapping[str, Any]) -> bool:
     return all(kinds.values())
 
 
-def _fit_and_score(
-    model: Any,
-    bags: Bags,
-    labels: Array,
-    fold: Fold,
-    groups: Array | None,
-    classes: Array,
-    scoring: list[str] | None,
-) -> tuple[dict[str, float], float]:
+def _fit_and_judge(
+    model: Any, prepared: Prepared, fold: Fold, judge: Callable[[Any, Bags, Array], Any]
+) -> tuple[Any, float]:
+    bags, y, _, groups, _ = prepared
     train, test = fold
     start = time.perf_counter()
     within = fit_arguments(model, groups=None if groups is None else groups[train])
-    model.fit(bags[train], labels[train], **within)
-    scores = chosen_measures(model, bags[test], labels[test], classes=classes, scoring=scoring)
-    return scores, time.perf_counter() - start
+    model.fit(bags[train], y[train], **within)
+    return judge(model, bags[test], y[test]), time.perf_counter() - start

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 
 from bagwise._common.types import Array, Bools
 from bagwise.bags import Bags
-from bagwise.base._pipelines import fit_arguments, predicts_numbers
+from bagwise.base._pipelines import predicts_numbers
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels, short_list
+from bagwise.model_selection._evaluation import cross_validate
 from bagwise.model_selection._folds import Splitter, make_folds, prepare
-from bagwise.model_selection._measures import by_class
+from bagwise.model_selection._measures import METHODS, predictions_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,24 +118,22 @@ def held_out_predictions(
         of `y`, and for numbers.
     """
     numbers = predicts_numbers(model)
-    bags, labels, folds, groups, classes = prepare(X, y, cv, groups, numbers=numbers)
-    parts: dict[str, list[Array]] = {}
-    unseen = {"predict": None, "decision_function": -np.inf, "predict_proba": 0.0}
-    for train, test in folds:
-        within = fit_arguments(model, groups=None if groups is None else groups[train])
-        fitted = clone(model).fit(bags[train], labels[train], **within)
-        for method, fill in unseen.items():
-            if hasattr(fitted, method):
-                values = np.asarray(getattr(fitted, method)(bags[test]))
-                if fill is not None and classes is not None and labels.ndim == 1:
-                    values = by_class(values, fitted.classes_, classes, fill)
-                parts.setdefault(method, []).append(values)
-        after_fold()
+    prepared = prepare(X, y, cv, groups, numbers=numbers)
+    folds, classes = prepared.folds, prepared.classes
     tested = np.concatenate([test for _, test in folds])
-    if not np.array_equal(np.sort(tested), np.arange(len(bags))):
+    if not np.array_equal(np.sort(tested), np.arange(len(prepared.bags))):
         raise InputError("each bag has to be in one test part: give folds that divide the bags.")
+    known = classes if prepared.y.ndim == 1 else None
+
+    def predict(fitted: Any, bags: Any, y: Array) -> dict[str, Array]:
+        return predictions_of(fitted, bags, known, METHODS)
+
+    (parts,) = cross_validate({"model": model}, prepared, predict, after_fold=after_fold)
     order = np.argsort(tested)
-    found = {method: np.concatenate(values)[order] for method, values in parts.items()}
+    found = {
+        method: np.concatenate([predicted[method] for predicted, _ in parts])[order]
+        for method in parts[0][0]
+    }
     scores, proba = found.get("decision_function"), found.get("predict_proba")
     predicted = found.get("predict")
     if predicted is None:  # a model of label sets that only scores labels

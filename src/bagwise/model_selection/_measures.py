@@ -27,6 +27,7 @@ OF_LABELS = ("accuracy", "balanced accuracy", "AUC", "log loss")
 OF_NUMBERS = ("R2", "MAE", "Spearman")
 OF_LABEL_SETS = ("one-error", "coverage", "average precision", "log loss")
 MEASURES = {*OF_LABELS, *OF_NUMBERS, *OF_LABEL_SETS}
+METHODS = ("predict", "decision_function", "predict_proba")
 
 
 def check_scoring(
@@ -78,14 +79,22 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {' or '.join(by_letters[text] for text in near)}?" if near else ""
 
 
-def chosen_measures(
+def scores_of(
     model: Any, bags: Any, y: Array, *, classes: Array, scoring: Sequence[str] | None
 ) -> dict[str, float]:
-    """Compute the scores named by `scoring` for a fitted model; by default all of bagwise."""
-    of_labels = OF_LABELS if y.ndim == 1 else OF_LABEL_SETS
-    own = OF_NUMBERS if predicts_numbers(model) else of_labels
+    """Compute the scores named by `scoring` for a fitted model; by default all of bagwise.
+
+    `classes` are the sorted labels of all folds: each fold has the same measures, even if its
+    training part lacks a label.
+    """
+    numbers = predicts_numbers(model)
+    own = OF_NUMBERS if numbers else OF_LABELS if y.ndim == 1 else OF_LABEL_SETS
+    measures = {}
     if scoring is None or any(name in own for name in scoring):
-        measures = model_measures(model, bags, y, classes=classes)
+        needed = METHODS[:1] if numbers else METHODS if y.ndim == 1 else METHODS[1:]
+        known = None if numbers or y.ndim == 2 else classes
+        found = predictions_of(model, bags, known, needed)
+        measures = measures_of(found, y, classes=classes, numbers=numbers)
     if scoring is None:
         return measures
     return {
@@ -94,6 +103,50 @@ def chosen_measures(
         else _scikit_learn_score(name, model, bags, y, classes)
         for name in scoring
     }
+
+
+def predictions_of(
+    model: Any, bags: Any, classes: Array | None, methods: Sequence[str]
+) -> dict[str, Array]:
+    """Call the methods that a fitted model has.
+
+    With `classes`, a class that the model was not trained on has a column too: the score minus
+    infinity, the probability 0.
+    """
+    found = {m: np.asarray(getattr(model, m)(bags)) for m in methods if hasattr(model, m)}
+    if classes is not None and len(model.classes_) < len(classes):
+        for method in found.keys() - {"predict"}:
+            values = found[method]
+            if values.ndim == 1:  # two classes
+                values = np.column_stack([-values, values])
+            fill = -np.inf if method == "decision_function" else 0.0
+            found[method] = np.full((len(values), len(classes)), fill)
+            found[method][:, np.searchsorted(classes, model.classes_)] = values
+    return found
+
+
+def measures_of(
+    found: Mapping[str, Array], y: Array, *, classes: Array, numbers: bool
+) -> dict[str, float]:
+    """Compare predictions of bags, by method, with what is true of the bags."""
+    if numbers:
+        return number_measures(y, found["predict"])
+    proba = found.get("predict_proba")
+    scores = found.get("decision_function")
+    if scores is None and proba is not None:  # a class that was not trained on has no rank
+        scores = np.where(proba.any(axis=0), proba, -np.inf)
+    if y.ndim == 2:
+        measures = label_set_measures(y, np.asarray(scores))
+        return measures if proba is None else measures | {"log loss": label_set_log_loss(y, proba)}
+    measures = label_measures(y, found["predict"])
+    if scores is not None:
+        measures["AUC"] = mean_area_under_roc(y, scores, classes)
+    if proba is not None:
+        # A class without training bags has probability 0: one test bag would dominate the mean.
+        trained = classes[proba.any(axis=0)]
+        defined = np.isin(y, trained).all() and bool(np.isfinite(proba).all())
+        measures["log loss"] = float(log_loss(y, proba, labels=classes)) if defined else np.nan
+    return measures
 
 
 def _scikit_learn_score(name: str, model: Any, bags: Any, y: Array, classes: Array) -> float:
@@ -170,40 +223,3 @@ def mean_area_under_roc(truth: Array, scores: Array, classes: Array) -> float:
     areas = [area_under_roc(truth == label, scores[:, k]) for k, label in enumerate(classes)]
     known = [area for area in areas if not np.isnan(area)]
     return float(np.mean(known)) if known else float("nan")
-
-
-def model_measures(model: Any, bags: Any, y: Array, *, classes: Array) -> dict[str, float]:
-    """Measure a fitted model on bags.
-
-    `classes` are the sorted labels of all folds: each fold has the same measures, even if its
-    training part lacks a label.
-    """
-    if predicts_numbers(model):
-        return number_measures(y, np.asarray(model.predict(bags)))
-    proba = np.asarray(model.predict_proba(bags)) if hasattr(model, "predict_proba") else None
-    has_scores = hasattr(model, "decision_function")
-    scores = np.asarray(model.decision_function(bags)) if has_scores else proba
-    if y.ndim == 2:
-        measures = label_set_measures(y, np.asarray(scores))
-        return measures if proba is None else measures | {"log loss": label_set_log_loss(y, proba)}
-    measures = label_measures(y, model.predict(bags))
-    if scores is not None:
-        scores = by_class(scores, model.classes_, classes, fill=-np.inf)
-        measures["AUC"] = mean_area_under_roc(y, scores, classes)
-    if proba is not None:
-        proba = by_class(proba, model.classes_, classes, fill=0.0)
-        # A class without training bags has probability 0: one test bag would dominate the mean.
-        defined = np.isin(y, model.classes_).all() and bool(np.isfinite(proba).all())
-        measures["log loss"] = float(log_loss(y, proba, labels=classes)) if defined else np.nan
-    return measures
-
-
-def by_class(values: Array, own: Array, classes: Array, fill: float) -> Array:
-    """Expand the columns of a model to all classes, if it was trained on some of them only."""
-    if len(own) == len(classes):
-        return values
-    if values.ndim == 1:  # two classes
-        values = np.column_stack([-values, values])
-    table = np.full((len(values), len(classes)), fill)
-    table[:, np.searchsorted(classes, own)] = values
-    return table
