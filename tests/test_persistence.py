@@ -381,7 +381,7 @@ def test_compiled_trees_check_their_features(feature):
 )
 def test_trees_are_checked(tmp_path, labelled, field, value):
     bags, y = labelled
-    model = make_pipeline(BagStatistics("mean"), ExtraTreesClassifier(5, random_state=0))
+    model = make_pipeline(BagStatistics(("mean",)), ExtraTreesClassifier(5, random_state=0))
     save_model(model.fit(bags, y), tmp_path / "model.skops")
     again, _ = load_model(tmp_path / "model.skops")
     np.testing.assert_array_equal(again.predict_proba(bags), model.predict_proba(bags))
