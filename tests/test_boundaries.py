@@ -26,7 +26,6 @@ FOUNDATION = {
     "base",
 }
 PACKAGES = {
-    "_moved": set(),
     "exceptions": set(),
     "_common": {"exceptions"},
     "extras": {"exceptions"},
@@ -37,7 +36,7 @@ PACKAGES = {
     "engines": {"_common", "exceptions", "extras", "bags"} | {"compiled"},
     "solvers": {"_common", "exceptions", "bags", "compiled", "engines"},
     "_validation": {"_common", "exceptions", "labels", "bags", "engines"},
-    "pairwise": FOUNDATION - {"base", "solvers"} | {"_moved"},
+    "pairwise": FOUNDATION - {"base", "solvers"},
     "base": FOUNDATION,
     "embedding": FOUNDATION,
     "preprocessing": FOUNDATION,
@@ -59,13 +58,13 @@ PACKAGES = {
     | {"annotation", "classification", "regression", "embedding", "preprocessing"}
     | {"_methods", "model_selection"},
     "assumptions": FOUNDATION | {"datasets"},
-    "inspection": FOUNDATION | {"_moved", "metrics", "model_selection"},
+    "inspection": FOUNDATION | {"metrics", "model_selection"},
     "report": FOUNDATION | {"metrics", "inspection", "model_selection"},
-    "review": FOUNDATION | {"_moved", "apps"},
+    "review": FOUNDATION | {"apps"},
     "apps": FOUNDATION | {"io"},
     "cli": None,  # the outermost package: may import all
     "__main__": {"cli", "exceptions"},
-    "__init__": {"_moved", "bags"},
+    "__init__": {"bags"},
 }
 OPTIONAL = {
     "clarabel",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 
-from bagwise._moved import missing_name
-
 TYPE_CHECKING = False  # type checkers know the name; importing typing would load many modules
 if TYPE_CHECKING:
     from typing import Any
@@ -47,7 +45,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"bagwise.{name}")
     if name == "Bags":
         return importlib.import_module("bagwise.bags").Bags
-    return missing_name("bagwise")(name)
+    raise AttributeError(f"module 'bagwise' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -20,15 +20,12 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from bagwise import compiled
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Floats, Ints
-from bagwise._moved import missing_name
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.compiled import threads
 from bagwise.exceptions import InputError, SparseInputError
 
 __all__ = ["bag_distances", "bag_kernel"]
-
-__getattr__ = missing_name("bagwise.pairwise")
 
 DISTANCES = ("minmin", "maxmin", "meanmin", "hausdorff")
 BAG_KERNELS = ("nsk", "minimax")

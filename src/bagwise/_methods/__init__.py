@@ -113,11 +113,11 @@ class Method:
     def make(self, parameters: Mapping[str, Any]) -> Any:
         """Make the estimator."""
         known = self.parameters
-        for name in parameters:
-            if name not in known:
-                raise InputError(
-                    f"{self.name} has no parameter {name!r}: it has {', '.join(known)}."
-                )
+        unknown = [name for name in parameters if name not in known]
+        if unknown:
+            raise InputError(
+                f"{self.name} has no parameter {unknown[0]!r}: it has {', '.join(known)}."
+            )
         return self.factory(**{**self.fixed, **parameters})
 
 
@@ -193,20 +193,16 @@ def find_method(name: str) -> Method:
     >>> [find_method(name).name for name in ("MI-SVM", "mi-svm", "BagMarginSVM", "mi-SVM")]
     ['misvm-bag', 'misvm-bag', 'misvm-bag', 'misvm-instance']
     """
-    if name in METHODS:
-        return METHODS[name]
-    called = [method for method in METHODS.values() if name in method.aliases]
-    if len(called) == 1:
-        return called[0]
-    word, proper = _letters(name), {method.name: _own_names(method) for method in METHODS.values()}
-    own = [METHODS[key] for key, names in proper.items() if word in map(_letters, names)]
-    called = [m for m in METHODS.values() if word in map(_letters, m.aliases)]
-    if own or len(called) == 1:
-        return (own or called)[0]
-    places = {_letters(text): key for key, names in reversed(proper.items()) for text in names}
-    near = difflib.get_close_matches(word, places, n=3, cutoff=0.6)
-    hint = " or ".join(dict.fromkeys(places[text] for text in near))
-    hint = f" Did you mean {hint}?" if near else ""
+    for spelling in (str, _letters):
+        word = spelling(name)
+        own = [m for m in METHODS.values() if word in map(spelling, _own_names(m))]
+        called = [m for m in METHODS.values() if word in map(spelling, m.aliases)]
+        if own or len(called) == 1:
+            return (own or called)[0]
+    methods = reversed(METHODS.values())  # the first method has a name that several share
+    places = {_letters(text): m.name for m in methods for text in _own_names(m)}
+    near = difflib.get_close_matches(_letters(name), places, n=3, cutoff=0.6)
+    hint = f" Did you mean {' or '.join({places[text]: 0 for text in near})}?" if near else ""
     raise InputError(f"Unknown method {name!r}.{hint} Choose from {', '.join(METHODS)}.")
 
 

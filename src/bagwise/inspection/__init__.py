@@ -1,6 +1,5 @@
 """Inspection of fitted models: contributions of instances, tables, and plots."""
 
-from bagwise._moved import missing_name
 from bagwise.inspection._attributions import instance_attributions
 from bagwise.inspection._cluster_displays import ClusterChoiceDisplay, ClusterMapDisplay
 from bagwise.inspection._comparison_displays import DifferenceDisplay, RankDisplay
@@ -35,5 +34,3 @@ __all__ = [
     "key_instance_table",
     "permutation_importance",
 ]
-
-__getattr__ = missing_name("bagwise.inspection")

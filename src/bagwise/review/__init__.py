@@ -1,6 +1,5 @@
 """Review of uncertain instances: a web page, and a file that stores every decision."""
 
-from bagwise._moved import missing_name
 from bagwise.review.queue import ReviewQueue
 from bagwise.review.store import (
     Correction,
@@ -18,5 +17,3 @@ __all__ = [
     "read_corrections",
     "read_set_corrections",
 ]
-
-__getattr__ = missing_name("bagwise.review")
