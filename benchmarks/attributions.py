@@ -17,8 +17,8 @@ from bagwise.auto import AutoBagClassifier
 from bagwise.classification import MILBoost, SetKernelSVM
 from bagwise.datasets import load_dataset, make_bags, make_digit_bags
 from bagwise.exceptions import DataNotFoundError
-from bagwise.inspection import instance_attributions
 from bagwise.metrics import flipping_curve, instance_average_precision
+from bagwise.predictions import instance_attributions
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 
 METHODS = ("score", "single", "one_removed", "sampled")

@@ -40,19 +40,13 @@ from bagwise.classification import CitationKNN, PrimalDualMISVM, SetKernelSVM
 from bagwise.cli.output import print_table
 from bagwise.cluster import BagConstrainedSpectralClustering
 from bagwise.datasets import load_letter_carroll, load_musk1, make_digit_bags
-from bagwise.inspection import (
-    ComparisonDisplay,
-    InstanceScoreDisplay,
-    KeyInstanceDisplay,
-    bag_table,
-    instance_table,
-    key_instance_table,
-)
+from bagwise.displays import ComparisonDisplay, InstanceScoreDisplay, KeyInstanceDisplay
 from bagwise.io import write_bags
 from bagwise.metric_learning import MIMLCA, MultiInstanceKMeans
 from bagwise.metrics import class_purity, instance_accuracy, roi_hits
 from bagwise.model_selection import compare
 from bagwise.persistence import load_model, save_model
+from bagwise.predictions import Predictions
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.report._cells import LEADERBOARD_CAPTION, leaderboard_columns
 from bagwise.report._page import Code, Figure, Section, Table, render_page
@@ -109,7 +103,8 @@ def key_shapes(folder: Path) -> Section:
     save_model(fitted, folder / "model.skops", metadata=facts, force=True)
 
     model, _ = load_model(folder / "model.skops")
-    predictions, instances = bag_table(model, bags[test]), instance_table(model, bags[test])
+    found = Predictions(model, bags[test])
+    predictions, instances = found.bag_table(), found.instance_table()
     pq.write_table(pa.table(predictions), folder / "predictions.parquet")
     pq.write_table(pa.table(instances), folder / "predictions.instances.parquet")
     same = np.array_equal(predictions["score"], fitted.decision_function(bags[test]))
@@ -182,7 +177,7 @@ def digits(folder: Path) -> Section:
     model = standardised(SetKernelSVM(C=10)).fit(bags[train], labels[train])
     predicted = model.predict(bags[test])
     with_nine = test[labels[test] == "yes"]
-    keys = key_instance_table(model, bags[with_nine])["key_instance"]
+    keys = Predictions(model, bags[with_nine]).key_instance_table()["key_instance"]
     hits = roi_hits(bags[with_nine], keys, _instance_values(bags, data.instance_labels, with_nine))
     shown = test[(labels[test] == "yes") & (predicted == "yes")][:6]
     figure = _figure(7.6, 3.9)

@@ -73,7 +73,7 @@ print(f"ORed logistic regression:            {right.mean():.2f} right")
 # least certain syllables.
 import matplotlib.pyplot as plt
 
-from bagwise.inspection import PosteriorDisplay
+from bagwise.displays import PosteriorDisplay
 
 order = np.argsort(proba.max(axis=1))
 left_over = (~right[order])[::-1].cumsum()[::-1] / len(order)

@@ -65,7 +65,7 @@ for name, comparison in found.items():
 # bags.
 import matplotlib.pyplot as plt
 
-from bagwise.inspection import DifferenceDisplay
+from bagwise.displays import DifferenceDisplay
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 3.4), layout="constrained", sharey=True)
 for ax, (name, comparison) in zip(axes, found.items(), strict=True):

@@ -41,6 +41,6 @@ print(f"the key instance is a nine in {np.mean(hits):.2f} of these bags")
 
 # %%
 # Eight of these bags, with a frame around the key instance.
-from bagwise.inspection import KeyInstanceDisplay
+from bagwise.displays import KeyInstanceDisplay
 
 KeyInstanceDisplay.from_estimator(model, with_nine, image_shape=(8, 8), label=1, max_bags=8)

@@ -46,6 +46,6 @@ for first in (0, 6, 12, 18):
 # %%
 # The plot shows the least certain letters. The probabilities add up to one; letters outside the
 # label set of the word have probability zero.
-from bagwise.inspection import PosteriorDisplay
+from bagwise.displays import PosteriorDisplay
 
 PosteriorDisplay.from_estimator(model, bags, data.label_sets, classes=data.classes)

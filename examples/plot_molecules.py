@@ -31,7 +31,7 @@ from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score
 from sklearn.preprocessing import StandardScaler
 
 from bagwise.classification import PrimalDualMISVM, SetKernelSVM, SingleInstanceClassifier
-from bagwise.inspection import ComparisonDisplay, InstanceScoreDisplay
+from bagwise.displays import ComparisonDisplay, InstanceScoreDisplay
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 
 

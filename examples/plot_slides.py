@@ -66,7 +66,7 @@ for name, fitted in (("mean of the patches", average), ("MI-SVM", model)):
 # slides, ``bagwise heatmap`` writes such maps and GeoJSON for QuPath.
 import matplotlib.pyplot as plt
 
-from bagwise.inspection import HeatMapDisplay
+from bagwise.displays import HeatMapDisplay
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
 for ax, slide in zip(axes, (61, 63), strict=True):

@@ -57,7 +57,7 @@ for cluster, refined in enumerate(model.cluster_classes_):
 # Left: the clusters. Right: the true digits.
 import matplotlib.pyplot as plt
 
-from bagwise.inspection import ClusterMapDisplay
+from bagwise.displays import ClusterMapDisplay
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 5), layout="constrained")
 maps = ClusterMapDisplay.from_embedding(

@@ -58,10 +58,11 @@ PACKAGES = {
     | {"annotation", "classification", "regression", "embedding", "preprocessing"}
     | {"_methods", "model_selection"},
     "assumptions": FOUNDATION | {"datasets"},
-    "inspection": FOUNDATION | {"metrics", "model_selection"},
-    "report": FOUNDATION | {"metrics", "inspection", "model_selection"},
+    "predictions": FOUNDATION,
+    "displays": FOUNDATION | {"model_selection", "predictions"},
+    "report": FOUNDATION | {"displays", "model_selection", "predictions"},
     "review": FOUNDATION | {"apps"},
-    "apps": FOUNDATION | {"io"},
+    "apps": FOUNDATION | {"displays", "io", "predictions", "report"},
     "cli": None,  # the outermost package: may import all
     "__main__": {"cli", "exceptions"},
     "__init__": {"bags"},

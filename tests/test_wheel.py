@@ -30,7 +30,7 @@ importlib.util.find_spec = lambda name, package=None: (
 """
 MUSK = "from bagwise.datasets import load_musk1; bags = load_musk1().bags; y = load_musk1().y; "
 NEEDS = [  # extra, package, code that needs it
-    ("plot", "matplotlib", "from bagwise.inspection import ComparisonDisplay as D; "
+    ("plot", "matplotlib", "from bagwise.displays import ComparisonDisplay as D; "
      "D.from_scores({'a': [1.0]})"),
     ("report", "jinja2", "from bagwise.report._page import render_page; render_page('a', [])"),
     ("io", "pyarrow", MUSK + "from bagwise.io import write_bags; write_bags('a.parquet', bags)"),

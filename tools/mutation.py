@@ -304,7 +304,7 @@ def nearest_tests(root, paths):
         "/cli/",
         "browser",
         "reproduction",
-        "inspection",
+        "displays",
         "report",
         "test_docs",
         "review",

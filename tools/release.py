@@ -36,7 +36,7 @@ assert (model.predict(data.bags) == data.y).mean() > 0.8
 """
 # A use of each extra. Each raises MissingExtraError without the extra.
 USES = {
-    "plot": "from bagwise.inspection import ComparisonDisplay\n"
+    "plot": "from bagwise.displays import ComparisonDisplay\n"
     "ComparisonDisplay.from_scores({'a': [0.5, 0.7], 'b': [0.4, 0.6]})",
     "report": "from bagwise.report import Report\n"
     "Report(model, data.bags, data.y).save('report.html')",

@@ -17,8 +17,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Bunch
 
 from bagwise.bags import Bags
-from bagwise.inspection import doubted_bags
 from bagwise.metrics import instance_calibration_error
+from bagwise.predictions import doubted_bags
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.review import ReviewQueue
 from reproduction._building import build_model, with_seed

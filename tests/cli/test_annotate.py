@@ -6,8 +6,8 @@ from cli.tables import read_rows, write_rows
 from sklearn.preprocessing import StandardScaler
 
 from bagwise.annotation import ORedLogisticRegression
-from bagwise.inspection import doubted_bags
 from bagwise.io import read_bags
+from bagwise.predictions import doubted_bags
 
 WORDS = ("--label-set", "species", "--bag", "recording")
 

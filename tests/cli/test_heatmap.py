@@ -13,7 +13,7 @@ for needed in ("h5py", "skops", "pyarrow", "matplotlib", "jinja2"):
 @pytest.fixture(autouse=True)
 def no_pictures(monkeypatch):
     """Pictures take the time; tests/report/test_heat_maps.py looks at them."""
-    monkeypatch.setattr("bagwise.report._heat_maps._picture", lambda *_: b"")
+    monkeypatch.setattr("bagwise.apps.heatmap._heat_maps._picture", lambda *_: b"")
 
 
 @pytest.fixture

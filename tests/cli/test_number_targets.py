@@ -8,10 +8,10 @@ from cli.tables import read_rows, write_rows
 
 from bagwise.cli.numbers import numbers_of
 from bagwise.exceptions import LabelError
-from bagwise.inspection import instance_attributions
 from bagwise.io import read_bags
 from bagwise.labels import Labels
 from bagwise.persistence import load_model
+from bagwise.predictions import instance_attributions
 
 pytest.importorskip("skops")
 
@@ -87,7 +87,7 @@ def test_the_ensemble_of_numbers(run, table, tmp_path):
 
 
 def test_contributions_of_too_many_instances_are_left_out(run, table, tmp_path, monkeypatch):
-    monkeypatch.setattr("bagwise.inspection._attributions.MOST_SCORED", 10)
+    monkeypatch.setattr("bagwise.predictions._attributions.MOST_SCORED", 10)
     model = tmp_path / "m.skops"
     run("fit", table, *COLUMNS, "--exclude", "scaffold", "-m", "pooled-trees", "-o", model)
     found = run("predict", model, table, "-o", tmp_path / "out.csv")
@@ -97,7 +97,7 @@ def test_contributions_of_too_many_instances_are_left_out(run, table, tmp_path, 
 
 @pytest.mark.parametrize(("limit", "method"), [(300_000, "sampled"), (1_500, "one_removed")])
 def test_contributions_are_those_of_the_library(run, table, tmp_path, monkeypatch, limit, method):
-    monkeypatch.setattr("bagwise.inspection._attributions.MOST_SCORED", limit)
+    monkeypatch.setattr("bagwise.predictions._attributions.MOST_SCORED", limit)
     model = tmp_path / "m.skops"
     run("fit", table, *COLUMNS, "--exclude", "scaffold", "-m", "pooled-trees", "-o", model)
     found = run("predict", model, table, "-o", tmp_path / "out.csv")

@@ -94,7 +94,7 @@ def test_the_page_in_a_browser(open_page, tmp_path):
     bags, y = example()
     model = SetKernelRegressor(C=1.0).fit(bags, y)
     page = open_page(Report(model, bags, y).save(tmp_path / "page.html"))
-    assert page.locator("svg circle.map").count() == 20
+    assert page.locator("svg a[href^='#bag-']").count() == 20
     page.locator("#order").select_option("largest error first")
     worst = int(np.abs(y - model.predict(bags)).argmax())
     assert page.locator("#list li .id").first.inner_text() == f"m{worst}"

@@ -1,10 +1,10 @@
-import base64
 from html.parser import HTMLParser
 
 import pytest
 
 from bagwise.report._cells import are_numbers, cell_text
 from bagwise.report._page import Code, Figure, Section, Table, render_page
+from bagwise.report._plots import link_points
 
 pytest.importorskip("jinja2")
 
@@ -47,17 +47,19 @@ def page():
 def test_what_people_write_stays_text(page):
     parsed = Page(page)
     assert not parsed.all("script")
-    # Title twice, lead, the section with its link, paragraph, caption, cell, heading, caption of
-    # the figure, code, footer.
-    assert parsed.text.count(EVIL) == 12
+    # Title twice, lead, the section with its link, paragraph, caption, cell, heading, figure with
+    # its caption, code, footer.
+    assert parsed.text.count(EVIL) == 13
+    assert next(a for tag, a in parsed.tags if tag == "svg")["aria-label"] == EVIL
 
 
 def test_nothing_is_fetched(page):
     parsed = Page(page)
     assert not parsed.all("link")
-    assert all(image["src"].startswith("data:image/svg+xml;base64,") for image in parsed.all("img"))
+    assert not parsed.all("img")
     assert all(anchor["href"].startswith("#") for anchor in parsed.all("a"))
-    assert "url(" not in page
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
+    assert page.count("url(") == page.count("url(#")
     assert "@import" not in page
     policy = next(m for m in parsed.all("meta") if "http-equiv" in m)
     assert "default-src 'none'" in policy["content"]
@@ -67,7 +69,7 @@ def test_a_reader_who_cannot_see_is_told(page):
     parsed = Page(page)
     assert parsed.all("html") == [{"lang": "en"}]
     assert len(parsed.all("h1")) == 1
-    assert all(image["alt"] for image in parsed.all("img"))
+    assert all(plot["role"] == "img" and plot["aria-label"] for plot in parsed.all("svg"))
     assert all(heading["scope"] in ("row", "col") for heading in parsed.all("th"))
     ids = [attributes["id"] for _, attributes in parsed.tags if "id" in attributes]
     assert len(set(ids)) == len(ids)
@@ -77,12 +79,18 @@ def test_a_reader_who_cannot_see_is_told(page):
 
 
 def test_dark_pages_have_light_plots():
-    source = Figure(plot(), alt="a line").source
-    svg = base64.b64decode(source.partition(",")[2]).decode()
-    assert "prefers-color-scheme:dark" in svg
+    svg = Figure(plot(), alt="a line").svg
     assert "#000000" not in svg
     assert "currentColor" in svg
-    assert source == Figure(plot(), alt="a line").source  # the same plot, the same bytes
+    assert svg == Figure(plot(), alt="a line").svg  # the same plot, the same text
+
+
+def test_points_link_to_their_bags():
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    link_points(figure.subplots().scatter([0, 1, 2], [0, 1, 1], c=["b"] * 3), [4, 0, 2])
+    parsed = Page(Figure(figure, alt="points", titles=["a", EVIL, "c"]).svg)
+    assert [link["href"] for link in parsed.all("a")] == ["#bag-4", "#bag-0", "#bag-2"]
+    assert parsed.text.count(EVIL) == 1
 
 
 def test_rows_and_styles_of_a_table():

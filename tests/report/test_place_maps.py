@@ -8,10 +8,10 @@ import pytest
 
 from bagwise import Bags
 from bagwise.classification import SingleInstanceClassifier
+from bagwise.displays._heat_maps import colour_limits, colours
 from bagwise.exceptions import InputError
-from bagwise.inspection._heat_maps import colour_limits, colours
-from bagwise.report import Report, _place_maps
-from bagwise.report._place_maps import EMPTY, MOST_CELLS, N_COLOURS, _drawn, grid_cells
+from bagwise.report import Report, _explorer
+from bagwise.report._explorer import EMPTY, MOST_CELLS, N_COLOURS, grid_cells, grid_picture
 
 for needed in ("jinja2", "matplotlib"):
     pytest.importorskip(needed)
@@ -38,7 +38,7 @@ def test_the_picture_is_the_highest_value_of_each_cell():
     coords, values = 7 * rng.integers(0, 6, size=(60, 2)), rng.normal(size=60)
     limits = colour_limits(values)
     cells, shape = grid_cells(coords, 7.0)
-    found = _drawn(cells, shape, values, limits)
+    found = grid_picture(cells, shape, values, limits)
     low, high = limits
     expected = np.full((*shape, 3), EMPTY)
     for row in range(shape[0]):
@@ -76,7 +76,7 @@ def test_each_bag_has_its_map_and_its_key():
 def test_what_is_left_out_is_stated(monkeypatch):
     bags, y, coords = slides()
     model = SingleInstanceClassifier().fit(bags, y)
-    monkeypatch.setattr(_place_maps, "BUDGET", 0)
+    monkeypatch.setattr(_explorer, "MAP_BUDGET", 0)
     page = Report(model, bags, y, coords=coords).to_html()
     assert maps_of(page)["picture"] == [None] * len(bags)
     assert "6 heat maps exceed the size limit of the page." in page

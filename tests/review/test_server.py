@@ -21,8 +21,8 @@ import pytest
 from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.exceptions import InputError
-from bagwise.inspection import doubted_bags
 from bagwise.persistence import save_model
+from bagwise.predictions import doubted_bags
 from bagwise.review import (
     Corrections,
     ReviewQueue,

@@ -117,7 +117,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
     The score of an instance (`score_instances`) is the same combination, without the limit, over
     the methods that score instances. In contrast to other classifiers, these scores cannot be
     pooled to the score of the bag, which also depends on the other methods: `instance_pooling` is
-    None. `bagwise.inspection.instance_attributions` computes contributions to the score of the bag.
+    None. `bagwise.predictions.instance_attributions` computes contributions to that score.
     If no fitted method scores instances, `score_instances` and `key_instances` are not available.
 
     The default candidates are the most often useful of their kind: trees on pooled statistics, the

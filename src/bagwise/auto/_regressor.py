@@ -104,7 +104,7 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
     with epsilon-insensitive loss is left out.
 
     The combination has no scores of instances: `score_instances` and `key_instances` are not
-    available, and raise an AttributeError. `bagwise.inspection.instance_attributions` computes the
+    available, and raise an AttributeError. `bagwise.predictions.instance_attributions` computes the
     contributions of instances; the key instance of a bag has the largest one.
 
     References

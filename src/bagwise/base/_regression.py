@@ -89,7 +89,7 @@ class BagRegressorMixin(RegressorMixin):
         """Find the instance of each bag with the highest score, if the model scores instances.
 
         `AutoBagRegressor`, and `SetKernelRegressor` with the minimax kernel, do not: the method is
-        then not available, and `bagwise.inspection.instance_attributions` replaces it.
+        then not available, and `bagwise.predictions.instance_attributions` replaces it.
 
         Parameters
         ----------

@@ -189,15 +189,11 @@ def _annotated(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Fit the model and label each instance; with `noisy_sets`, also list doubtful label sets."""
     from bagwise.base._pipelines import fit_arguments
-    from bagwise.inspection import doubted_bags
-    from bagwise.inspection._tables import annotation_table
+    from bagwise.predictions import Predictions, doubted_bags
 
     with computing(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
         model.fit(bags, sets, **fit_arguments(model, instance_labels=known))
-        found: dict[str, Any] = annotation_table(
-            model,
-            bags,
-            sets,
+        found: dict[str, Any] = Predictions(model, bags, sets).annotation_table(
             instance_labels=known,
             background_above=background_above,
             probabilities=probabilities,

@@ -62,7 +62,7 @@ def cluster(
     from bagwise._validation import check_bags
     from bagwise.cli.reading import note_labels, read_columns
     from bagwise.extras import import_extra
-    from bagwise.report._clusters import cluster_page, cluster_summary, clustered_instances
+    from bagwise.report._spaces import cluster_page, cluster_summary, clustered_instances
 
     if not no_report:
         for module in ("jinja2", "matplotlib"):

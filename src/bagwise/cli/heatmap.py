@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from bagwise.cli import options
 from bagwise.cli.output import computing, note, note_features, print_json
 from bagwise.exceptions import InputError
 
-PICTURES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp")
-
-if TYPE_CHECKING:
-    from bagwise._common.types import Floats
-    from bagwise.io.contents import Contents
+Coords = Annotated[
+    str | None,
+    options.column(
+        "Two columns with the position of each row, for tables without `coords`.", "X,Y"
+    ),
+]
 
 
 def heatmap(
@@ -44,12 +46,7 @@ def heatmap(
     top: Annotated[
         int, typer.Option(metavar="N", min=1, help="Number of top patches to frame and list.")
     ] = 10,
-    coords: Annotated[
-        str | None,
-        options.column(
-            "Two columns with the position of each row, for tables without `coords`.", "X,Y"
-        ),
-    ] = None,
+    coords: Coords = None,
     patch_size: Annotated[
         float | None,
         options.option(
@@ -102,27 +99,26 @@ def heatmap(
     model, file = options.model_and_file(model, file)
     if columns.merge is not None:
         raise InputError("--merge cannot be used here: a heat map shows one slide.")
+    from bagwise.apps.heatmap import HeatMaps
+    from bagwise.apps.heatmap._heat_maps import check_folder
+    from bagwise.apps.heatmap._thumbnails import find_thumbnails
     from bagwise.cli.reading import labels_for, open_model, read_for_model
     from bagwise.cli.report import seen_in_training
     from bagwise.extras import import_extra
-    from bagwise.inspection._attributions import METHODS
-    from bagwise.report import HeatMaps
-    from bagwise.report._heat_maps import check_folder
+    from bagwise.predictions._attributions import METHODS
 
     check_folder(output, force=force)
     import_extra("matplotlib.figure", extra="plot")
     import_extra("jinja2", extra="report")
     if attribution is not None and attribution not in METHODS:
         raise InputError(f"--attribution {attribution}: expected one of {', '.join(METHODS)}.")
-    fitted, metadata = open_model(model, trust)
-    chosen = _class(class_name, fitted, metadata.get("classes"))
-    axes = [] if coords is None else [name.strip() for name in coords.split(",")]
     if downsample is not None and (thumbnails is None or not downsample > 0):
         raise InputError(
             f"--downsample {downsample:g}: expected a positive number, with --thumbnails."
         )
-    if coords is not None and len(axes) != 2:
-        raise InputError(f"--coords {coords}: expected two columns, as x,y.")
+    fitted, metadata = open_model(model, trust)
+    classes, axes = metadata.get("classes"), axes_of(coords)
+    label = _class(class_name, fitted, classes)
     kept = {name: v for name, v in metadata.get("columns", {}).items() if name != "merge"}
     data = read_for_model(
         file,
@@ -132,25 +128,30 @@ def heatmap(
         memory_limit=memory_limit,
         extra_columns=axes,
     )
-    pictures, sizes = _thumbnails(thumbnails, downsample, data)
+    names, n_slides, pictures, sizes = data.bags.names.tolist(), len(data.bags), None, None
+    if thumbnails is not None:
+        pictures, sizes = find_thumbnails(
+            thumbnails, [str(name) for name in names], data.slide_sizes, downsample
+        )
+        if n_missing := pictures.count(None):
+            note(f"{n_missing} of {n_slides} slides have no thumbnail in {thumbnails}.")
     maps = HeatMaps(
         fitted,
         data.bags,
         places(data, axes, file),
         labels_for(fitted, data, metadata),
         patch_size=data.patch_sizes if patch_size is None else patch_size,
-        label=chosen,
+        label=label,
         method=attribution,
         top=top,
         title=title or f"Heat maps of {file.name}",
         seen=seen_in_training(data, metadata.get("training")),
-        classes=metadata.get("classes"),
+        classes=classes,
         meta={name: values for name, values in data.columns.items() if name not in axes},
         thumbnails=pictures,
         slide_sizes=sizes,
         random_state=seed,
     )
-    n_slides = len(data.bags)
     with computing(f"Mapping {n_slides} slides", total=n_slides) as step:
         page = maps.save(output, force=force, after_slide=step)
     note_features(data.bags)
@@ -167,73 +168,33 @@ def _class(name: str | None, model: Any, names: list[Any] | None) -> Any:
     if name is None:
         return None
     classes = list(getattr(model, "classes_", ()))
-    for label, shown in zip(classes, classes if names is None else names, strict=True):
-        if str(shown) == name:
-            return label
-    known = ", ".join(map(str, classes if names is None else names))
-    raise InputError(f"--class {name}: the classes of the model are {known}.")
+    shown = [str(label) for label in (classes if names is None else names)]
+    if name not in shown:
+        raise InputError(f"--class {name}: the classes of the model are {', '.join(shown)}.")
+    return classes[shown.index(name)]
 
 
-def places(data: Contents, axes: list[str], file: Path) -> Floats:
+def axes_of(coords: str | None) -> list[str]:
+    """The two columns of ``--coords``; none if it is not given."""
+    axes = [] if coords is None else [name.strip() for name in coords.split(",")]
+    if len(axes) not in (0, 2):
+        raise InputError(f"--coords {coords}: expected two columns, as x,y.")
+    return axes
+
+
+def places(data: Any, axes: list[str], file: Path) -> Any:
     """The position of each patch, from the file or from two columns of a table."""
-    import numpy as np
+    if not axes and data.coords is None:
+        raise InputError(
+            f"{file} has no coords: a heat map needs the position of each patch. Name two "
+            "columns of a table with --coords X,Y, or write `coords` into the HDF5 files."
+        )
+    return np.column_stack([column_numbers(data, name) for name in axes]) if axes else data.coords
 
-    if not axes:
-        if data.coords is None:
-            raise InputError(
-                f"{file} has no coords: a heat map needs the position of each patch. Name two "
-                "columns of a table with --coords X,Y, or write `coords` into the HDF5 files."
-            )
-        return data.coords
+
+def column_numbers(data: Any, name: str) -> Any:
+    """A column of a table as numbers, NaN for an empty cell."""
     try:
-        return np.array([[float(v) for v in data.columns[name]] for name in axes]).T
+        return np.array([np.nan if v is None else float(v) for v in data.columns[name]])
     except (TypeError, ValueError) as error:
-        raise InputError(f"--coords {','.join(axes)}: these columns hold no numbers.") from error
-
-
-def _thumbnails(
-    folder: Path | None, downsample: float | None, data: Contents
-) -> tuple[list[Path | None] | None, Any]:
-    """The picture of each slide, by its name, and the sizes of the slides."""
-    import numpy as np
-
-    from bagwise.extras import import_extra
-
-    if folder is None:
-        return None, None
-    if not folder.is_dir():
-        raise InputError(f"--thumbnails {folder}: there is no such folder.")
-    files = {p.stem: p for p in sorted(folder.iterdir()) if p.suffix.lower() in PICTURES}
-    names = [str(name) for name in data.bags.names.tolist()]
-    found = [files.get(name) or files.get(Path(name).stem) for name in names]
-    n_found = sum(path is not None for path in found)
-    if not n_found:
-        raise InputError(
-            f"--thumbnails {folder}: it holds no picture of a slide, such as {names[0]}.jpg or "
-            f"{names[0]}.png."
-        )
-    if n_found < len(names):
-        note(f"{len(names) - n_found} of {len(names)} slides have no thumbnail in {folder}.")
-    sizes = np.full((len(names), 2), np.nan)
-    if data.slide_sizes is not None:
-        sizes = data.slide_sizes.copy()
-    if downsample is not None:
-        images = import_extra("PIL.Image", extra="plot")
-        for i, path in enumerate(found):
-            if path is not None:
-                try:
-                    with images.open(path) as picture:
-                        sizes[i] = np.multiply(picture.size, downsample)
-                except (OSError, images.DecompressionBombError) as error:
-                    raise InputError(f"the thumbnail {path} cannot be read: {error}.") from error
-    unknown = [
-        name
-        for name, path, s in zip(names, found, sizes, strict=True)
-        if path is not None and np.isnan(s).any()
-    ]
-    if unknown:
-        raise InputError(
-            f"--thumbnails {folder}: the size of the slide {unknown[0]} is not stored in its file. "
-            "Give the number of full-resolution pixels per thumbnail pixel with --downsample."
-        )
-    return found, sizes
+        raise InputError(f"the column {name!r} (a position) holds no numbers.") from error

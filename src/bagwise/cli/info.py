@@ -45,7 +45,7 @@ def info(
     """
     from bagwise.cli.numbers import numbers_of
     from bagwise.cli.reading import read_columns
-    from bagwise.inspection._tables import summarise
+    from bagwise.report._data import summarise
 
     data = read_columns(file, columns, memory_limit, learn=False)
     facts = {"file": str(file), **summarise(data.bags)}

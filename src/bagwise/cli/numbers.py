@@ -8,7 +8,6 @@ import numpy as np
 
 from bagwise._common.types import Floats
 from bagwise._methods import Method
-from bagwise.bags import Bags
 from bagwise.cli.options import Columns, option
 from bagwise.cli.output import note
 from bagwise.exceptions import InputError, LabelError
@@ -190,44 +189,3 @@ def _as_numbers(labels: Labels) -> Floats | None:
     except (TypeError, ValueError):
         return None
     return values if np.isfinite(values).all() else None
-
-
-def contributions(model: Any, bags: Bags) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """How much each instance contributes to the number of its bag; None if that is too expensive.
-
-    Computed on random subsets of a bag ("sampled" in `instance_attributions`) or, if that is too
-    expensive, by removing one instance at a time ("one_removed"), as in `bagwise report`.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted regressor of bags.
-    bags : Bags
-        The bags.
-
-    Returns
-    -------
-    of_bags : dict of str to ndarray of shape (n_bags,)
-        The key instance of each bag, the one with the largest contribution, and its contribution.
-    of_instances : dict of str to ndarray of shape (n_instances,)
-        The columns bag, row, contribution and key.
-    """
-    from bagwise.inspection._attributions import affordable_attributions
-
-    found, method = affordable_attributions(model, bags)
-    if found is None:
-        note(f"{method} Predict fewer bags at a time.")
-        return None
-    if method == "one_removed":
-        note(
-            "the contribution of an instance is the prediction minus the prediction without it: "
-            "there are too many instances to compare random subsets of each bag."
-        )
-    keys = np.array([part.argmax() for part in bags.split(found)])
-    first = bags.offsets[:-1]
-    is_key = np.zeros(bags.n_instances, dtype=bool)
-    is_key[first + keys] = True
-    rows = np.arange(bags.n_instances) - first[bags.bag_index]
-    of_instances = {"bag": bags.names[bags.bag_index], "row": rows}
-    of_instances |= {"contribution": found, "key": is_key}
-    return {"key_instance": keys, "key_contribution": found[first + keys]}, of_instances

@@ -65,15 +65,10 @@ def predict(
     model, file = options.model_and_file(model, file)
     beside = file_beside(output, "instances")
     refuse_existing([output, beside], force=force, inputs=[model, file])
-    from bagwise.base._pipelines import final_estimator, instance_model, predicts_numbers
-    from bagwise.cli.numbers import contributions
+    from bagwise.base._pipelines import final_estimator
     from bagwise.cli.reading import kept_of_bags, open_model, read_for_model
-    from bagwise.inspection import bag_table, instance_table
-    from bagwise.inspection._tables import (
-        background_name,
-        label_columns,
-        refuse_background_above,
-    )
+    from bagwise.predictions import Predictions
+    from bagwise.predictions._predictions import label_columns, refuse_background_above
 
     fitted, metadata = open_model(model, trust)
     refuse_background_above(final_estimator(fitted), background_above)
@@ -92,19 +87,15 @@ def predict(
     classes = metadata.get("classes")
     with progress(f"Predicting {len(bags)} bags"):
         separator = metadata.get("columns", {}).get("separator", ";")
-        predictions = bag_table(fitted, bags, classes=classes, separator=separator)
-        estimator, seen = instance_model(fitted, bags)
-        has_scores = seen is not None and hasattr(estimator, "score_instances")
+        found = Predictions(fitted, bags, classes=classes)
+        predictions = found.bag_table(separator=separator)
         instances = None
-        if predicts_numbers(fitted) and not has_scores:
-            contributed = contributions(fitted, bags)
-            if contributed is not None:
-                predictions |= contributed[0]
-                instances = with_places(contributed[1], data)
-        if has_scores:
-            instances = instance_table(
-                fitted, bags, classes=classes, background_above=background_above
-            )
+        if found.scores_instances:
+            instances = found.instance_table(background_above=background_above)
+        elif found.is_regressor:
+            of_bags, instances = found.contribution_tables(note)
+            predictions |= of_bags
+        if instances is not None:
             instances = with_places(instances, data)
         predictions = kept_of_bags(predictions, data)
     write_columns(output, predictions, force=force)
@@ -113,14 +104,14 @@ def predict(
     if instances is not None:
         write_columns(beside, instances, force=force)
         note(f"{bags.n_instances} instances: {beside}")
-        nothing = background_name(final_estimator(fitted)) if folders else None
+        nothing = found.background_name if folders else None
         named = label_columns(instances) if folders else {}
         write_folders(folders, data, instances | named, background=nothing, force=force)
     if json:
         written = [output] if instances is None else [output, beside, *folders.values()]
         predicted = predictions["predicted"].tolist()
-        found: Any = Counter(map(str, predicted))
-        if predicts_numbers(fitted):
-            found = dict(zip(map(str, bags.names), predicted, strict=True))
+        counts: Any = Counter(map(str, predicted))
+        if found.is_regressor:
+            counts = dict(zip(map(str, bags.names), predicted, strict=True))
         facts = {"model": model, "file": file, "bags": len(bags), "instances": bags.n_instances}
-        print_json(facts | {"predicted": found, "written": written})
+        print_json(facts | {"predicted": counts, "written": written})

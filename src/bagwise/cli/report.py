@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from bagwise.cli import options
+from bagwise.cli.heatmap import Coords, axes_of, column_numbers, places
 from bagwise.cli.output import note, note_features, print_json, progress, refuse_existing
 from bagwise.exceptions import InputError, LabelError
 
 if TYPE_CHECKING:
-    from bagwise._common.types import Floats
     from bagwise.io.contents import Contents
-    from bagwise.labels import Labels
     from bagwise.model_selection import HeldOut
-    from bagwise.report import Media
 
 
 def report(
@@ -48,12 +48,7 @@ def report(
             "Four columns: the box of an instance in its --source, in pixels.", "X,Y,WIDTH,HEIGHT"
         ),
     ] = None,
-    coords: Annotated[
-        str | None,
-        options.column(
-            "Two columns with the position of each row, for tables without `coords`.", "X,Y"
-        ),
-    ] = None,
+    coords: Coords = None,
     per_bag: Annotated[
         int,
         typer.Option(min=1, help="Number of instances per bag that are shown with their media."),
@@ -85,51 +80,48 @@ def report(
     refuse_existing([output], force=force, inputs=[model, file])
     from bagwise._common.memory import byte_count
     from bagwise.base._pipelines import predicts_numbers
-    from bagwise.cli.heatmap import places
     from bagwise.cli.numbers import known_numbers
     from bagwise.cli.reading import labels_for, open_model, read_for_model
     from bagwise.extras import import_extra
-    from bagwise.report import Report
+    from bagwise.report import Media, Report
 
     import_extra("jinja2", extra="report")
     fitted, metadata = open_model(model, trust)
-    edges = [] if box is None else [name.strip() for name in box.split(",")]
+    edges, axes = [] if box is None else [name.strip() for name in box.split(",")], axes_of(coords)
     if edges and (len(edges) != 4 or source is None):
         raise InputError(
             f"--box {box}: expected four columns as x,y,width,height, and --source for the image "
             "they lie in."
         )
-    axes = [] if coords is None else [name.strip() for name in coords.split(",")]
-    if coords is not None and len(axes) != 2:
-        raise InputError(f"--coords {coords}: expected two columns, as x,y.")
     named = {"images": image, "audio": audio, "texts": text, "sources": source}
     shown = {kind: name for kind, name in named.items() if name is not None}
     extra = [*shown.values(), *edges, *axes]
     data = read_for_model(
         file, fitted, metadata, columns, group=group, memory_limit=memory_limit, extra_columns=extra
     )
-    numbers = predicts_numbers(fitted)
-    y = known_numbers(data.labels) if numbers else labels_for(fitted, data, metadata)
-    held_out = None
-    if folds:
-        predict: Any = _held_out_numbers if numbers else _held_out
-        held_out = predict(fitted, data, y, folds=folds, seed=seed, impute=metadata.get("impute"))
-    method = metadata.get("method")
+    y = (
+        known_numbers(data.labels)
+        if predicts_numbers(fitted)
+        else labels_for(fitted, data, metadata)
+    )
+    impute, method = metadata.get("impute"), metadata.get("method")
     facts = {"file": str(file), "model file": str(model), "method": method}
+    facts |= {"written by": f"bagwise {metadata['bagwise_version']}"}
+    has_places = data.coords is not None and data.coords.shape[1:] == (2,)
+    lists = _media(file.parent, data, shown, edges)
     page = Report(
         fitted,
         data.bags,
         y,
         title=title or f"{method or 'A model'} on {file.name}",
-        media=_media(file, data, shown, edges, per_bag=per_bag, budget=byte_count(budget)),
-        coords=places(data, axes, file) if axes or _has_places(data) else None,
+        media=Media(**lists, per_bag=per_bag, budget=byte_count(budget)) if lists else None,
+        coords=places(data, axes, file) if axes or has_places else None,
         patch_size=data.patch_sizes,
         groups=data.groups,
-        held_out=held_out,
+        held_out=_held_out(fitted, data, y, folds, seed=seed, impute=impute) if folds else None,
         seen=seen_in_training(data, metadata.get("training")),
         classes=metadata.get("classes"),
-        facts={name: value for name, value in facts.items() if value is not None}
-        | {"written by": f"bagwise {metadata['bagwise_version']}"},
+        facts={name: value for name, value in facts.items() if value is not None},
     )
     with progress(f"Writing a page about {len(data.bags)} bags"):
         page.save(output, force=force)
@@ -155,133 +147,71 @@ def seen_in_training(data: Contents, training: list[str] | None) -> list[bool] |
 
 
 def _held_out(
-    fitted: Any,
-    data: Contents,
-    labels: Labels | None,
-    *,
-    folds: int,
-    seed: int,
-    impute: str | None,
+    fitted: Any, data: Contents, y: Any, folds: int, *, seed: int, impute: str | None
 ) -> HeldOut:
     """Cross-validated predictions of the labelled bags, by the model and by the baselines."""
-    from dataclasses import replace
-
     from sklearn.base import is_classifier
 
-    from bagwise._methods.ready_made import affordable_baselines, baselines
+    from bagwise._methods import ready_made
     from bagwise.base import RowEstimator
-    from bagwise.base._pipelines import final_estimator
-    from bagwise.model_selection._held_out import predictions_of_models
-
-    if not is_classifier(fitted) or isinstance(final_estimator(fitted), RowEstimator):
-        raise InputError("--folds is for models that predict the label of a bag: leave it out.")
-    if labels is None:
-        raise LabelError("--folds needs labels: name their column with label= or label_set=.")
-    sparse, names = data.bags.is_sparse, affordable_baselines(data.bags)
-    beside = baselines(label_sets=labels.has_sets, sparse=sparse, names=names, impute=impute)
-    with progress("Cross-validating", total=folds * (1 + len(beside))) as step:
-        own, *others = predictions_of_models(
-            [fitted, *beside.values()],
-            data.bags,
-            labels,
-            classes=fitted.classes_,
-            n_folds=folds,
-            seed=seed,
-            groups=data.groups,
-            after_fold=step,
-        )
-    return replace(own, baselines=dict(zip(beside, others, strict=True)))
-
-
-def _held_out_numbers(
-    fitted: Any,
-    data: Contents,
-    numbers: Floats | None,
-    *,
-    folds: int,
-    seed: int,
-    impute: str | None,
-) -> HeldOut:
-    """Cross-validated predictions of a number per bag; bags without a number are left out."""
-    from dataclasses import replace
-
-    import numpy as np
-
-    from bagwise._methods.ready_made import affordable_baselines, number_baselines
+    from bagwise.base._pipelines import final_estimator, predicts_numbers
     from bagwise.model_selection import held_out_predictions
     from bagwise.model_selection._folds import make_folds
+    from bagwise.model_selection._held_out import predictions_of_models
 
-    if numbers is None:
-        raise LabelError("--folds needs the numbers of the bags: name their column with label=.")
-    known = np.isfinite(numbers)
-    bags, targets = data.bags[known], numbers[known]
-    groups = None if data.groups is None else data.groups[known]
-    splits = make_folds(targets, n_folds=folds, seed=seed, groups=groups, numbers=True)
-    models = {"": fitted} | number_baselines(affordable_baselines(data.bags), impute=impute)
+    bags, groups, numbers = data.bags, data.groups, predicts_numbers(fitted)
+    if not numbers and (
+        not is_classifier(fitted) or isinstance(final_estimator(fitted), RowEstimator)
+    ):
+        raise InputError("--folds is for models that predict the label of a bag: leave it out.")
+    if y is None:
+        what = "the numbers of the bags" if numbers else "labels"
+        option = "label=" if numbers else "label= or label_set="
+        raise LabelError(f"--folds needs {what}: name their column with {option}.")
+    names = ready_made.affordable_baselines(bags)
+    if numbers:
+        known = np.isfinite(y)
+        own_groups = None if groups is None else groups[known]
+        splits = make_folds(y[known], n_folds=folds, seed=seed, groups=own_groups, numbers=True)
+        beside = ready_made.number_baselines(names, impute=impute)
+    else:
+        beside = ready_made.baselines(
+            label_sets=y.has_sets, sparse=bags.is_sparse, names=names, impute=impute
+        )
+    models = [fitted, *beside.values()]
     with progress("Cross-validating", total=folds * len(models)) as step:
-        found = {
-            name: held_out_predictions(
-                model, bags, targets, cv=splits, groups=groups, after_fold=step
-            ).expand(known)
-            for name, model in models.items()
-        }
-    own = found.pop("")
-    return replace(own, baselines=found)
+        if numbers:
+            settings = {"cv": splits, "groups": own_groups, "after_fold": step}
+            found = [held_out_predictions(m, bags[known], y[known], **settings) for m in models]
+            found = [held_out.expand(known) for held_out in found]
+        else:
+            settings = {"n_folds": folds, "seed": seed, "groups": groups, "after_fold": step}
+            found = predictions_of_models(models, bags, y, classes=fitted.classes_, **settings)
+    return replace(found[0], baselines=dict(zip(beside, found[1:], strict=True)))
 
 
-def _media(
-    path: Path,
-    data: Contents,
-    shown: dict[str, str],
-    edges: list[str],
-    *,
-    per_bag: int,
-    budget: int,
-) -> Media | None:
+def _media(folder: Path, data: Contents, shown: dict[str, str], edges: list[str]) -> dict[str, Any]:
     """The images, sounds and texts of instances; paths are relative to the folder of the table.
 
     `shown` names the column of each kind, `edges` those of x, y, width and height in the source.
     """
-    from bagwise.report import Media
+    from bagwise.apps.audio._recordings import find_recording, recordings
 
-    clips = _clips(path.parent, data, shown.get("audio"))
-    if not shown and not clips:
-        return None
     lists: dict[str, Any] = {}
     for kind, column in shown.items():
         lists[kind] = values = data.columns[column]
         if kind != "texts":
-            lists[kind] = [path.parent / v if v and v.strip() else None for v in values]
+            lists[kind] = [folder / v if v and v.strip() else None for v in values]
     if edges:
-        boxes = [_numbers(data.columns[name], name) for name in edges]
-        lists["boxes"] = list(zip(*boxes, strict=True))
-    return Media(**lists | clips, per_bag=per_bag, budget=budget)
-
-
-def _clips(folder: Path, data: Contents, column: str | None) -> dict[str, Any]:
-    """The recordings of a table of clips, and the start and end of each instance in them."""
-    import numpy as np
-
-    from bagwise.apps.audio._recordings import find_recording, recordings
-
+        lists["boxes"] = np.column_stack([column_numbers(data, name) for name in edges])
     if data.clips is None:
-        return {}
+        return lists
     files = recordings(data)
-    if column is not None and list(data.columns[column]) != files:
-        return {}  # the column names files that are already cut
+    if "audio" in shown and list(data.columns[shown["audio"]]) != files:
+        return lists  # the column names files that are already cut
     found = {name: find_recording(folder, name) for name in dict.fromkeys(files)}
     if not any(found.values()):
-        return {}
+        return lists
     audio = [None if found[name] is None else folder / str(found[name]) for name in files]
-    return {"audio": audio, "clips": np.column_stack([data.clips.start, data.clips.end])}
-
-
-def _has_places(data: Contents) -> bool:
-    return data.coords is not None and data.coords.shape[1:] == (2,)
-
-
-def _numbers(values: list[Any], name: str) -> list[float]:
-    try:
-        return [float("nan") if value is None else float(value) for value in values]
-    except (TypeError, ValueError) as error:
-        raise InputError(f"the column {name!r} (asked for with --box) holds no numbers.") from error
+    clips = np.column_stack([data.clips.start, data.clips.end])
+    return lists | {"audio": audio, "clips": clips}

@@ -193,7 +193,7 @@ class _Annotator:
     @property
     def find_doubts(self) -> Callable[[], Mapping[str, Any]] | None:
         """A function that lists doubtful label sets; None for a model without error rates."""
-        from bagwise.inspection import doubted_bags
+        from bagwise.predictions import doubted_bags
 
         rates = (getattr(self.estimator, name, 0) for name in ("missing_", "spurious_"))
         return partial(doubted_bags, self.estimator, self.bags, self.sets) if any(rates) else None

@@ -84,7 +84,7 @@ def flipping_curve(
         The bags.
     attributions : array-like of shape (n_instances,) or (n_instances, n_classes)
         Contributions of the instances, such as those of
-        :func:`bagwise.inspection.instance_attributions`.
+        :func:`bagwise.predictions.instance_attributions`.
     label : object, default=None
         The class whose score is measured; by default the predicted class of each bag, or for label
         sets the label with the highest score. If two classes have one score, the score and the

@@ -1,7 +1,6 @@
-"""HTML pages: the report about a model and its bags, and heat maps of slides."""
+"""The HTML report about a model and its bags."""
 
-from bagwise.report._heat_maps import HeatMaps
 from bagwise.report._media import Media
 from bagwise.report._report import Report
 
-__all__ = ["HeatMaps", "Media", "Report"]
+__all__ = ["Media", "Report"]

@@ -1,4 +1,4 @@
-"""The evaluation section of a report: predictions compared with labels."""
+"""The evaluation section of a report: predictions compared with labels, or with numbers."""
 
 import warnings
 from collections.abc import Mapping
@@ -14,23 +14,91 @@ from sklearn.metrics import (
     roc_curve,
 )
 
-from bagwise._common.types import Array, Bools
+from bagwise._common.types import Array, Bools, Floats
+from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
 from bagwise.model_selection import HeldOut
-from bagwise.model_selection._measures import area_under_roc, label_measures, label_set_measures
-from bagwise.report._charts import N_HUES, Curve, curves
-from bagwise.report._page import Section, SideBySide, Table
-from bagwise.report._subject import Subject
+from bagwise.model_selection._measures import (
+    area_under_roc,
+    label_measures,
+    label_set_measures,
+    number_measures,
+)
+from bagwise.predictions import Predictions
+from bagwise.report._page import Figure, Section, Table
+from bagwise.report._plots import LineDisplay, PointDisplay
 
 MOST_CLASSES = 16  # of a confusion matrix; for more, the most frequent errors are listed
+MOST_CURVES = 12
 MOST_ROWS = 60
-_ROC_POINTS = 200
+MOST_ERRORS = 15  # bags that are listed
 
-_OPTIMISTIC = (
-    "these metrics are optimistic: they are measured on the training data. Use {unit}s it was not "
-    "fitted on, or cross-validate (bagwise report --folds 5; held_out= in Python)."
-)
+
+def evaluation_section(
+    subject: Predictions, held_out: HeldOut | None, seen: Bools | None
+) -> Section | None:
+    """Compare predictions with known labels or numbers.
+
+    Parameters
+    ----------
+    subject : Predictions
+        The model, the bags, their labels and the predictions.
+    held_out : HeldOut or None
+        Predictions by models that were not fitted on the bags; the metrics are then of these.
+    seen : ndarray of bool of shape (n_bags,) or None
+        Which bags the model was fitted on, if that is known.
+
+    Returns
+    -------
+    Section or None
+    """
+    if subject.is_regressor:
+        parts = _of_numbers(subject, held_out, seen)
+    elif subject.known is None or subject.predicted is None:
+        return None
+    else:
+        parts = _of_labels(subject, subject.known, subject.predicted, held_out, seen)
+    return Section("Evaluation", *parts) if parts else None
+
+
+def _fair(
+    known: Bools, seen: Bools | None, held_out: HeldOut | None, unit: str, what: str
+) -> tuple[Bools, str]:
+    """The bags on which metrics are computed, and a sentence about their bias."""
+    if held_out is not None:
+        return known, (
+            f"{what.capitalize()} by {held_out.how}: each {unit} was predicted by a model that was "
+            "not fitted on it."
+        )
+    optimistic = (
+        f"these {what} are optimistic: they are measured on the training data. Use {unit}s it was "
+        "not fitted on, or cross-validate (bagwise report --folds 5; held_out= in Python)."
+    )
+    if seen is None:
+        return known, f"If the model was fitted on these {unit}s, {optimistic}"
+    new, labelled = known & ~seen, "labelled " if what == "metrics" else ""
+    if not new.any():
+        return known, f"The model was fitted on these {unit}s, so {optimistic}"
+    if not seen.any():
+        return known, f"The model was not fitted on any of these {unit}s."
+    return new, (
+        f"{what.capitalize()} are computed on the {int(new.sum()):,} {labelled}{unit}s that the "
+        f"model was not fitted on; {int(seen.sum()):,} others are training data."
+    )
+
+
+def _not_better(own: float | None, others: Mapping[str, float | None], measure: str) -> list[str]:
+    """A sentence for each baseline that the model does not beat; the larger value is better."""
+    return [
+        f"The model is not better than the {name.replace(':', '')}: {measure} {abs(own):.3f} "
+        f"against {abs(rival):.3f}."
+        for name, rival in others.items()
+        if own is not None and rival is not None and rival >= own
+    ]
+
+
+# Labels -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -61,32 +129,25 @@ class _Assessment:
         """Whether bags have label sets."""
         return self.truth.ndim == 2
 
-    @property
-    def ranked(self) -> list[int]:
-        """The labels for which all bags have a score, so that a ROC curve can be drawn."""
-        if self.scores is None:
-            return []
-        return np.flatnonzero(np.isfinite(self.scores).all(axis=0)).tolist()
-
     def ranking_of(self, k: int) -> tuple[Bools, Array] | None:
         """Which bags have a label, and their scores; None if all bags have it, or none."""
         if self.scores is None:
             return None
         carries = self.truth[:, k] == 1 if self.has_sets else self.truth == k
         score = self.scores[:, k]
-        if not 0 < carries.sum() < len(carries) or not np.isfinite(score).all():
-            return None
-        return carries, score
+        defined = 0 < carries.sum() < len(carries) and np.isfinite(score).all()
+        return (carries, score) if defined else None
 
-    def per_label(self, measure: Any, labels: list[int]) -> list[float | None]:
+    def per_label(self, measure: Any, labels: Any) -> list[float | None]:
         """A measure of the ranking of the bags for each of these labels."""
         found = [self.ranking_of(k) for k in labels]
         return [None if ranking is None else float(measure(*ranking)) for ranking in found]
 
     def auc(self) -> float | None:
         """The area under the ROC curve, the mean over the labels."""
-        areas = [area for area in self.per_label(area_under_roc, self.ranked) if area is not None]
-        return float(np.mean(areas)) if areas else None
+        areas = self.per_label(area_under_roc, range(len(self.names)))
+        defined = [area for area in areas if area is not None]
+        return float(np.mean(defined)) if defined else None
 
     def measures(self) -> dict[str, float | None]:
         """The metrics of one model."""
@@ -95,116 +156,88 @@ class _Assessment:
         return label_measures(self.truth, self.predicted) | {"AUC": self.auc()}
 
 
-def evaluation_section(
-    subject: Subject, held_out: HeldOut | None, seen: Bools | None
-) -> Section | None:
-    """Compare predictions with known labels.
-
-    Parameters
-    ----------
-    subject : Subject
-        The model, the bags, their labels and the predictions.
-    held_out : HeldOut or None
-        Predictions by models that were not fitted on the bags; the metrics are then of these.
-    seen : ndarray of bool of shape (n_bags,) or None
-        Which bags the model was fitted on, if that is known.
-
-    Returns
-    -------
-    Section or None
-    """
-    known, predicted, unit = subject.known, subject.predicted, subject.unit
-    if known is None or predicted is None:
-        return None
+def _of_labels(
+    subject: Predictions,
+    known: Labels,
+    predicted: Labels,
+    held_out: HeldOut | None,
+    seen: Bools | None,
+) -> list[Any]:
     if known.has_sets and not predicted.has_sets:
         raise LabelError(
             "the model predicts one label per bag, and y holds label sets: give one label per "
             "bag, or none."
         )
-    baselines = {}
-    if held_out is None:
-        fair, how = _not_in_training(known, seen, unit)
-        scores, proba = subject.raw_scores, subject.raw_proba
-        assessed = _assess(fair, predicted, scores, proba, subject.classes)
-    else:
-        assessed = _assess_held_out(subject, held_out)
-        baselines = {
-            f"baseline: {name}": _assess_held_out(subject, other)
-            for name, other in held_out.baselines.items()
-        }
-        how = (
-            f"Metrics by {held_out.how}: each {unit} was predicted by a model that was "
-            "not fitted on it."
-        )
-    parts: list[Any] = [how, _comparison(assessed, baselines or _plain_baseline(assessed), unit)]
-    parts += _not_better(assessed, baselines)
-    table = _label_table(assessed, unit)
-    parts.append(table if assessed.has_sets else SideBySide([_confusions(assessed, unit), table]))
+    unit = subject.unit
+    rows, how = _fair(known.known, seen, held_out, unit, "metrics")
+
+    def assess(found: HeldOut | None) -> _Assessment:
+        if found is None:
+            scores, proba = subject.call("decision_function"), subject.call("predict_proba")
+            return _assess(known, rows, predicted, scores, proba, subject.classes.tolist())
+        labels = subject.labels(found.predicted)
+        if len(labels) != len(subject.bags):
+            raise InputError(
+                f"{len(labels)} held-out predictions were given for {len(subject.bags)} bags: "
+                "give one each."
+            )
+        own = subject.classes if found.classes is None else np.asarray(found.classes)
+        return _assess(known, rows, labels, found.scores, found.probabilities, own.tolist())
+
+    assessed = assess(held_out)
+    others = {} if held_out is None else held_out.baselines
+    baselines = {f"baseline: {name}": assess(other) for name, other in others.items()}
+    measured = {name: found.measures() for name, found in baselines.items()}
+    own = assessed.measures()
+    plain = measured or {name: b.measures() for name, b in _plain_baseline(assessed).items()}
+    table: dict[str, list[Any]] = {"model": ["this model", *plain]}
+    table |= {name: [own[name], *(m.get(name) for m in plain.values())] for name in own}
+    caption = f"{len(assessed.truth):,} labelled {unit}s; higher is better"
+    if assessed.has_sets:
+        caption = "One-error and coverage are better when lower, average precision when higher"
+    parts: list[Any] = [how, Table(table, caption)]
+    order = ("AUC", "average precision", "accuracy")
+    measure = next((name for name in order if own.get(name) is not None), "")
+    rivals = {name: found.get(measure) for name, found in measured.items()}
+    parts += _not_better(own.get(measure), rivals, measure)
+    labels = _label_table(assessed, unit)
+    parts.append(labels if assessed.has_sets else [_confusions(assessed, unit), labels])
     drawings = [d for d in (_roc(assessed), _calibration(assessed)) if d is not None]
-    return Section("Evaluation", *parts, *([SideBySide(drawings)] if drawings else []))
-
-
-def _not_in_training(known: Labels, seen: Bools | None, unit: str) -> tuple[Labels, str]:
-    """The labels of the bags for the metrics, and a sentence about their bias."""
-    if seen is None:
-        start = f"The model predicted the {unit}s of this report. If it was fitted on them, "
-        return known, start + _OPTIMISTIC.format(unit=unit)
-    new = known.known & ~seen
-    if not new.any():
-        start = f"The model was fitted on these {unit}s, so "
-        return known, start + _OPTIMISTIC.format(unit=unit)
-    if not seen.any():
-        return known, f"The model was not fitted on any of these {unit}s."
-    return known.without(seen), (
-        f"Metrics are computed on the {int(new.sum()):,} labelled {unit}s that the model was not "
-        f"fitted on; {int(seen.sum()):,} others are training data."
-    )
-
-
-def _assess_held_out(subject: Subject, held_out: HeldOut) -> _Assessment:
-    predicted = subject.labels(held_out.predicted)
-    if len(predicted) != len(subject.bags):
-        raise InputError(
-            f"{len(predicted)} held-out predictions were given for {len(subject.bags)} bags: "
-            "give one each."
-        )
-    assert subject.known is not None
-    own = subject.classes if held_out.classes is None else np.asarray(held_out.classes).tolist()
-    return _assess(subject.known, predicted, held_out.scores, held_out.probabilities, own)
+    return [*parts, drawings] if drawings else parts
 
 
 def _assess(
-    known: Labels, predicted: Labels, scores: Any, proba: Any, own: list[Any]
+    known: Labels, rows: Bools, predicted: Labels, scores: Any, proba: Any, own: list[Any]
 ) -> _Assessment:
     """Reorder predictions for the classes `own` by the known labels."""
-    rows, has_sets = known.known, predicted.has_sets
+    has_sets = predicted.has_sets
     if scores is None and proba is not None:
         scores = proba[:, 1] if proba.shape[1] == 2 and not has_sets else proba
+
+    def by_label(values: Any, fill: float) -> Any:
+        """A column per known label; a single column is for the last class.
+
+        None if the columns do not represent classes but, for example, pairs of classes.
+        """
+        if values is None:
+            return None
+        values = np.asarray(values).reshape(len(values), -1)[rows]
+        if values.shape[1] not in (1, len(own)):
+            return None
+        table = np.full((len(values), len(known.names)), fill, np.result_type(values, fill))
+        places = {label: k for k, label in enumerate(known.classes.tolist())}
+        for label, column in zip(own[-values.shape[1] :], values.T, strict=False):
+            if label in places:
+                table[:, places[label]] = column
+        return table
+
     return _Assessment(
         (known.indicator if has_sets else known.codes)[rows],
-        _by_label(predicted.indicator, own, known, 0) if has_sets else predicted.codes[rows],
-        _by_label(scores, own, known, -np.inf),
-        _by_label(proba, own, known, 0.0),
+        by_label(predicted.indicator, 0) if has_sets else predicted.codes[rows],
+        by_label(scores, -np.inf),
+        by_label(proba, 0.0),
         known.names,
     )
-
-
-def _by_label(values: Any, own: list[Any], known: Labels, fill: float) -> Any:
-    """A column per known label, for the labelled bags; a single column is for the last class.
-
-    None if the columns do not represent classes but, for example, pairs of classes.
-    """
-    if values is None:
-        return None
-    values = np.asarray(values).reshape(len(values), -1)[known.known]
-    if values.shape[1] not in (1, len(own)):
-        return None
-    table = np.full((len(values), len(known.names)), fill, dtype=np.result_type(values, fill))
-    places = {label: k for k, label in enumerate(known.classes.tolist())}
-    for label, column in zip(own[-values.shape[1] :], values.T, strict=False):
-        if label in places:
-            table[:, places[label]] = column
-    return table
 
 
 def _plain_baseline(assessed: _Assessment) -> dict[str, _Assessment]:
@@ -217,35 +250,6 @@ def _plain_baseline(assessed: _Assessment) -> dict[str, _Assessment]:
     return {"baseline: most common label": _Assessment(truth, commonest, None, None, names)}
 
 
-def _comparison(assessed: _Assessment, baselines: Mapping[str, _Assessment], unit: str) -> Table:
-    columns: dict[str, list[Any]] = {"model": ["this model", *baselines]}
-    rows = [assessed.measures(), *(baseline.measures() for baseline in baselines.values())]
-    for name in rows[0]:
-        columns[name] = [row.get(name) for row in rows]
-    if assessed.has_sets:
-        caption = "One-error and coverage are better when lower, average precision when higher"
-    else:
-        caption = f"{len(assessed.truth):,} labelled {unit}s; higher is better"
-    return Table(columns, caption)
-
-
-def _not_better(assessed: _Assessment, baselines: Mapping[str, _Assessment]) -> list[str]:
-    """A sentence for each baseline that the model does not beat."""
-    own = assessed.measures()
-    for measure in ("AUC", "average precision", "accuracy"):
-        if (value := own.get(measure)) is not None:
-            break
-    else:
-        return []
-    rivals = {name: baseline.measures().get(measure) for name, baseline in baselines.items()}
-    return [
-        f"The model is not better than the {name.replace(':', '')}: {measure} {value:.3f} against "
-        f"{rival:.3f}."
-        for name, rival in rivals.items()
-        if rival is not None and rival >= value
-    ]
-
-
 def _confusions(assessed: _Assessment, unit: str) -> Table:
     """The confusion matrix; for many classes, the most frequent errors."""
     truth, predicted = assessed.truth, assessed.predicted
@@ -255,13 +259,9 @@ def _confusions(assessed: _Assessment, unit: str) -> Table:
         pairs = np.column_stack([truth, predicted])[truth != predicted]
         found, counts = np.unique(pairs, axis=0, return_counts=True)
         order = np.argsort(-counts, kind="stable")[:15]
-        names = [*assessed.names, "none"]  # -1 is the last
-        columns = {
-            "label": [names[found[i, 0]] for i in order],
-            "predicted": [names[found[i, 1]] for i in order],
-            f"{unit}s": counts[order].tolist(),
-        }
-        return Table(columns, "The most frequent errors")
+        names = np.array([*assessed.names, "none"], dtype=object)  # -1 is the last
+        columns = dict(zip(("label", "predicted"), names[found[order]].T.tolist(), strict=True))
+        return Table(columns | {f"{unit}s": counts[order].tolist()}, "The most frequent errors")
     counts = np.zeros((len(assessed.names),) * 2, dtype=int)
     np.add.at(counts, (truth[predicted >= 0], predicted[predicted >= 0]), 1)
     matrix = counts[np.ix_(present, present)]
@@ -272,57 +272,48 @@ def _confusions(assessed: _Assessment, unit: str) -> Table:
         while heading in table:  # a label may have the name of another column
             heading += " "
         table[heading] = column.tolist()
-    return Table(
-        table, f"Confusion matrix: {unit}s by label and prediction", shades=shares.tolist()
-    )
+    caption = f"Confusion matrix: {unit}s by label and prediction"
+    return Table(table, caption, shades=shares.tolist())
 
 
 def _label_table(assessed: _Assessment, unit: str) -> Table:
     """Metrics of each label, most common first."""
-    precision, recall, f1, support = precision_recall_fscore_support(
+    *measures, support = precision_recall_fscore_support(
         assessed.truth, assessed.predicted, labels=np.arange(len(assessed.names)), zero_division=0
     )
     present = np.flatnonzero(support)
     order = present[np.argsort(-support[present], kind="stable")][:MOST_ROWS].tolist()
-    columns: dict[str, list[Any]] = {
-        "label": [assessed.names[k] for k in order],
-        f"{unit}s": support[order].tolist(),
-        "precision": precision[order].tolist(),
-        "recall": recall[order].tolist(),
-        "F1": f1[order].tolist(),
-    }
-    if assessed.scores is not None and (assessed.has_sets or len(assessed.ranked) > 1):
+    columns: dict[str, list[Any]] = {"label": [assessed.names[k] for k in order]}
+    columns[f"{unit}s"] = support[order].tolist()
+    for name, values in zip(("precision", "recall", "F1"), measures, strict=True):
+        columns[name] = values[order].tolist()
+    scores = assessed.scores
+    ranked = 0 if scores is None else int(np.isfinite(scores).all(axis=0).sum())
+    if (assessed.has_sets and ranked) or ranked > 1:
         columns["AUC"] = assessed.per_label(area_under_roc, order)
-        if assessed.has_sets:
-            columns["average precision"] = assessed.per_label(average_precision_score, order)
+    if assessed.has_sets and ranked:
+        columns["average precision"] = assessed.per_label(average_precision_score, order)
     caption = "Metrics of each label"
     if len(order) < len(present):
         caption += f": the {len(order)} most common of {len(present)}"
     return Table(columns, caption)
 
 
-def _roc(assessed: _Assessment) -> Any:
-    lines = []
-    for k in assessed.ranked:
+def _roc(assessed: _Assessment) -> Figure | None:
+    lines = {}
+    for k, name in enumerate(assessed.names):
         if (ranking := assessed.ranking_of(k)) is not None:
-            false, true, _ = roc_curve(*ranking)
-            rows = np.unique(np.linspace(0, len(false) - 1, _ROC_POINTS).astype(int))
-            lines.append(Curve(assessed.names[k], false[rows], true[rows]))
-    if not lines or len(lines) > N_HUES:
-        return None  # unreadable: the table has the areas
+            lines[name] = roc_curve(*ranking)[:2]
     area = assessed.auc()
-    one = f"of “{lines[0].name}”" if len(lines) == 1 else "of each label against the others"
-    return curves(
-        lines,
-        x_label="false positive rate",
-        y_label="true positive rate",
-        caption=f"ROC curve {one}. Area {area:.3f}; the dashed line is random guessing.",
-        alt=f"ROC curve {one}, area under it {area:.3f}.",
-        unit_square=True,
-    )
+    if area is None or len(lines) > MOST_CURVES:
+        return None  # unreadable: the table has the areas
+    one = f"of “{next(iter(lines))}”" if len(lines) == 1 else "of each label against the others"
+    display = LineDisplay(lines, "false positive rate", "true positive rate", diagonal=True)
+    caption = f"ROC curve {one}. Area {area:.3f}; the dashed line is random guessing."
+    return Figure(display.figure(), f"ROC curve {one}, area under it {area:.3f}.", caption)
 
 
-def _calibration(assessed: _Assessment) -> Any:
+def _calibration(assessed: _Assessment) -> Figure | None:
     """Calibration: observed frequency against predicted probability, in ten bins."""
     if assessed.proba is None or assessed.has_sets:
         return None
@@ -339,12 +330,74 @@ def _calibration(assessed: _Assessment) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about a single class
         brier = brier_score_loss(right.astype(int), chance, pos_label=1)
-    return curves(
-        [Curve("", expected, observed, dots=True)],
-        x_label=what,
-        y_label=of,
-        caption="Calibration: on the dashed line predicted and observed frequencies agree. "
-        f"Brier score {brier:.3f}.",
-        alt=f"Calibration curve, Brier score {brier:.3f}.",
-        unit_square=True,
+    display = LineDisplay({"": (expected, observed)}, what, of, {"marker": "o"}, diagonal=True)
+    caption = (
+        "Calibration: on the dashed line predicted and observed frequencies agree. "
+        f"Brier score {brier:.3f}."
     )
+    return Figure(display.figure(), f"Calibration curve, Brier score {brier:.3f}.", caption)
+
+
+# Numbers ----------------------------------------------------------------------------------------
+
+
+def as_numbers(values: Array, bags: Bags) -> Floats:
+    """Held-out predictions as numbers, NaN if there is none."""
+    listed = np.asarray(values).tolist()
+    if len(listed) != len(bags):
+        raise InputError(
+            f"{len(listed)} held-out predictions were given for {len(bags)} bags: give one each."
+        )
+    return np.array([np.nan if v is None else float(v) for v in listed])
+
+
+def _of_numbers(subject: Predictions, held_out: HeldOut | None, seen: Bools | None) -> list[Any]:
+    truth, predicted = subject.known_numbers, subject.numbers
+    if truth is None or predicted is None:
+        return []
+    assessed, how = _fair(np.isfinite(truth), seen, held_out, "bag", "errors")
+    models = {}
+    if held_out is not None:
+        predicted = as_numbers(held_out.predicted, subject.bags)
+        assessed = assessed & np.isfinite(predicted)
+        for name, other in held_out.baselines.items():
+            models[f"baseline: {name}"] = as_numbers(other.predicted, subject.bags)
+    if not assessed.any():
+        return []
+    models = models or {"baseline: mean": np.full(len(truth), truth[assessed].mean())}
+    models = {"this model": predicted} | models
+    rows = {}
+    for name, found in models.items():
+        error = (truth - found)[assessed]
+        rows[name] = number_measures(truth[assessed], found[assessed])
+        rows[name]["RMSE"] = float(np.sqrt(np.mean(error**2)))
+    columns = {name: [row[name] for row in rows.values()] for name in rows["this model"]}
+    caption = (
+        f"{int(assessed.sum()):,} bags; R2 and Spearman are better when higher, MAE and RMSE when "
+        "lower"
+    )
+    parts: list[Any] = [how, Table({"model": list(rows)} | columns, caption)]
+    losses = {
+        name: -row["MAE"]
+        for name, row in rows.items()
+        if not np.array_equal(models[name], predicted)
+    }
+    parts += _not_better(-rows["this model"]["MAE"], losses, "mean absolute error")
+    bags = np.flatnonzero(assessed)
+    points = {"": (truth[bags], predicted[bags])}
+    plot = PointDisplay(points, "observed", "predicted", diagonal=True, links=bags.tolist())
+    titles = [
+        f"{subject.bag_names[i]}: observed {truth[i]:.4g}, predicted {predicted[i]:.4g}"
+        for i in bags
+    ]
+    alt = f"Predicted against observed numbers of {len(bags):,} bags."
+    caption = "Each point is a bag; on the line predicted and observed are equal."
+    worst = bags[np.argsort(-np.abs(truth - predicted)[bags], kind="stable")[:MOST_ERRORS]]
+    errors = {
+        "bag": [subject.bag_names[i] for i in worst],
+        "observed": truth[worst].tolist(),
+        "predicted": predicted[worst].tolist(),
+        "error": (predicted - truth)[worst].tolist(),
+    }
+    table = Table(errors, "The largest errors", bags=worst.tolist())
+    return [*parts, [Figure(plot.figure(), alt, caption, titles), table]]

@@ -1,10 +1,9 @@
 """Embed images, sounds and texts of instances in a page, up to a size limit."""
 
 import base64
-import struct
-import zlib
+import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +15,12 @@ from bagwise._common.types import Array, Ints
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import DataNotFoundError, InputError
+from bagwise.extras import import_extra
 
-IMAGES = {".png": "image/png", ".jpg": "image/jpeg"} | {
-    f".{kind}": f"image/{kind}" for kind in ("jpeg", "gif", "webp", "bmp")
-}
-SOUNDS = {
-    ".wav": "audio/wav",
-    ".mp3": "audio/mpeg",
-    ".ogg": "audio/ogg",
-    ".oga": "audio/ogg",
-    ".opus": "audio/ogg",
-    ".flac": "audio/flac",
-    ".m4a": "audio/mp4",
-}
+IMAGES = {f".{kind}": f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "bmp")}
+IMAGES[".jpg"] = "image/jpeg"
+SOUNDS = {".wav": "audio/wav", ".mp3": "audio/mpeg", ".flac": "audio/flac", ".m4a": "audio/mp4"}
+SOUNDS |= dict.fromkeys((".ogg", ".oga", ".opus"), "audio/ogg")
 LONGEST_TEXT = 1000
 
 
@@ -91,48 +83,18 @@ class Media:
             raise InputError(
                 "media.clips needs media.audio, and the start and end of each instance in seconds."
             )
-        if self.boxes is not None:
-            shape = np.shape(self.boxes)
-            if len(shape) != 2 or shape[1] != 4:
-                raise InputError(
-                    f"media.boxes has shape {shape}: expected x, y, width and height of each "
-                    "instance."
-                )
-            if self.sources is None:
-                raise InputError("media.boxes needs media.sources: the images they lie in.")
+        if self.boxes is not None and np.shape(self.boxes)[1:] != (4,):
+            raise InputError(
+                f"media.boxes has shape {np.shape(self.boxes)}: expected x, y, width and height of "
+                "each instance."
+            )
+        if self.boxes is not None and self.sources is None:
+            raise InputError("media.boxes needs media.sources: the images they lie in.")
 
 
-@dataclass(frozen=True)
-class Clip:
-    """A part of a recording, from `start` to `end` in seconds."""
-
-    path: Path
-    start: float
-    end: float
-
-    @property
-    def name(self) -> str:
-        """The file and the part of it."""
-        return f"{self.path.name}, {self.start:g} to {self.end:g} s"
-
-    def cut(self) -> bytes:
-        """The part as a WAV file; empty if it cannot be cut out."""
-        with self.path.open("rb") as file:
-            sound = read_sound(file, self.start, self.end)
-        return b"" if sound is None else sound.to_wav()
-
-
+@dataclass
 class EmbeddedMedia:
     """The embedded media of the shown instances: each file once, up to the budget.
-
-    Parameters
-    ----------
-    media : Media or None
-        The media of all instances.
-    rows : ndarray of int
-        The instances that the page shows.
-    ranks : ndarray of int
-        The rank of each of them in its bag; files of the first ranks are embedded first.
 
     Attributes
     ----------
@@ -141,125 +103,134 @@ class EmbeddedMedia:
     columns : dict
         For ``image``, ``audio`` and ``source``: the index into `files` of each shown instance (-1:
         not embedded) and its name; for ``text`` the texts; for ``box`` the boxes.
-    note : str
-        A sentence about files that were left out.
     """
 
-    def __init__(self, media: Media | None, rows: Ints, ranks: Ints) -> None:
-        self.files: list[str] = []
-        self.columns: dict[str, Any] = {}
-        self.note = ""
-        self._places: dict[Any, int] = {}
-        self._too_much = self._uncut = 0
-        self._missing: list[str] = []
-        if media is None:
-            return
-        self._left = media.budget
-        if media.texts is not None:
-            self.columns["text"] = [_text(media.texts[i]) for i in rows]
-        first = np.argsort(ranks, kind="stable")
-        if media.sources is not None:
-            self.columns["source"] = self._put_all(
-                media.sources, rows, first, IMAGES, "source image"
-            )
-            boxes = np.full((len(rows), 4), np.nan)
-            if media.boxes is not None:
-                boxes = np.asarray(media.boxes, dtype=float)[rows]
-            self.columns["box"] = [
-                box.round(2).tolist() if np.isfinite(box).all() else None for box in boxes
-            ]
-        shown = first[ranks[first] < media.per_bag]
-        sounds = media.audio
-        if sounds is not None and media.clips is not None:
-            times = np.asarray(media.clips, dtype=float).tolist()
-            sounds = [
-                None if path is None else Clip(Path(path), *part)
-                for path, part in zip(sounds, times, strict=True)
-            ]
-        for kind, items, endings in (
-            ("image", media.images, IMAGES),
-            ("audio", sounds, SOUNDS),
-        ):
-            if items is not None:
-                places = self._put_all(items, rows, shown, endings, kind)
-                names = [_name(items[i]) for i in rows]
-                self.columns[kind] = {"place": places, "name": names}
-        self._report_gaps(media.per_bag)
+    left: int
+    files: list[str] = field(default_factory=list)
+    columns: dict[str, Any] = field(default_factory=dict)
+    places: dict[Any, int] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    n_large: int = 0
+    n_uncut: int = 0
 
-    def _put_all(
-        self, items: Any, rows: Any, order: Any, endings: dict[str, str], kind: str
-    ) -> list[int]:
+    def put_all(self, items: Any, rows: Ints, order: Ints, kinds: dict[str, str]) -> list[int]:
         """The index of the file of each row; -1 for rows that are not in `order`."""
         places = np.full(len(rows), -1)
         for j in order:
             item = items[rows[j]]
             if item is not None:
                 key = item.tobytes() if isinstance(item, np.ndarray) else str(item)
-                if key not in self._places:
-                    self._places[key] = self._put(item, endings, kind)
-                places[j] = self._places[key]
+                if key not in self.places:
+                    self.places[key] = self._put(item, kinds)
+                places[j] = self.places[key]
         return places.tolist()
 
-    def _put(self, item: Any, endings: dict[str, str], kind: str) -> int:
+    def _put(self, item: Any, kinds: dict[str, str]) -> int:
         """Embed a file and return its index; -1 if it is missing or exceeds the budget."""
         if isinstance(item, np.ndarray):
             data, mime = png(item), "image/png"
-            size = len(data)
         else:
-            path = item.path if isinstance(item, Clip) else Path(item)
-            mime = endings.get(path.suffix.lower(), "")
+            path, *part = item if isinstance(item, tuple) else (Path(item),)
+            mime = kinds.get(path.suffix.lower(), "")
             if not mime:
-                known = ", ".join(endings)
                 raise InputError(
-                    f"{path.name!r} is not a file that a page can show as {kind}: expected {known}."
+                    f"{path.name!r} is not a file that a page can show as "
+                    f"{'image' if kinds is IMAGES else 'audio'}: expected {', '.join(kinds)}."
                 )
             if not path.is_file():
-                self._missing.append(str(item))
+                self.missing.append(str(path))
                 return -1
-            if isinstance(item, Clip):
-                data, mime = item.cut(), "audio/wav"
-                if not data:
-                    self._uncut += 1
+            if part:
+                with path.open("rb") as file:
+                    sound = read_sound(file, *part)
+                if sound is None:
+                    self.n_uncut += 1
                     return -1
-                size = len(data)
+                data, mime = sound.to_wav(), "audio/wav"
             else:
-                size = path.stat().st_size
-                data = path.read_bytes() if size <= self._left else b""
-        if size > self._left:
-            self._too_much += 1
+                with path.open("rb") as file:
+                    data = file.read(self.left + 1)
+        if len(data) > self.left:
+            self.n_large += 1
             return -1
-        self._left -= size
+        self.left -= len(data)
         self.files.append(f"data:{mime};base64,{base64.b64encode(data).decode()}")
         return len(self.files) - 1
 
-    def _report_gaps(self, per_bag: int) -> None:
+    def note(self, per_bag: int) -> str:
         """Write the note for readers of the page, and warn the user about missing files."""
-        if self._missing:
+        if self.missing:
             if not self.files:
-                raise DataNotFoundError(f"no file {self._missing[0]!r}, and no other media file.")
+                raise DataNotFoundError(f"no file {self.missing[0]!r}, and no other media file.")
             warn_user(
-                f"{len(self._missing)} media files were not found, {self._missing[0]!r} among "
+                f"{len(self.missing)} media files were not found, {self.missing[0]!r} among "
                 "them: they are shown by name."
             )
-        if self.files or self._too_much or self._uncut:
-            self.note = f"Images and sounds are shown for the first {per_bag} instances of a bag."
-        if self._too_much:
-            self.note += (
-                f" {self._too_much} files exceed the size limit of the page and are shown by name."
+        if not (self.files or self.n_large or self.n_uncut):
+            return ""
+        text = f"Images and sounds are shown for the first {per_bag} instances of a bag."
+        if self.n_large:
+            text += (
+                f" {self.n_large} files exceed the size limit of the page and are shown by name."
             )
-        if self._uncut:
-            self.note += (
-                f" {self._uncut} clips are shown by name: only WAV files can be cut into clips."
+        if self.n_uncut:
+            text += (
+                f" {self.n_uncut} clips are shown by name: only WAV files can be cut into clips."
             )
+        return text
+
+
+def embed(media: Media | None, rows: Ints, ranks: Ints) -> tuple[EmbeddedMedia, str]:
+    """Embed the media of instances, those of the first ranks in their bags first.
+
+    Parameters
+    ----------
+    media : Media or None
+        The media of all instances.
+    rows : ndarray of int
+        The instances that the page shows.
+    ranks : ndarray of int
+        The rank of each of them in its bag.
+
+    Returns
+    -------
+    EmbeddedMedia
+        The files.
+    str
+        A sentence about files that were left out.
+    """
+    if media is None:
+        return EmbeddedMedia(0), ""
+    found = EmbeddedMedia(media.budget)
+    if media.texts is not None:
+        found.columns["text"] = [_text(media.texts[i]) for i in rows]
+    first = np.argsort(ranks, kind="stable")
+    if media.sources is not None:
+        found.columns["source"] = found.put_all(media.sources, rows, first, IMAGES)
+        boxes = np.full((len(rows), 4), np.nan)
+        if media.boxes is not None:
+            boxes = np.asarray(media.boxes, dtype=float)[rows]
+        found.columns["box"] = [
+            box.round(2).tolist() if np.isfinite(box).all() else None for box in boxes
+        ]
+    shown, sounds = first[ranks[first] < media.per_bag], media.audio
+    if sounds is not None and media.clips is not None:
+        times = np.asarray(media.clips, dtype=float).tolist()
+        sounds = [p and (Path(p), *part) for p, part in zip(sounds, times, strict=True)]
+    for kind, items, kinds in (("image", media.images, IMAGES), ("audio", sounds, SOUNDS)):
+        if items is not None:
+            places = found.put_all(items, rows, shown, kinds)
+            found.columns[kind] = {"place": places, "name": [_name(items[i]) for i in rows]}
+    return found, found.note(media.per_bag)
 
 
 def png(image: Array) -> bytes:
-    """Write an array as a PNG file.
+    """Write an array of bytes, or of floats from 0 (black) to 1 (white), as a PNG file.
 
     Parameters
     ----------
     image : ndarray of shape (height, width) or (height, width, 3)
-        Bytes, or floats from 0 (black) to 1 (white).
+        The picture.
 
     Returns
     -------
@@ -278,16 +249,9 @@ def png(image: Array) -> bytes:
         )
     if image.dtype != np.uint8:
         image = (np.clip(np.nan_to_num(image.astype(float)), 0, 1) * 255).round().astype(np.uint8)
-    height, width = image.shape[:2]
-    # Each line of pixels begins with its filter type: 0, no filter.
-    lines = np.column_stack([np.zeros(height, np.uint8), image.reshape(height, -1)]).tobytes()
-    kind = 0 if image.ndim == 2 else 2
-    header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
-    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-        for name, data in chunks
-    )
+    buffer = io.BytesIO()
+    import_extra("PIL.Image", extra="report").fromarray(image).save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
 
 
 def _text(value: Any) -> str:
@@ -298,4 +262,6 @@ def _text(value: Any) -> str:
 def _name(item: Any) -> str:
     if item is None or isinstance(item, np.ndarray):
         return ""
-    return item.name if isinstance(item, Clip) else Path(item).name
+    if isinstance(item, tuple):
+        return f"{item[0].name}, {item[1]:g} to {item[2]:g} s"
+    return Path(item).name

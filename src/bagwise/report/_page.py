@@ -4,19 +4,16 @@ import base64
 import hashlib
 import io
 import json
+import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
 from bagwise.extras import import_extra
 from bagwise.report._cells import are_numbers, cell_text
 
-# Black becomes the colour of the text, which is light in dark mode.
-_SVG_STYLE = (
-    "<style>svg{color:#1d2126;fill:currentColor}"
-    "@media screen and (prefers-color-scheme:dark){svg{color:#dfe3e8}}</style>"
-)
 _SHORT = 24  # maximum characters of a cell without line breaks
 
 
@@ -60,41 +57,54 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A plot of a page.
+    """A plot of a page, drawn as SVG.
 
     Attributes
     ----------
     figure : matplotlib Figure
-        The plot.
+        The plot. Points whose url is "#bag-3" link to the bag at position 3.
     alt : str
         Description for screen readers.
     caption : str
         The caption.
+    titles : sequence of str
+        Tooltips of the points that link to bags.
     """
 
     figure: Any
     alt: str
     caption: str = ""
+    titles: Sequence[str] = ()
 
     @property
-    def source(self) -> str:
-        """The plot as a data URL."""
-        return f"data:image/svg+xml;base64,{base64.b64encode(_svg(self.figure)).decode()}"
+    def svg(self) -> str:
+        """The SVG element; black becomes the colour of the text, which is light in dark mode."""
+        matplotlib = import_extra("matplotlib", extra="report")
+        escape = import_extra("markupsafe", extra="report").escape
+        buffer = io.StringIO()
+        settings = {"svg.hashsalt": self.alt + self.caption, "svg.fonttype": "none"}
+        with matplotlib.rc_context(settings), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about glyphs: the browser has other fonts
+            self.figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+        text = buffer.getvalue()
+        text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|\n", " ", text, flags=re.DOTALL)
+        text = text[text.index("<svg") :].replace(' xmlns:xlink="http://www.w3.org/1999/xlink"', "")
+        text = re.sub(r'(<g|<text|<path) id="[A-Za-z]+_[\d_]+"', r"\1", text)  # names of artists
+        text = text.replace("xlink:href", "href").replace("#000000", "currentColor")
+        titles = iter(self.titles)
+        text = re.sub(
+            r'<a href="(#bag-\d+)"[^>]*>',
+            lambda found: (
+                f'<a href="{found[1]}" tabindex="-1"><title>{escape(next(titles, ""))}</title>'
+            ),
+            text,
+        )
+        return text.replace("<svg", f'<svg role="img" aria-label="{escape(self.alt)}"', 1)
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of a page.
-
-    Attributes
-    ----------
-    png : bytes
-        The content of a PNG file.
-    alt : str
-        Description for screen readers.
-    caption : str
-        The caption.
-    """
+    """A picture of a page: the content of a PNG file, a description, and a caption."""
 
     png: bytes
     alt: str
@@ -108,86 +118,18 @@ class Picture:
 
 @dataclass(frozen=True)
 class Code:
-    """A block of code.
-
-    Attributes
-    ----------
-    text : str
-        The lines.
-    """
+    """A block of code."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """A plot drawn in the colours of the page, by `bagwise.report._charts`.
-
-    Attributes
-    ----------
-    width, height : int
-        Size in pixels.
-    marks : list of (str, dict, str)
-        SVG elements: name, attributes and text.
-    alt : str
-        Description for screen readers.
-    caption : str
-        The caption.
-    legend : list of (str, str)
-        A CSS class of a colour, and its meaning.
-    """
-
-    width: int
-    height: int
-    marks: list[tuple[str, dict[str, Any], str]]
-    alt: str
-    caption: str = ""
-    legend: list[tuple[str, str]] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class SideBySide:
-    """Parts that are shown side by side if the screen is wide enough.
-
-    Attributes
-    ----------
-    parts : list
-        The parts.
-    """
-
-    parts: list[Any]
-
-
-@dataclass(frozen=True)
 class Card:
-    """The part of a page about one bag, below its name.
-
-    Attributes
-    ----------
-    bag : int
-        The position of the bag, to which the rows of a `Table` link.
-    title : str
-        The name of the bag.
-    parts : list
-        As in a section.
-    """
+    """The part of a page about one bag, below its name; rows of a `Table` link to its position."""
 
     bag: int
     title: str
     parts: list[Any]
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """A few numbers in large type.
-
-    Attributes
-    ----------
-    items : list of (str, str)
-        The name of a number, and the number.
-    """
-
-    items: list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -213,6 +155,12 @@ class Explorer:
         """The JavaScript program that shows the bags."""
         return (resources.files("bagwise.report") / "templates" / "explorer.js").read_text("utf-8")
 
+    @property
+    def policy(self) -> str:
+        """The hash of the script that may run, for the content security policy of the page."""
+        digest = hashlib.sha256(self.script.encode()).digest()
+        return f"'sha256-{base64.b64encode(digest).decode()}'"
+
 
 class Section:
     """A section of a page.
@@ -221,8 +169,9 @@ class Section:
     ----------
     title : str
         The heading.
-    parts : tuple of str, Table, Figure, Picture, Drawing, SideBySide, Card, Numbers, Code, Explorer
-        The parts, in order; a str is a paragraph of plain text.
+    parts : tuple of str, dict, list, Table, Figure, Picture, Card, Code or Explorer
+        The parts, in order. A str is a paragraph of plain text, a dict a few numbers in large type
+        by their names, a list holds parts that are shown side by side.
     """
 
     def __init__(self, title: str, *parts: Any) -> None:
@@ -269,31 +218,10 @@ def render_page(
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["kind"] = lambda part: type(part).__name__
-    template = environment.get_template("page.html.jinja")
     shown = list(sections)
-    policies = [
-        _policy(part.script)
-        for section in shown
-        for part in section.parts
-        if isinstance(part, Explorer)
-    ]
+    parts = (part for section in shown for part in section.parts)
+    policies = [part.policy for part in parts if isinstance(part, Explorer)]
+    template = environment.get_template("page.html.jinja")
     return template.render(
         title=title, lead=lead, sections=shown, footer=footer, script_policies=policies
     )
-
-
-def _policy(script: str) -> str:
-    """The hash of the script that may run, for the content security policy of the page."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return f"'sha256-{digest}'"
-
-
-def _svg(figure: Any) -> bytes:
-    matplotlib = import_extra("matplotlib", extra="plot")
-    buffer = io.StringIO()
-    with matplotlib.rc_context({"svg.hashsalt": "bagwise"}):
-        metadata = {"Date": None, "Creator": None}
-        figure.savefig(buffer, format="svg", transparent=True, metadata=metadata)
-    text = buffer.getvalue().replace("#000000", "currentColor")
-    start = text.index(">", text.index("<svg")) + 1
-    return (text[:start] + _SVG_STYLE + text[start:]).encode()

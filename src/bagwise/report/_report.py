@@ -11,34 +11,16 @@ from numpy.typing import ArrayLike
 
 import bagwise
 from bagwise._common.files import replacing
-from bagwise._common.types import Array, Ints
-from bagwise._validation import check_bags
-from bagwise.bags import offsets_of
 from bagwise.exceptions import InputError
-from bagwise.labels import Labels
 from bagwise.model_selection import HeldOut
-from bagwise.report._data_section import data_section
+from bagwise.predictions import Predictions
+from bagwise.report._data import data_section, target_section
 from bagwise.report._evaluation import evaluation_section
-from bagwise.report._map_sections import cluster_section, space_section
-from bagwise.report._media import EmbeddedMedia, Media
-from bagwise.report._model_sections import (
-    annotation_section,
-    leaderboard_section,
-    model_section,
-    row_section,
-)
-from bagwise.report._numbers import (
-    as_numbers,
-    errors_of,
-    number_section,
-    target_section,
-)
-from bagwise.report._page import Explorer, Section, render_page
-from bagwise.report._place_maps import place_maps
-from bagwise.report._subject import Subject, look_into, of_labels
-
-MOST_INSTANCES = 400_000  # maximum number on a page
-LEAST_PER_BAG = 20
+from bagwise.report._explorer import explorer_section
+from bagwise.report._media import Media
+from bagwise.report._models import annotation_section, leaderboard_section, model_section
+from bagwise.report._page import render_page
+from bagwise.report._spaces import cluster_section, space_section
 
 
 @dataclass(eq=False, repr=False)
@@ -111,24 +93,21 @@ class Report:
         str
             The HTML text.
         """
-        bags = check_bags(None, self.bags, reset=True, allow_nan=True)
+        subject = Predictions(self.model, self.bags, self.y, classes=self.classes)
+        bags = subject.bags
         if self.media is not None:
             self.media.check(bags)
         seen = None if self.seen is None else np.asarray(self.seen, dtype=bool)
         if seen is not None and seen.shape != (len(bags),):
             raise InputError(f"seen has shape {seen.shape} for {len(bags)} bags: give one each.")
-        subject = look_into(self.model, bags, self.y, self.classes)
         name, unit = type(subject.estimator).__name__, subject.unit
-        maps = place_maps(subject, self.coords, self.patch_size)
         found = [
             data_section(subject, self.groups, seen),
             target_section(subject),
             evaluation_section(subject, self.held_out, seen),
-            number_section(subject, self.held_out, seen),
             leaderboard_section(subject),
-            _explorer_section(subject, self.media, self.held_out, *maps),
+            explorer_section(subject, self.media, self.held_out, self.coords, self.patch_size),
             annotation_section(subject),
-            row_section(subject),
             cluster_section(subject),
             space_section(subject),
             model_section(subject, self.facts or {}),
@@ -165,130 +144,3 @@ class Report:
         with replacing(file, force=force) as temporary:
             temporary.write_text(self.to_html(), encoding="utf-8")
         return file
-
-
-def _explorer_section(
-    subject: Subject,
-    media: Media | None,
-    held_out: HeldOut | None,
-    maps: dict[str, Any] | None,
-    note: str,
-) -> Section:
-    """The list of all bags, with their instances in the order of scores, and media."""
-    rows, ranks, offsets = _ranked(subject)
-    embedded = EmbeddedMedia(media, rows, ranks)
-    data = {
-        "unit": subject.unit,
-        "bags": _bag_columns(subject, held_out),
-        "offsets": offsets.tolist(),
-        "instances": _instance_columns(subject, rows) | embedded.columns,
-        "labels": [] if subject.instance_labels is None else subject.instance_labels.names,
-        "media": embedded.files,
-        "maps": maps,
-        "heads": {
-            "score": subject.instance_score_name,
-            "label": subject.instance_heading,
-            "probability": "probability",
-            "bagScore": subject.score_name,
-        },
-    }
-    if subject.predicted_numbers is not None:
-        data["numbers"] = True
-        data["bags"] |= _number_columns(subject, held_out)
-        data["heads"] |= {"truth": "observed"}
-    if subject.unit == "bag" and subject.instance_scores is not None:
-        order = f"Instances are in the order of their scores. {subject.explanation}"
-    else:
-        order = "The key instance of a bag is marked." if subject.keys else subject.explanation
-    texts = [text for text in (order, embedded.note, note) if text]
-    return Section(f"All {subject.unit}s", *texts, Explorer(data))
-
-
-def _bag_columns(subject: Subject, held_out: HeldOut | None) -> dict[str, Any]:
-    """The values that the page lists for each bag; held-out predictions decide which are wrong."""
-    known, predicted, proba = subject.known, subject.predicted, subject.raw_proba
-    held_out_labels = None
-    if held_out is not None and subject.predicted_numbers is None:
-        held_out_labels = subject.labels(held_out.predicted)
-    if proba is not None and predicted is not None:
-        proba = None if predicted.has_sets else of_labels(proba, predicted)
-    return {
-        "id": subject.bag_names,
-        "size": subject.bags.sizes.tolist(),
-        "truth": None if known is None else known.texts,
-        "predicted": _texts(predicted),
-        "heldOut": _texts(held_out_labels),
-        "score": _numbers(subject.scores),
-        "probability": _numbers(proba),
-        "certainty": _numbers(subject.certainty),
-        "wrong": _wrong(known, predicted if held_out_labels is None else held_out_labels),
-    }
-
-
-def _instance_columns(subject: Subject, rows: Ints) -> dict[str, Any]:
-    """The values that the page lists for each instance in `rows`, without media."""
-    bags, labels = subject.bags, subject.instance_labels
-    place = {int(row): j for j, row in enumerate(rows)}
-    return {
-        "row": (rows - bags.offsets[bags.bag_index[rows]]).tolist(),
-        "score": _numbers(subject.instance_scores, rows),
-        "label": None if labels is None else labels.codes[rows].tolist(),
-        "probability": _numbers(subject.instance_proba, rows),
-        "keys": [[place[row], text] for row, text in subject.keys.items() if row in place],
-        **dict.fromkeys(("image", "audio", "text", "source", "box")),
-    }
-
-
-def _number_columns(subject: Subject, held_out: HeldOut | None) -> dict[str, Any]:
-    """The numbers of bags as the page lists them, and their errors."""
-    found = None if held_out is None else as_numbers(held_out.predicted, subject.bags)
-    columns = {"truth": subject.true_numbers, "predicted": subject.predicted_numbers}
-    columns |= {"heldOut": found}
-    texts = {
-        name: None if values is None else [_number_text(value) for value in values.tolist()]
-        for name, values in columns.items()
-    }
-    return texts | {"error": _numbers(errors_of(subject, held_out))}
-
-
-def _number_text(value: float) -> str | None:
-    return f"{value:.4g}" if np.isfinite(value) else None
-
-
-def _texts(labels: Labels | None) -> list[str] | None:
-    return None if labels is None else [text or "" for text in labels.texts]
-
-
-def _ranked(subject: Subject) -> tuple[Ints, Ints, Ints]:
-    """The instances that the page lists, best first in each bag; only the best of large bags."""
-    bags, scores = subject.bags, subject.instance_scores
-    index = bags.bag_index
-    key = np.ones(bags.n_instances)
-    key[list(subject.keys)] = 0
-    order = np.lexsort((key, index) if scores is None else (key, -scores, index))
-    ranks = np.arange(bags.n_instances) - bags.offsets[index]
-    most = max(LEAST_PER_BAG, MOST_INSTANCES // len(bags))
-    kept = ranks < most
-    offsets = offsets_of(np.minimum(bags.sizes, most))
-    return order[kept], ranks[kept], offsets
-
-
-def _wrong(known: Labels | None, predicted: Labels | None) -> list[int | None] | None:
-    """1 if the prediction differs from the label, 0 if not, None for an unknown label."""
-    if known is None or predicted is None:
-        return None
-    if predicted.has_sets:
-        more = len(known.classes) - len(predicted.classes)  # labels that the model does not know
-        padded = np.pad(predicted.indicator, ((0, 0), (0, more)))
-        wrong = (padded != known.indicator).any(axis=1)
-    else:
-        wrong = predicted.codes != known.codes
-    return [int(w) if given else None for w, given in zip(wrong, known.known, strict=True)]
-
-
-def _numbers(values: Array | None, rows: Ints | None = None) -> list[float | None] | None:
-    """Numbers rounded to four digits; None for NaN and infinity."""
-    if values is None:
-        return None
-    chosen = np.asarray(values if rows is None else values[rows], dtype=float)
-    return [float(f"{v:.4g}") if abs(v) < 1e300 else None for v in chosen.tolist()]

@@ -247,7 +247,7 @@ class ReviewServer(ThreadingHTTPServer):
     autoplay : bool, default=False
         Whether to play the sound of an instance when it is shown.
     find_doubts : callable, default=None
-        Returns the doubtful label sets, as `bagwise.inspection.doubted_bags` does.
+        Returns the doubtful label sets, as `bagwise.predictions.doubted_bags` does.
     port : int, default=0
         The port; 0 for any free port.
 

@@ -273,11 +273,6 @@
     event.preventDefault();
     search.focus();
   });
-  document.addEventListener("click", (event) => { const point = event.target.closest?.("circle[data-bag]"); if (point) location.hash = `bag-${point.dataset.bag}`; });
-  document.addEventListener("pointerover", (event) => {
-    const point = event.target.closest?.("circle[data-title]");
-    if (point && !point.firstChild) point.append(make("svg:title", {}, point.dataset.title));
-  });
   search.addEventListener("input", find);
   show.addEventListener("change", find);
   order.addEventListener("change", find);

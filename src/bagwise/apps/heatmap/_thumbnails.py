@@ -1,0 +1,104 @@
+"""Pictures of whole slides, over which heat maps are drawn."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bagwise._common.types import Array, Floats
+from bagwise.bags import Bags
+from bagwise.exceptions import InputError
+from bagwise.extras import import_extra
+
+ENDINGS = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp")
+LARGEST = 1600  # pixels of a side; a map has about half as many
+
+
+def find_thumbnails(
+    folder: Path, names: Sequence[str], stored: Floats | None, downsample: float | None
+) -> tuple[list[Path | None], Floats]:
+    """Find the picture of each slide, by its name, and the size of the slide.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder with the pictures.
+    names : sequence of str
+        The names of the slides.
+    stored : ndarray of shape (n_slides, 2) or None
+        The sizes of the slides, if their files have them.
+    downsample : float or None
+        Number of pixels of the slide per pixel of the picture; by default `stored` is used.
+
+    Returns
+    -------
+    files : list of Path or None
+        None if a slide has no picture.
+    sizes : ndarray of shape (n_slides, 2)
+        Width and height; NaN if unknown.
+    """
+    if not folder.is_dir():
+        raise InputError(f"--thumbnails {folder}: there is no such folder.")
+    files = {p.stem: p for p in sorted(folder.iterdir()) if p.suffix.lower() in ENDINGS}
+    found = [files.get(name) or files.get(Path(name).stem) for name in names]
+    if not any(found):
+        raise InputError(
+            f"--thumbnails {folder}: it holds no picture of a slide, such as {names[0]}.jpg or "
+            f"{names[0]}.png."
+        )
+    sizes = np.full((len(names), 2), np.nan) if stored is None else stored.copy()
+    for i, path in enumerate(found):
+        if path is not None and downsample is not None:
+            sizes[i] = np.multiply(_open(path, lambda picture: picture.size), downsample)
+        if path is not None and np.isnan(sizes[i]).any():
+            raise InputError(
+                f"--thumbnails {folder}: the size of the slide {names[i]} is not stored in its "
+                "file. Give the number of full-resolution pixels per thumbnail pixel with "
+                "--downsample."
+            )
+    return found, sizes
+
+
+def check_thumbnails(
+    thumbnails: Sequence[Any] | None, sizes: Any, bags: Bags
+) -> tuple[list[Any], list[Any]]:
+    """The thumbnail of each slide, and the size of the slide; None if there is none."""
+    if thumbnails is None:
+        return [None] * len(bags), [None] * len(bags)
+    sides = np.asarray(np.full((len(bags), 2), np.nan) if sizes is None else sizes, dtype=float)
+    if len(thumbnails) != len(bags) or sides.shape != (len(bags), 2):
+        raise InputError(
+            f"there are {len(thumbnails)} thumbnails and slide_sizes of shape {sides.shape} for "
+            f"{len(bags)} slides: expected one, and a width and a height, each."
+        )
+    for i, picture in enumerate(thumbnails):
+        if picture is not None and not (np.isfinite(sides[i]) & (sides[i] > 0)).all():
+            raise InputError(
+                f"the size of {bags.name_of(i)} is unknown, and its map cannot be drawn over "
+                "its thumbnail: give slide_sizes, its width and height in the unit of coords."
+            )
+    return list(thumbnails), [(float(width), float(height)) for width, height in sides]
+
+
+def read_thumbnail(path: Any) -> Array:
+    """The RGB values of a picture, which is reduced if it is too large."""
+
+    def read(picture: Any) -> Array:
+        picture.draft("RGB", (LARGEST, LARGEST))
+        picture.thumbnail((LARGEST, LARGEST))
+        return np.asarray(picture.convert("RGB"))
+
+    values: Array = _open(path, read)
+    return values
+
+
+def _open(path: Any, use: Any) -> Any:
+    images = import_extra("PIL.Image", extra="plot")
+    try:
+        with images.open(path) as picture:
+            return use(picture)
+    except (OSError, ValueError, SyntaxError, images.DecompressionBombError) as error:
+        raise InputError(
+            f"the thumbnail {path} cannot be read: {error}. Give PNG or JPEG."
+        ) from error

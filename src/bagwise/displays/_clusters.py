@@ -1,0 +1,270 @@
+"""Displays of clusters: a map of the instances, and the choice of the number of clusters."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from bagwise._common.types import Array
+from bagwise.base._pipelines import instance_model
+from bagwise.displays._base import MARK, Display, plain_frame, plain_legend
+from bagwise.exceptions import InputError
+from bagwise.extras import import_extra
+
+MOST_SHOWN = 2000
+LONGEST_NAME = 16
+
+
+@dataclass(eq=False)
+class ClusterMapDisplay(Display):
+    """Show instances as points of a plane, coloured by cluster, class or anything else.
+
+    Create it with `from_estimator` or `from_predictions`; `from_embedding` creates several displays
+    with one layout.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_shown, 2)
+        Positions of the instances.
+    groups : sequence of shape (n_shown,)
+        The group of each instance, such as its cluster or class, as a colour; None if unknown.
+    title : str, default=""
+        What the colours mean.
+
+    Attributes
+    ----------
+    {plot_}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.displays import ClusterMapDisplay
+    >>> display = ClusterMapDisplay(np.eye(2), ["owl", "wren"], title="species")
+    >>> display.plot()  # doctest: +SKIP
+    """
+
+    points: Array
+    groups: Sequence[Any]
+    title: str = field(default="", kw_only=True)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, *, groups: Any = None, **settings: Any) -> Self:
+        """Lay out the instances that a clusterer was fitted to, and colour them by cluster.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted clusterer, or a pipeline that ends in one. Its ``embedding_`` is laid out
+            if it has one, else the instances.
+        X : Bags or anything accepted as bags
+            The bags (or rows) it was fitted to.
+        groups : sequence of shape (n_instances,), default=None
+            Groups that are shown as colours; the clusters (``labels_``) by default.
+        **settings : object
+            As for `from_predictions`.
+
+        Returns
+        -------
+        ClusterMapDisplay
+        """
+        model, bags = instance_model(estimator, X)
+        if bags is None or not hasattr(model, "labels_"):
+            raise InputError(f"{type(model).__name__} has no labels_: expected a clusterer.")
+        if len(model.labels_) != bags.n_instances:
+            raise InputError(
+                f"the model clustered {len(model.labels_)} instances, and X has "
+                f"{bags.n_instances}: pass the bags it was fitted to."
+            )
+        space = getattr(model, "embedding_", bags.instances)
+        return cls.from_predictions(space, model.labels_ if groups is None else groups, **settings)
+
+    @classmethod
+    def from_predictions(
+        cls, embedding: Any, groups: Any, *, title: str = "", ax: Any = None, **settings: Any
+    ) -> Self:
+        """Lay out rows and colour them by given groups.
+
+        Parameters
+        ----------
+        embedding : ndarray or sparse matrix of shape (n_instances, n_columns)
+            The instances, or an embedding of them.
+        groups : sequence of shape (n_instances,)
+            Groups that are shown as colours; None if unknown.
+        title : str, default=""
+            What the colours mean.
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+        **settings : object
+            `layout`, `max_instances` and `random_state`, as for `from_embedding`.
+
+        Returns
+        -------
+        ClusterMapDisplay
+        """
+        (display,) = cls.from_embedding(embedding, groups, titles=[title], **settings)
+        return display.plot(ax=ax)
+
+    @classmethod
+    def from_embedding(
+        cls,
+        embedding: Any,
+        *groups: Any,
+        titles: Sequence[str] = (),
+        layout: str = "tsne",
+        max_instances: int = MOST_SHOWN,
+        random_state: Any = 0,
+    ) -> list[Self]:
+        """Lay out an embedding in the plane, once for several colourings.
+
+        Parameters
+        ----------
+        embedding : ndarray or sparse matrix of shape (n_instances, n_columns)
+            ``embedding_`` of a clustering, or the instances.
+        *groups : sequence of shape (n_instances,)
+            The groups of each display; None if a group is unknown.
+        titles : sequence of str, default=()
+            What each colouring means.
+        layout : {"tsne", "pca"}, default="tsne"
+            Projection to the plane: t-SNE, or the first two principal components.
+        max_instances : int, default=2000
+            Maximum number of instances; larger data are sampled.
+        random_state : int, RandomState instance or None, default=0
+            Seed of the sample and of the layout.
+
+        Returns
+        -------
+        list of ClusterMapDisplay
+            One for each colouring, not yet drawn.
+        """
+        from sklearn.utils import check_random_state
+
+        n = embedding.shape[0]
+        for values in groups:
+            if len(values) != n:
+                raise InputError(
+                    f"{len(values)} groups were given for {n} instances: give one each."
+                )
+        rng = check_random_state(random_state)
+        rows = np.sort(rng.permutation(n)[:max_instances])
+        points = _in_the_plane(embedding[rows], layout, rng)
+        names = [*titles, *[""] * len(groups)]
+        return [
+            cls(points, [values[i] for i in rows], title=name)
+            for values, name in zip(groups, names, strict=False)
+        ]
+
+    def _size(self) -> tuple[float, float]:
+        return 6.4, 5.6
+
+    def _draw(self, ax: Any) -> None:
+        colours = import_extra("matplotlib", extra="plot").colormaps["gist_rainbow"]
+        texts = np.array(["not known" if group is None else str(group) for group in self.groups])
+        unknown = np.array([group is None for group in self.groups], dtype=bool)
+        names = sorted(set(texts[~unknown].tolist()), key=lambda text: (len(text), text))
+        shades = {name: colours(k / max(len(names), 1)) for k, name in enumerate(names)}
+        # One collection in the order of the points, so that a page can link each of them.
+        every = ["#9a9a9a" if none else shades[t] for t, none in zip(texts, unknown, strict=True)]
+        ax.scatter(*np.asarray(self.points).T, c=every, s=12, linewidths=0, alpha=0.8)
+        for name, colour in shades.items():
+            middle = np.median(self.points[~unknown & (texts == name)], axis=0)
+            ax.annotate(
+                name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…",
+                middle, fontsize="small", ha="center", va="center", parse_math=False,
+                bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": colour, "alpha": 0.8},
+                color="#1d2126",
+            )  # fmt: skip
+        ax.set(xticks=[], yticks=[])
+        ax.set_title(self.title, parse_math=False)
+
+
+def _in_the_plane(rows: Any, layout: str, rng: Any) -> Array:
+    """Two columns as they are; of more, the first principal components or their t-SNE."""
+    from scipy.sparse import issparse
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+
+    if layout not in ("tsne", "pca"):
+        raise InputError(f"layout is {layout!r}: it must be 'tsne' or 'pca'.")
+    if rows.shape[1] <= 2 or rows.shape[0] < 4:
+        plain = rows.toarray() if issparse(rows) else np.asarray(rows, dtype=float)
+        return np.pad(plain, ((0, 0), (0, 2)))[:, :2]
+    kept = min(30 if layout == "tsne" else 2, *(np.array(rows.shape) - 1))
+    solver = "arpack" if issparse(rows) else "auto"
+    scores = PCA(kept, svd_solver=solver, random_state=rng).fit_transform(rows)
+    if layout == "pca" or scores.std() == 0:
+        return np.pad(scores, ((0, 0), (0, 2)))[:, :2]
+    near = min(30.0, (len(scores) - 1) / 3)
+    tsne = TSNE(perplexity=near, init="pca", random_state=rng, max_iter=500)
+    return tsne.fit_transform(scores / scores[:, 0].std())
+
+
+@dataclass(eq=False)
+class ClusterChoiceDisplay(Display):
+    """Show how stable each number of clusters is, and the eigengaps.
+
+    Parameters
+    ----------
+    table : mapping of str to sequence
+        The ``table`` of the result of :func:`bagwise.cluster.choose_clusters`.
+    best : int, default=None
+        The row to mark.
+
+    Attributes
+    ----------
+    ax_ : ndarray of matplotlib Axes
+        Stability above, eigengaps below.
+    figure_ : matplotlib Figure
+        The figure with the axes.
+
+    Examples
+    --------
+    >>> from bagwise.displays import ClusterChoiceDisplay
+    >>> table = {"alpha": [0.7], "n_clusters": [3], "eigengap": [0.5], "stability": [0.9],
+    ...          "stability_sd": [0.1]}
+    >>> ClusterChoiceDisplay(table, best=0).plot()  # doctest: +SKIP
+    """
+
+    n_panels = 2
+    table: Mapping[str, Any]
+    best: int | None = field(default=None, kw_only=True)
+
+    @classmethod
+    def from_choice(cls, choice: Any, *, ax: Any = None) -> Self:
+        """Plot the result of `choose_clusters`.
+
+        Parameters
+        ----------
+        choice : ClusterChoice
+            Result of `choose_clusters`.
+        ax : pair of matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        ClusterChoiceDisplay
+        """
+        return cls(choice.table, best=choice.best).plot(ax=ax)
+
+    def _size(self) -> tuple[float, float]:
+        return 6.4, 5.6
+
+    def _draw(self, ax: Any) -> None:
+        columns = {name: np.asarray(values) for name, values in self.table.items()}
+        above, below = ax
+        for alpha in np.unique(columns["alpha"]):
+            rows = columns["alpha"] == alpha
+            counts = columns["n_clusters"][rows]
+            middle, spread = columns["stability"][rows], columns["stability_sd"][rows]
+            label = f"alpha = {alpha:g}"
+            above.errorbar(counts, middle, yerr=spread, marker="o", ms=4, capsize=3, label=label)
+            below.plot(counts, columns["eigengap"][rows], marker="o", ms=4)
+        if self.best is not None:
+            for panel, name in ((above, "stability"), (below, "eigengap")):
+                place = columns["n_clusters"][self.best], columns[name][self.best]
+                panel.plot(*place, "o", ms=12, mfc="none", mec=MARK, mew=2)
+        above.set_ylabel("stability (adjusted Rand index)")
+        below.set(xlabel="number of clusters", ylabel="eigengap")
+        plain_legend(above)
+        plain_frame(above, grid="both")
+        plain_frame(below, grid="both")

@@ -1,0 +1,325 @@
+"""Displays of models: objectives by iteration, scores by fold, differences and ranks."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bagwise._common.types import Array
+from bagwise.base._pipelines import final_estimator
+from bagwise.displays._base import DOTS, MARK, Display, name_rows, plain_frame, plain_legend
+from bagwise.exceptions import InputError
+from bagwise.model_selection import Comparison, Difference, Ranks
+
+
+@dataclass(eq=False)
+class ObjectiveDisplay(Display):
+    """Show the objective of one fit, or of several, against the iteration.
+
+    Create it with `from_estimator` or `from_predictions`.
+
+    Parameters
+    ----------
+    curves : mapping of str to ndarray of shape (n_iter,)
+        The objective after each iteration, by the name of the model.
+    excess : bool, default=False
+        Whether to show how far each curve is above the lowest value of all, on a logarithmic axis,
+        instead of the objective itself. Only models with the same objective are comparable.
+
+    Attributes
+    ----------
+    {plot_}
+
+    Examples
+    --------
+    >>> from bagwise.annotation import ORedLogisticRegression
+    >>> from bagwise.displays import ObjectiveDisplay
+    >>> bags = [[[0.0], [1.1]], [[0.2]], [[0.9]]]
+    >>> model = ORedLogisticRegression().fit(bags, [{"owl", "wren"}, {"owl"}, {"wren"}])
+    >>> ObjectiveDisplay.from_estimator(model)  # doctest: +SKIP
+    """
+
+    curves: Mapping[str, Array]
+    excess: bool = field(default=False, kw_only=True)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, excess: bool = False, ax: Any = None) -> Self:
+        """Plot the objective curve of a fitted model.
+
+        Parameters
+        ----------
+        estimator : estimator or mapping of str to estimator
+            A fitted model with ``objective_curve_``, a pipeline or a search that ends in one; or
+            several by name.
+        excess : bool, default=False
+            Whether to show how far each curve is above the lowest value of all.
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        ObjectiveDisplay
+        """
+        if not isinstance(estimator, Mapping):
+            estimator = {type(final_estimator(estimator)).__name__: estimator}
+        curves = {name: _curve(model) for name, model in estimator.items()}
+        return cls.from_predictions(curves, excess=excess, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls, curves: ArrayLike | Mapping[str, ArrayLike], *, excess: bool = False, ax: Any = None
+    ) -> Self:
+        """Plot given curves.
+
+        Parameters
+        ----------
+        curves : array-like of shape (n_iter,), or mapping of str to such
+            The objective after each iteration; several by name.
+        excess : bool, default=False
+            Whether to show how far each curve is above the lowest value of all.
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        ObjectiveDisplay
+        """
+        if not isinstance(curves, Mapping):
+            curves = {"objective": curves}
+        values = {name: np.asarray(curve, dtype=float) for name, curve in curves.items()}
+        for name, curve in values.items():
+            if curve.ndim != 1 or not len(curve):
+                raise InputError(
+                    f"the curve of {name} has shape {curve.shape}: one value per iteration is "
+                    "needed, and at least one iteration."
+                )
+        return cls(values, excess=excess).plot(ax=ax)
+
+    def _size(self) -> tuple[float, float]:
+        return 6.4, 4.0
+
+    def _draw(self, ax: Any) -> None:
+        lowest = min(curve.min() for curve in self.curves.values()) if self.excess else 0.0
+        for name, curve in self.curves.items():
+            above = curve - lowest
+            if self.excess:
+                above = np.where(above > 0, above, np.nan)  # log of 0
+            marker = "o" if len(curve) <= 30 else ""
+            ax.plot(np.arange(1, len(curve) + 1), above, marker=marker, ms=4, label=name)
+        ax.set_xlabel("iteration")
+        ax.set_ylabel("objective minus its lowest value" if self.excess else "objective")
+        if self.excess:
+            ax.set_yscale("log")
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        plain_frame(ax, grid="both")
+        plain_legend(ax)
+
+
+def _curve(model: Any) -> Array:
+    last = final_estimator(model)
+    if not hasattr(last, "objective_curve_"):
+        raise InputError(
+            f"{type(last).__name__} has no objective_curve_: it is not fitted, or not iterative."
+        )
+    return last.objective_curve_
+
+
+@dataclass(eq=False)
+class ComparisonDisplay(Display):
+    """Show the scores of several methods: a dot per fold, and mean ± one standard deviation.
+
+    Create it with `from_scores`.
+
+    Parameters
+    ----------
+    scores : mapping of str to sequence of float
+        The scores of each method, one per fold.
+    score_name : str, default="accuracy"
+        Name of the score, for the axis.
+
+    Attributes
+    ----------
+    {plot_}
+
+    Examples
+    --------
+    >>> from bagwise.displays import ComparisonDisplay
+    >>> display = ComparisonDisplay({"nsk": [0.9, 0.88], "majority class": [0.51, 0.5]})
+    >>> display.plot()  # doctest: +SKIP
+    """
+
+    scores: Mapping[str, Sequence[float]]
+    score_name: str = field(default="accuracy", kw_only=True)
+
+    @classmethod
+    def from_scores(
+        cls, scores: Mapping[str, Sequence[float]], *, score_name: str = "accuracy", ax: Any = None
+    ) -> Self:
+        """Plot the scores of several methods, the first on top.
+
+        Parameters
+        ----------
+        scores : mapping of str to sequence of float
+            The scores of each method, one per fold.
+        score_name : str, default="accuracy"
+            Name of the score, for the axis.
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        ComparisonDisplay
+        """
+        return cls(scores, score_name=score_name).plot(ax=ax)
+
+    def _size(self) -> tuple[float, float]:
+        return 6.4, 1.0 + 0.42 * len(self.scores)
+
+    def _draw(self, ax: Any) -> None:
+        for place, values in enumerate(self.scores.values()):
+            folds = np.full(len(values), place)
+            ax.plot(values, folds, "o", color=DOTS, alpha=0.7, markersize=5, mew=0)
+            ax.errorbar(
+                np.mean(values), place, xerr=np.std(values),
+                fmt="D", color=MARK, markersize=6, capsize=4, linewidth=1.6,
+            )  # fmt: skip
+        name_rows(ax, list(self.scores))
+        ax.set_xlabel(f"{self.score_name} (dots: folds; diamond: mean ± sd)")
+        plain_frame(ax, grid="x")
+
+
+@dataclass(eq=False)
+class DifferenceDisplay(Display):
+    """Show how much better or worse models are than a reference: the mean and its interval.
+
+    The grey band is the region of practical equivalence. Create it with `from_comparison`.
+
+    Parameters
+    ----------
+    differences : sequence of Difference
+        The result of `Comparison.differences`, at least one.
+
+    Attributes
+    ----------
+    {plot_}
+
+    Examples
+    --------
+    >>> from bagwise.displays import DifferenceDisplay
+    >>> from bagwise.model_selection import Comparison, Evaluation
+    >>> nsk = Evaluation("nsk", {"AUC": [0.91, 0.94, 0.92]}, [0.1, 0.1, 0.1])
+    >>> sil = Evaluation("sil", {"AUC": [0.84, 0.81, 0.86]}, [0.1, 0.1, 0.1])
+    >>> DifferenceDisplay.from_comparison(Comparison([nsk, sil], 0.5))  # doctest: +SKIP
+    """
+
+    differences: Sequence[Difference]
+
+    @classmethod
+    def from_comparison(cls, comparison: Comparison, *, ax: Any = None, **settings: Any) -> Self:
+        """Plot the differences of a comparison, the first model on top.
+
+        Parameters
+        ----------
+        comparison : Comparison
+            The result of `bagwise.model_selection.compare`, with at least two models.
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+        **settings : object
+            `measure`, `reference`, `rope` and `confidence`, as for `Comparison.differences`.
+
+        Returns
+        -------
+        DifferenceDisplay
+        """
+        found = comparison.differences(settings.pop("measure", None), **settings)
+        if not found:
+            raise InputError("the comparison has one model: expected at least two.")
+        return cls(found).plot(ax=ax)
+
+    def _size(self) -> tuple[float, float]:
+        return 6.4, 1.1 + 0.42 * len(self.differences)
+
+    def _draw(self, ax: Any) -> None:
+        first = self.differences[0]
+        ax.axvspan(-first.rope, first.rope, color="0.5", alpha=0.2, linewidth=0)
+        ax.axvline(0, color="0.4", linewidth=1)
+        for place, found in enumerate(self.differences):
+            reach = np.array([[found.mean - found.lower], [found.upper - found.mean]])
+            ax.errorbar(
+                found.mean, place, xerr=None if np.isnan(reach).any() else reach,
+                fmt="D", color=MARK, markersize=6, capsize=4, linewidth=1.6,
+            )  # fmt: skip
+        name_rows(ax, [found.name for found in self.differences])
+        ax.set_xlabel(
+            f"{first.measure}: better than {first.reference} by\n({100 * first.confidence:g}% "
+            f"intervals; grey: equal within {first.rope:g})",
+            parse_math=False,
+        )
+        plain_frame(ax, grid="x")
+
+
+@dataclass(eq=False)
+class RankDisplay(Display):
+    """Show the mean ranks of models over several data sets: a critical-difference diagram.
+
+    A bar joins models that do not differ significantly (Nemenyi test). Create it with `from_ranks`.
+
+    Parameters
+    ----------
+    ranks : Ranks
+        The result of `bagwise.model_selection.ranks`.
+
+    Attributes
+    ----------
+    {plot_}
+
+    Examples
+    --------
+    >>> from bagwise.displays import RankDisplay
+    >>> from bagwise.model_selection import ranks
+    >>> found = ranks({"Musk1": {"nsk": 0.9, "sil": 0.8}, "Fox": {"nsk": 0.6, "sil": 0.5}})
+    >>> RankDisplay.from_ranks(found)  # doctest: +SKIP
+    """
+
+    ranks: Ranks
+
+    @classmethod
+    def from_ranks(cls, ranks: Ranks, *, ax: Any = None) -> Self:
+        """Plot mean ranks, the best model on top.
+
+        Parameters
+        ----------
+        ranks : Ranks
+            The result of `bagwise.model_selection.ranks`.
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        RankDisplay
+        """
+        return cls(ranks).plot(ax=ax)
+
+    def _size(self) -> tuple[float, float]:
+        return 6.4, 1.3 + 0.3 * len(self.ranks.models)
+
+    def _draw(self, ax: Any) -> None:
+        means = self.ranks.mean_ranks
+        order = np.argsort(means, kind="stable")
+        names = [self.ranks.models[k] for k in order]
+        ax.plot(means[order], range(len(names)), "D", color=MARK, markersize=6)
+        for number, group in enumerate(self.ranks.groups()):  # to the right of the frame
+            rows = [names.index(group[0]) - 0.2, names.index(group[-1]) + 0.2]
+            ax.plot(
+                [1.02 + 0.025 * number] * 2, rows, transform=ax.get_yaxis_transform(),
+                color=DOTS, linewidth=4, solid_capstyle="butt", clip_on=False,
+            )  # fmt: skip
+        name_rows(ax, names)
+        ax.set_xlim(0.9, len(names) + 0.1)
+        ax.set_xlabel(
+            f"mean rank on {len(self.ranks.data_sets)} data sets, 1 is the best\n(a bar joins "
+            f"models closer than the critical difference, {self.ranks.critical_difference:.2f})"
+        )
+        plain_frame(ax, grid="x")

@@ -1,0 +1,312 @@
+"""Contributions of instances to the score of their bag, for any model of bags."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.linalg import orth
+from sklearn.linear_model import Ridge
+from sklearn.utils import check_random_state
+
+from bagwise._common.memory import require_memory
+from bagwise._common.types import Array, Bools, Floats
+from bagwise._validation import check_bags
+from bagwise.bags import Bags
+from bagwise.base._pipelines import instance_model
+from bagwise.base._selections import (
+    BLOCK,
+    Selection,
+    bag_scores,
+    in_parts,
+    selection_scores,
+    undecided_score,
+    without_constants,
+)
+from bagwise.exceptions import InputError
+
+METHODS = ("score", "single", "one_removed", "sampled")
+LEAST_SHARE, LARGEST_SHARE = 0.05, 0.5  # of subsets with the first, the last in rank
+PENALTY = 1.0  # on the deviation from the scores of single instances
+
+
+N_SUBSETS = 50  # per bag
+MOST_SCORED = 300_000  # instances that a model may have to score for contributions
+
+
+def instance_attributions(
+    model: Any,
+    X: Any,
+    *,
+    method: str = "sampled",
+    n_samples: int = 200,
+    random_state: Any = None,
+) -> Array:
+    r"""Compute the contribution of each instance to the score of its bag, for any model of bags.
+
+    The score :math:`f(B)` of a bag is the model's ``decision_function``, or ``predict_proba`` if it
+    has none; for a regressor, its prediction. The contribution of an instance :math:`x` of a bag
+    :math:`B` is, by `method`:
+
+    - "score": the model's own ``score_instances``;
+    - "single": :math:`f(\{x\})`, the score of a bag with this instance alone;
+    - "one_removed": :math:`f(B) - f(B \setminus x)`, the score minus that without the instance;
+    - "sampled": the coefficient of the instance in a linear approximation of :math:`f` on random
+      subsets of the bag, as in MILLI.
+
+    If the score of a bag is the sum of scores of its instances, all four are these scores, up to a
+    constant. "one_removed" is near 0 if another instance supports the same class; "single"
+    ignores the other instances; "sampled" takes both into account.
+
+    Parameters
+    ----------
+    model : object
+        Any fitted model with ``decision_function`` or ``predict_proba`` of `Bags`, or a regressor
+        with ``predict``: a pipeline, a search, an `AutoBagClassifier`, or an object of your own.
+    X : Bags or anything accepted as bags
+        The bags.
+    method : {"score", "single", "one_removed", "sampled"}, default="sampled"
+        Definition of the contribution.
+    n_samples : int, default=200
+        Number of random subsets of a bag, for ``method="sampled"``; more are more precise.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the subsets.
+
+    Returns
+    -------
+    ndarray of shape (n_instances,) or (n_instances, n_classes)
+        Aligned with ``bags.instances``. One column for two classes: positive contributions support
+        ``classes_[1]``. Otherwise one column per class. 0 for a class whose score is infinite,
+        because no training bag has it.
+
+    See Also
+    --------
+    bagwise.metrics.flipping_curve : Measures how well contributions explain the score.
+
+    Notes
+    -----
+    Cost, in bags that the model scores (many of them in one call), for a bag of :math:`n`
+    instances: "score" 1, plus 1 for all bags together; "single" :math:`n`; "one_removed"
+    :math:`n + 1`, or 1 if :math:`n = 1`; "sampled" :math:`n` + `n_samples`, or :math:`2^n - 1` if
+    that is not more.
+
+    A bag of one instance has no remainder. "one_removed" and "sampled" then subtract the undecided
+    score: 0 (also for a regressor), or for probabilities one over the number of classes (for label
+    sets 1/2).
+
+    "sampled" ranks the instances of a bag by their single scores (of several classes, the largest).
+    A subset contains the instance of highest rank with probability 0.05, the others with
+    probabilities that rise linearly to 0.5; empty subsets are drawn again. Small subsets of
+    low-ranked instances reveal what a high-ranked instance adds, even if several are alike.
+    Coefficients are fitted by ridge regression with an intercept, shrunk towards a linear function
+    of the single scores. Small bags use all their subsets, weighted by their probability, without a
+    penalty.
+
+    References
+    ----------
+    Early, Evers & Ramchurn, "Model agnostic interpretability for multiple instance learning",
+    ICLR 2022.
+
+    Examples
+    --------
+    >>> from bagwise.classification import SingleInstanceClassifier
+    >>> from bagwise.predictions import instance_attributions
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    >>> model = SingleInstanceClassifier(pooling="mean").fit(bags, [0, 0, 1, 1])
+    >>> found = instance_attributions(model, [[[0.1], [3.0], [0.2]]], method="one_removed")
+    >>> int(found.argmax())
+    1
+    """
+    if method not in METHODS:
+        raise InputError(f"method is {method!r}: expected one of {', '.join(map(repr, METHODS))}.")
+    if not isinstance(n_samples, int | np.integer) or isinstance(n_samples, bool) or n_samples < 1:
+        raise InputError(f"n_samples is {n_samples!r}: expected a whole number of at least 1.")
+    rng = check_random_state(random_state)
+    bags = check_bags(None, X, reset=True, allow_nan=True)
+    if method == "score":
+        return _own_scores(model, bags)
+    if method == "single":
+        return _single(model, bags)
+    if method == "one_removed":
+        return _one_removed(model, bags)
+    return _sampled(model, bags, int(n_samples), rng)
+
+
+def _own_scores(model: Any, bags: Bags) -> Floats:
+    estimator, seen = instance_model(model, bags)
+    if seen is None or not hasattr(estimator, "score_instances"):
+        raise InputError(f"{type(estimator).__name__} has no instance scores.")
+    scores = np.asarray(estimator.score_instances(seen), dtype=np.float64)
+    of_bag = bag_scores(model, bags[:1])
+    if scores.ndim == 2 and of_bag.ndim == 1:  # a column per class, but one score per bag
+        return without_constants(scores[:, -1]) - without_constants(scores[:, 0])
+    scores = without_constants(scores)
+    return scores if scores.ndim == 1 else scores[:, : of_bag.shape[1]]  # without the background
+
+
+def _single(model: Any, bags: Bags) -> Floats:
+    def scores(rows: slice) -> Floats:
+        instances = bags.instances[rows]
+        alone = np.arange(instances.shape[0] + 1)
+        return bag_scores(model, Bags(instances, alone, feature_names=bags.feature_names))
+
+    parts = in_parts(bags.n_instances, 1, bags.n_features)
+    return np.concatenate([scores(rows) for rows in parts])
+
+
+def _one_removed(model: Any, bags: Bags) -> Floats:
+    whole = selection_scores(model, bags, _whole(bags))
+    rest = np.full((bags.n_instances, *whole.shape[1:]), undecided_score(model, whole[:1].size))
+    if (bags.sizes > 1).any():
+        rest[bags.sizes[bags.bag_index] > 1] = selection_scores(model, bags, _removals(bags))
+    return whole[bags.bag_index] - rest
+
+
+def _whole(bags: Bags) -> Iterator[Selection]:
+    for i, size in enumerate(bags.sizes):
+        yield i, np.ones((1, size), dtype=bool)
+
+
+def _removals(bags: Bags) -> Iterator[Selection]:
+    """Each bag of several instances, without each of its instances in turn."""
+    for i, size in enumerate(bags.sizes):
+        for some in in_parts(size if size > 1 else 0, size, bags.n_features):
+            masks = np.ones((some.stop - some.start, size), dtype=bool)
+            masks[np.arange(len(masks)), np.arange(some.start, some.stop)] = False
+            yield i, masks
+
+
+def _sampled(model: Any, bags: Bags, n_samples: int, rng: Any) -> Floats:
+    single = _single(model, bags)
+    alone = bags.split(single)
+    found = bags.split(
+        single - undecided_score(model, single[:1].size)
+    )  # final for bags of one instance
+    seed = rng.randint(2**31 - 1)  # the same for each bag: other bags do not matter
+    for group in _groups(bags, n_samples):
+        drawn = {i: _draw(alone[i], n_samples, seed) for i in group}
+        scores = selection_scores(model, bags, _parts(bags, {i: d.masks for i, d in drawn.items()}))
+        bounds = np.cumsum([len(d.masks) for d in drawn.values()])[:-1]
+        for (i, subsets), values in zip(drawn.items(), np.split(scores, bounds), strict=True):
+            fit = _ridge if subsets.weights is None else partial(_least_squares, subsets.weights)
+            found[i][:] = fit(subsets.masks, values, alone[i])
+    return np.concatenate(found)
+
+
+def _groups(bags: Bags, n_samples: int) -> Iterator[list[int]]:
+    """Groups of bags of several instances; the masks of a group fit into a block."""
+    largest = int(bags.sizes.max(initial=0))
+    require_memory(
+        6.0 * 8 * n_samples * largest,  # levels, their order, masks and the projected masks
+        purpose=f"sampling {n_samples} subsets of a bag of {largest} instances",
+        remedy="lower n_samples, or use method='single'",
+    )
+    several = np.flatnonzero(bags.sizes > 1)
+    n_masks = np.minimum(2.0 ** np.minimum(bags.sizes[several], 60), n_samples)
+    number = np.cumsum(n_masks * bags.sizes[several]) // BLOCK
+    for k in np.unique(number):
+        yield several[number == k].tolist()
+
+
+def _parts(bags: Bags, masks: dict[int, Bools]) -> Iterator[Selection]:
+    for i, rows in masks.items():
+        for some in in_parts(len(rows), int(bags.sizes[i]), bags.n_features):
+            yield i, rows[some]
+
+
+@dataclass(frozen=True)
+class Subsets:
+    """Subsets of a bag, as masks of shape (n_subsets, size of the bag).
+
+    If these are all subsets of at least two instances, `weights` has the probabilities of the
+    single instances and then of the subsets; otherwise it is None.
+    """
+
+    masks: Bools
+    weights: Floats | None
+
+
+def _draw(single: Floats, n_samples: int, seed: int) -> Subsets:
+    """All subsets of at least two instances if there are few; otherwise random subsets."""
+    size = len(single)
+    best = single.reshape(size, -1).max(axis=1)
+    ranks = np.empty(size, dtype=np.intp)
+    ranks[np.argsort(-best, kind="stable")] = np.arange(size)
+    shares = np.linspace(LEAST_SHARE, LARGEST_SHARE, size)[ranks]
+    if size < 60 and 2**size - 1 <= size + n_samples:
+        masks = np.arange(2**size)[:, None] >> np.arange(size) & 1 == 1
+        masks = masks[masks.sum(axis=1) > 1]
+        each = np.concatenate([np.eye(size, dtype=bool), masks])
+        return Subsets(masks, np.where(each, shares, 1 - shares).prod(axis=1))
+    rng = np.random.RandomState(seed)
+    # Stratified: each instance is in its share of the subsets. There is a column of numbers per
+    # rank, so that the order of the instances does not change the result.
+    levels = (rng.random_sample((n_samples, size)).argsort(axis=0) + 0.5) / n_samples
+    masks = levels[:, ranks] < shares
+    while (empty := ~masks.any(axis=1)).any():
+        masks[empty] = rng.random_sample((int(empty.sum()), size))[:, ranks] < shares
+    return Subsets(masks, None)
+
+
+def _least_squares(weights: Floats, masks: Bools, scores: Floats, single: Floats) -> Floats:
+    """Coefficients of the instances in the weighted linear fit, with an intercept."""
+    root = np.sqrt(weights)[:, None]
+    members = np.concatenate([np.eye(len(single)), masks])
+    values = np.concatenate([single, scores]).reshape(len(members), -1)
+    design = np.column_stack([np.ones(len(members)), members])
+    return np.linalg.lstsq(root * design, root * values)[0][1:].reshape(single.shape)
+
+
+def _ridge(masks: Bools, scores: Floats, single: Floats) -> Floats:
+    """Coefficients of the instances in a ridge regression towards `single`, scaled and shifted."""
+    values, alone = scores.reshape(len(scores), -1), single.reshape(len(single), -1)
+    columns = [
+        _ridge_column(masks.astype(np.float64), values[:, k], alone[:, k])
+        for k in range(values.shape[1])
+    ]
+    return np.column_stack(columns).reshape(single.shape)
+
+
+def _ridge_column(masks: Floats, scores: Floats, single: Floats) -> Floats:
+    # scores ~ a + masks @ (b single + c + deviation), with a penalty on the deviation only: solve
+    # for it in the complement of the columns that belong to a, b and c.
+    scale = np.abs(single).max() or 1.0
+    prior = np.column_stack([single / scale, np.ones_like(single)])
+    free = np.column_stack([np.ones(len(masks)), masks @ prior])
+    basis = orth(free)
+    rest, target = (part - basis @ (basis.T @ part) for part in (masks, scores))
+    deviation = Ridge(PENALTY, fit_intercept=False, solver="cholesky").fit(rest, target).coef_
+    coefficients = np.linalg.lstsq(free, scores - masks @ deviation)[0]
+    return prior @ coefficients[1:] + deviation
+
+
+def affordable_attributions(model: Any, bags: Bags) -> tuple[Array | None, str]:
+    """Contributions of instances by the best method that is affordable.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted model of bags.
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    values : ndarray or None
+        As `instance_attributions` returns them; None if every method would score too many
+        instances.
+    method : str
+        "sampled" or "one_removed"; if `values` is None, the reason.
+    """
+    sizes = bags.sizes.astype(float)
+    # A random subset contains half of a bag on average.
+    costs = {"sampled": sizes.sum() * N_SUBSETS / 2, "one_removed": (sizes**2).sum()}
+    method = next((name for name, cost in costs.items() if cost <= MOST_SCORED), None)
+    if method is None:
+        return None, (
+            "Contributions of the instances are left out: the model would have to score "
+            f"{min(costs.values()):,.0f} instances, and the limit is {MOST_SCORED:,}."
+        )
+    options = {"n_samples": N_SUBSETS, "random_state": 0}
+    return instance_attributions(model, bags, method=method, **options), method

@@ -1,0 +1,603 @@
+"""Predictions of a model for bags and their instances, each computed when it is first used."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import is_clusterer
+
+from bagwise._common.types import Array, Floats, Ints
+from bagwise._validation import check_bags, check_known_labels, check_label, check_length
+from bagwise.bags import Bags
+from bagwise.base import RowEstimator
+from bagwise.base._pipelines import (
+    final_estimator,
+    instance_model,
+    last_step,
+    predicts_numbers,
+)
+from bagwise.exceptions import InputError, LabelError
+from bagwise.labels import Labels
+from bagwise.predictions._attributions import (
+    MOST_SCORED,
+    N_SUBSETS,
+    affordable_attributions,
+    instance_attributions,
+)
+from bagwise.predictions._ranking import Ranking, rank_instances
+
+Columns = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """The value of each instance for one class: positive values support it.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_instances,)
+        The values.
+    label : object
+        The class.
+    name : str
+        Its name.
+    method : str
+        How the values were computed, see `instance_attributions`.
+    """
+
+    values: Floats
+    label: Any
+    name: str
+    method: str
+
+    @property
+    def value_name(self) -> str:
+        """Name of the values, such as "score for tumour"."""
+        return f"{'score for' if self.method == 'score' else 'contribution to'} {self.name}"
+
+
+class Predictions:
+    """What a fitted model says about bags and their instances.
+
+    Nothing is predicted before it is used, and nothing twice. The methods return tables: dicts of
+    arrays of equal length, which ``pandas.DataFrame`` and ``polars.DataFrame`` accept.
+
+    Parameters
+    ----------
+    model : estimator
+        Any fitted estimator of bags, alone or in a pipeline or a search.
+    X : Bags or anything accepted as bags
+        The bags.
+    y : array-like of shape (n_bags,), 0/1 array or list of sets, default=None
+        The known labels, or for a regressor the known numbers; None if unknown.
+    classes : array-like of shape (n_classes,), default=None
+        Names to show instead of the values of ``classes_``, in their order.
+
+    Attributes
+    ----------
+    bags : Bags
+        The bags.
+    model, estimator : estimator
+        The given model, and the last step of its pipeline or the best model of its search.
+    seen : Bags or None
+        The bags after the preceding steps; None if these turn a bag into a row.
+    is_regressor : bool
+        Whether the model predicts a number per bag.
+
+    Examples
+    --------
+    >>> from bagwise.classification import SingleInstanceClassifier
+    >>> from bagwise.predictions import Predictions
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    >>> model = SingleInstanceClassifier().fit(bags, ["no", "no", "yes", "yes"])
+    >>> predictions = Predictions(model, bags)
+    >>> table = predictions.bag_table()
+    >>> table["predicted"].tolist(), table["key_instance"].tolist()
+    (['no', 'no', 'yes', 'yes'], [1, 0, 1, 0])
+    >>> predictions.instance_table()["key"].tolist()
+    [False, True, True, False, True, True]
+    """
+
+    def __init__(
+        self, model: Any, X: Any, y: Any = None, *, classes: ArrayLike | None = None
+    ) -> None:
+        self.model, self.bags = model, check_bags(None, X, reset=True, allow_nan=True)
+        self.is_regressor = predicts_numbers(model)
+        self.estimator, self.seen = self._last_step()
+        self._y, self._cache = y, {}
+        own = getattr(self.estimator, "classes_", None)
+        self.classes: Array = np.array([]) if own is None or self.is_regressor else np.asarray(own)
+        self.class_names = self.classes if classes is None else np.asarray(classes)
+        if self.class_names.shape != self.classes.shape:
+            raise InputError(
+                f"classes has {len(self.class_names)} names, but the model has "
+                f"{len(self.classes)} classes: give one name each."
+            )
+
+    def _last_step(self) -> tuple[Any, Bags | None]:
+        last = final_estimator(self.model)
+        if not isinstance(last, RowEstimator):
+            return instance_model(self.model, self.bags)
+        if not is_clusterer(last) and (self.bags.sizes != 1).any():
+            raise InputError(
+                f"{type(last).__name__} works on rows: give bags of one instance each, such as a "
+                "2-D array."
+            )
+        estimator, rows = last_step(self.model, self.bags.instances)
+        return estimator, self.bags.with_instances(rows)
+
+    # Raw predictions ------------------------------------------------------------------------
+
+    def call(self, method: str) -> Array | None:
+        """Return the result of a method of the model for the bags; None if it has none."""
+        if method not in self._cache:
+            caller, X = (self.estimator, self.seen)
+            if X is None:
+                caller, X = self.model, self.bags
+            if not hasattr(caller, method):
+                return None
+            X = X.instances if self.works_on_rows else X
+            self._cache[method] = np.asarray(getattr(caller, method)(X))
+        return self._cache[method]
+
+    @property
+    def works_on_rows(self) -> bool:
+        """Whether the model works on rows instead of bags."""
+        return isinstance(self.estimator, RowEstimator)
+
+    @property
+    def unit(self) -> str:
+        """The unit of prediction: "bag" or "row"."""
+        return "row" if self.works_on_rows and (self.bags.sizes == 1).all() else "bag"
+
+    @property
+    def scores_instances(self) -> bool:
+        """Whether the model has scores of instances."""
+        return self.seen is not None and hasattr(self.estimator, "score_instances")
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the classes."""
+        return [str(name) for name in self.class_names.tolist()]
+
+    @property
+    def label_names(self) -> Array:
+        """The names of the classes, with the background last if the model has one."""
+        label = getattr(self.estimator, "background_label_", None)
+        if label is None:
+            return self.class_names
+        is_text = not np.issubdtype(self.class_names.dtype, np.number)
+        name = "background" if is_text and not isinstance(label, str) else label
+        return np.append(self.class_names, [name])
+
+    @property
+    def background_name(self) -> Any:
+        """Name of the background in a table; None without background."""
+        return None if len(self.label_names) == len(self.classes) else self.label_names[-1]
+
+    @cached_property
+    def bag_names(self) -> list[str]:
+        """The names of the bags."""
+        return [str(name) for name in self.bags.names.tolist()]
+
+    # Labels and numbers ---------------------------------------------------------------------
+
+    @cached_property
+    def known(self) -> Labels | None:
+        """The known labels of the bags."""
+        if self.is_regressor:
+            return None
+        return check_known_labels(
+            self._y, self.bags, classes=self.classes.tolist(), names=self.names
+        )
+
+    @cached_property
+    def predicted(self) -> Labels | None:
+        """The predicted class, or label set, of each bag; None for a regressor or a clusterer."""
+        if self.is_regressor or is_clusterer(self.estimator):
+            return None
+        found = self.call("predict")
+        return None if found is None else self.labels(found)
+
+    def labels(self, predicted: Any, kind: str = "partial") -> Labels:
+        """Turn predictions of the model, or of a refitted one, to `Labels`.
+
+        The classes are those of the model, then further labels of the bags; other labels are
+        unknown. For instances the background is the last class, if the model has one.
+        """
+        values, classes, names = np.asarray(predicted), self.classes.tolist(), self.names
+        if values.ndim == 2:
+            indicator = np.where(values < 0, -1, values > 0)
+            return Labels("sets", classes, indicator=indicator, names=names)
+        if kind == "partial" and self.known is not None:
+            classes, names = self.known.classes.tolist(), self.known.names
+        background = getattr(self.estimator, "background_label_", None)
+        if kind == "instances" and background is not None:
+            classes = [*classes, background]
+            names = [*names, background if isinstance(background, str) else "background"]
+        position = {label: k for k, label in enumerate(classes)}
+        codes = [position.get(label, -1) for label in values.tolist()]
+        return Labels(kind, classes, codes, names=names)
+
+    @cached_property
+    def numbers(self) -> Floats | None:
+        """For a regressor the predicted number of each bag."""
+        return np.asarray(self.call("predict"), dtype=float) if self.is_regressor else None
+
+    @cached_property
+    def known_numbers(self) -> Floats | None:
+        """For a regressor the known number of each bag, NaN if unknown."""
+        if not self.is_regressor or self._y is None:
+            return None
+        values = getattr(self._y, "tolist", lambda: list(self._y))()
+        check_length(values, self.bags)
+        try:
+            numbers = np.array([np.nan if v is None else float(v) for v in values])
+        except (TypeError, ValueError) as error:
+            raise LabelError(f"y holds values that are not numbers: {error}.") from error
+        return numbers if np.isfinite(numbers).any() else None
+
+    @cached_property
+    def bag_scores(self) -> tuple[Floats | None, str]:
+        """One score per bag, if there is one, and its name."""
+        if self.is_regressor:
+            return self.numbers, "prediction"
+        raw, predicted = self.call("decision_function"), self.predicted
+        if raw is None or predicted is None or predicted.has_sets:
+            return None, "score"
+        if raw.ndim == 1:
+            return raw, f"score for “{self.names[1]}”" if len(self.names) > 1 else "score"
+        return raw[np.arange(len(raw)), predicted.codes], "score of that class"
+
+    @cached_property
+    def certainty(self) -> Floats | None:
+        """Margin between the predicted class of a bag and the next one."""
+        if self.predicted is None:
+            return None
+        raw, proba = self.call("decision_function"), self.call("predict_proba")
+        if self.predicted.has_sets:
+            return None if raw is None else np.abs(raw).min(axis=1)
+        values = proba if raw is None else raw
+        if values is None or values.ndim == 1:
+            return None if values is None else np.abs(values)
+        top = np.sort(values, axis=1)
+        return top[:, -1] - top[:, -2] if top.shape[1] > 1 else top[:, 0]
+
+    # Instances ------------------------------------------------------------------------------
+
+    @cached_property
+    def keys(self) -> list[tuple[int, Ints, Ints]]:
+        """Key instances: a column of the classes (-1: the predicted one), bags, rows of instances.
+
+        Empty without key instances. For label sets one entry per label that is predicted.
+        """
+        if self.seen is None or not hasattr(self.estimator, "key_instances"):
+            return []
+        first, bags = self.bags.offsets[:-1], self.seen
+        predicted = self.call("predict")
+        if predicted is None or predicted.ndim == 1:
+            return [(-1, np.arange(len(bags)), first + self.estimator.key_instances(bags))]
+        found = []
+        for k in np.flatnonzero(predicted.any(axis=0)).tolist():
+            holders = np.flatnonzero(predicted[:, k])
+            rows = self.estimator.key_instances(bags[holders], label=self.classes[k])
+            found.append((k, holders, first[holders] + rows))
+        return found
+
+    def instance_scores(self) -> Array:
+        """The model's scores of instances; an error if it has none."""
+        if not self.scores_instances:
+            raise InputError(f"{type(self.estimator).__name__} has no instance scores.")
+        scores: Array = self.call("score_instances")
+        return scores
+
+    @cached_property
+    def ranking(self) -> Ranking:
+        """The instances in the order in which a reader sees them, for any kind of model."""
+        return rank_instances(self)
+
+    @property
+    def usual_method(self) -> str:
+        """The method of contributions: "score" if the scores of instances pool to that of a bag."""
+        pooled = getattr(self.estimator, "instance_pooling", None) is not None
+        if self.scores_instances and pooled:
+            return "score"
+        few = self.bags.n_instances * N_SUBSETS / 2 <= MOST_SCORED
+        return "sampled" if few else "single"
+
+    def contributions(
+        self, label: Any = None, *, method: str | None = None, random_state: Any = 0
+    ) -> Contributions:
+        """Compute the value of each instance for a class.
+
+        Parameters
+        ----------
+        label : object, default=None
+            The class; by default the last of two, else the class predicted for the first bag.
+        method : str, default=None
+            As in `instance_attributions`. By default "score" if the model's own scores of
+            instances pool to the score of the bag, else "sampled", for large bags "single".
+        random_state : int, RandomState instance or None, default=0
+            Seed of random subsets.
+
+        Returns
+        -------
+        Contributions
+        """
+        method = self.usual_method if method is None else method
+        found = instance_attributions(
+            self.model, self.bags, method=method, n_samples=N_SUBSETS, random_state=random_state
+        )
+        if label is None and found.ndim == 2:
+            predicted = np.asarray(self.call("predict"))
+            if predicted.ndim == 2:
+                raise InputError("the model predicts label sets: choose the label to map.")
+            label = predicted[0]
+        column = 1 if label is None else check_label(label, self.classes)
+        values = found[:, column] if found.ndim == 2 else found if column else -found
+        return Contributions(values, self.classes[column], self.names[column], method)
+
+    # Tables ---------------------------------------------------------------------------------
+
+    def bag_table(self, *, separator: str = ";") -> Columns:
+        """Collect the predictions for each bag.
+
+        Parameters
+        ----------
+        separator : str, default=";"
+            Separator of the labels of a set, for models of label sets.
+
+        Returns
+        -------
+        dict of str to ndarray of shape (n_bags,)
+            ``bag`` (its id, or its number); ``predicted``; if the model has them ``score`` (for
+            ``classes_[1]``) or ``score_<class>``, ``probability_<class>``, and ``key_instance``,
+            the row of the key instance inside its bag, with its ``key_score``. For a regressor
+            ``predicted`` is the number, in units of the target. For label sets the column
+            ``key_instances`` has ``label:row`` for each predicted label.
+        """
+        table, predicted = {"bag": self.bags.names}, self.call("predict")
+        if predicted is None or not (self.is_regressor or len(self.classes)):
+            raise InputError(f"{type(self.estimator).__name__} has no predictions for bags.")
+        if predicted.ndim == 2:
+            rows = (np.flatnonzero(row) for row in predicted)
+            table["predicted"] = np.array([separator.join(self.names[k] for k in r) for r in rows])
+        else:
+            table["predicted"] = predicted if self.is_regressor else self._named(predicted)
+        if not self.is_regressor:
+            table |= self._per_class("score", self.call("decision_function"))
+            table |= self._per_class("probability", self.call("predict_proba"))
+        if self.seen is None or not hasattr(self.estimator, "key_instances"):
+            return table
+        if predicted.ndim == 1:
+            keys = self.key_instance_table()
+            table |= {k: keys[k] for k in ("key_instance", "key_score") if k in keys}
+        else:
+            parts: list[list[str]] = [[] for _ in range(len(self.bags))]
+            for k, holders, rows in self.keys:
+                for i, row in zip(holders, rows - self.bags.offsets[holders], strict=True):
+                    parts[i].append(f"{self.names[k]}:{row}")
+            table["key_instances"] = np.array([separator.join(part) for part in parts])
+        return table
+
+    def instance_table(self, *, background_above: float | None = None) -> Columns:
+        """Collect the predictions for each instance.
+
+        Parameters
+        ----------
+        background_above : float, default=None
+            For a model with background: an instance is background if its background probability
+            exceeds this value. By default if background is more probable than every class.
+
+        Returns
+        -------
+        dict of str to ndarray of shape (n_instances,)
+            ``bag`` and ``row`` (inside the bag, 0-based); ``score`` (for ``classes_[1]``) or
+            ``score_<class>``; ``probability_<class>`` if the model has it; ``predicted``, the class
+            of the instance by its own score (``background`` for a background class without a name);
+            ``key``, true for the key instance of a bag, or of any predicted label for label sets.
+
+        Raises
+        ------
+        InputError
+            When the model has no instance scores.
+        """
+        refuse_background_above(self.estimator, background_above)
+        table = self._rows() | self._per_class("score", self.instance_scores())
+        if not self.is_regressor:
+            shares = self.call("predict_proba_instances")
+            table |= self._per_class("probability", shares)
+            if shares is not None and self.background_name is not None:
+                chosen = likeliest(shares, len(self.classes), background_above)
+                table["predicted"] = self.label_names[chosen]
+            else:
+                table["predicted"] = self._named(self.call("predict_instances"))
+        table["key"] = np.zeros(self.bags.n_instances, dtype=bool)
+        for _, _, rows in self.keys:
+            table["key"][rows] = True
+        return table
+
+    def key_instance_table(self, label: Any = None) -> Columns:
+        """Collect the key instance of each bag.
+
+        Parameters
+        ----------
+        label : object, default=None
+            The class to explain; by default the class predicted for the bag. Required for label
+            sets.
+
+        Returns
+        -------
+        dict of str to ndarray of shape (n_bags,)
+            ``bag``, ``n_instances``, ``predicted`` (with `label`: ``label``), ``key_instance`` (the
+            row inside the bag, 0-based) and, if the model scores instances, its ``key_score``.
+
+        Raises
+        ------
+        InputError
+            When the model has no key instances.
+        """
+        bags, estimator = self.seen, self.estimator
+        if bags is None or not hasattr(estimator, "key_instances"):
+            raise InputError(f"{type(estimator).__name__} has no key instances.")
+        if self.is_regressor and label is not None:
+            raise InputError(f"label={label!r} is for classifiers: a regressor has no labels.")
+        if label is None and self.keys and self.keys[0][0] < 0:
+            keys = self.keys[0][2] - bags.offsets[:-1]
+        else:
+            keys = estimator.key_instances(bags, label=label)
+        table = {"bag": bags.names, "n_instances": bags.sizes}
+        asked: Any = 0
+        if label is not None:
+            asked = check_label(label, self.classes)
+            table["label"] = np.repeat(self.classes[[asked]], len(bags))
+        else:
+            table["predicted"] = np.asarray(self.call("predict"))
+            if not self.is_regressor:
+                asked = np.searchsorted(self.classes, table["predicted"])
+        table["key_instance"] = keys
+        if (scores := self.call("score_instances")) is not None:
+            scores = scores[bags.offsets[:-1] + keys]
+            table["key_score"] = scores if scores.ndim == 1 else scores[np.arange(len(bags)), asked]
+        return table
+
+    def contribution_tables(
+        self, note: Callable[[str], Any] = lambda _: None
+    ) -> tuple[Columns, Columns | None]:
+        """Collect the contributions of the instances to the number of their bag.
+
+        For a regressor without scores of instances; computed on random subsets of a bag or, if
+        that is too expensive, by removing one instance at a time.
+
+        Parameters
+        ----------
+        note : callable, default: does nothing
+            Called with a sentence if contributions are left out, or not computed on subsets.
+
+        Returns
+        -------
+        of_bags : dict of str to ndarray of shape (n_bags,)
+            ``key_instance``, the instance with the largest contribution, and
+            ``key_contribution``; empty if every method is too expensive.
+        of_instances : dict of str to ndarray of shape (n_instances,), or None
+            ``bag``, ``row``, ``contribution`` and ``key``.
+        """
+        found, method = affordable_attributions(self.model, self.bags)
+        if found is None:
+            note(f"{method} Predict fewer bags at a time.")
+            return {}, None
+        if method == "one_removed":
+            note(
+                "the contribution of an instance is the prediction minus the prediction without "
+                "it: there are too many instances to compare random subsets of each bag."
+            )
+        keys = np.array([part.argmax() for part in self.bags.split(found)])
+        rows = self.bags.offsets[:-1] + keys
+        is_key = np.zeros(self.bags.n_instances, dtype=bool)
+        is_key[rows] = True
+        of_instances = self._rows() | {"contribution": found, "key": is_key}
+        return {"key_instance": keys, "key_contribution": found[rows]}, of_instances
+
+    def annotation_table(
+        self,
+        *,
+        instance_labels: Sequence[Any] | None = None,
+        background_above: float | None = None,
+        probabilities: bool = False,
+    ) -> Columns:
+        """Collect the most probable label of each instance, given the label set of its bag.
+
+        Parameters
+        ----------
+        instance_labels : sequence, default=None
+            Known labels of instances, None if unknown.
+        background_above : float, default=None
+            As for `instance_table`.
+        probabilities : bool, default=False
+            Whether to add a column ``probability_<label>`` for each label.
+
+        Returns
+        -------
+        dict of str to ndarray of shape (n_instances,)
+            ``bag``, ``row``, ``label``, its ``probability``, ``runner_up`` (the most probable of
+            the others), ``runner_up_probability`` and, for a model with background,
+            ``background_probability``.
+        """
+        refuse_background_above(self.estimator, background_above)
+        posterior = self.model.annotate_proba(self.bags, self._y, instance_labels=instance_labels)
+        names, rows = self.label_names, np.arange(len(posterior))
+        first = likeliest(posterior, len(self.classes), background_above)
+        second, second_share = runner_up(posterior, first)
+        table = self._rows() | {
+            "label": names[first],
+            "probability": posterior[rows, first],
+            "runner_up": names[second],
+            "runner_up_probability": second_share,
+        }
+        if self.background_name is not None:
+            table["background_probability"] = posterior[:, -1]
+        return table | (self._per_class("probability", posterior) if probabilities else {})
+
+    def _rows(self) -> Columns:
+        """The bag of each instance, and its position inside it."""
+        bags = self.bags
+        inside = np.arange(bags.n_instances) - bags.offsets[:-1][bags.bag_index]
+        return {"bag": bags.names[bags.bag_index], "row": inside}
+
+    def _per_class(self, name: str, values: Array | None) -> Columns:
+        if values is None or values.ndim == 1:
+            return {} if values is None else {name: values}
+        has_background = name == "probability" and values.shape[1] > len(self.classes)
+        names = self.label_names if has_background else self.class_names
+        return {f"{name}_{label}": values[:, k] for k, label in enumerate(names)}
+
+    def _named(self, labels: Any) -> Array:
+        known = [*self.classes.tolist(), getattr(self.estimator, "background_label_", None)]
+        column = {label: k for k, label in enumerate(known)}
+        return self.label_names[[column[label] for label in labels.tolist()]]
+
+
+def label_columns(instances: Columns) -> Columns:
+    """The label of each instance of an instance table and its probability."""
+    labels = instances["predicted"]
+    names, codes = np.unique(labels, return_inverse=True)
+    shares = np.stack([instances[f"probability_{name}"] for name in names.tolist()])
+    return {"label": labels, "probability": shares[codes, np.arange(len(labels))]}
+
+
+def refuse_background_above(model: Any, background_above: float | None) -> None:
+    """Reject a background threshold if the model has no background."""
+    if background_above is not None and getattr(model, "background_label_", None) is None:
+        raise InputError(
+            "background_above= is for a model with background: fit it with background=True."
+        )
+
+
+def likeliest(proba: Array, n_labels: int, background_above: float | None = None) -> Ints:
+    """The column of the label of each row; background, the last column, by its threshold."""
+    if background_above is None or proba.shape[1] == n_labels:
+        return proba.argmax(axis=1)
+    labels = proba[:, :n_labels]
+    unnamed = (proba[:, -1] > background_above) | ~labels.any(axis=1)
+    return np.where(unnamed, n_labels, labels.argmax(axis=1))
+
+
+def runner_up(proba: Array, first: Ints) -> tuple[Ints, Floats]:
+    """The most probable column of each row besides the first one, and its probability."""
+    rows, others = np.arange(len(proba)), proba.copy()
+    others[rows, first] = -1.0
+    second = others.argmax(axis=1) if proba.shape[1] > 1 else first
+    return second, np.maximum(others[rows, second], 0.0)
+
+
+def key_rows(predictions: Predictions) -> Iterator[tuple[int, str]]:
+    """The rows of the key instances, and a text such as "key for wren"."""
+    found: dict[int, list[str]] = {}
+    for k, _, rows in predictions.keys:
+        for row in rows.tolist():
+            found.setdefault(row, []).extend([] if k < 0 else [predictions.names[k]])
+    for row, names in sorted(found.items()):
+        yield row, f"key for {', '.join(names)}" if names else "key instance"

@@ -1,0 +1,215 @@
+"""The sections of a report that have a map: clusters, and learned distances."""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.neighbors import NearestNeighbors
+
+import bagwise
+from bagwise.bags import Bags
+from bagwise.displays import ClusterMapDisplay
+from bagwise.labels import Labels
+from bagwise.predictions import Predictions
+from bagwise.predictions._ranking import are_those_of_fit
+from bagwise.report._models import steps_of
+from bagwise.report._page import Figure, Section, Table, render_page
+from bagwise.report._plots import link_points
+
+MOST_ROWS = 40
+MOST_POINTS = 1000
+
+
+def cluster_section(subject: Predictions) -> Section | None:
+    """Show the clusters: sizes, classes, and a map."""
+    clusters, estimator = subject.ranking.labels, subject.estimator
+    if subject.ranking.heading != "cluster" or clusters is None:
+        return None
+    codes, bags, known = clusters.codes, subject.bags, subject.known
+    found = np.unique(codes)
+    columns: dict[str, list[Any]] = {
+        "cluster": [clusters.names[k] for k in found],
+        "instances": [int((codes == k).sum()) for k in found],
+    }
+    if (bags.sizes > 1).any():
+        columns["bags"] = [len(np.unique(bags.bag_index[codes == k])) for k in found]
+    shares = getattr(estimator, "cluster_class_shares_", None)
+    text = []
+    if shares is not None:
+        columns["class"] = [str(estimator.cluster_classes_[k]) for k in found]
+        columns["its share"] = [float(shares[k].max()) for k in found]
+        text = ["The share of a class is estimated from the labels of the bags alone."]
+    elif known is not None and not known.has_sets and (bags.sizes == 1).all():
+        counts = [known[codes == k].counts for k in found]
+        columns["most common label"] = [
+            known.names[int(c.argmax())] if c.any() else None for c in counts
+        ]
+        columns["its share"] = [float(c.max() / c.sum()) if c.any() else None for c in counts]
+        text = ["The share is that of the most common label among the labelled rows of a cluster."]
+    space, where = getattr(estimator, "embedding_", None), "the space of the clustering"
+    if space is None or not are_those_of_fit(getattr(estimator, "labels_", None), codes):
+        space, where = subject.seen, "the space of the features"
+        space = None if space is None else space.instances
+    drawn = _map(space, clusters, subject, f"Instances in {where}, coloured by cluster")
+    return Section("Clusters", Table(columns, f"{len(found)} clusters"), *text, drawn)
+
+
+def space_section(subject: Predictions) -> Section | None:
+    """Show the space of a learned distance, alone or as a step of a pipeline."""
+    learner, before = _metric_step(subject)
+    if learner is None or before is None:
+        return None
+    mapped, known, ranking = learner.transform(before), subject.known, subject.ranking
+    parts: list[Any] = []
+    by = "label of their bag"
+    shown = Labels("instances", (), np.full(subject.bags.n_instances, -1))
+    if subject.estimator is learner and ranking.labels is not None:
+        shown, by = ranking.labels, ranking.heading
+        found, counts = np.unique(shown.codes[shown.known], return_counts=True)
+        order = np.argsort(-counts, kind="stable")[:MOST_ROWS]
+        columns = {by: [shown.names[k] for k in found[order]], "instances": counts[order].tolist()}
+        left = int((~shown.known).sum())
+        beside = f"; {left:,} instances have none" if left else ""
+        parts.append(Table(columns, f"Number of instances per label{beside}"))
+    elif known is not None and not known.has_sets:
+        shown = known[subject.bags.bag_index]
+    if known is not None and len(subject.bags) > 1:
+        parts.append(_neighbours(before, mapped, known))
+    coloured = f", coloured by {by}" if shown.known.any() else ""
+    parts.append(
+        _map(mapped.instances, shown, subject, f"Instances in the learned space{coloured}")
+    )
+    return Section("The learned distance", *parts)
+
+
+def _metric_step(subject: Predictions) -> tuple[Any, Bags | None]:
+    """The metric learner of a model, and its input."""
+    steps = [step for _, step in steps_of(subject.model) if not hasattr(step, "best_estimator_")]
+    place = next((i for i, step in enumerate(steps) if hasattr(step, "get_metric")), None)
+    if place is None:
+        return None, None
+    bags = subject.bags
+    for step in steps[:place]:
+        bags = step.transform(bags)
+    return steps[place], bags
+
+
+def _neighbours(before: Bags, after: Bags, known: Labels) -> Table:
+    """How often the nearest instance of another bag is in a bag that shares a label."""
+    sets, rows = known.indicator, _sample(before.n_instances)
+    index = before.bag_index[rows]
+    shares = []
+    for bags in (before, after):
+        values = bags.instances[rows]
+        values = values.toarray() if sparse.issparse(values) else values
+        n_near = min(len(rows), int(np.bincount(index).max()) + 1)
+        near = NearestNeighbors(n_neighbors=n_near).fit(values).kneighbors(return_distance=False)
+        foreign = index[near] != index[:, None]
+        first = index[near[np.arange(len(near)), foreign.argmax(axis=1)]]
+        asked = (
+            foreign.any(axis=1) & (sets[index].min(axis=1) >= 0) & (sets[first].min(axis=1) >= 0)
+        )
+        hits = (sets[index] * sets[first]).any(axis=1)[asked]
+        shares.append(f"{hits.mean():.0%}" if len(hits) else None)
+    return Table(
+        {"space": ["features", "learned"], "shares a label": shares},
+        "Share of instances whose nearest instance in another bag is in a bag with a common "
+        f"label ({len(rows)} instances; on training bags the share is optimistic)",
+    )
+
+
+def _sample(n: int) -> Any:
+    if n <= MOST_POINTS:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(0).permutation(n)[:MOST_POINTS])
+
+
+def _map(space: Any, labels: Labels, subject: Predictions, caption: str) -> Figure:
+    """Draw a map of instances, whose points link to their bags."""
+    rows, n = _sample(space.shape[0]), space.shape[0]
+    bags, texts = subject.bags, labels[rows].texts
+    (display,) = ClusterMapDisplay.from_embedding(space[rows], texts, max_instances=len(rows))
+    figure, index = display.figure(), bags.bag_index[rows]
+    link_points(figure.axes[0].collections[0], index.tolist())
+    titles = [
+        f"{subject.bag_names[i]}, row {row}" + ("" if label is None else f": {label}")
+        for i, row, label in zip(index, rows - bags.offsets[index], texts, strict=True)
+    ]
+    by = ", laid out by t-SNE (similar instances are close)" if space.shape[1] > 2 else ""
+    part = f"{len(rows):,} of {n:,} are shown. " if len(rows) < n else ""
+    shown = f"{caption}{by}. {part}Click a point to open its bag."
+    return Figure(figure, f"Map. {caption}; the numbers are in the table.", shown, titles)
+
+
+# The page of `bagwise cluster` --------------------------------------------------------------------
+
+
+def clustered_instances(model: Any, bags: Any, known: Any) -> dict[str, Any]:
+    """Bag, row, cluster and, if labels are known, the most probable class of each instance."""
+    rows = np.arange(bags.n_instances) - bags.offsets[bags.bag_index]
+    columns = {"bag": bags.names[bags.bag_index], "row": rows, "cluster": model.labels_}
+    if model.classes_ is None:
+        return columns
+    # The label of its bag that is most frequent in its cluster; any label if none is known.
+    shares = model.cluster_class_shares_[model.labels_]
+    allowed = np.array([[s is None or not s or c in s for c in model.classes_] for s in known])
+    inside = np.where(allowed[bags.bag_index], shares, -1.0)
+    columns["class"] = model.classes_[inside.argmax(axis=1)]
+    return columns
+
+
+def cluster_summary(model: Any) -> dict[str, Any]:
+    """The size of each cluster and, if labels are known, its main class and the share of it."""
+    columns = {
+        "cluster": np.arange(model.n_clusters),
+        "instances": np.bincount(model.labels_, minlength=model.n_clusters),
+    }
+    if model.classes_ is not None:
+        columns["class"] = model.cluster_classes_
+        columns["share"] = model.cluster_class_shares_.max(axis=1)
+    return columns
+
+
+def cluster_page(name: str, model: Any, data: Any, columns: dict[str, Any]) -> str:
+    """Write the page of a clustering: a table of the clusters, and maps of the instances.
+
+    Parameters
+    ----------
+    name : str
+        The file that was clustered.
+    model : estimator
+        The fitted clustering.
+    data : object with ``bags``, ``instance_labels`` and ``classes``
+        The contents of the file.
+    columns : dict of str to ndarray
+        The result of `clustered_instances`.
+
+    Returns
+    -------
+    str
+        The HTML text.
+    """
+    groups = {"by cluster": list(model.labels_)}
+    if data.instance_labels is not None:
+        names = range(max(data.instance_labels) + 1) if data.classes is None else data.classes
+        groups["by class, from the file"] = [
+            None if k < 0 else names[k] for k in data.instance_labels
+        ]
+    elif "class" in columns:
+        groups["by class, estimated"] = list(columns["class"])
+    displays = ClusterMapDisplay.from_embedding(
+        model.embedding_, *groups.values(), titles=list(groups)
+    )
+    figures = []
+    for display in displays:
+        text = f"The instances in the space of the clustering, coloured {display.title}"
+        note = f"{text}; {len(display.points)} are shown."
+        figures.append(Figure(display.figure(), f"{text}.", note))
+    clusters = Section(
+        "Clusters",
+        f"{data.bags.n_instances} instances of {len(data.bags)} bags in {model.n_clusters} "
+        "clusters. The share of a class is estimated from the label sets of the bags.",
+        Table(cluster_summary(model), "Clusters and their main classes"),
+    )
+    footer = f"Made by bagwise {bagwise.__version__} with `bagwise cluster`."
+    return render_page(f"Clusters of {name}", [clusters, Section("Map", *figures)], footer=footer)

@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bagwise import Bags
+from bagwise.cluster import BagConstrainedSpectralClustering, WellSVMClustering
+from bagwise.displays import ClusterChoiceDisplay, ClusterMapDisplay
+from bagwise.exceptions import InputError
+
+figure = pytest.importorskip("matplotlib.figure")
+
+
+def test_a_map_draws_each_group_and_names_it():
+    rng = np.random.default_rng(0)
+    embedding = np.repeat(np.eye(3), 20, axis=0) + 0.01 * rng.normal(size=(60, 3))
+    clusters, species = np.repeat([0, 1, 2], 20), [None] * 20 + ["$owl"] * 40
+    maps = ClusterMapDisplay.from_embedding(embedding, clusters, species, titles=["a", "b"])
+    assert [display.title for display in maps] == ["a", "b"]
+    assert maps[0].points is maps[1].points
+    for display, names in zip(maps, (["0", "1", "2"], ["$owl"]), strict=True):
+        ax = figure.Figure().subplots()
+        display.plot(ax=ax)
+        assert [text.get_text() for text in ax.texts] == names
+        (points,) = ax.collections
+        assert len(points.get_offsets()) == 60
+        assert len(np.unique(points.get_facecolors(), axis=0)) == 3 if len(names) == 3 else 2
+        ax.figure.draw_without_rendering()  # a name is no formula
+
+
+@pytest.mark.parametrize(("n", "shown"), [(1, 1), (3, 3), (5, 5), (50, 20)])
+def test_many_instances_are_sampled_and_few_are_drawn_as_they_are(n, shown):
+    embedding = np.random.default_rng(0).normal(size=(n, 1))
+    (display,) = ClusterMapDisplay.from_embedding(embedding, range(n), max_instances=20)
+    assert display.points.shape == (shown, 2)
+
+
+def test_groups_are_one_per_instance():
+    with pytest.raises(InputError, match="3 groups were given for 2 instances"):
+        ClusterMapDisplay.from_embedding(np.eye(2), [0, 1, 2])
+
+
+@pytest.fixture
+def two_songs(rng):
+    bags = Bags.from_arrays(
+        [6 * np.eye(2)[[i % 2] * 3] + rng.normal(size=(3, 2)) for i in range(10)]
+    )
+    return bags, BagConstrainedSpectralClustering(n_clusters=2, random_state=0).fit(bags)
+
+
+def test_a_clusterer_is_drawn_by_its_clusters(two_songs):
+    bags, model = two_songs
+    axes = figure.Figure().subplots()
+    display = ClusterMapDisplay.from_estimator(model, bags, ax=axes, title="songs")
+    assert display.ax_ is axes
+    assert axes.get_title() == "songs"
+    assert list(display.groups) == model.labels_.tolist()
+    inside = ClusterMapDisplay.from_estimator(make_pipeline(model), bags, layout="pca", ax=axes)
+    np.testing.assert_array_equal(
+        inside.points,
+        ClusterMapDisplay.from_predictions(
+            model.embedding_, model.labels_, layout="pca", ax=axes
+        ).points,
+    )
+
+
+@pytest.mark.parametrize("kind", [np.asarray, csr_array])
+def test_the_plane_of_pca_is_that_of_scikit_learn(rng, kind):
+    rows = rng.normal(size=(30, 5)) * [5, 4, 1, 1, 1] + 7
+    axes = figure.Figure().subplots()
+    found = ClusterMapDisplay.from_predictions(kind(rows), range(30), layout="pca", ax=axes)
+    expected = PCA(2).fit_transform(rows)
+    signs = np.sign((found.points * expected).sum(axis=0))
+    np.testing.assert_allclose(found.points * signs, expected, atol=1e-10)
+
+
+def test_rows_without_an_embedding_are_laid_out_themselves(two_songs):
+    bags, _ = two_songs
+    model = WellSVMClustering(n_clusters=2, random_state=0).fit(bags.instances)
+    axes = figure.Figure().subplots()
+    found = ClusterMapDisplay.from_estimator(model, bags.instances, layout="pca", ax=axes)
+    assert found.points.shape == (30, 2)
+    assert list(found.groups) == model.labels_.tolist()
+
+
+def test_other_instances_and_other_models_are_refused(two_songs):
+    bags, model = two_songs
+    with pytest.raises(InputError, match="clustered 30 instances, and X has 3"):
+        ClusterMapDisplay.from_estimator(model, bags[:1])
+    with pytest.raises(InputError, match="StandardScaler has no labels_"):
+        ClusterMapDisplay.from_estimator(StandardScaler(), bags)
+    with pytest.raises(InputError, match="layout is 'umap'"):
+        ClusterMapDisplay.from_estimator(model, bags, layout="umap")
+
+
+def test_a_choice_is_drawn_with_its_best_row():
+    class Choice:
+        table = {
+            "alpha": np.repeat([0.0, 0.7], 3),
+            "n_clusters": np.tile([2, 3, 4], 2),
+            "eigengap": np.arange(6) / 10,
+            "stability": np.arange(6) / 6,
+            "stability_sd": np.full(6, 0.1),
+        }
+        best = 4
+
+    display = ClusterChoiceDisplay.from_choice(Choice, ax=figure.Figure().subplots(2))
+    above, below = display.ax_
+    assert above.get_legend_handles_labels()[1] == ["alpha = 0", "alpha = 0.7"]
+    assert above.lines[-1].get_xydata().tolist() == [[3, pytest.approx(4 / 6)]]
+    assert below.lines[-1].get_xydata().tolist() == [[3, pytest.approx(0.4)]]

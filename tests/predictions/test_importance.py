@@ -1,0 +1,154 @@
+"""scikit-learn's permutation importance, learning curves and data frames work with bags."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GroupKFold, LearningCurveDisplay, learning_curve
+from sklearn.pipeline import make_pipeline
+
+from bagwise import Bags
+from bagwise.classification import SetKernelSVM
+from bagwise.displays import InstanceScoreDisplay, KeyFeatureDisplay
+from bagwise.embedding import BagDissimilarity, BagStatistics
+from bagwise.exceptions import InputError, LabelError
+from bagwise.predictions import permutation_importance
+from bagwise.regression import SetKernelRegressor
+
+
+@pytest.fixture
+def data(rng):
+    arrays = [rng.normal(size=(rng.integers(1, 5), 3)) + rng.normal(size=3) for _ in range(30)]
+    bags = Bags.from_arrays(arrays, ids=[f"m{i}" for i in range(30)], feature_names=list("abc"))
+    return bags, np.array([X[:, 1].mean() for X in arrays])
+
+
+def test_importance_is_the_fall_of_the_score(data):
+    bags, y = data
+    model = SetKernelRegressor(C=100).fit(bags, y)
+    found = permutation_importance(model, bags, y, n_repeats=3, random_state=0)
+    rng = np.random.RandomState(0)
+    for j in range(3):
+        for k in range(3):
+            table = bags.instances.copy()
+            table[:, j] = rng.permutation(table[:, j])
+            shuffled = bags.with_instances(table, feature_names=bags.feature_names)
+            after = r2_score(y, model.predict(shuffled))
+            assert found.importances[j, k] == pytest.approx(model.score(bags, y) - after)
+    assert found.feature_names == ["a", "b", "c"]
+    assert found.importances_mean.argmax() == 1
+    np.testing.assert_allclose(found.importances_std, found.importances.std(axis=1))
+
+
+def test_importance_of_a_constant_feature_is_zero_and_inputs_stay(data):
+    bags, y = data
+    table = np.column_stack([bags.instances, np.ones(bags.n_instances)])
+    before = table.copy()
+    labels = np.where(y > 0, "yes", "no")
+    model = SetKernelSVM().fit(Bags(table, bags.offsets), labels)
+    found = permutation_importance(
+        model, Bags(table, bags.offsets), labels, scoring="roc_auc", random_state=0
+    )
+    assert not found.importances[3].any()
+    np.testing.assert_array_equal(table, before)
+    assert found.feature_names == ["x0", "x1", "x2", "x3"]
+
+
+def test_wrong_input_of_importance_is_refused(data):
+    bags, y = data
+    model = SetKernelRegressor().fit(bags, y)
+    with pytest.raises(InputError, match="n_repeats is 0"):
+        permutation_importance(model, bags, y, n_repeats=0)
+    with pytest.raises(LabelError, match="2 labels for 30 bags"):
+        permutation_importance(model, bags, y[:2])
+    rows = Bags(sparse.csr_array(bags.instances), bags.offsets)
+    with pytest.raises(InputError, match=r"[Ss]parse"):
+        permutation_importance(model, rows, y)
+
+
+def test_learning_curves_of_scikit_learn_take_bags(data):
+    bags, y = data
+    groups = np.arange(30) // 3
+    cv = GroupKFold(3)
+    sizes, train, test = learning_curve(
+        SetKernelRegressor(), bags, y, groups=groups, cv=cv, train_sizes=[0.5, 1.0]
+    )
+    first, held_out = next(cv.split(y, y, groups))
+    model = SetKernelRegressor().fit(bags[first[: sizes[0]]], y[first[: sizes[0]]])
+    assert test[0, 0] == pytest.approx(model.score(bags[held_out], y[held_out]))
+    assert train.shape == (2, 3)
+
+
+def test_the_display_of_learning_curves(data):
+    figure = pytest.importorskip("matplotlib.figure")
+    bags, y = data
+    axes = figure.Figure().subplots()
+    shown = {"cv": 3, "train_sizes": [0.5, 1.0], "ax": axes}
+    LearningCurveDisplay.from_estimator(SetKernelRegressor(), bags, y, **shown)
+    assert axes.get_lines()
+
+
+def test_embeddings_give_frames_with_readable_columns(data):
+    pytest.importorskip("pandas")
+    bags, _ = data
+    statistics = BagStatistics(("mean", 0.9, "size")).set_output(transform="pandas")
+    frame = statistics.fit(bags).transform(bags)
+    assert list(frame.columns) == [
+        "mean_a",
+        "mean_b",
+        "mean_c",
+        "q0.9_a",
+        "q0.9_b",
+        "q0.9_c",
+        "size",
+    ]
+    frame = BagDissimilarity().set_output(transform="pandas").fit(bags[:3]).transform(bags)
+    assert list(frame.columns) == ["distance_m0", "distance_m1", "distance_m2"]
+    pipeline = make_pipeline(BagStatistics(), BagStatistics())  # rows are bags of one instance
+    assert pipeline[:1].fit(bags).get_feature_names_out()[0] == "mean_a"
+
+
+def test_ids_that_occur_twice_have_columns_of_their_own(data):
+    bags, _ = data
+    twice = Bags(bags.instances, bags.offsets, ["m"] * 30)
+    names = BagDissimilarity().fit(twice).get_feature_names_out()
+    assert len(set(names)) == 30
+
+
+def test_the_features_of_the_key_instance(data):
+    figure = pytest.importorskip("matplotlib.figure")
+    bags, y = data
+    model = SetKernelRegressor().fit(bags, y)
+    place = int(np.flatnonzero(bags.sizes > 2)[0])
+    axes = figure.Figure().subplots()
+    display = KeyFeatureDisplay.from_estimator(
+        model, bags, bag=f"m{place}", max_features=2, ax=axes
+    )
+    key = int(model.key_instances(bags)[place])
+    z = (bags[place] - bags.instances.mean(axis=0)) / bags.instances.std(axis=0)
+    apart = np.abs(z[key] - np.delete(z, key, axis=0).mean(axis=0))
+    chosen = np.argsort(-apart)[:2]
+    assert display.feature_names == [bags.feature_names[j] for j in chosen]
+    keys = next(line for line in axes.lines if line.get_label() == "key instance")
+    np.testing.assert_allclose(keys.get_xdata(), z[key][chosen])
+    others = next(line for line in axes.lines if line.get_label() == "other")
+    assert len(others.get_xdata()) == 2 * (bags.sizes[place] - 1)
+    assert axes.get_title(loc="left").startswith(f"m{place}: ")
+    lonely = int(np.flatnonzero(bags.sizes == 1)[0])
+    KeyFeatureDisplay.from_predictions(bags, 0, bag=lonely, ax=figure.Figure().subplots())
+    for wrong, message in (({"bag": "x"}, "no bag is called 'x'"), ({"bag": 99}, "30 bags")):
+        with pytest.raises(InputError, match=message):
+            KeyFeatureDisplay.from_estimator(model, bags, **wrong)
+    with pytest.raises(InputError, match="key is 9"):
+        KeyFeatureDisplay.from_predictions(bags, 9)
+
+
+def test_scores_of_instances_by_a_regressor(data):
+    figure = pytest.importorskip("matplotlib.figure")
+    bags, y = data
+    model = SetKernelRegressor().fit(bags, y)
+    axes = figure.Figure().subplots()
+    display = InstanceScoreDisplay.from_estimator(model, bags, max_bags=4, ax=axes)
+    np.testing.assert_allclose(np.concatenate(display.scores), model.score_instances(bags[:4]))
+    with pytest.raises(InputError, match="a regressor has no labels"):
+        InstanceScoreDisplay.from_estimator(model, bags, label="a")
