@@ -59,7 +59,7 @@ class MeanInterceptSVM(InstanceMarginSVM):
     The model of the last iteration is kept, not the one with the lowest objective.
     """
 
-    def _solve(
+    def _separate(
         self, space: Any, offsets: NDArray[Any], positive: NDArray[Any], costs: NDArray[Any]
     ) -> SolverResult:
         bag = np.repeat(np.arange(len(positive)), np.diff(offsets))
@@ -92,7 +92,7 @@ class SummedSparseMIL(SparseMIL):
 
     least = 0.0  # multipliers up to this value are dropped
 
-    def _solve(
+    def _separate(
         self, space: Any, offsets: NDArray[Any], positive: NDArray[Any], costs: NDArray[Any]
     ) -> SolverResult:
         problem = _summed(offsets, positive, costs)
@@ -117,7 +117,7 @@ class TruncatedSparseMIL(SummedSparseMIL):
 class SummedBalancedSparseMIL(BalancedSparseMIL):
     """sbMIL as in misvm: sMIL is trained on sums of instances before it ranks them."""
 
-    def _solve(
+    def _separate(
         self, space: Any, offsets: NDArray[Any], positive: NDArray[Any], costs: NDArray[Any]
     ) -> SolverResult:
         ranking = max_margin(space, _summed(offsets, positive, costs), tol=self.tol).scores

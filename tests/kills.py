@@ -33,7 +33,7 @@ from sklearn.base import clone
 
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM, WellMISVM
-from bagwise.cluster import BagConstrainedSpectralClustering, _placed_rows
+from bagwise.cluster import BagConstrainedSpectralClustering
 from bagwise.engines import checkpoint, connection
 from bagwise.exceptions import WorkerLostError
 from bagwise.metric_learning import MIMLCA
@@ -76,7 +76,6 @@ def fitted(system, client, path):
 def prepare():
     """Save a checkpoint after each iteration, send small blocks, and ignore warnings."""
     checkpoint.INTERVAL, checkpoint.SHARE = 0.0, np.inf
-    _placed_rows.BLOCK = 300
     connection.PATIENCE = 120.0  # on a busy machine, a worker takes long to start
     warnings.simplefilter("ignore")
 

@@ -1,4 +1,4 @@
-"""Methods that learn from rows, not from bags: the rivals in the tables of the WellSVM paper.
+"""The rivals in the tables of the papers: methods that learn from rows, and options of CSP.
 
 They are scikit-learn estimators, tested in ``tests/reproduction/rivals``; they are not part of the
 package bagwise.
@@ -11,6 +11,7 @@ from reproduction.rivals._gradient_s3vm import GradientS3VM
 from reproduction.rivals._iterative_svr import IterativeSVR
 from reproduction.rivals._kernel_kmeans import KernelKMeans
 from reproduction.rivals._laplacian import LaplacianSVM
+from reproduction.rivals._spectral import PublishedSpectralClustering
 from reproduction.rivals._transductive import TransductiveSVM
 from reproduction.rivals._universvm import UniverSVM
 
@@ -22,6 +23,7 @@ __all__ = [
     "IterativeSVR",
     "KernelKMeans",
     "LaplacianSVM",
+    "PublishedSpectralClustering",
     "TransductiveSVM",
     "UniverSVM",
 ]

@@ -73,7 +73,7 @@ def test_seeds_repeat_and_precomputed_similarities_are_cut():
     two = choose_clusters(model, bags, sets, **options)
     for name in one.table:
         np.testing.assert_array_equal(one.table[name], two.table[name])
-    W, _ = local_scaling(np.asarray(bags.instances), 7)
+    W, _ = local_scaling(np.asarray(bags.instances))
     model = BagConstrainedSpectralClustering(affinity="precomputed")
     found = choose_clusters(model, Bags(W, bags.offsets), sets, **options)
     np.testing.assert_allclose(found.table["eigengap"], one.table["eigengap"], rtol=1e-3)
@@ -86,11 +86,6 @@ def test_seeds_repeat_and_precomputed_similarities_are_cut():
         (MODEL, {"n_clusters": [2], "share": 0}, "share is between"),
         (MODEL, {"n_clusters": [2], "n_resamples": 1}, "n_resamples is 2"),
         (MODEL, {"n_clusters": [2, 32]}, "expected 1 to 31"),
-        (
-            BagConstrainedSpectralClustering(constraints="spectral_learning"),
-            {"n_clusters": [2]},
-            "has no alpha",
-        ),
     ],
 )
 def test_what_cannot_be_compared_is_refused(model, options, message):

@@ -15,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
-from bagwise.cluster import BagConstrainedSpectralClustering, _placed_rows
 from bagwise.engines import Checkpoint, checkpoint, connection, iterate, parts
 from bagwise.engines.parts import DaskParts, LocalParts
 from bagwise.exceptions import WorkerLostError
@@ -60,27 +59,6 @@ def test_models_of_label_sets_survive_the_loss_of_a_worker(
     model.fit(away, sets)
     assert rebuilt
     np.testing.assert_allclose(getattr(model, learned), expected, rtol=1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("at", ["search", "rows_at"])
-def test_neighbours_are_found_again_when_a_worker_is_lost(client, at, monkeypatch):
-    bags, sets = with_label_sets(80)
-    model = BagConstrainedSpectralClustering(5, affinity="nearest_neighbors", random_state=0)
-    monkeypatch.setattr(_placed_rows, "BLOCK", 300)
-    expected = model.fit_predict(bags.distribute(client, npartitions=2), sets)
-    away = bags.distribute(client, npartitions=2)
-    real, calls = DaskParts.each, []
-
-    def each(self, method, *args, own=None):
-        calls.append(method)
-        if calls.count("search") == 2 and method == at and calls.count("begin") == 1:
-            kill_a_worker(away)
-        return real(self, method, *args, own=own)
-
-    monkeypatch.setattr(DaskParts, "each", each)
-    np.testing.assert_array_equal(model.fit_predict(away, sets), expected)
-    assert calls.count("begin") == 2
 
 
 class KillAWorker:

@@ -21,16 +21,18 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
 
 from bagwise._common.memory import require_memory
-from bagwise._common.types import Array
+from bagwise._common.types import Array, Ints
 from bagwise._validation import check_similarity
-from bagwise.cluster._placed_rows import PlacedRows
+from bagwise.bags import Bags
 from bagwise.compiled.threads import run_blocks
+from bagwise.engines import Part, over_partitions, place, retry_on_new_parts
 from bagwise.extras import import_extra
 from bagwise.solvers.neighbors import nearest_neighbors, neighbor_table
 
 AFFINITIES = ("auto", "local_scaling", "nearest_neighbors", "landmark", "precomputed")
 MOST_DENSE = 10_000  # instances up to which "auto" compares all pairs
 BLOCK = 512
+SCALE_NEIGHBOR = 7  # t, as in the paper
 # Lower bound on scales, as a fraction of the mean scale: duplicates are at distance 0.
 NEAREST = 1e-3
 SAMPLE = 20_000  # number of instances on which landmarks are fitted
@@ -44,12 +46,9 @@ def resolve_affinity(affinity: Any, n_instances: int) -> Any:
 
 
 def compare(
-    model: Any, kind: Any, X: Any, rng: np.random.RandomState
+    model: Any, kind: Any, bags: Bags, order: Ints, rng: np.random.RandomState
 ) -> tuple[Any, Any, Array | None]:
     """Compute the similarities of the instances.
-
-    Rows on a cluster stay there for the search of neighbours or landmarks. Other affinities collect
-    the rows first, since they hold a matrix of all pairs, which is larger.
 
     Parameters
     ----------
@@ -57,8 +56,10 @@ def compare(
         Provides the parameters.
     kind : str or callable
         One of `AFFINITIES` but "auto", or a function of two tables.
-    X : ndarray, CSR or PlacedRows
-        The instances.
+    bags : Bags
+        The bags; in this process, except for "landmark".
+    order : ndarray of int of shape (n_instances,)
+        The index of the instance in each row of the similarity.
     rng : RandomState
         For landmarks, and for the approximate search of neighbours.
 
@@ -72,24 +73,21 @@ def compare(
         The scales of the anchors.
     """
     if kind == "landmark":
-        landmarks = pick_landmarks(X, model.n_landmarks, rng)
+        landmarks = pick_landmarks(bags, order, model.n_landmarks, rng)
         weigh = partial(landmark_weights, landmarks=landmarks, n_neighbors=model.n_neighbors)
-        weights = X.map(weigh) if isinstance(X, PlacedRows) else weigh(X)
-        return FactoredSimilarity(weights), landmarks, None
-    rows = X[:] if isinstance(X, PlacedRows) else X
+        weights = over_partitions(lambda some: weigh(some.instances), bags)
+        return FactoredSimilarity(weights[order]), landmarks, None
+    rows = bags.instances[order]
     if callable(kind):
-        return check_similarity(kind(rows, rows), X.shape[0]), rows, None
+        return check_similarity(kind(rows, rows), len(order)), rows, None
     if kind == "precomputed":
-        return check_similarity(rows, X.shape[0]), None, None
+        return check_similarity(rows, len(order)), None, None
     if kind == "local_scaling":
-        similarity, scales = local_scaling(rows, model.scale_neighbor)
+        similarity, scales = local_scaling(rows)
         return similarity, rows, scales
     seed = rng.randint(np.iinfo(np.int32).max)
     nearly = model.neighbor_search == "approximate"
-    searched = rows if nearly else X
-    graph, scales = neighbor_graph(
-        searched, model.n_neighbors, model.scale_neighbor, approximate=nearly, seed=seed
-    )
+    graph, scales = neighbor_graph(rows, model.n_neighbors, approximate=nearly, seed=seed)
     return graph, rows, scales
 
 
@@ -102,11 +100,11 @@ def compare_new(model: Any, kind: Any, X: Any, anchors: Any, scales: Any) -> Any
     if kind == "landmark":
         return landmark_weights(X, anchors, model.n_neighbors)
     if kind == "local_scaling":
-        return local_scaling_rows(X, anchors, scales, model.scale_neighbor)
-    return neighbor_rows(X, anchors, scales, model.n_neighbors, model.scale_neighbor)
+        return local_scaling_rows(X, anchors, scales)
+    return neighbor_rows(X, anchors, scales, model.n_neighbors)
 
 
-def local_scaling(X: Any, scale_neighbor: int) -> tuple[Array, Array]:
+def local_scaling(X: Any) -> tuple[Array, Array]:
     """Similarity of all pairs of instances.
 
     Memory: the matrix itself, in the precision of the instances.
@@ -115,8 +113,6 @@ def local_scaling(X: Any, scale_neighbor: int) -> tuple[Array, Array]:
     ----------
     X : ndarray or CSR of shape (n_instances, n_features)
         The instances.
-    scale_neighbor : int
-        Which neighbour determines the scale of an instance: t.
 
     Returns
     -------
@@ -150,14 +146,14 @@ def local_scaling(X: Any, scale_neighbor: int) -> tuple[Array, Array]:
     bounds = np.append(np.arange(0, n, BLOCK), n)
     run_blocks(measure, bounds)
     np.fill_diagonal(W, 0)  # an instance is its own neighbour number 0
-    t = min(scale_neighbor, n - 1)
+    t = min(SCALE_NEIGHBOR, n - 1)
     scales = _floored(np.concatenate(run_blocks(t_th, bounds)))
     run_blocks(weigh, bounds)
     np.fill_diagonal(W, 0)
     return W, scales
 
 
-def local_scaling_rows(X: Any, anchors: Any, scales: Array, scale_neighbor: int) -> Array:
+def local_scaling_rows(X: Any, anchors: Any, scales: Array) -> Array:
     """Similarity of new instances to the training instances, as a dense block.
 
     Parameters
@@ -168,8 +164,6 @@ def local_scaling_rows(X: Any, anchors: Any, scales: Array, scale_neighbor: int)
         The training instances.
     scales : ndarray of shape (n_instances,)
         Scales of the training instances.
-    scale_neighbor : int
-        Which neighbour determines the scale of a new instance.
 
     Returns
     -------
@@ -177,24 +171,22 @@ def local_scaling_rows(X: Any, anchors: Any, scales: Array, scale_neighbor: int)
         The largest value of each row is 1.
     """
     squared = euclidean_distances(X, anchors, squared=True)
-    t = min(scale_neighbor, squared.shape[1]) - 1
+    t = min(SCALE_NEIGHBOR, squared.shape[1]) - 1
     own = np.maximum(np.sqrt(np.partition(squared, t, axis=1)[:, t]), scales.min())
     return _from_exponents(squared / (2 * own[:, None] * scales))
 
 
 def neighbor_graph(
-    X: Any, n_neighbors: int, scale_neighbor: int, *, approximate: bool, seed: int
+    X: Any, n_neighbors: int, *, approximate: bool, seed: int
 ) -> tuple[sparse.csr_array, Array]:
     """Similarity of pairs in which one instance is among the nearest neighbours of the other.
 
     Parameters
     ----------
-    X : ndarray, CSR or PlacedRows of shape (n_instances, n_features)
+    X : ndarray or CSR of shape (n_instances, n_features)
         The instances.
     n_neighbors : int
         Number of neighbours of each instance.
-    scale_neighbor : int
-        Which neighbour determines the scale.
     approximate : bool
         Whether to search by pynndescent: it finds almost all neighbours, in almost linear time.
     seed : int
@@ -211,17 +203,15 @@ def neighbor_graph(
     k = min(n_neighbors, n - 1)
     if k == 0:
         return sparse.csr_array((n, n), dtype=X.dtype), np.ones(n)
-    distances, neighbors = _nearly_nearest(X, k, seed) if approximate else _nearest(X, k)
-    scales = _floored(distances[:, min(scale_neighbor, k) - 1])
+    distances, neighbors = _nearly_nearest(X, k, seed) if approximate else nearest_neighbors(X, k)
+    scales = _floored(distances[:, min(SCALE_NEIGHBOR, k) - 1])
     exponents = distances**2 / (2 * scales[:, None] * scales[neighbors])
     weights = np.exp(-exponents).astype(X.dtype)
     graph = neighbor_table(weights, neighbors, n)
     return graph.maximum(graph.T).tocsr(), scales
 
 
-def neighbor_rows(
-    X: Any, anchors: Any, scales: Array, n_neighbors: int, scale_neighbor: int
-) -> sparse.csr_array:
+def neighbor_rows(X: Any, anchors: Any, scales: Array, n_neighbors: int) -> sparse.csr_array:
     """Similarity of new instances to their nearest training instances.
 
     Parameters
@@ -234,8 +224,6 @@ def neighbor_rows(
         Scales of the training instances.
     n_neighbors : int
         Number of neighbours of each new instance.
-    scale_neighbor : int
-        Which neighbour determines the scale of a new instance.
 
     Returns
     -------
@@ -244,18 +232,20 @@ def neighbor_rows(
     k = min(n_neighbors, anchors.shape[0])
     search = NearestNeighbors(n_neighbors=k).fit(anchors)
     distances, neighbors = search.kneighbors(X)
-    own = np.maximum(distances[:, min(scale_neighbor, k) - 1], scales.min())
+    own = np.maximum(distances[:, min(SCALE_NEIGHBOR, k) - 1], scales.min())
     weights = _from_exponents(distances**2 / (2 * own[:, None] * scales[neighbors]))
     return neighbor_table(weights, neighbors, anchors.shape[0])
 
 
-def pick_landmarks(X: Any, n_landmarks: int, rng: np.random.RandomState) -> Array:
+def pick_landmarks(bags: Bags, order: Ints, n_landmarks: int, rng: np.random.RandomState) -> Array:
     """Find landmarks that represent all instances, by a short k-means on a sample.
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n_instances, n_features)
-        The instances.
+    bags : Bags
+        The bags.
+    order : ndarray of int of shape (n_instances,)
+        The order in which the instances are drawn.
     n_landmarks : int
         Number of landmarks.
     rng : RandomState
@@ -266,12 +256,26 @@ def pick_landmarks(X: Any, n_landmarks: int, rng: np.random.RandomState) -> Arra
     ndarray of shape (n_landmarks, n_features)
         Fewer rows if there are fewer distinct instances.
     """
-    size = min(X.shape[0], max(SAMPLE, 5 * n_landmarks))
-    sample = X[np.sort(rng.choice(X.shape[0], size, replace=False))]
+    size = min(len(order), max(SAMPLE, 5 * n_landmarks))
+    drawn = order[np.sort(rng.choice(len(order), size, replace=False))]
+    with place(bags, _Rows, bags.offsets[:-1]) as parts:
+        found = retry_on_new_parts(parts, lambda: parts.each("at", np.sort(drawn)))
+    sample = sparse.vstack(found, format="csr") if sparse.issparse(found[0]) else np.vstack(found)
     model = KMeans(min(n_landmarks, size), n_init=1, max_iter=10, random_state=rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # duplicates give fewer centres
-        return np.unique(model.fit(sample).cluster_centers_, axis=0)
+        return np.unique(model.fit(sample[drawn.argsort().argsort()]).cluster_centers_, axis=0)
+
+
+class _Rows(Part):
+    """Instances of a block of bags, read by their positions among all instances."""
+
+    def __init__(self, bags: Bags, first_rows: Ints) -> None:
+        self.X, self.first = bags.instances, first_rows[0]
+
+    def at(self, rows: Ints) -> Any:
+        own = rows - self.first
+        return self.X[own[(own >= 0) & (own < self.X.shape[0])]]
 
 
 def landmark_weights(X: Any, landmarks: Array, n_neighbors: int) -> sparse.csr_array:
@@ -352,12 +356,6 @@ def _from_exponents(exponents: Array) -> Array:
     """Compute exp(-exponents), scaled so that the largest value of each row is 1."""
     exponents -= exponents.min(axis=1, keepdims=True)
     return np.exp(-exponents)
-
-
-def _nearest(X: Any, k: int) -> tuple[Array, Array]:
-    if isinstance(X, PlacedRows):
-        return X.nearest(k)
-    return nearest_neighbors(X, k)
 
 
 def _nearly_nearest(X: Any, k: int, seed: int) -> tuple[Array, Array]:

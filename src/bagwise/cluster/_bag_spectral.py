@@ -1,6 +1,6 @@
 """BagConstrainedSpectralClustering: clusters of instances that respect the label sets of bags."""
 
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -15,11 +15,10 @@ from bagwise.base import BagEstimator, fit_method
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
 from bagwise.cluster._affinity import AFFINITIES, compare, compare_new, resolve_affinity
 from bagwise.cluster._label_agreement import LabelAgreement
-from bagwise.cluster._placed_rows import rows_in_order
-from bagwise.engines import local_instances, over_partitions
+from bagwise.engines import over_partitions
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
-from bagwise.solvers.spectral.bag_constraints import CONSTRAINTS, ConstrainedSimilarity, constrain
+from bagwise.solvers.spectral.bag_constraints import ConstrainedSimilarity, constrain
 from bagwise.solvers.spectral.bag_spectral import embed, extension, k_means, nearest_center
 from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
 from bagwise.solvers.spectral.class_shares import class_shares
@@ -52,20 +51,14 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         How label sets change the similarity of pairs of instances:
 
         - "auto": "posterior", which finds classes and sub-classes best; "bag" if `alpha` is given,
-          with one label only, with the affinities "landmark" and "precomputed", beyond 100,000
-          instances, and on a cluster;
+          with one label only, with the affinities "landmark" and "precomputed", and beyond 100,000
+          instances;
         - "bag": Q as above; only labelled bags enter;
         - "bag_as_printed": Q of the paper's Eq. 12, whose derivation has an error;
-        - "bag_only_ambiguous": Q without must-link and cannot-link pairs ("w.o. clml");
-        - "spectral_learning": similarity 1 between bags with the same single label, 0 between bags
-          without a common label (Kamvar et al. 2003);
-        - "regularization": a penalty between bags with the same single label (Ji and Xu 2006);
         - "posterior": W is multiplied by the probability that both instances have the same label,
           by :class:`~bagwise.annotation.ORedLogisticRegression` with an RBF kernel, given the label
           sets (not in the paper);
         - None: plain spectral clustering.
-
-        The pairs with the same single label are not used when there are more clusters than classes.
     affinity : str or callable, default="auto"
         The similarity of instances:
 
@@ -80,17 +73,8 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     neighbor_search : {"exact", "approximate"}, default="exact"
         How the graph is found; "approximate" (extra ``ann``) for hundreds of thousands of
         instances.
-    scale_neighbor : int, default=7
-        Local scaling: the scale of an instance is its distance to this neighbour.
     n_landmarks : int, default=1000
         Number of landmarks.
-    normalization : {"symmetric", "additive"}, default="symmetric"
-        Normalisation of "spectral_learning"; "additive" is that of Kamvar et al.
-    beta : float, default=20.0
-        Weight of "regularization".
-    weight_eigenvectors : bool, default=True
-        Whether to weight an eigenvector by the root of its eigenvalue, so that the embedding is the
-        best approximation of the constrained similarity; the paper weights all equally (False).
     n_init : int, default=10
         Number of k-means starts.
     tol : float, default=1e-3
@@ -107,7 +91,8 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     labels_ : ndarray of shape (n_instances,)
         The cluster of each instance, aligned with ``bags.instances``.
     embedding_ : ndarray of shape (n_instances, n_clusters)
-        The instances in the space of the eigenvectors, rows of length 1 (0 for an isolated
+        The instances in the space of the eigenvectors, each weighted by the root of its eigenvalue,
+        so that it approximates the constrained similarity best; rows of length 1 (0 for an isolated
         instance).
     eigenvalues_ : ndarray of shape (n_clusters,)
         The leading eigenvalues; with constraints they may exceed 1.
@@ -142,7 +127,9 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     -----
     Features should be standardised first: :class:`~bagwise.preprocessing.InstanceTransformer`.
     Cost: the similarity, then about a hundred products with it, each of the size of W. Beyond
-    10,000 instances, k-means is initialised on a sample of them.
+    10,000 instances, k-means is initialised on a sample of them. Local scaling takes the distance
+    to the seventh neighbour as the scale of an instance. Bags on a Dask cluster are collected,
+    except with ``affinity="landmark"``.
 
     References
     ----------
@@ -163,17 +150,14 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     """
 
     _runs_elsewhere = ("cluster",)
+    _weighted = True  # eigenvectors by the root of their eigenvalue; the paper weights all equally
 
     _parameter_constraints = {
         "alpha": [NOT_NEGATIVE, None],
-        "constraints": [StrOptions({*CONSTRAINTS, "auto", "posterior"}), None],
+        "constraints": [StrOptions({"auto", "bag", "bag_as_printed", "posterior"}), None],
         "affinity": [StrOptions(set(AFFINITIES)), callable],
         "neighbor_search": [StrOptions({"exact", "approximate"})],
-        "scale_neighbor": [COUNT],
         "n_landmarks": [COUNT],
-        "normalization": [StrOptions({"symmetric", "additive"})],
-        "beta": [NOT_NEGATIVE],
-        "weight_eigenvectors": ["boolean"],
         "tol": [NOT_NEGATIVE],
     }
 
@@ -184,11 +168,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     affinity: Any = "auto"
     n_neighbors: int = 10
     neighbor_search: str = "exact"
-    scale_neighbor: int = 7
     n_landmarks: int = 1000
-    normalization: str = "symmetric"
-    beta: float = 20.0
-    weight_eigenvectors: bool = True
     n_init: int = 10
     tol: float = 1e-3
     max_iter: int = 100
@@ -222,37 +202,31 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
                 "instances: use at most as many clusters as instances."
             )
         rng = check_random_state(self.random_state)
-        affinity = resolve_affinity(self.affinity, bags.n_instances)
-        order = own_order(bags, labels, pairwise=affinity == "precomputed")
         stages = self._track(("similarity", "eigenvectors", "k-means"), "stage")
 
         next(stages, None)
-        with rows_in_order(bags, order) as rows:
-            similarity, anchors, scales = compare(self, affinity, rows, rng)
-        constraints = self._resolved(affinity, bags, labels)
-        agreement = self._agreement(constraints, bags, labels, order, rng)
-        similarity = similarity if agreement is None else agreement.weigh(similarity)
+        pairs = self._compare(bags, labels, rng)
         next(stages, None)
-        operator = self._constrain(constraints, similarity, bags.bag_index[order], labels)
+        operator = self._constrain(pairs, labels)
         result = leading_eigenvectors(
             operator, self.n_clusters, rng, tol=self.tol, max_iter=self.max_iter
         )
         self._keep_progress(result, "raise max_iter or tol")
         next(stages, None)
         vectors, eigenvalues = result.solution
-        embedding = embed(vectors, eigenvalues, weighted=self.weight_eigenvectors)
+        embedding = embed(vectors, eigenvalues, weighted=self._weighted)
         clusters, centers = k_means(embedding, self.n_clusters, self.n_init, rng)
         next(stages, None)
 
-        came = np.argsort(order)
+        came = np.argsort(pairs.order)
         self.labels_, self.embedding_ = clusters[came], embedding[came]
         self.eigenvalues_, self.cluster_centers_ = eigenvalues, centers
-        self.affinity_, self.alpha_ = affinity, operator.alpha
-        self._anchors, self._scales = anchors, scales
-        self._drop("annotator_", "_posteriors")
-        if agreement is not None:
-            self.annotator_, self._posteriors = agreement.annotator, agreement.posteriors
-        self._anchor_vectors = self._at_anchors(similarity, operator, vectors, eigenvalues)
+        self.affinity_, self.alpha_ = pairs.affinity, operator.alpha
+        self._anchors, self._scales = pairs.anchors, pairs.scales
+        if pairs.agreement is not None:
+            self.annotator_ = pairs.agreement.annotator
+            self._posteriors = pairs.agreement.posteriors
+        self._anchor_vectors = self._at_anchors(operator, vectors, eigenvalues)
         self._name_clusters(bags, labels)
         return self
 
@@ -302,12 +276,28 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
             found[rows] = nearest_center(near, self._anchor_vectors, self.cluster_centers_)
         return found
 
+    def _compare(self, bags: Bags, labels: Labels | None, rng: Any) -> "Pairs":
+        """Compute the similarities, weighted by the agreement of labels with "posterior"."""
+        affinity = resolve_affinity(self.affinity, bags.n_instances)
+        if affinity != "landmark" and bags.where == "cluster":
+            bags = bags.collect()  # type: ignore[attr-defined]  # W is larger
+        order = own_order(bags, labels, pairwise=affinity == "precomputed")
+        similarity, anchors, scales = compare(self, affinity, bags, order, rng)
+        constraints, agreement = self._resolved(affinity, bags, labels), None
+        if constraints == "posterior" and labels is not None:
+            seed = rng.randint(np.iinfo(np.int32).max)
+            agreement = LabelAgreement.learn(bags, labels, order, seed)
+            similarity, constraints = agreement.weigh(similarity), None
+        bag_index = bags.bag_index[order]
+        return Pairs(
+            affinity, similarity, anchors, scales, constraints, agreement, order, bag_index
+        )
+
     def _resolved(self, affinity: Any, bags: Bags, labels: Labels | None) -> str | None:
         """Constraints to use, with "auto" resolved."""
         tell = _labels_tell(bags, labels)
         if self.constraints == "auto":
             able = affinity not in NOT_WEIGHED and bags.n_instances <= MOST_NAMED
-            able &= local_instances(bags) is not None
             return "posterior" if tell and able and self.alpha is None else "bag"
         if self.constraints == "posterior" and affinity in NOT_WEIGHED:
             raise InputError(
@@ -321,35 +311,25 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
             )
         return self.constraints if tell or self.constraints != "posterior" else None
 
-    def _agreement(
-        self, constraints: str | None, bags: Any, labels: Labels | None, order: Ints, rng: Any
-    ) -> LabelAgreement | None:
-        """Label agreement that weights the similarities; None unless "posterior" is used."""
-        if constraints != "posterior" or labels is None:
-            return None
-        return LabelAgreement.learn(bags, labels, order, rng.randint(np.iinfo(np.int32).max))
-
-    def _at_anchors(
-        self, similarity: Any, operator: ConstrainedSimilarity, vectors: Array, values: Array
-    ) -> Array:
+    def _at_anchors(self, operator: ConstrainedSimilarity, vectors: Array, values: Array) -> Array:
         """Matrix that maps the similarities to the anchors to the embedding of a new instance."""
-        each = extension(operator, vectors, values, weighted=self.weight_eigenvectors)
+        each = extension(operator, vectors, values, weighted=self._weighted)
+        similarity = operator.similarity
         return similarity.per_landmark(each) if hasattr(similarity, "per_landmark") else each
 
     def _constrain(
-        self, constraints: str | None, similarity: Any, bag_index: Ints, labels: Labels | None
+        self, pairs: "Pairs", labels: Labels | None, **options: Any
     ) -> ConstrainedSimilarity:
         # Row sums of a dense similarity grow with the number of instances, as those of Q do.
         return constrain(
-            similarity,
-            bag_index,
+            pairs.similarity,
+            pairs.bag_index,
             None if labels is None else labels.indicator,
-            constraints=None if constraints == "posterior" else constraints,
+            constraints=pairs.constraints,
             alpha=ALPHA if self.alpha is None else self.alpha,
             n_clusters=self.n_clusters,
-            adapt_alpha=not isinstance(similarity, np.ndarray),
-            normalization=self.normalization,
-            beta=self.beta,
+            adapt_alpha=not isinstance(pairs.similarity, np.ndarray),
+            **options,
         )
 
     def _name_clusters(self, bags: Bags, labels: Labels | None) -> None:
@@ -363,6 +343,20 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         best = np.where(shares.any(axis=1), shares.argmax(axis=1), common)
         self.classes_, self.cluster_class_shares_ = labels.classes, shares
         self.cluster_classes_ = labels.classes[best]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The instances compared with each other, in an order of their own."""
+
+    affinity: Any
+    similarity: Any
+    anchors: Any
+    scales: Array | None
+    constraints: str | None
+    agreement: LabelAgreement | None
+    order: Ints
+    bag_index: Ints
 
 
 def _labels_tell(bags: Bags, labels: Labels | None) -> bool:

@@ -1,8 +1,6 @@
 """Choose the number of clusters and the weight of the labels by eigengaps and stability."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +9,14 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils import check_random_state
 
-from bagwise._common.types import Array, Floats, Ints
+from bagwise._common.types import Array, Ints
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
-from bagwise.cluster._affinity import compare, compare_new, resolve_affinity
+from bagwise.cluster._affinity import compare_new
 from bagwise.cluster._bag_spectral import (
     ALPHA,
     BagConstrainedSpectralClustering,
     known_label_sets,
-    own_order,
 )
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
@@ -76,8 +73,7 @@ def choose_clusters(
     Parameters
     ----------
     estimator : BagConstrainedSpectralClustering
-        Provides all other parameters; it is not changed. Its constraints are "auto", "bag",
-        "bag_as_printed", "bag_only_ambiguous", "posterior" or None.
+        Provides all other parameters; it is not changed.
     X : Bags or anything accepted as bags
         The bags.
     y : 0/1 array of shape (n_bags, n_classes), list of sets or one label per bag, default=None
@@ -119,22 +115,33 @@ def choose_clusters(
     """
     counts = sorted(set(n_clusters))
     weights: list[float | None] = [estimator.alpha] if alphas is None else [*sorted(set(alphas))]
-    estimator = clone(estimator).set_params(alpha=weights[0] if weights else None)
     bags = check_bags(None, X, reset=True)
-    _check_request(estimator, bags, counts, weights, n_resamples, share)
+    n_drawn = max(1, round(share * len(bags)))
+    smallest = int(np.sort(bags.sizes)[:n_drawn].sum())
+    if not counts or not weights or n_resamples < 2 or not 0 < share <= 1:
+        raise InputError(
+            "n_clusters and alphas must not be empty, n_resamples is 2 at least, and share is "
+            f"between 0 and 1: got {counts}, {weights}, {n_resamples} and {share}."
+        )
+    if counts[0] < 1 or counts[-1] >= smallest:
+        raise InputError(
+            f"n_clusters={counts[0]}, ..., {counts[-1]}: expected 1 to {smallest - 1}, fewer than "
+            f"the instances that a share of {share} of the bags may have."
+        )
     labels = known_label_sets(y, bags)
     rng = check_random_state(random_state)
-    everything = _Clusterings(estimator, bags, labels, np.arange(len(bags)), weights, counts, rng)
+    models = [clone(estimator).set_params(alpha=weight) for weight in weights]
+    everything = _Clusterings(models, bags, labels, np.arange(len(bags)), counts, rng)
     stability = np.empty((n_resamples, len(weights), len(counts)))
     agreement = np.empty_like(stability)
     for draw in range(n_resamples):
-        chosen = np.sort(rng.choice(len(bags), _n_drawn(len(bags), share), replace=False))
-        found = _Clusterings(estimator, bags, labels, chosen, weights, counts, rng)
-        stability[draw] = found.stability(everything)
-        agreement[draw] = found.agreement()
-    values = everything.spectra
-    last = np.array([[v[k - 1] for k in counts] for v in values])
-    following = np.array([[v[k] for k in counts] for v in values])
+        chosen = np.sort(rng.choice(len(bags), n_drawn, replace=False))
+        found = _Clusterings(models, bags, labels, chosen, counts, rng)
+        for cell in np.ndindex(stability.shape[1:]):
+            whole = everything.clusters[cell][found.rows]
+            stability[draw][cell] = adjusted_rand_score(whole, found.clusters[cell])
+            agreement[draw][cell] = found.agreement(cell)
+    last, following = (everything.spectra[:, np.array(counts) - 1 + k] for k in (0, 1))
     table = {
         "alpha": np.repeat([ALPHA if w is None else w for w in weights], len(counts)),
         "n_clusters": np.tile(counts, len(weights)),
@@ -147,115 +154,61 @@ def choose_clusters(
     return ClusterChoice(table, int(table["n_clusters"][best]), float(table["alpha"][best]), best)
 
 
-def _check_request(
-    estimator: Any,
-    bags: Bags,
-    counts: list[int],
-    weights: list[float | None],
-    n_resamples: int,
-    share: float,
-) -> None:
-    if estimator.constraints in ("spectral_learning", "regularization"):
-        raise InputError(
-            f"constraints={estimator.constraints!r} has no alpha, and changes with the number of "
-            "clusters: use 'bag', 'bag_as_printed', 'bag_only_ambiguous', 'posterior' or None."
-        )
-    if not counts or not weights or n_resamples < 2 or not 0 < share <= 1:
-        raise InputError(
-            "n_clusters and alphas must not be empty, n_resamples is 2 at least, and share is "
-            f"between 0 and 1: got {counts}, {weights}, {n_resamples} and {share}."
-        )
-    smallest = int(np.sort(bags.sizes)[: _n_drawn(len(bags), share)].sum())
-    if counts[0] < 1 or counts[-1] >= smallest:
-        raise InputError(
-            f"n_clusters={counts[0]}, ..., {counts[-1]}: expected 1 to {smallest - 1}, fewer than "
-            f"the instances that a share of {share} of the bags may have."
-        )
-
-
 class _Clusterings:
-    """Clusterings of a subset of the bags, for each weight and number of clusters."""
+    """Clusterings of a subset of the bags, for each weight and number of clusters.
+
+    The models differ only in alpha.
+    """
 
     def __init__(
         self,
-        estimator: BagConstrainedSpectralClustering,
+        models: list[BagConstrainedSpectralClustering],
         bags: Bags,
         labels: Labels | None,
         chosen: Ints,
-        weights: list[float | None],
         counts: list[int],
         rng: np.random.RandomState,
     ) -> None:
-        self.bags, self.labels, self.counts = bags, labels, counts
+        self.counts = counts
         self.rows = np.flatnonzero(np.isin(bags.bag_index, chosen))
         self.others = np.setdiff1d(np.arange(bags.n_instances), self.rows)
-        self.spectra: list[Array] = []
-        self.clusters: dict[Any, Ints] = {}
-        self.predicted: dict[Any, Ints] = {}
+        self.candidates = None if labels is None else (labels.indicator == 1)[bags.bag_index]
+        self.clusters: dict[tuple[int, ...], Ints] = {}
+        self.predicted: dict[tuple[int, ...], Ints] = {}
         drawn, known = bags[chosen], None if labels is None else labels[chosen]
-        affinity = resolve_affinity(estimator.affinity, bags.n_instances)
-        pairwise = affinity == "precomputed"
-        if pairwise:
+        left_out = bags.instances[self.others]
+        if models[0].affinity == "precomputed":
             drawn = drawn.with_instances(drawn.instances[:, self.rows])
-        order = own_order(drawn, known, pairwise=pairwise)
-        similarity, anchors, scales = compare(estimator, affinity, drawn.instances[order], rng)
-        constraints = estimator._resolved(affinity, drawn, known)
-        agreement = estimator._agreement(constraints, drawn, known, order, rng)
-        similarity = similarity if agreement is None else agreement.weigh(similarity)
-        near = None
+            left_out = left_out[:, self.rows]
+        pairs = models[0]._compare(drawn, known, rng)
+        came = np.argsort(pairs.order)
         if len(self.others):
-            left_out = bags.instances[self.others]
-            left_out = left_out[:, self.rows] if pairwise else left_out
-            near = compare_new(estimator, affinity, left_out, anchors, scales)
-            near = near if agreement is None else agreement.weigh_new(near, left_out)
-        came = np.argsort(order)
-        for i, alpha in enumerate(weights):
-            model = clone(estimator).set_params(alpha=alpha)
-            operator = model._constrain(constraints, similarity, drawn.bag_index[order], known)
+            near = compare_new(models[0], pairs.affinity, left_out, pairs.anchors, pairs.scales)
+            near = near if pairs.agreement is None else pairs.agreement.weigh_new(near, left_out)
+        spectra = []
+        for i, model in enumerate(models):
+            operator = model._constrain(pairs, known)
             vectors, values = leading_eigenvectors(
-                operator, counts[-1] + 1, rng, tol=estimator.tol, max_iter=estimator.max_iter
+                operator, counts[-1] + 1, rng, tol=model.tol, max_iter=model.max_iter
             ).solution
-            self.spectra.append(values)
-            at_anchors = estimator._at_anchors(similarity, operator, vectors, values)
+            spectra.append(values)
+            at_anchors = model._at_anchors(operator, vectors, values)
             for j, k in enumerate(counts):
-                rows = embed(vectors[:, :k], values[:k], weighted=estimator.weight_eigenvectors)
-                found, centers = k_means(rows, k, estimator.n_init, rng)
+                rows = embed(vectors[:, :k], values[:k], weighted=True)
+                found, centers = k_means(rows, k, model.n_init, rng)
                 self.clusters[i, j] = found[came]
-                if near is not None:
+                if len(self.others):
                     self.predicted[i, j] = nearest_center(near, at_anchors[:, :k], centers)
+        self.spectra = np.array(spectra)
 
-    def stability(self, everything: _Clusterings) -> Floats:
-        """Adjusted Rand index with the clusterings of all bags, for each weight and count."""
-        return self._table(
-            lambda cell: adjusted_rand_score(
-                everything.clusters[cell][self.rows], self.clusters[cell]
-            )
-        )
-
-    def agreement(self) -> Floats:
+    def agreement(self, cell: tuple[int, ...]) -> float:
         """Share of the instances of left-out bags in a cluster of one of their labels."""
-        if self.labels is None:
-            return self._table(lambda cell: np.nan)
-        candidates = (self.labels.indicator == 1)[self.bags.bag_index]
-        labelled = candidates[self.others].any(axis=1)
-
-        def right(cell: tuple[int, int]) -> float:
-            if not labelled.any():
-                return np.nan
-            k = self.counts[cell[1]]
-            shares = class_shares(self.clusters[cell], candidates[self.rows], k)
-            named = shares.argmax(axis=1)[self.predicted[cell][labelled]]
-            return float(candidates[self.others[labelled], named].mean())
-
-        return self._table(right)
-
-    def _table(self, value: Callable[[tuple[int, int]], float]) -> Floats:
-        shape = len(self.spectra), len(self.counts)
-        return np.array([[value((i, j)) for j in range(shape[1])] for i in range(shape[0])])
-
-
-def _n_drawn(n_bags: int, share: float) -> int:
-    return max(1, round(share * n_bags))
+        if self.candidates is None or not self.candidates[self.others].any():
+            return np.nan
+        labelled = self.candidates[self.others].any(axis=1)
+        shares = class_shares(self.clusters[cell], self.candidates[self.rows], self.counts[cell[1]])
+        named = shares.argmax(axis=1)[self.predicted[cell][labelled]]
+        return float(self.candidates[self.others[labelled], named].mean())
 
 
 def _best_row(table: dict[str, Array], n_resamples: int) -> int:

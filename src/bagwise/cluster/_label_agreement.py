@@ -16,7 +16,6 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.bags import Bags
 from bagwise.base import in_canonical_order
-from bagwise.engines import local_instances
 from bagwise.labels import Labels
 
 # Lower bound on the agreement of a pair, which keeps every instance connected.
@@ -44,9 +43,7 @@ class LabelAgreement:
     @classmethod
     def learn(cls, bags: Any, labels: Labels, order: Ints, seed: int) -> Self:
         """Fit kernel ORLR; the posteriors follow the given order of the instances."""
-        seen, sets = bags, labels
-        if local_instances(bags) is not None:  # so that landmarks do not depend on the order
-            seen, sets = in_canonical_order(bags, labels)
+        seen, sets = in_canonical_order(bags, labels)  # landmarks do not depend on the order
         model = ORedLogisticRegression(kernel="rbf", tol=ANNOTATOR_TOL, random_state=seed)
         with warnings.catch_warnings():
             # Empty label sets, and sets with more labels than instances, are not used here.
