@@ -15,7 +15,7 @@ from bagwise.base import BagEstimator, fit_method
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
 from bagwise.cluster._affinity import AFFINITIES, compare, compare_new, resolve_affinity
 from bagwise.cluster._label_agreement import LabelAgreement
-from bagwise.engines import over_partitions
+from bagwise.engines import by_place, over_partitions
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.solvers.spectral.bag_constraints import ConstrainedSimilarity, constrain
@@ -279,8 +279,8 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     def _compare(self, bags: Bags, labels: Labels | None, rng: Any) -> "Pairs":
         """Compute the similarities, weighted by the agreement of labels with "posterior"."""
         affinity = resolve_affinity(self.affinity, bags.n_instances)
-        if affinity != "landmark" and bags.where == "cluster":
-            bags = bags.collect()  # type: ignore[attr-defined]  # W is larger
+        if affinity != "landmark":  # W is larger than the bags
+            bags = by_place(bags, lambda here: here, lambda away: away.collect())  # type: ignore[attr-defined]
         order = own_order(bags, labels, pairwise=affinity == "precomputed")
         similarity, anchors, scales = compare(self, affinity, bags, order, rng)
         constraints, agreement = self._resolved(affinity, bags, labels), None
