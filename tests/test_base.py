@@ -1,5 +1,6 @@
 import pytest
 
+from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import SetKernelSVM
 from checks import example
 
@@ -35,9 +36,9 @@ def test_callbacks_hear_of_every_class():
 
 def test_verbose_shows_a_bar_on_stderr_only(capsys):
     bags, y = example(n_classes=3)
-    SetKernelSVM(verbose=1).fit(bags, y)
+    ORedLogisticRegression(verbose=1).fit(bags, y)
     shown = capsys.readouterr()
-    assert "SetKernelSVM: class" in shown.err
+    assert "ORedLogisticRegression: " in shown.err
     assert shown.out == ""
 
 

@@ -28,8 +28,7 @@ def test_no_entry_is_left_open(cls):
 def test_an_entry_has_the_default_of_the_estimator():
     text = inspect.cleandoc(BagMarginSVM.__doc__)
     assert 'kernel : str or callable, default="rbf"\n    The kernel: "linear", or' in text
-    assert "tol : float, default=1e-8\n    Tolerance of the margins" in text
-    assert "verbose : int, default=0\n    Whether to show a progress bar." in text
+    assert "random_state : int, RandomState or None, default=0\n    For the folds" in text
     assert "n_features_in_ : int\n    Number of features" in text
 
 

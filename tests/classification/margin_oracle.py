@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 
+from bagwise.classification import BagMarginSVM
+from bagwise.solvers.margin.misvm import bag_margin
+
 
 def solved(*problem):
     """w, b and the objective, by an interior point method."""
@@ -16,6 +19,13 @@ def of_labels(bags, labels, costs):
     """The ordinary SVM on instances with given labels; costs are per bag."""
     n = bags.n_instances
     return solved(bags.instances, labels, np.ones(n), np.arange(n), np.repeat(costs, bags.sizes))
+
+
+class PerInstance(BagMarginSVM):
+    """MI-SVM with a margin error per instance of a negative bag, as printed."""
+
+    def _separate(self, *problem):
+        return bag_margin(*problem, slack_per_bag=False, max_iter=self.max_iter, tol=self.tol)
 
 
 def of_witnesses(bags, positive, witnesses, costs, *, slack_per_bag=True):

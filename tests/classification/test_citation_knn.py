@@ -95,7 +95,7 @@ def test_bags_of_unknown_labels_do_not_vote():
     assert len(model.training_bags_) == 4
     kept = CitationKNN().fit(bags[[0, 2, 4, 5]], [{"x"}, {"y"}, {"x"}, {"y"}])
     np.testing.assert_array_equal(model.predict_proba(bags), kept.predict_proba(bags))
-    with pytest.raises(LabelError, match="no bag has a known label set"):
+    with pytest.raises(LabelError, match="no bag has a known label"):
         CitationKNN().fit(bags, np.full((6, 2), -1))
 
 

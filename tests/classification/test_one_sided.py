@@ -2,10 +2,10 @@
 
 import tracemalloc
 from functools import partial
+from unittest import mock
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
@@ -88,7 +88,9 @@ def test_another_instance_never_lowers_the_score(solver, rng):
 @pytest.mark.parametrize("solver", ["exact", "inexact"])
 def test_the_objective_is_the_documented_one(solver):
     bags, y = example(40)
-    model = standard(solver=solver, rho=1.1, threshold="zero").fit(bags, y)
+    model = standard(solver=solver, rho=1.1)
+    with mock.patch.object(PrimalDualMISVM, "_thresholds", return_value=0.0):
+        model.fit(bags, y)
     assert model.coef_.shape == (1, 4)
     value = objective(
         model.coef_, model.intercept_, bags.instances, bags.offsets, signs_of(y), 1.0, np.ones(40)
@@ -106,7 +108,7 @@ def test_order_and_copies(rng):
     np.testing.assert_allclose(found.coef_, model.coef_, atol=1e-6)
     weights = 1.0 + np.arange(40) % 2
     twice = np.repeat(np.arange(40), weights.astype(int))
-    for options in ({}, {"solver": "inexact"}, {"polish": True}, {"kernel": "rbf"}):
+    for options in ({}, {"solver": "inexact"}, {"kernel": "rbf"}):
         of_copies = clone(model).set_params(**options).fit(bags[twice], y[twice])
         weighted = clone(model).set_params(**options).fit(bags, y, sample_weight=weights)
         np.testing.assert_allclose(
@@ -122,8 +124,6 @@ def test_single_instances_approach_the_svm(rng):
     best = 0.5 * np.sum(svm.coef_**2) + 0.5 * slacks.sum()
     model = standard(C=0.5, mu=1e-2, rho=1.005, tol=1e-7, max_iter=5000).fit(X, y)
     assert best * (1 - 1e-6) <= model.objective_curve_[-1] <= 1.002 * best
-    polish = standard(C=0.5, rho=1.1, polish=True).fit(X, y)
-    assert polish.objective_curve_[-1] == pytest.approx(best, rel=1e-5)
 
 
 def test_more_classes_are_learned_one_against_the_rest():
@@ -153,27 +153,12 @@ def test_label_sets_have_a_column_each_and_background_bags_are_negative():
     np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
-@pytest.mark.parametrize("polish", [True, False])
-def test_labels_that_all_bags_or_no_bag_carry(polish):
+def test_labels_that_all_bags_or_no_bag_carry():
     bags, y = example(30)
     table = np.column_stack([y == "q", np.ones(30), np.zeros(30)]).astype(int)
-    model = standard(rho=1.1, polish=polish).fit(bags, table)
+    model = standard(rho=1.1).fit(bags, table)
     np.testing.assert_allclose(model.coef_[1:], 0, atol=1e-2)
     assert (model.predict(bags)[:, 1:] == [1, 0]).all()
-
-
-def test_polish_is_no_worse_than_misvm_started_there():
-    bags, y = example(60, seed=3)
-    plain = standard().fit(bags, y)
-    model = standard(polish=True, threshold="zero").fit(bags, y)
-    assert model.objective_curve_[-1] < plain.objective_curve_[-1]
-    assert model.n_iter_ == plain.n_iter_
-    value = objective(
-        model.coef_, model.intercept_, bags.instances, bags.offsets, signs_of(y), 1.0, np.ones(60)
-    )
-    assert model.objective_curve_[-1] == pytest.approx(value, rel=1e-6)
-    rows = bags.with_instances(sparse.csr_array(bags.instances))
-    np.testing.assert_allclose(clone(model).fit(rows, y).coef_, model.coef_, atol=1e-4)
 
 
 def test_threads_and_single_precision(monkeypatch):
@@ -188,28 +173,12 @@ def test_threads_and_single_precision(monkeypatch):
     np.testing.assert_allclose(clone(model).fit(bags, y).coef_, model.coef_, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"splitting": "shared"}, "belong to assumption='classes'"),
-        ({"mask_own_class": False}, "belong to assumption='classes'"),
-        ({"polish": True, "kernel": "rbf"}, "needs the linear kernel"),
-        ({"polish": True, "fit_intercept": False}, "fit_intercept=True"),
-        ({"threshold": "training", "fit_intercept": False}, "shifts the intercept"),
-        ({"threshold": "training", "assumption": "classes"}, "belongs to assumption='standard'"),
-    ],
-)
-def test_options_without_a_meaning_are_refused(options, words):
-    with pytest.raises(InputError, match=words):
-        standard(**options).fit(*example())
-
-
 def test_labels_that_do_not_fit_are_refused():
     bags, y = example()
     with pytest.raises(LabelError, match="y has one class"):
         standard().fit(bags, np.zeros(len(bags)))
-    with pytest.raises(InputError, match="needs one label per bag"):
-        standard(class_weight="balanced").fit(bags, [{label} for label in y])
+    with pytest.raises(InputError, match="belongs to assumption='standard'"):
+        PrimalDualMISVM(pos_label="q").fit(bags, y)
     with pytest.raises(InputError, match="label some bags"):
         standard().fit(bags, -np.ones((len(bags), 2), int))
     with pytest.raises(InputError, match="all bags of class 'p' have weight 0"):

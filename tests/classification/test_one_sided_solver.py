@@ -8,7 +8,7 @@ from scipy import sparse
 
 from bagwise import Bags
 from bagwise.compiled import one_sided as kernel
-from bagwise.solvers.margin.one_sided import one_sided, polished
+from bagwise.solvers.margin.one_sided import one_sided
 from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace
 from one_sided_oracle import (
     DenseOneSided,
@@ -112,23 +112,3 @@ def test_the_linear_kernel_gives_the_primal_run(exact):
     A, b_dual = solve(KernelSpace(Bags(X @ X.T, offsets)), signs, exact=exact).solution
     np.testing.assert_allclose(A @ X, W, atol=1e-8)
     np.testing.assert_allclose(b_dual, b, atol=1e-8)
-
-
-@pytest.mark.parametrize("strength", [2.0, 3.0])
-def test_polish_ends_at_the_qp_of_its_witnesses_and_near_misvm(strength):
-    pytest.importorskip("clarabel", reason="the oracle is a QP solved by clarabel")
-    from qp_oracle import bag_margin_by_qp, bag_margin_problem, solve_margins
-
-    for seed in range(30):
-        X, offsets, signs = draw(seed, n_bags=12, d=3, n_columns=1, strength=strength)
-        bags, C = Bags(X, offsets), (0.1, 1.0, 10.0)[seed % 3]
-        frozen = solve(bags, signs, C=C, mu=1e-3, rho=1.02, max_iter=1500, tol=1e-4)
-        found = polished(bags, signs, frozen.solution, np.full(len(bags), C))
-        W, b = found.solution
-        value = objective(W, b, X, offsets, signs, C, np.ones(len(bags)))
-        assert found.objective_curve[-1] == pytest.approx(value, rel=1e-6)
-        assert value <= frozen.objective_curve[-1]
-        witnesses = [bag[(bag @ W[0]).argmax()] for bag in bags]
-        own = solve_margins(*bag_margin_problem(bags, signs[:, 0] > 0, witnesses, C))[2]
-        assert value == pytest.approx(own, rel=1e-5)
-        assert value <= 1.01 * bag_margin_by_qp(list(bags), signs[:, 0] > 0, C)[2]

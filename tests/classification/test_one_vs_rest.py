@@ -13,16 +13,17 @@ from bagwise.classification import (
     BalancedSparseMIL,
     InstanceMarginSVM,
     SparseMIL,
-    _one_vs_rest,
+    _margin_svms,
 )
 from bagwise.exceptions import InputError, NotEnoughMemoryError
 from checks import example
+from margin_oracle import PerInstance
 
 # The problems as stated.
 STATED = {"C": 1.0, "kernel": "linear", "threshold": "zero"}
 MODELS = [
     BagMarginSVM(**STATED),
-    BagMarginSVM(**STATED, negatives="instance"),
+    PerInstance(**STATED),
     InstanceMarginSVM(**STATED),
     SparseMIL(**STATED, negative_weight=1.0),
     BalancedSparseMIL(**STATED, negative_weight=1.0, eta=0.1),
@@ -155,7 +156,7 @@ def test_duplicates_share_their_fate(model):
     scores = doubled.split(found.score_instances(doubled))
     for part in scores:
         np.testing.assert_array_equal(part[: len(part) // 2], part[len(part) // 2 :])
-    if isinstance(model, BagMarginSVM) and model.negatives == "bag":
+    if type(model) is BagMarginSVM:
         plain = clone(model).fit(bags, y)  # the best instance is the best, however often it comes
         np.testing.assert_allclose(
             found.decision_function(bags), plain.decision_function(bags), atol=1e-6
@@ -220,13 +221,13 @@ def test_landmarks_of_many_instances_only(monkeypatch):
     model = BagMarginSVM(kernel="rbf", gamma=0.2, threshold="zero")
     exact = clone(model).fit(bags, y)
     assert not hasattr(exact, "nystroem_")
-    monkeypatch.setattr(_one_vs_rest, "KEPT", 100)
-    monkeypatch.setattr(_one_vs_rest, "LANDMARKS", 90)
+    monkeypatch.setattr(_margin_svms, "KEPT", 100)
+    monkeypatch.setattr(_margin_svms, "LANDMARKS", 90)
     found = clone(model).fit(bags, y)
     assert found.nystroem_.components_.shape == (90, 4)
     with monkeypatch.context() as patch:
-        patch.setattr(_one_vs_rest, "LEAST_LANDMARKS", 5)
-        patch.setattr(_one_vs_rest, "MOST_VALUES", 7 * bags.n_instances)
+        patch.setattr(_margin_svms, "LEAST_LANDMARKS", 5)
+        patch.setattr(_margin_svms, "MOST_VALUES", 7 * bags.n_instances)
         assert clone(model).fit(bags, y).nystroem_.components_.shape == (7, 4)
     assert found.score(bags, y) > 0.9
     again = clone(model).fit(bags, y)

@@ -1,5 +1,6 @@
 """Thresholds of the multi-instance SVMs: brute force over all cuts, folds by refitting."""
 
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -21,7 +22,7 @@ from bagwise.classification import (
 from bagwise.exceptions import InputError
 from bagwise.pairwise import instance_kernel
 from bagwise.solvers.margin.feature_space import KernelFeatures, LinearFeatures
-from bagwise.solvers.margin.threshold import best_threshold, even_folds, out_of_fold_scores
+from bagwise.solvers.margin.threshold import even_folds, most_accurate_threshold, out_of_fold_scores
 from checks import example
 
 MODELS = [
@@ -60,14 +61,14 @@ def test_the_threshold_is_the_best_of_all_cuts(bags):
     scores, positive, weights = (np.array(values) for values in zip(*bags, strict=True))
     positive[:2] = False, True
     expected = by_brute_force(scores / 4, positive, weights)
-    assert best_threshold(scores / 4, positive, 0.1 * weights) == expected
+    assert most_accurate_threshold(scores / 4, positive, 0.1 * weights) == expected
 
 
 def test_scores_that_differ_by_rounding_are_equal():
     weights = np.ones(4)
-    assert best_threshold(1 + 1e-9 * np.arange(4), np.arange(4) % 2 == 1, weights) == 0
+    assert most_accurate_threshold(1 + 1e-9 * np.arange(4), np.arange(4) % 2 == 1, weights) == 0
     scores = np.array([1.0, 1.0 + 1e-9, 2.0, 2.0 + 1e-9])
-    found = best_threshold(scores, np.array([True, False, True, True]), weights)
+    found = most_accurate_threshold(scores, np.array([True, False, True, True]), weights)
     assert found == pytest.approx(1.5)
 
 
@@ -87,7 +88,7 @@ def test_a_fold_is_scored_by_a_model_of_the_others(model, kernel):
             bags.instances, lambda A, B: instance_kernel(A, B, "rbf", {"gamma": 0.2})
         )
     found = out_of_fold_scores(
-        model._solve, space, bags.offsets, y == "q", np.full(24, model.C), folds
+        model._separate, space, bags.offsets, y == "q", np.full(24, model.C), folds
     )
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
@@ -207,7 +208,7 @@ def test_the_kernel_matrix_is_computed_once():
 
     space = KernelFeatures(bags.instances, kernel)
     folds = np.arange(24) // 2 % 5
-    solve = BagMarginSVM(threshold="zero")._solve
+    solve = BagMarginSVM(threshold="zero")._separate
     out_of_fold_scores(solve, space, bags.offsets, y == "q", np.ones(24), folds)
     assert calls == [(bags.n_instances, bags.n_instances)]
 
@@ -255,10 +256,18 @@ def test_a_kernel_that_does_not_suit_is_refused_with_landmarks_too():
         fitted.predict(bags)
 
 
-def primal_dual(threshold, **options):
-    return PrimalDualMISVM(
-        1.0, assumption="standard", mu=1e-2, rho=1.2, threshold=threshold, **options
-    )
+standard = partial(PrimalDualMISVM, 1.0, assumption="standard", mu=1e-2, rho=1.2)
+
+
+class Plain(PrimalDualMISVM):
+    """The intercept of the solution, without a shift."""
+
+    def _thresholds(self, *training):
+        return 0.0
+
+
+def plain_fit(model, *training, **options):
+    return Plain(**model.get_params()).fit(*training, **options)
 
 
 @pytest.mark.parametrize("positive", ["p", "q"])
@@ -266,8 +275,8 @@ def test_primal_dual_separates_training_bags_as_well_as_possible(positive):
     bags, y = example(40, seed=5)
     y = np.where(np.arange(40) < 12, "q", "p")
     weights = 1.0 + np.arange(40) % 2
-    plain = primal_dual("zero", pos_label=positive).fit(bags, y, sample_weight=weights)
-    model = primal_dual("auto", pos_label=positive).fit(bags, y, sample_weight=weights)
+    model = standard(pos_label=positive).fit(bags, y, sample_weight=weights)
+    plain = plain_fit(model, bags, y, sample_weight=weights)
     np.testing.assert_array_equal(model.coef_, plain.coef_)
     np.testing.assert_array_equal(model.objective_curve_, plain.objective_curve_)
     sign = 1 if positive == "q" else -1  # decision_function is positive for "q"
@@ -275,19 +284,19 @@ def test_primal_dual_separates_training_bags_as_well_as_possible(positive):
     expected = by_brute_force(scores, y == positive, weights)
     assert (plain.intercept_ - model.intercept_)[0] == pytest.approx(expected, abs=1e-6)
     twice = np.repeat(np.arange(40), weights.astype(int))
-    of_copies = primal_dual("training", pos_label=positive).fit(bags[twice], y[twice])
+    of_copies = standard(pos_label=positive).fit(bags[twice], y[twice])
     np.testing.assert_allclose(of_copies.intercept_, model.intercept_, atol=1e-6)
 
 
 def test_primal_dual_shifts_the_score_of_each_label_and_not_those_of_classes():
     bags, y = example(30, seed=5)
     table = np.column_stack([y == "q", np.arange(30) % 3 == 0, np.ones(30)]).astype(int)
-    plain, model = (primal_dual(t).fit(bags, table) for t in ("zero", "auto"))
+    model, plain = standard().fit(bags, table), plain_fit(standard(), bags, table)
     shifts = plain.intercept_ - model.intercept_
     scores = plain.decision_function(bags)
     for k in range(2):
         assert shifts[k] == pytest.approx(by_brute_force(scores[:, k], table[:, k] == 1), abs=1e-6)
     assert shifts[2] == 0  # every bag carries this label
     bags, y = example(30, n_classes=3)
-    plain, model = (primal_dual(t).fit(bags, y) for t in ("zero", "auto"))
+    model, plain = standard().fit(bags, y), plain_fit(standard(), bags, y)
     np.testing.assert_array_equal(model.intercept_, plain.intercept_)

@@ -10,7 +10,6 @@ import pytest
 from sklearn.base import clone
 from typer.testing import CliRunner
 
-from bagwise.classification import PrimalDualMISVM
 from bagwise.cli import app
 from bagwise.engines import Checkpoint, Journal, checkpoint, iterate, place
 from bagwise.engines.parts import LocalParts
@@ -170,9 +169,8 @@ def test_a_search_that_takes_another_way_leaves_the_journal(tmp_path, monkeypatc
 
 
 def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
-    bags, y = example(30)
+    bags, _ = example(30)
     path = tmp_path / "fit.npz"
-    model = PrimalDualMISVM(C=1, random_state=0, checkpoint=path, max_iter=30)
     codes = np.zeros(30, np.int64)
     parts = place(
         bags, PrimalDualPart, codes, np.ones(30), n_classes=2, shared=False, mask=True, cost=1.0
@@ -180,10 +178,10 @@ def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
     parts.total("begin", np.zeros((2, 4)))
     Checkpoint(path, "other settings").save({"W": np.zeros((2, 4))}, parts)
     with pytest.raises(InputError, match="belongs to another fit"):
-        model.fit(bags, y)
+        solve(bags, np.arange(30) % 3, path=path)
     path.write_bytes(b"no archive")
     with pytest.raises(InputError, match="not a checkpoint"):
-        model.fit(bags, y)
+        solve(bags, codes, path=path)
 
 
 def test_a_checkpoint_is_seldom_written_and_removed_at_the_end(tmp_path):

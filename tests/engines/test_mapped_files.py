@@ -47,9 +47,7 @@ def test_a_mapped_table_is_not_copied(tmp_path, rng):
     "options",
     [
         {"solver": "inexact"},
-        {"solver": "inexact", "splitting": "shared", "fit_intercept": False},
         {"solver": "exact"},
-        {"solver": "exact", "splitting": "shared"},
         {"assumption": "standard", "solver": "inexact", "max_iter": 30},
         {"assumption": "standard", "solver": "exact", "max_iter": 30},
     ],

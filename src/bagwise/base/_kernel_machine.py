@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.kernel_approximation import Nystroem
+from sklearn.metrics.pairwise import KERNEL_PARAMS
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
 
@@ -134,13 +135,10 @@ def nystroem_of(
     -------
     Nystroem
     """
-    params: dict[str, Any] = {}
-    if model.kernel in ("rbf", "laplacian", "poly", "polynomial", "sigmoid", "chi2"):
-        params["gamma"] = gamma
-    if model.kernel in ("poly", "polynomial", "sigmoid"):
-        params["coef0"] = model.coef0
-    if model.kernel in ("poly", "polynomial"):
-        params["degree"] = model.degree
+    params = {}
+    if not callable(model.kernel):
+        known = kernel_params(model, gamma)
+        params = {n: known[n] for n in KERNEL_PARAMS[model.kernel] if known.get(n) is not None}
     n_landmarks = min(n_landmarks, rows.shape[0])
     nystroem = Nystroem(kernel=model.kernel, n_components=n_landmarks, random_state=seed, **params)
     try:
@@ -201,8 +199,8 @@ def transformed(nystroem: Nystroem, rows: Any) -> Array:
 
 
 def kernel_params(model: Any, gamma: float | None) -> dict[str, Any]:
-    """Kernel parameters of a model, for `instance_kernel`."""
-    return {"gamma": gamma, "degree": model.degree, "coef0": model.coef0}
+    """Kernel parameters of a model, for `instance_kernel`; None for scikit-learn's defaults."""
+    return {"gamma": gamma} | {n: getattr(model, n, None) for n in ("degree", "coef0")}
 
 
 def kernel_scores(rows: Any, kernel: Callable[[Any], Array], dual_coef: Array) -> Array:

@@ -248,15 +248,25 @@ def with_parameters(cls: type[Estimator]) -> type[Estimator]:
     Parameters
     ----------
     cls : type
-        The class of the estimator; each annotated attribute has a default. The parameters of a
-        decorated base class are not inherited.
+        The class of the estimator; each annotated attribute with a default is a parameter. Those
+        of a decorated base class come first.
 
     Returns
     -------
     type
         The same class, with a constructor that only stores the parameters.
     """
+    annotated = inspect.get_annotations(cls)
+    inherited: tuple[dict[str, Any], ...] = getattr(cls, "_declared", ({}, {}))
+    own = {n: kind for n, kind in annotated.items() if n == "_" or (n[0] != "_" and n in vars(cls))}
+    annotations = inherited[0] | own
+    defaults = inherited[1] | {name: vars(cls)[name] for name in own if name != "_"}
+    for name, default in defaults.items():
+        setattr(cls, name, default)
+    cls.__annotations__ = annotations
     dataclass(eq=False, repr=False, match_args=False)(cls)
+    cls.__annotations__ = annotated
+    cls._declared = annotations, defaults  # type: ignore[attr-defined]
     names = sorted(field.name for field in fields(cls))  # type: ignore[arg-type]
     # Only the constructor is kept. Parameters are attributes of the instance, not of the class, and
     # Dask identifies a dataclass by its fields alone: two fits would count as the same model.

@@ -1,20 +1,21 @@
 """Classifiers of bags, with the key instances of each bag."""
 
 from bagwise.classification._attention import AttentionMIL
-from bagwise.classification._bag_margin import BagMarginSVM
-from bagwise.classification._balanced_sparse_mil import BalancedSparseMIL
 from bagwise.classification._citation_knn import CitationKNN
 from bagwise.classification._class_to_bag import ClassToBag
-from bagwise.classification._diverse_density import DiverseDensity
-from bagwise.classification._em_dd import EMDD
-from bagwise.classification._instance_margin import InstanceMarginSVM
+from bagwise.classification._margin_svms import (
+    BagMarginSVM,
+    BalancedSparseMIL,
+    InstanceMarginSVM,
+    SparseMIL,
+)
 from bagwise.classification._mi_net import MINet
 from bagwise.classification._mil_boost import MILBoost
 from bagwise.classification._miles import MILES
+from bagwise.classification._point_concept import EMDD, DiverseDensity
 from bagwise.classification._primal_dual import PrimalDualMISVM
 from bagwise.classification._set_kernel import SetKernelSVM
 from bagwise.classification._single_instance import SingleInstanceClassifier
-from bagwise.classification._sparse_mil import SparseMIL
 from bagwise.classification._torch_bag import TorchBagClassifier
 from bagwise.classification._well_svm import WellMISVM
 

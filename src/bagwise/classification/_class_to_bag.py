@@ -44,9 +44,6 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     ----------
     n_components : int, default=None
         Dimension of the learned space; by default three quarters of that of the instances.
-    orthonormal : bool, default=True
-        Keep the columns of each :math:`U_c` orthonormal. False is the algorithm as printed in a
-        reimplementation (Law 2017, A.11), which converges to a single direction.
     reg : float, default=0.3
         A penalty on the size of U in the numerator, as a share of the numerator for U = I. It
         avoids directions in which no two instances of the class differ.
@@ -59,7 +56,6 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         The fit of a class stops when a step lowers the ratio by less than this fraction.
     random_state : int, RandomState or None, default=None
         For drawing pairs.
-    {verbose}
 
     Attributes
     ----------
@@ -113,20 +109,17 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     _in_canonical_order = True
     _advice = "raise max_iter or tol"
     _parameter_constraints = {
-        "orthonormal": ["boolean"],
         "max_pairs": [COUNT],
         "tol": [NOT_NEGATIVE],
     }
 
     n_components: int | None = None
     _: KW_ONLY
-    orthonormal: bool = True
     reg: float = 0.3
     max_pairs: int = 10_000
     max_iter: int = 100
     tol: float = 1e-4
     random_state: Any = None
-    verbose: int = 0
 
     def _solve(self, bags: Bags, labels: Labels, weight: Any, rng: Any) -> list[SolverResult]:
         bags = bags.with_instances(as_float64(bags.instances))
@@ -174,7 +167,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
             A,
             B,
             n_components=n_components,
-            orthonormal=self.orthonormal,
+            orthonormal=True,
             reg=self.reg,
             max_iter=self.max_iter,
             tol=self.tol,

@@ -43,7 +43,6 @@ class MILBoost(OneVsRestMixin, BagEstimator):
     tol : float, default=1e-6
         Boosting ends early when no tree agrees with the gradient by more than this, per bag.
     {pos_label}
-    {verbose}
 
     Attributes
     ----------
@@ -111,7 +110,6 @@ class MILBoost(OneVsRestMixin, BagEstimator):
     learning_rate: float = 0.5
     tol: float = 1e-6
     pos_label: Any = None
-    verbose: int = 0
 
     def _solve(self, bags: Bags, labels: Labels, weight: Any, rng: Any) -> list[SolverResult]:
         rows = as_float64(bags.instances)

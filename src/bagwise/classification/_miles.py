@@ -46,7 +46,6 @@ class MILES(OneVsRestMixin, BagEstimator):
         Weights of the classes of bags: they multiply C.
     random_state : int, RandomState or None, default=None
         For drawing prototypes.
-    {verbose}
 
     Attributes
     ----------
@@ -103,7 +102,6 @@ class MILES(OneVsRestMixin, BagEstimator):
     n_prototypes: int | None = None
     class_weight: Any = None
     random_state: Any = None
-    verbose: int = 0
 
     def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: Any) -> list[SolverResult]:
         self.gamma_ = kernel_width(self.gamma, bags)

@@ -40,8 +40,6 @@ class SetKernelSVM(SetKernelMixin, OneVsRestMixin, BagEstimator):
     gamma : {"scale", "auto"} or float, default="scale"
         Kernel width; "scale" is ``1 / (n_features * variance)``, "auto" ``1 / n_features``, of the
         instances (for minimax: of the minimax vectors).
-    {degree}
-    {coef0}
     normalization : {"feature", "average"} or None, default="feature"
         For NSK: unit length in feature space, mean instead of sum, or the plain sum.
     n_landmarks : int, "auto" or None, default="auto"
@@ -54,7 +52,6 @@ class SetKernelSVM(SetKernelMixin, OneVsRestMixin, BagEstimator):
         Tolerance of the SVM solver.
     random_state : int, RandomState or None, default=0
         For the Nystroem approximation.
-    {verbose}
 
     Attributes
     ----------
@@ -99,14 +96,11 @@ class SetKernelSVM(SetKernelMixin, OneVsRestMixin, BagEstimator):
     bag_kernel: str = "nsk"
     kernel: Any = "rbf"
     gamma: Any = "scale"
-    degree: float = 3
-    coef0: float = 1.0
     normalization: str | None = "feature"
     n_landmarks: Any = "auto"
     class_weight: Any = None
     tol: float = 1e-8
     random_state: Any = 0
-    verbose: int = 0
 
     @property
     def instance_pooling(self) -> str | None:  # type: ignore[override]

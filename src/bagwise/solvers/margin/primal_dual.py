@@ -196,11 +196,11 @@ def primal_dual(
     max_iter: int,
     tol: float,
     exact: bool,
-    shared: bool,
-    mask_own_class: bool,
-    fit_intercept: bool,
     weights: Floats,
     rng: np.random.RandomState,
+    shared: bool = False,
+    mask_own_class: bool = True,
+    fit_intercept: bool = True,
     track: Any = iter,
     checkpoint: Any = None,
 ) -> SolverResult:
@@ -222,16 +222,16 @@ def primal_dual(
         Relative tolerance on the constraints.
     exact : bool
         Whether W is updated by Eq. 10 (True) or by one optimal gradient step, Eq. 25.
-    shared : bool
-        Whether all classes share one copy T of the scores, without the second copy U of the paper.
-    mask_own_class : bool
-        Whether to leave the constant term m = y_i out of the ADMM.
-    fit_intercept : bool
-        Whether b is fitted.
     weights : ndarray of shape (n_bags,)
         Weights of the bags: a weight of 2 is equivalent to a repeated bag.
     rng : RandomState
         Random generator for the initial W.
+    shared : bool, default=False
+        Whether all classes share one copy T of the scores, without the second copy U of the paper.
+    mask_own_class : bool, default=True
+        Whether to leave the constant term m = y_i out of the ADMM.
+    fit_intercept : bool, default=True
+        Whether b is fitted.
     track : callable, default=iter
         Wraps the iterations, to show progress.
     checkpoint : path, default=None

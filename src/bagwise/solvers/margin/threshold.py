@@ -67,11 +67,11 @@ def at_threshold(
         scores = out_of_fold_scores(solve, space, offsets, positive, costs, folds)
     else:
         scores = bag_scores(space, offsets, coef) + intercept
-    shifted = intercept - best_threshold(scores, positive, costs)
+    shifted = intercept - most_accurate_threshold(scores, positive, costs)
     return replace(result, solution=(coef, shifted))
 
 
-def best_threshold(scores: Array, positive: Bools, weights: Array) -> float:
+def most_accurate_threshold(scores: Array, positive: Bools, weights: Array) -> float:
     """Find the threshold of highest accuracy.
 
     Candidates are the midpoints between adjacent scores. Ties are broken by the distance to zero,
@@ -95,9 +95,9 @@ def best_threshold(scores: Array, positive: Bools, weights: Array) -> float:
     Examples
     --------
     >>> import numpy as np
-    >>> from bagwise.solvers.margin.threshold import best_threshold
+    >>> from bagwise.solvers.margin.threshold import most_accurate_threshold
     >>> scores, positive = np.array([-3.0, -2.0, -1.5, -1.0]), np.array([False, False, True, True])
-    >>> best_threshold(scores, positive, np.ones(4))
+    >>> most_accurate_threshold(scores, positive, np.ones(4))
     -1.75
     """
     settled = compiled.ties.settled(scores, bits=SCORE_BITS)
