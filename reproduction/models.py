@@ -24,9 +24,9 @@ from bagwise.classification import (
 from bagwise.embedding import BagDissimilarity
 from bagwise.pairwise import kernel_width
 from bagwise.preprocessing import InstanceTransformer
-from bagwise.semi_supervised import WellSVMClassifier
 from bagwise.solvers.margin.max_margin import Machine, MarginProblem, bag_problem, max_margin
 from bagwise.solvers.result import SolverResult
+from reproduction.rivals import PublishedWellSVM
 
 __all__ = [
     "MeanInterceptSVM",
@@ -79,7 +79,7 @@ class MeanInterceptSVM(InstanceMarginSVM):
         return SolverResult((machine.coef, np.array(machine.intercept)), curve, True)
 
 
-class OffsetFreeSVM(WellSVMClassifier):
+class OffsetFreeSVM(PublishedWellSVM):
     """SVM without intercept; the protocols fit it on the labelled rows only."""
 
 

@@ -41,11 +41,13 @@ from bagwise.semi_supervised import WellSVMClassifier
 from reproduction._building import build_model, with_seed
 from reproduction._protocols.fitting import scores
 from reproduction._units import Unit
+from reproduction.rivals import PublishedWellSVM
 from reproduction.rivals._partly_labelled import PartlyLabelledClassifier
 
 __all__ = ["few_labels", "no_labels", "official_splits", "region_of_interest", "tuned_bags"]
 
 UNKNOWN = -1
+WELL_SVMS = (WellSVMClassifier, PublishedWellSVM)  # not an OffsetFreeSVM, which is supervised
 FEW = 50  # rows of the untimed fit that compiles
 
 
@@ -287,7 +289,7 @@ def _written_out(
     model: Any, X: Any, grams: dict[float, NDArray[np.float64]]
 ) -> tuple[Any, NDArray[np.float64]]:
     """A model and its input; a Gaussian kernel matrix is computed once for all fits."""
-    if type(model) is not WellSVMClassifier or model.kernel != "rbf":
+    if type(model) not in WELL_SVMS or model.kernel != "rbf":
         return model, X
     if model.gamma not in grams:
         grams[model.gamma] = rbf_kernel(X, gamma=model.gamma)
@@ -339,8 +341,8 @@ def _margins(scores: NDArray[Any], codes: NDArray[np.intp]) -> NDArray[Any]:
 
 def _fit_rows(model: Any, X: Any, y: NDArray[Any]) -> Any:
     """Fit a model; a supervised one sees only the labelled rows."""
-    learns = isinstance(model, PartlyLabelledClassifier) or type(model) is WellSVMClassifier
-    if not learns:  # a supervised model, such as an OffsetFreeSVM
+    learns = isinstance(model, PartlyLabelledClassifier) or type(model) in WELL_SVMS
+    if not learns:
         X, y = X[y != UNKNOWN], y[y != UNKNOWN]
     return _quietly(model.fit, X, y)
 

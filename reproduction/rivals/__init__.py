@@ -11,6 +11,7 @@ from reproduction.rivals._gradient_s3vm import GradientS3VM
 from reproduction.rivals._iterative_svr import IterativeSVR
 from reproduction.rivals._kernel_kmeans import KernelKMeans
 from reproduction.rivals._laplacian import LaplacianSVM
+from reproduction.rivals._published_well_svm import PublishedWellSVM
 from reproduction.rivals._spectral import PublishedSpectralClustering
 from reproduction.rivals._transductive import TransductiveSVM
 from reproduction.rivals._universvm import UniverSVM
@@ -24,6 +25,7 @@ __all__ = [
     "KernelKMeans",
     "LaplacianSVM",
     "PublishedSpectralClustering",
+    "PublishedWellSVM",
     "TransductiveSVM",
     "UniverSVM",
 ]

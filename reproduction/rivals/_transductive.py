@@ -9,8 +9,8 @@ from bagwise._common.types import Ints
 from bagwise.base._parameters import with_parameters
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.wellsvm.label_starts import n_expected
 from reproduction.rivals._partly_labelled import PartlyLabelledClassifier
+from reproduction.rivals.solvers.label_starts import n_expected
 from reproduction.rivals.solvers.transductive import transductive_svm
 
 

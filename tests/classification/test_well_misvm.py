@@ -13,8 +13,10 @@ from checks import example
 def test_singletons_are_the_ordinary_svm(rng):
     X = rng.normal(size=(50, 3))
     y = (X[:, 0] + rng.normal(size=50) > 0).astype(int)
-    options = {"center": False, "offset": 0.0, "tol": 1e-6, "threshold": "zero"}
-    model = WellMISVM(C1=1.0, C2=0.5, kernel="linear", **options).fit(X, y)
+    options = {"offset": 0.0, "tol": 1e-6, "threshold": "zero"}
+    model = WellMISVM(C1=1.0, C2=0.5, kernel="linear", **options)
+    model.center = False
+    model.fit(X, y)
     svm = LinearSVC(loss="hinge", fit_intercept=False, tol=1e-9, max_iter=10**6)
     svm.fit(X, y, sample_weight=np.where(y == 1, 1.0, 0.5))
     np.testing.assert_allclose(model.coef_, svm.coef_, rtol=1e-3, atol=1e-4)

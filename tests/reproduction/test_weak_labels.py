@@ -68,7 +68,7 @@ def test_where_labels_tell_nothing_the_unlabelled_rows_are_trusted_least(rng):
     y[:6] = [0, 1, 0, 1, 0, 1]
     tables = [{"width": [0], "center": [True], "weight": [3.0, 0.3]}]
     options = {"choice": "margin", "grid": {"wellsvm": tables}}
-    model = {"class": "bagwise.semi_supervised:WellSVMClassifier"}
+    model = {"class": "reproduction.rivals:PublishedWellSVM"}
     unit = SimpleNamespace(
         settings={"options": options, "model": model},
         method="wellsvm",
@@ -89,7 +89,7 @@ def test_a_prior_evens_the_balance_and_stays_when_labels_are_hidden(rng):
     y[:8] = [0, 0, 0, 0, 0, 1, 1, 2]  # when the only row of class 2 is hidden, two are left
     tables = [{"width": [0], "center": [True], "weight": [1.0, 0.3]}]
     options = {"choice": "margin", "prior": 10, "grid": {"wellsvm": tables}}
-    model = {"class": "bagwise.semi_supervised:WellSVMClassifier"}
+    model = {"class": "reproduction.rivals:PublishedWellSVM"}
     unit = SimpleNamespace(
         settings={"options": options, "model": model},
         method="wellsvm",

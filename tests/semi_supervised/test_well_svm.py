@@ -27,10 +27,17 @@ def clouds(rng, n=120, share=0.5, apart=4.0, n_labelled=12, d=3):
     return X, y, truth
 
 
+def uncentred(kind=WellSVMClassifier, *, center=False, **options):
+    """A model that does not centre the rows, as in the paper."""
+    model = kind(**options)
+    model.center = center
+    return model
+
+
 def test_without_unlabelled_rows_it_is_the_ordinary_svm(rng):
     X = rng.normal(size=(60, 4))
     y = (X[:, 0] + rng.normal(size=60) > 0).astype(int)
-    model = WellSVMClassifier(center=False, offset=0.0, C1=0.5, tol=1e-6).fit(X, y)
+    model = uncentred(offset=0.0, C1=0.5, tol=1e-6).fit(X, y)
     svm = LinearSVC(loss="hinge", fit_intercept=False, C=0.5, tol=1e-9, max_iter=10**6).fit(X, y)
     np.testing.assert_allclose(model.coef_, svm.coef_, rtol=1e-3, atol=1e-4)
     assert model.n_iter_ == 1
@@ -39,7 +46,7 @@ def test_without_unlabelled_rows_it_is_the_ordinary_svm(rng):
 def test_a_constant_feature_is_the_offset(rng):
     X = rng.normal(size=(60, 4)) + 1.0
     y = (X[:, 0] + rng.normal(size=60) > 1).astype(int)
-    model = WellSVMClassifier(center=False, offset=1.0, tol=1e-6).fit(X, y)
+    model = uncentred(offset=1.0, tol=1e-6).fit(X, y)
     length = np.sqrt((X**2).sum(axis=1).mean())
     wide = np.column_stack([X, np.full(60, length)])
     svm = LinearSVC(loss="hinge", fit_intercept=False, tol=1e-9, max_iter=10**6).fit(wide, y)
@@ -56,8 +63,8 @@ def test_centring_is_what_it_says(rng, kernel, center):
     K = X @ X.T if kernel == "linear" else rbf_kernel(X, gamma=0.1)
     mean = np.eye(len(K)) - center / len(K)
     options = {"tol": 1e-4, "max_cuts": 3, "C2": 1e-3, "threshold": "zero"}
-    plain = WellSVMClassifier(kernel="precomputed", center=False, **options).fit(mean @ K @ mean, y)
-    model = WellSVMClassifier(kernel=kernel, gamma=0.1, center=center, **options).fit(X, y)
+    plain = uncentred(kernel="precomputed", **options).fit(mean @ K @ mean, y)
+    model = uncentred(kernel=kernel, gamma=0.1, center=center, **options).fit(X, y)
     np.testing.assert_allclose(
         model.decision_function(X), plain.decision_function(mean @ K @ mean), rtol=2e-2, atol=2e-2
     )
@@ -220,13 +227,13 @@ def test_stored_zeros_and_duplicates_change_nothing(rng, kind, center):
     X[np.arange(40) % 2 == 1, 0] += 2
     X[::4] = 0
     options = {"center": center, "offset": 0.0}  # a row of zeros then has no length
-    expected = WellSVMClassifier(**options).fit(sparse.csr_array(X), y)
-    found = WellSVMClassifier(**options).fit(_with_zeros(kind, X), y)
+    expected = uncentred(**options).fit(sparse.csr_array(X), y)
+    found = uncentred(**options).fit(_with_zeros(kind, X), y)
     np.testing.assert_array_equal(found.transduction_, expected.transduction_)
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
     bags = Bags(_with_zeros(kind, X), np.arange(0, 41, 4))
     machines = [
-        WellMISVM(kernel="linear", **options).fit(each, np.arange(10) % 2)
+        uncentred(WellMISVM, kernel="linear", **options).fit(each, np.arange(10) % 2)
         for each in (bags, Bags(sparse.csr_array(X), bags.offsets))
     ]
     np.testing.assert_allclose(machines[0].coef_, machines[1].coef_, rtol=1e-6, atol=1e-9)
@@ -237,11 +244,10 @@ def test_rows_of_stored_zeros_only_end(center):
     X = sparse.csr_array(np.ones((20, 2)))
     X.data[:] = 0
     y = np.where(np.arange(20) < 10, np.arange(20) % 2, -1)
-    model = WellSVMClassifier(center=center, offset=0.0).fit(X, y)
+    model = uncentred(center=center, offset=0.0).fit(X, y)
     assert np.isfinite(model.decision_function(X)).all()
-    model = WellMISVM(kernel="linear", center=center, offset=0.0).fit(
-        Bags(X, np.arange(0, 21, 2)), [0, 1] * 5
-    )
+    model = uncentred(WellMISVM, kernel="linear", center=center, offset=0.0)
+    model.fit(Bags(X, np.arange(0, 21, 2)), [0, 1] * 5)
     assert np.isfinite(model.decision_function(Bags(X, np.arange(0, 21, 2)))).all()
 
 

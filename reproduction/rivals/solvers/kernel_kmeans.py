@@ -15,7 +15,7 @@ from bagwise import compiled
 from bagwise._common.types import Floats, Ints
 from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.wellsvm.label_starts import aligned_labels
+from reproduction.rivals.solvers.label_starts import aligned_labels
 
 STEP = 256  # rows per kernel block, when only the diagonal is needed
 

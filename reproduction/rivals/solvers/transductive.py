@@ -19,7 +19,7 @@ from bagwise._common.types import Floats, Ints
 from bagwise.solvers.margin.feature_space import FeatureSpace, selection
 from bagwise.solvers.margin.max_margin import Machine, MarginProblem, max_margin
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.wellsvm.label_starts import balanced_labels
+from reproduction.rivals.solvers.label_starts import balanced_labels
 
 FIRST = 1e-5  # initial cost, as a fraction of C2
 GROWTH = 2.0

@@ -32,10 +32,22 @@ class TrainingRows(NamedTuple):
 class LabelMachine(KernelMachine):
     """Linear and kernel SVMs with a regularised offset, trained by label generation.
 
-    A subclass has the parameters of the kernel, and `center`, `offset`, `tol`, `max_cuts` and
-    `random_state`. With `center`, rows and kernels are centred, so that 0 is the mean of the
-    data; the constant feature `offset` lets the hyperplane move away from it.
+    A subclass has the parameters `kernel`, `gamma`, `offset`, `tol`, `max_cuts` and `random_state`,
+    and solves one problem by `_generate`. Rows and kernels are centred, so that 0 is the mean of
+    the data; the constant feature `offset` lets the hyperplane move away from it.
+
+    Attributes
+    ----------
+    degree, coef0 : float
+        Parameters of polynomial kernels.
+    center : bool
+        Whether to centre; the paper does not.
     """
+
+    degree = 3
+    coef0 = 1.0
+    center = True
+    _generate: Any  # (rows, labels, seed) -> MixtureResult
 
     _parameter_constraints: dict[str, Any] = {
         "kernel": PRECOMPUTED_TOO,
@@ -46,6 +58,14 @@ class LabelMachine(KernelMachine):
     @property
     def _accepts_sparse(self) -> bool:  # type: ignore[override]
         return self.kernel != "precomputed"
+
+    def _learn(self, X: Any, problems: Sequence[Any], seed: int) -> list[MixtureResult]:
+        """Fit and store an SVM for each set of admissible labels."""
+        training = self._present(X, seed)
+        each = iter(problems) if len(problems) == 1 else self._track(problems, "class")
+        results = [self._generate(training.rows, labels, seed) for labels in each]
+        self._keep_machines(X, training, results)
+        return results
 
     def _present(self, X: Any, seed: int) -> TrainingRows:
         """Centre the training rows in the feature space and add the constant feature."""

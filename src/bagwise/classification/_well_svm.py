@@ -1,23 +1,19 @@
 """WellMISVM: a convex multi-instance SVM that weighs several choices of key instances (Li 2013)."""
 
 from dataclasses import KW_ONLY, replace
-from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from bagwise import compiled
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Array, Bools, Ints
-from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
-from bagwise.base import OneVsRestMixin, fit_method
-from bagwise.base._label_machine import LabelMachine, TrainingRows
+from bagwise.base import OneVsRestMixin
+from bagwise.base._label_machine import LabelMachine
 from bagwise.base._parameters import POSITIVE, with_parameters
-from bagwise.compiled.threads import one_core_if_small
-from bagwise.engines import by_place, local_instances, over_partitions, over_tasks, require_local
+from bagwise.engines import by_place, over_partitions
+from bagwise.labels import Labels
 from bagwise.solvers.wellsvm.well_svm import (
     KeyInstances,
     MixtureResult,
@@ -56,11 +52,6 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
         "linear", another of scikit-learn's names ("rbf", "poly", ...), a function of two vectors,
         or "precomputed" (instances by instances).
     {gamma}
-    {degree}
-    {coef0}
-    center : bool, default=True
-        Whether to centre the instances, in the feature space of the kernel; sparse rows stay sparse
-        in memory.
     offset : float, default=1.0
         Value of the constant feature whose weight is the offset of the SVM, in units of the root
         mean squared length of the instances; 0 for none.
@@ -105,8 +96,9 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     Notes
     -----
     Cost of a pass: the size of the instance table (or the square of the instances, with a kernel),
-    times a few dozen passes. Standardise the instances first. On a cluster the classes are learned
-    in parallel, each on a worker that holds all instances.
+    times a few dozen passes. Standardise the instances first. They are centred, in the feature
+    space of the kernel; sparse rows stay sparse in memory. Bags on a Dask cluster are collected,
+    since coordinate descent is sequential.
 
     References
     ----------
@@ -139,37 +131,16 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     threshold: str = "bags"
     kernel: Any = "rbf"
     gamma: Any = "scale"
-    degree: float = 3
-    coef0: float = 1.0
-    center: bool = True
     offset: float = 1.0
     tol: float = 1e-2
     max_cuts: int = 50
     random_state: Any = 0
     verbose: int = 0
 
-    @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit one SVM (two classes) or one per class.
-
-        Parameters
-        ----------
-        {X}
-        y : array-like of shape (n_bags,)
-            The class of each bag.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        labels = self._with_positive(check_bag_labels(y, bags, min_classes=2))
-        choices = self._one_vs_rest(
-            labels, lambda signs: KeyInstances(bags.offsets, signs > 0), task=None
-        )
-        training, results = self._learn(bags, choices)
-        self._keep_machines(local_instances(bags), training, results)
-        self.classes_, self.pos_label_ = labels.classes, labels.pos_label
+    def _solve(self, bags: Bags, labels: Labels, weight: Array, rng: Any) -> None:
+        bags = by_place(bags, lambda here: here, lambda away: away.collect())  # type: ignore[attr-defined]
+        choices = [KeyInstances(bags.offsets, labels.signs(k) > 0) for k in labels.positives]
+        results = self._learn(bags.instances, choices, int(rng.randint(2**31 - 1)))
         self.label_vectors_ = [_keys(r, c) for r, c in zip(results, choices, strict=True)]
         self.label_weights_ = [result.solution.weights for result in results]
         if self.threshold == "bags":
@@ -177,39 +148,8 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
             each = zip(best.T, choices, strict=True)
             shifts = [_threshold(scores, choice.positive) for scores, choice in each]
             self.intercept_ = self.intercept_ - np.array(shifts)
-        return self
 
-    def _learn(
-        self, bags: Bags, choices: list[KeyInstances]
-    ) -> tuple[TrainingRows, list[MixtureResult]]:
-        """Fit the SVMs; return their training rows and the results."""
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        if self.kernel != "linear":
-            require_local(
-                bags,
-                f"bags on a cluster are fitted with kernel='linear', not {self.kernel!r}: choose "
-                "it, or gather the bags with bags.collect().",
-            )
-        here = partial(self._machines, choices=choices, seed=seed)
-        return by_place(bags, here, partial(self._machines_on_workers, choices=choices, seed=seed))
-
-    def _machines_on_workers(
-        self, bags: Bags, choices: list[KeyInstances], seed: int
-    ) -> tuple[TrainingRows, list[MixtureResult]]:
-        # Coordinate descent is sequential: an SVM is not split over workers, but the SVMs of the
-        # classes are solved in parallel.
-        found = over_tasks(partial(_machines_there, clone(self), seed=seed), bags, choices)
-        return found[0][0], [result for _, results in found for result in results]
-
-    def _machines(
-        self, bags: Bags, choices: list[KeyInstances], seed: int
-    ) -> tuple[TrainingRows, list[MixtureResult]]:
-        with one_core_if_small(bags.instances):
-            training = self._present(bags.instances, seed)
-            each = self._track(choices, "class")
-            return training, [self._solve(training.rows, choice, seed) for choice in each]
-
-    def _solve(self, rows: Any, choices: KeyInstances, seed: int) -> MixtureResult:
+    def _generate(self, rows: Any, choices: KeyInstances, seed: int) -> MixtureResult:
         positive, n_negative = choices.positive, len(choices.negatives)
         n_positive = int(positive.sum())
         C2 = self.C2 if self.C2 != "auto" else self.C1 * n_positive / n_negative
@@ -225,28 +165,19 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
             rows, order, signs[order], each[order], order=np.arange(len(order)), tol=tol, seed=seed
         )
         scores = compiled.dual_descent.score(rows, f)
-        first = choices.choose(scores, costs, scores)
         result = well_svm(
-            rows, choices, costs, first, order=_variable_order(order, choices), tol=tol,
-            max_cuts=self.max_cuts, seed=seed,
-        )  # fmt: skip
+            rows,
+            choices,
+            costs,
+            choices.choose(scores, costs, scores),
+            order=_variable_order(order, choices),
+            tol=tol,
+            max_cuts=self.max_cuts,
+            seed=seed,
+        )
         machine = result.solution
         picks, signs = machine.picks[:n_positive], machine.signs[:n_positive]  # positive bags only
         return replace(result, solution=machine._replace(picks=picks, signs=signs))
-
-
-def _machines_there(
-    model: WellMISVM, bags: Bags, choices: list[KeyInstances], seed: int
-) -> tuple[TrainingRows, list[MixtureResult]]:
-    """Fit the SVMs on a worker; the returned training rows keep only their metadata."""
-    training, results = model.set_params(verbose=0)._machines(bags, choices, seed)
-    rows = training.rows
-    few = {
-        name: getattr(rows, name)[:1]
-        for name in ("values", "score_factors", "sum_factors", "squares")
-    }
-    rows = rows._replace(**few, data=rows.data[:0], indices=rows.indices[:0])
-    return training._replace(rows=rows), results
 
 
 def _threshold(scores: Array, positive: Bools) -> float:

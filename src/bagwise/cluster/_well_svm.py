@@ -18,7 +18,13 @@ from bagwise.base._label_machine import LabelMachine
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
-from bagwise.solvers.wellsvm.well_svm import BoundedLabels, aligned_start, canonical_order, well_svm
+from bagwise.solvers.wellsvm.well_svm import (
+    BoundedLabels,
+    MixtureResult,
+    aligned_start,
+    canonical_order,
+    well_svm,
+)
 
 
 @with_parameters
@@ -46,11 +52,6 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         "linear", another of scikit-learn's names ("rbf", "poly", ...), a function of two vectors,
         or "precomputed".
     {gamma}
-    {degree}
-    {coef0}
-    center : bool, default=True
-        Whether to centre the rows, in the feature space of the kernel; sparse rows stay sparse in
-        memory.
     offset : float, default=0.0
         Value of the constant feature whose weight is the offset of the SVM, in units of the root
         mean squared length of the rows.
@@ -102,7 +103,8 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
     Notes
     -----
     Cost of a pass: the non-zeros of X (or the square of the rows, with a kernel), times a few dozen
-    passes. Standardise dense features first.
+    passes. Standardise dense features first. Rows are centred, in the feature space of the kernel;
+    sparse rows stay sparse in memory.
 
     References
     ----------
@@ -128,9 +130,6 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
     balance: float = 0.3
     kernel: Any = "linear"
     gamma: Any = "scale"
-    degree: float = 3
-    coef0: float = 1.0
-    center: bool = True
     offset: float = 0.0
     n_init: int = 20
     tol: float = 1e-2
@@ -214,20 +213,11 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
 
     def _bisect(self, X: Any, rng: np.random.RandomState) -> Ints:
         """Split all rows into two clusters and keep the SVM."""
-        seed, n = int(rng.randint(2**31 - 1)), X.shape[0]
+        n = X.shape[0]
         # ceil((N - beta) / 2) of each sign, despite rounding errors, and at most half of the rows
-        n_least = min(int(np.ceil(n * (1 - self.balance) / 2 - 1e-9)), n // 2)
-        labels = BoundedLabels(n, n_least)
+        labels = BoundedLabels(n, min(int(np.ceil(n * (1 - self.balance) / 2 - 1e-9)), n // 2))
         with one_core_if_small(X):
-            training = self._present(X, seed)
-            rows = training.rows
-            order = canonical_order(rows, np.zeros(n))
-            result = well_svm(
-                rows, labels, np.full(n, 10.0 / n if self.C == "auto" else self.C),
-                aligned_start(rows, labels, order, self.n_init, seed), order=order, tol=self.tol,
-                max_cuts=self.max_cuts, seed=seed, track=lambda it: self._track(it, "label vector"),
-            )  # fmt: skip
-        self._keep_machines(X, training, [result])
+            (result,) = self._learn(X, [labels], int(rng.randint(2**31 - 1)))
         mixture = result.solution
         self.label_vectors_, self.label_weights_ = mixture.signs.T.copy(), mixture.weights
         scores = self._score_rows(X)[:, 0]
@@ -236,3 +226,18 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
             shift = (scores[signs < 0].max() + scores[signs > 0].min()) / 2
             self.intercept_ = self.intercept_ - shift
         return (signs > 0).astype(np.int64)
+
+    def _generate(self, rows: Any, labels: BoundedLabels, seed: int) -> MixtureResult:
+        n = labels.n_rows
+        order = canonical_order(rows, np.zeros(n))
+        return well_svm(
+            rows,
+            labels,
+            np.full(n, 10.0 / n if self.C == "auto" else self.C),
+            aligned_start(rows, labels, order, self.n_init, seed),
+            order=order,
+            tol=self.tol,
+            max_cuts=self.max_cuts,
+            seed=seed,
+            track=lambda it: self._track(it, "label vector"),
+        )

@@ -61,11 +61,6 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         "linear", another of scikit-learn's names ("rbf", "poly", ...), a function of two vectors,
         or "precomputed".
     {gamma}
-    {degree}
-    {coef0}
-    center : bool, default=True
-        Whether to centre the rows, in the feature space of the kernel; sparse rows stay sparse in
-        memory.
     offset : float, default=0.2
         Value of the constant feature whose weight is the offset of the SVM, in units of the root
         mean squared length of the rows; 0 for none. With a dozen labels and balanced classes, 0 is
@@ -119,7 +114,8 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
     -----
     Cost of a pass: the non-zeros of X (or the square of the rows, with a kernel), times a few dozen
     passes. Memory: X, once more if dense and centred; a kernel matrix up to 20,000 rows.
-    Standardise dense features first.
+    Standardise dense features first. Rows are centred, in the feature space of the kernel; sparse
+    rows stay sparse in memory.
 
     References
     ----------
@@ -149,9 +145,6 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
     threshold: str = "auto"
     kernel: Any = "linear"
     gamma: Any = "scale"
-    degree: float = 3
-    coef0: float = 1.0
-    center: bool = True
     offset: float = 0.2
     refine: bool = False
     tol: float = 1e-2
@@ -177,13 +170,9 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         labels = check_partial_labels(y, X.shape[0])
         shares = _shares(self.balance, labels)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        problems = [_one_vs_rest(labels, k, shares[k]) for k in labels.positives]
         with one_core_if_small(X):
-            training = self._present(X, seed)
-            problems = [_one_vs_rest(labels, k, shares[k]) for k in labels.positives]
-            results = [
-                self._solve(training.rows, each, seed) for each in self._track(problems, "class")
-            ]
-        self._keep_machines(X, training, results)
+            results = self._learn(X, problems, seed)
         self.classes_ = labels.classes
         self.label_vectors_ = [result.solution.signs.T.copy() for result in results]
         self.label_weights_ = [result.solution.weights for result in results]
@@ -193,7 +182,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         self.transduction_ = np.where(labels.known, labels.classes[labels.codes], predicted)
         return self
 
-    def _solve(self, rows: Any, labels: PartialLabels, seed: int) -> MixtureResult:
+    def _generate(self, rows: Any, labels: PartialLabels, seed: int) -> MixtureResult:
         signs = labels.signs
         n_known = len(signs) - len(labels.unknown)
         C2 = self.C2 if self.C2 != "auto" else self.C1 * n_known / max(1, len(labels.unknown))

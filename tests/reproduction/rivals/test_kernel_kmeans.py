@@ -9,9 +9,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from bagwise.exceptions import InputError
 from bagwise.solvers.margin.feature_space import KEPT, KernelFeatures, LinearFeatures
-from bagwise.solvers.wellsvm.label_starts import aligned_labels
 from reproduction.rivals import KernelKMeans, _row_clusterer
 from reproduction.rivals.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
+from reproduction.rivals.solvers.label_starts import aligned_labels
 
 
 def sum_of_squares(K, labels):

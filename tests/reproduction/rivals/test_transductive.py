@@ -8,9 +8,9 @@ from sklearn.svm import SVC
 
 from bagwise.exceptions import LabelError
 from bagwise.solvers.margin.feature_space import KernelFeatures, LinearFeatures
-from bagwise.solvers.wellsvm.label_starts import balanced_labels, n_expected
 from qp_oracle import solve_margins
 from reproduction.rivals import TransductiveSVM, UniverSVM
+from reproduction.rivals.solvers.label_starts import balanced_labels, n_expected
 from reproduction.rivals.solvers.transductive import (
     annealed_costs,
     switchable,

@@ -41,7 +41,7 @@ def balanced_labels(scores: Floats, n_positive: int) -> Ints:
     Examples
     --------
     >>> import numpy as np
-    >>> from bagwise.solvers.wellsvm.label_starts import balanced_labels
+    >>> from reproduction.rivals.solvers.label_starts import balanced_labels
     >>> balanced_labels(np.array([0.1, 3.0, -2.0]), 2)
     array([ 1,  1, -1])
     """
