@@ -257,6 +257,14 @@ def check_fitted_state_is_complete(model):
         assert set(fitted.predict(bags)) <= {"p", "q"}
 
 
+def check_the_global_random_state_is_left_alone(model):
+    bags, y = example_for(model)
+    state = np.random.mtrand._rand.get_state  # of the global generator
+    before = state()[1:3]
+    model.fit(bags, y)
+    np.testing.assert_equal(state()[1:3], before)
+
+
 OUR_CHECKS = [
     check_all_inputs_give_the_same_fit,
     check_fitted_state_is_complete,
@@ -267,6 +275,7 @@ OUR_CHECKS = [
     check_pickles,
     check_pooled_instance_scores_are_the_bag_scores,
     check_single_precision,
+    check_the_global_random_state_is_left_alone,
     check_singletons_equal_rows,
 ]
 

@@ -4,6 +4,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from sklearn.model_selection import GridSearchCV
 
 from bagwise import Bags
 from bagwise._common import memory
@@ -280,3 +281,9 @@ def test_differences_that_do_not_fit_are_refused(monkeypatch):
     monkeypatch.setattr(memory, "_ALWAYS_GRANTED", 0)
     with pytest.raises(NotEnoughMemoryError, match="max_pairs"):
         model.fit(bags, [0, 1, 0])
+
+
+def test_parameters_may_be_integers_of_numpy():
+    bags, y = example(12)
+    search = GridSearchCV(ClassToBag(random_state=0), {"n_components": np.arange(1, 3)}, cv=2)
+    assert search.fit(bags, y).best_params_["n_components"] in (1, 2)

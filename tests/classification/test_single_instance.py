@@ -85,3 +85,12 @@ def test_labels_that_the_instance_classifier_refuses_are_named():
     bags, y = example(10)
     with pytest.raises(LabelError, match="give text or whole numbers"):
         SingleInstanceClassifier().fit(bags, [(label, 0) for label in y.tolist()])
+
+
+@pytest.mark.parametrize("offset", [1e2, 1e6])
+def test_an_offset_of_the_features_changes_nothing(offset):
+    bags, y = example(40)
+    far = bags.with_instances(bags.instances + offset)
+    expected = SingleInstanceClassifier().fit(bags, y).decision_function(bags)
+    found = SingleInstanceClassifier().fit(far, y).decision_function(far)
+    np.testing.assert_allclose(found, expected, atol=1e-4)

@@ -71,7 +71,7 @@ def dissimilarity_svm(
     Pipeline
     """
     distances = BagDissimilarity(kind, metric, n_prototypes, random_state=0)
-    return make_pipeline(distances, SVC(C=C, kernel="linear"))
+    return make_pipeline(distances, SVC(C=C, kernel="linear", random_state=0))
 
 
 def dissimilarity_ridge(

@@ -163,7 +163,7 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
 
     def _fitted(self, rows: Any, codes: Ints, weights: Floats) -> Any:
         """Fit the second stage on label codes."""
-        inner = SVC(C=10.0, tol=SVC_TOL, break_ties=True)  # tied votes are frequent
+        inner = SVC(C=10.0, tol=SVC_TOL, break_ties=True, random_state=0)  # tied votes are frequent
         if self.base_estimator is not None:
             inner = clone(self.base_estimator)
         if not is_classifier(inner):

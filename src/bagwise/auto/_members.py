@@ -237,7 +237,7 @@ class _Models:
         return OnePerLabel(model) if self.sets else model
 
     def machine(self, **options: Any) -> Any:
-        svm = SVC(tol=1e-6, **options)  # tight, so that rounding does not affect the weights
+        svm = SVC(tol=1e-6, random_state=0, **options)  # tight: rounding changes no weight
         several = self.n_columns > 1 and not self.sets
         return self.per_label(OneVsRestClassifier(svm) if several else svm)
 

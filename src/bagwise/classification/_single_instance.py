@@ -5,6 +5,8 @@ from typing import Any
 
 from sklearn import config_context
 from sklearn.base import clone, is_classifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from bagwise._common.sklearn import HasMethods, StrOptions
@@ -26,8 +28,8 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
     Parameters
     ----------
     estimator : classifier, default=None
-        Any scikit-learn classifier with ``decision_function`` or ``predict_proba``; a linear SVM
-        by default.
+        Any scikit-learn classifier with ``decision_function`` or ``predict_proba``; by default a
+        linear SVM, on centred instances unless they are sparse.
     pooling : {"max", "mean"}, default="max"
         How instance scores are pooled into the score of the bag.
     {pos_label}
@@ -86,7 +88,7 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
 
     def _solve(self, bags: Bags, labels: Labels, weight: Any, rng: Any) -> None:
         classes, codes = labels.classes, labels.codes
-        inner = LinearSVC(random_state=0) if self.estimator is None else clone(self.estimator)
+        inner = _default(bags) if self.estimator is None else clone(self.estimator)
         if not is_classifier(inner):
             raise InputError(f"estimator is {inner!r}: expected a scikit-learn classifier.")
         with config_context(skip_parameter_validation=False):  # validate the user's parameters
@@ -134,3 +136,10 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
             shares[:, 1 - positive] = 1 - shares[:, positive]
             return shares
         return shares / shares.sum(axis=1, keepdims=True)
+
+
+def _default(bags: Bags) -> Any:
+    """A linear SVM; it penalises its intercept, which would be large far from the origin."""
+    machine = LinearSVC(random_state=0)
+    centre = StandardScaler(with_std=False)
+    return machine if bags.is_sparse else make_pipeline(centre, machine)

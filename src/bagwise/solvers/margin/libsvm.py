@@ -31,6 +31,7 @@ def fit_libsvm(model: Any, table: Any, y: Any, weights: Any = None) -> bool:
     bool
         Whether the tolerance of the model was reached.
     """
+    model.random_state = 0  # LIBSVM draws nothing; None would advance NumPy's global state
     model.set_params(max_iter=LEAST_STEPS + STEPS_PER_ROW * table.shape[0])
     try:
         with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
