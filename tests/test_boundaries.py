@@ -61,7 +61,6 @@ PACKAGES = {
     "predictions": FOUNDATION,
     "displays": FOUNDATION | {"model_selection", "predictions"},
     "report": FOUNDATION | {"displays", "model_selection", "predictions"},
-    "review": FOUNDATION | {"apps"},
     "apps": FOUNDATION | {"displays", "io", "predictions", "report"},
     "cli": None,  # the outermost package: may import all
     "__main__": {"cli", "exceptions"},

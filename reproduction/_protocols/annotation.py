@@ -16,11 +16,11 @@ from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Bunch
 
+from bagwise.apps.review import ReviewQueue
 from bagwise.bags import Bags
 from bagwise.metrics import instance_calibration_error
 from bagwise.predictions import doubted_bags
 from bagwise.preprocessing import InstanceTransformer
-from bagwise.review import ReviewQueue
 from reproduction._building import build_model, with_seed
 from reproduction._protocols.fitting import Fitted
 from reproduction._units import Unit

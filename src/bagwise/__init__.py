@@ -32,7 +32,6 @@ _PACKAGES = (
     "preprocessing",
     "regression",
     "report",
-    "review",
     "semi_supervised",
 )
 

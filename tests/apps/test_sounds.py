@@ -9,7 +9,7 @@ from scipy.io import wavfile
 
 from bagwise._common.sounds import read_sound
 from bagwise.apps.audio._spectrogram import draw_spectrogram
-from bagwise.review.card import ServedMedia
+from bagwise.apps.review._card import ServedMedia
 from syllables import RATE, write_tone
 
 

@@ -16,7 +16,7 @@ import traceback
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "review")]
+sys.path[:0] = [str(ROOT), str(ROOT / "apps")]
 
 SIGNALS = {"kill": signal.SIGKILL, "interrupt": signal.SIGINT}
 
@@ -27,7 +27,7 @@ def prepare(folder):
     from cli.tables import COLUMNS, write_rows
     from sklearn.utils import check_random_state
 
-    from bagwise.review import Corrections
+    from bagwise.apps.review import Corrections
     from syllables import recordings, write_table
 
     rng = check_random_state(0)
@@ -163,11 +163,6 @@ def main():
     import pyarrow.parquet
     import sklearn.svm  # noqa: F401
     import skops.io  # noqa: F401
-
-    import bagwise.cli
-    import bagwise.persistence
-    import bagwise.report
-    import bagwise.review  # noqa: F401
 
     pyarrow.set_cpu_count(1)
     found = []

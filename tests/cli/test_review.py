@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from cli.tables import read_rows, write_rows
 
+from bagwise.apps.review import Corrections
+from bagwise.apps.review._server import ReviewServer
 from bagwise.persistence import load_model
-from bagwise.review import Corrections
-from bagwise.review.server import ReviewServer
 from syllables import recordings, write_table
 
 WORDS = ("--bag", "recording", "--label-set", "species", "--exclude", "clip")
@@ -89,8 +89,8 @@ def test_a_fit_takes_the_exported_table_as_the_sidecar(run, birds, tmp_path, end
     ("rows", "message"),
     [
         ([["r0", 99, "wren"]], "there is no row 99"),
-        ([["r0", "first", "wren"]], "row first,"),
-        ([["r0", 0, ""]], "expected a bag, a label"),
+        ([["r0", "first", "wren"]], "row 'first'"),
+        ([["r0", 0, ""]], "without a label"),
         ([], "no corrections yet"),
     ],
 )
@@ -108,7 +108,7 @@ def test_what_cannot_be_used_is_told(run, birds, tmp_path):
     out = tmp_path / "model.skops"
     fit = ("fit", table, *WORDS, "-o", out)
     cases = {
-        "m3miml cannot hold": (*fit, "-m", "m3miml", "--corrections", sidecar),
+        "m3miml cannot keep": (*fit, "-m", "m3miml", "--corrections", sidecar),
         "no file of corrections": (*fit, "-m", "orlr", "--corrections", tmp_path / "none.sqlite"),
         "no column 'bag' in birds.csv": (*fit, "-m", "orlr", "--corrections", table),
     }
@@ -161,11 +161,11 @@ class TestReview:
     def test_it_ends_with_what_to_type_next(self, run, birds, model, tmp_path, monkeypatch):
         *_, table, sidecar = birds
 
-        def interrupted(server):
+        def interrupted(server, **_):
             assert server.address.startswith("http://127.0.0.1:")
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(ReviewServer, "serve", interrupted)
+        monkeypatch.setattr(ReviewServer, "serve_forever", interrupted)
         opened = []
         monkeypatch.setattr("webbrowser.open", opened.append)
         result = run("review", model, table, "--audio", "clip", "--limit", 5)
@@ -190,11 +190,11 @@ class TestReview:
         names = ["/elsewhere/a.wav", "../b.wav", "c.wav", *["c.wav"] * bags.n_instances]
         write_table(table, bags, sets, clip=names)
 
-        def interrupted(server):
+        def interrupted(server, **_):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(ReviewServer, "serve", interrupted)
-        words = ("review", table, "--model", model, "--no-browser", "--audio", "clip")
+        monkeypatch.setattr(ReviewServer, "serve_forever", interrupted)
+        words = ("review", model, table, "--no-browser", "--audio", "clip")
         result = run(*words)
         assert result.exit_code == 0, result.stderr
         assert f"2 files are outside of {table.parent}" in " ".join(result.stderr.split())
@@ -209,14 +209,14 @@ class TestReview:
         words += ("--features", "red,green,blue", "--set", "background=other", "--labels", labels)
         assert run("fit", slides, "-m", "orlr", *words, "-o", model).exit_code == 0
 
-        def reviewed(server):
+        def reviewed(server, **_):
             with Corrections(sidecar) as corrections:
                 corrections.decide("s0", 0, n_first, "other", guess="no", probability=0.6)
             raise KeyboardInterrupt
 
         n_first = sum(row["slide"] == "s0" for row in read_rows(slides))
-        monkeypatch.setattr(ReviewServer, "serve", reviewed)
-        words = ("review", slides, "--model", model, "--labels", labels, "--no-browser")
+        monkeypatch.setattr(ReviewServer, "serve_forever", reviewed)
+        words = ("review", model, slides, "--labels", labels, "--no-browser")
         result = run(*words, "--text", "patient")
         assert result.exit_code == 0, result.stderr
         last = result.stderr.splitlines()[-1]
@@ -244,15 +244,14 @@ class TestReview:
         assert run("fit", table, "-m", "m3miml", *WORDS, "-o", other).exit_code == 0
         cases = {
             "the model is missing": (table,),
-            "was fitted on is missing": (model,),
-            "two models": (model, table, "--model", model),
-            "no model file": (table, "--model", tmp_path / "none.skops"),
-            "no file or folder": (tmp_path / "none.csv", "--model", model),
-            "has no probabilities of instances": (table, "--model", other),
-            "mutually exclusive": (table, "--model", model, "--image", "clip", "--text", "clip"),
-            "no column 'klip'": (table, "--model", model, "--audio", "klip"),
-            "is an input file": (table, "--model", model, "-o", table),
-            "file is not a database": (table, "--model", model, "-o", tmp_path / "x.txt"),
+            "the file is missing": (model,),
+            "no model file": (tmp_path / "none.skops", table),
+            "no file or folder": (model, tmp_path / "none.csv"),
+            "cannot keep labels of instances fixed": (other, table),
+            "mutually exclusive": (model, table, "--image", "clip", "--text", "clip"),
+            "no column 'klip'": (model, table, "--audio", "klip"),
+            "is an input file": (model, table, "-o", table),
+            "file is not a database": (model, table, "-o", tmp_path / "x.txt"),
         }
         (tmp_path / "x.txt").write_text("a text that somebody wants to keep")
         before = table.read_bytes()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +11,7 @@ import typer
 from bagwise import __version__
 from bagwise._methods import find_method, make_model
 from bagwise.cli import options
-from bagwise.cli.corrections import known_labels, read_known, with_known
+from bagwise.cli.corrections import read_known
 from bagwise.cli.output import (
     as_records,
     computing,
@@ -27,7 +26,6 @@ from bagwise.cli.recordings import check_folders, write_folders
 from bagwise.exceptions import InputError, LabelError
 
 if TYPE_CHECKING:
-    from bagwise.bags import Bags
     from bagwise.io.contents import Contents
 
 
@@ -97,17 +95,23 @@ def annotate(
     ```
     """
     from bagwise._validation import check_bags
-    from bagwise.base._pipelines import final_estimator
+    from bagwise.base._pipelines import final_estimator, fit_arguments
     from bagwise.cli.reading import label_sets_of, note_labels, note_width, read_columns
     from bagwise.io.write_table import file_beside, write_columns
+    from bagwise.predictions import Predictions, doubted_bags
 
-    beside = file_beside(output, "review")
-    refuse_existing([output, beside], force=force, inputs=[file])
-    tasks = _tasks(label_studio, image, audio, text, media_url)
-    if tasks is not None:
-        refuse_existing([tasks.path, tasks.interface], force=force, inputs=[file])
-        columns = tasks.with_column(columns)
-    columns = _with_old_spelling(columns)
+    beside, interface = file_beside(output, "review"), None
+    shown = options.shown_column(image, audio, text)
+    if shown is not None and label_studio is None:
+        raise InputError(f"--{shown[0]} needs --label-studio, which shows it.")
+    if label_studio is not None:
+        interface = label_studio.with_suffix(".xml")
+        if label_studio.suffix.lower() != ".json":
+            raise InputError(f"--label-studio {label_studio}: expected the name of a .json file.")
+        if shown is not None and shown[1] not in (columns.keep or ()):
+            columns = replace(columns, keep=[*(columns.keep or ()), shown[1]])
+    written = [path for path in (output, beside, label_studio, interface) if path is not None]
+    refuse_existing(written, force=force, inputs=[file])
     method = find_method("orlr")
     flags = options.annotator_parameters(method, background=background, noisy_sets=noisy_sets)
     values = flags | options.parse_parameters(parameters)
@@ -119,28 +123,28 @@ def annotate(
     # Reject missing values before they are scaled.
     check_bags(None, data.bags, reset=True, allow_nan=steps.impute is not None)
     note_labels(data, columns)
-    bags, labels = data.bags, label_sets_of(data)
+    bags, labels, known = data.bags, label_sets_of(data), None
     note_width(bags, steps.components)
     folders = check_folders(raven, audacity, data, force=force)
+    sets = labels.tolist()
     if corrected is not None:
         corrected.locate(data)
         labels = corrected.correct_sets(labels, bags)
-    written = dict(zip(labels.names, labels.classes.tolist(), strict=True))
-    known = known_labels(corrected, bags, written, background=values.get("background"))
-    sets = with_known(labels.tolist(), known, bags, written.values())
+        names = dict(zip(labels.names, labels.classes.tolist(), strict=True))
+        known = corrected.match(bags, names, values.get("background"))
+        sets = corrected.extend(labels.tolist(), known, bags, names.values())
     _refuse_trivial(sets, values)
 
     model = make_model(method, values, sparse=bags.is_sparse, **steps.arguments)
-    found, doubts = _annotated(
-        model,
-        bags,
-        sets,
-        known,
-        background_above=background_above,
-        probabilities=probabilities,
-        noisy_sets=noisy_sets,
-    )
-    found = with_places(found, data)
+    with computing(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
+        model.fit(bags, sets, **fit_arguments(model, instance_labels=known))
+        found: dict[str, Any] = Predictions(model, bags, sets).annotation_table(
+            instance_labels=known,
+            background_above=background_above,
+            probabilities=probabilities,
+        )
+        doubts: dict[str, Any] = doubted_bags(model, bags, sets) if noisy_sets else {}
+    found = with_places(found | _doubt_columns(doubts, found["bag"]), data)
     note_features(bags)
     order = found["probability"].argsort(kind="stable")
     least_certain = {name: column[order] for name, column in found.items()}
@@ -149,22 +153,29 @@ def annotate(
     write_columns(beside, least_certain, force=force)
     nothing = getattr(final_estimator(model), "background_label_", None)
     write_folders(folders, data, found, background=nothing, force=force)
-    if tasks is not None:
-        tasks.write(least_certain, data, order, labels.names, force=force)
     note(f"{bags.n_instances} instances of {len(bags)} bags: {output}")
     note(f"least certain first: {beside}")
-    shown: dict[str, Any] = {name: column[:review] for name, column in least_certain.items()}
-    doubted: dict[str, Any] = {name: column[:review] for name, column in doubts.items()}
+    if label_studio is not None:
+        least_certain["size"] = bags.sizes[bags.bag_index][order]
+        _write_tasks(label_studio, shown, media_url, least_certain, data, labels.names, force)
+        del least_certain["size"]
+    first = {name: column[:review] for name, column in least_certain.items()}
+    doubted = {name: column[:review] for name, column in doubts.items()}
     if json:
         facts = {"file": file, "bags": len(bags), "instances": bags.n_instances}
         facts |= {"written": [output, beside, *folders.values()]}
-        facts |= {"least_certain": as_records(shown)}
+        facts |= {"least_certain": as_records(first)}
         print_json(facts | ({"doubted_sets": as_records(doubted)} if noisy_sets else {}))
     elif review:
-        _print_first(shown, doubted)
+        # The probabilities of each label are in the file.
+        left_out = ("probability_", "background_probability")
+        brief = {name: cells for name, cells in first.items() if not name.startswith(left_out)}
+        print_table(brief, title=f"The {len(first['bag'])} least certain")
+        if doubted:
+            print_table(doubted, title=f"The {len(doubted['bag'])} most doubtful label sets")
 
 
-def _refuse_trivial(sets: list[set[Any] | None], values: Mapping[str, Any]) -> None:
+def _refuse_trivial(sets: list[set[Any] | None], values: dict[str, Any]) -> None:
     """Raise an error if each bag has one label, which all of its instances then have."""
     others_possible = values.get("background", False) is not False or values.get("missing", 0) != 0
     if others_possible or any(labels is None or len(labels) != 1 for labels in sets):
@@ -177,127 +188,44 @@ def _refuse_trivial(sets: list[set[Any] | None], values: Mapping[str, Any]) -> N
     )
 
 
-def _annotated(
-    model: Any,
-    bags: Bags,
-    sets: list[set[Any] | None],
-    known: list[Any] | None,
-    *,
-    background_above: float | None,
-    probabilities: bool,
-    noisy_sets: bool,
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Fit the model and label each instance; with `noisy_sets`, also list doubtful label sets."""
-    from bagwise.base._pipelines import fit_arguments
-    from bagwise.predictions import Predictions, doubted_bags
+def _write_tasks(
+    path: Path,
+    shown: tuple[str, str] | None,
+    prefix: str,
+    table: dict[str, Any],
+    data: Contents,
+    names: list[str],
+    force: bool,
+) -> None:
+    """Write the instances as tasks for Label Studio, and the labelling interface."""
+    from bagwise.apps.review._label_studio import write_interface, write_tasks
 
-    with computing(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
-        model.fit(bags, sets, **fit_arguments(model, instance_labels=known))
-        found: dict[str, Any] = Predictions(model, bags, sets).annotation_table(
-            instance_labels=known,
-            background_above=background_above,
-            probabilities=probabilities,
-        )
-        doubts: dict[str, Any] = doubted_bags(model, bags, sets) if noisy_sets else {}
-    if noisy_sets:
-        found |= _doubt_columns(doubts, found["bag"])
-    return found, doubts
-
-
-def _print_first(shown: Mapping[str, Any], doubted: Mapping[str, Any]) -> None:
-    """Print the least certain instances, without the probability of each label (see the file).
-
-    If there are label sets in doubt, print those too.
-    """
-    left_out = ("probability_", "background_probability")
-    brief = {name: column for name, column in shown.items() if not name.startswith(left_out)}
-    print_table(brief, title=f"The {len(shown['bag'])} least certain")
-    if doubted:
-        print_table(doubted, title=f"The {len(doubted['bag'])} most doubtful label sets")
-
-
-@dataclass(frozen=True)
-class _Tasks:
-    """Tasks for Label Studio: the file, and the column of the instances that is shown."""
-
-    path: Path
-    kind: str
-    column: str | None
-    prefix: str
-
-    @property
-    def interface(self) -> Path:
-        """The labelling interface, beside the tasks."""
-        return self.path.with_suffix(".xml")
-
-    def with_column(self, columns: options.Columns) -> options.Columns:
-        """Add the shown column to the columns to keep."""
-        kept = columns.keep or []
-        if self.column is None or self.column in kept:
-            return columns
-        return replace(columns, keep=[*kept, self.column])
-
-    def write(
-        self,
-        table: Mapping[str, Any],
-        data: Contents,
-        order: Any,
-        names: Iterable[str],
-        *,
-        force: bool,
-    ) -> None:
-        """Write the instances as tasks, with their labels as predictions, and the interface."""
-        from bagwise.io.label_studio import write_interface, write_tasks
-
-        sizes = data.bags.sizes[data.bags.bag_index][order]
-        places = {name: table[name].tolist() for name in with_places({"bag": 0, "row": 0}, data)}
-        places |= {"size": sizes.tolist()}
-        write_tasks(
-            self.path,
-            {name: values for name, values in places.items() if name != self.column},
-            results={name: table[name].tolist() for name in ("label", "probability")},
-            kind=self.kind,
-            media=None if self.column is None else table[self.column].tolist(),
-            prefix=self.prefix,
-            model=f"bagwise {__version__} orlr",
-            force=force,
-        )
-        labels = dict.fromkeys([*names, *map(str, table["label"].tolist())])
-        write_interface(self.interface, labels, self.kind, force=force)
-        note(f"tasks for Label Studio: {self.path}, with the interface {self.interface}")
-
-
-def _tasks(
-    path: Path | None, image: str | None, audio: str | None, text: str | None, prefix: str
-) -> _Tasks | None:
-    """The tasks that ``--label-studio`` asks for; None without the option."""
-    named = {"image": image, "audio": audio, "text": text}
-    shown = [(kind, name) for kind, name in named.items() if name is not None]
-    if shown and path is None:
-        raise InputError(f"--{shown[0][0]} needs --label-studio, which shows it.")
-    if len(shown) > 1:
-        raise InputError("--image, --audio and --text are mutually exclusive: give one of them.")
-    if path is None:
-        return None
-    if path.suffix.lower() != ".json":
-        raise InputError(f"--label-studio {path}: expected the name of a .json file.")
-    kind, column = shown[0] if shown else ("text", None)
-    return _Tasks(path, kind, column, prefix)
-
-
-def _with_old_spelling(columns: options.Columns) -> options.Columns:
-    """Read ``--labels COLUMN``, as in version 0.1, as ``--label-set COLUMN``."""
-    name = columns.labels
-    if name is None or columns.label_set is not None or name.suffix or name.exists():
-        return columns
-    note(f"--labels names a table: for a column of the file, write --label-set {name}.")
-    return replace(columns, labels=None, label_set=str(name))
+    kind, column = shown or ("text", None)
+    places = [*with_places({"bag": 0, "row": 0}, data), "size"]
+    results = {name: table[name].tolist() for name in ("label", "probability")}
+    write_tasks(
+        path,
+        {name: table[name].tolist() for name in places if name != column},
+        results=results,
+        kind=kind,
+        media=None if column is None else table[column].tolist(),
+        prefix=prefix,
+        model=f"bagwise {__version__} orlr",
+        force=force,
+    )
+    interface = path.with_suffix(".xml")
+    write_interface(
+        interface, dict.fromkeys([*names, *map(str, results["label"])]), kind, force=force
+    )
+    note(f"tasks for Label Studio: {path}, with the interface {interface}")
 
 
 def _doubt_columns(doubts: dict[str, Any], bag: Any) -> dict[str, Any]:
     """The doubt about the label set of each instance's bag; 0 if the label set is unknown."""
     import numpy as np
 
+    if not doubts:
+        return {}
     kinds = zip(doubts["error"], doubts["label"], strict=True)
     errors = dict(zip(doubts["bag"].tolist(), (f"{e} {n}" for e, n in kinds), strict=True))
     chances = dict(zip(doubts["bag"].tolist(), doubts["doubt"].tolist(), strict=True))

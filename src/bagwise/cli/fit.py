@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from bagwise._methods import Method, find_method, make_model
 from bagwise.cli import options
-from bagwise.cli.corrections import known_labels, read_known, with_known
+from bagwise.cli.corrections import read_known
 from bagwise.cli.numbers import Task, check_task, make_for_task, target_of
 from bagwise.cli.output import (
     computing,
@@ -104,13 +104,11 @@ def fit(
         note_width(bags, steps.components)
     model = make_model(chosen, settings, sparse=bags.is_sparse, **steps.arguments)
     names = range(2) if target.coded else labels.classes.tolist()
-    known = known_labels(
-        corrected,
-        bags,
-        dict(zip(labels.names, names, strict=True)),
-        background=values.get("background"),
-    )
-    y = with_known(labels.tolist(), known, bags, names) if labels.has_sets else target.y
+    y, known = (labels.tolist() if labels.has_sets else target.y), None
+    if corrected is not None:
+        written = dict(zip(labels.names, names, strict=True))
+        known = corrected.match(bags, written, values.get("background"))
+        y = corrected.extend(y, known, bags, names) if labels.has_sets else y
     with computing(f"Fitting {chosen.name} on {len(bags)} bags"):
         model.fit(bags, y, **fit_arguments(model, instance_labels=known, groups=groups))
     note_features(bags)

@@ -233,6 +233,15 @@ def model_and_file(model: Path, file: Path) -> tuple[Path, Path]:
     return model, file
 
 
+def shown_column(image: str | None, audio: str | None, text: str | None) -> tuple[str, str] | None:
+    """The kind of media of ``--image``, ``--audio`` or ``--text``, and its column."""
+    named = {"image": image, "audio": audio, "text": text}
+    shown = [(kind, name) for kind, name in named.items() if name is not None]
+    if len(shown) > 1:
+        raise InputError("--image, --audio and --text are mutually exclusive: give one of them.")
+    return shown[0] if shown else None
+
+
 ModelFile = Annotated[
     Path,
     typer.Argument(

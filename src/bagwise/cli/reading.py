@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -15,7 +15,6 @@ from bagwise._common.warnings import warn_user
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base._pipelines import label_kind
-from bagwise.cli.corrections import Known
 from bagwise.cli.options import Columns, is_model
 from bagwise.cli.output import note, progress, refuse_taken, warning
 from bagwise.exceptions import DataWarning, FileFormatError, InputError, LabelError, ModelFileError
@@ -26,6 +25,9 @@ from bagwise.io.reading import read_contents, suspicion
 from bagwise.io.table import open_table
 from bagwise.labels import Labels, plain_array, positive_by_name, sorted_labels
 from bagwise.persistence import load_model
+
+if TYPE_CHECKING:
+    from bagwise.apps.review._known import Known
 
 _WIDE = 200  # features from which --pca is recommended
 _ROLES = ("bag", "label", "label_set", "id_column", "merge")
@@ -83,7 +85,7 @@ def read_labelled(
     positive: str | None = None,
     group: str | None = None,
     memory_limit: str | None = None,
-    corrected: Known | None = None,
+    corrected: "Known | None" = None,
     allow_nan: bool = False,
 ) -> tuple[Bags, Labels, Array | None]:
     """Read bags to learn from: those without a label are left out, with a note.

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bagwise.exceptions import BagwiseError, FileFormatError, InputError, OutputExistsError
-from bagwise.io.label_studio import (
-    InstanceLabel,
+from bagwise.apps.review import Correction
+from bagwise.apps.review._label_studio import (
     read_annotated,
     read_lines,
     write_annotated,
@@ -19,10 +18,11 @@ from bagwise.io.label_studio import (
     write_lines,
     write_tasks,
 )
+from bagwise.exceptions import BagwiseError, FileFormatError, InputError, OutputExistsError
 
 TABLE = {"bag": ["rec1", "rec2"], "row": [3, 0], "size": [8, 1], "site": ["wood", None]}
 RESULTS = {"label": ["wren", "robin"], "probability": [0.5, 0.75]}
-KNOWN = [InstanceLabel("rec1", 3, 8, "wren"), InstanceLabel("rec2", 0, None, "Zaunk\u00f6nig")]
+KNOWN = [Correction("rec1", 3, 8, "wren"), Correction("rec2", 0, None, "Zaunk\u00f6nig")]
 
 
 def read_project(tasks, interface):
@@ -100,7 +100,7 @@ def test_corrections_make_the_round_trip(tmp_path):
 
 label = st.text(min_size=1).filter(str.strip)
 known = st.builds(
-    InstanceLabel, label, st.integers(0, 10**9), st.none() | st.integers(0, 10**9), label
+    Correction, label, st.integers(0, 10**9), st.none() | st.integers(0, 10**9), label
 )
 
 
@@ -154,7 +154,7 @@ def exported(*answers, **data):
 def test_the_annotation_that_counts(tmp_path, task, expected):
     path = tmp_path / "export.json"
     path.write_text(json.dumps([task]))
-    wanted = [] if expected is None else [InstanceLabel("rec1", 3, None, expected)]
+    wanted = [] if expected is None else [Correction("rec1", 3, None, expected)]
     assert read_annotated(path) == wanted
 
 
@@ -164,15 +164,15 @@ def test_the_annotation_that_counts(tmp_path, task, expected):
         ("{", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
         ("{}", "expected a list of tasks"),
-        ("[1]", "expected a list of tasks"),
+        ("[1]", "not as Label Studio writes it"),
         (json.dumps([exported({"choices": ["a", "b"]})]), "an instance has one"),
         (json.dumps([exported({"choices": ["a"]}, row=-1)]), "row -1"),
         (json.dumps([exported({"choices": ["a"]}, row=True)]), "row True"),
         (json.dumps([exported({"choices": ["a"]}, bag=None)]), "the bag None"),
         (json.dumps([exported({"choices": ["a"]}, size="many")]), "size 'many'"),
-        (json.dumps([exported({"result": "wren"})]), "its result is not a list"),
-        (json.dumps([{"data": {}, "annotations": "wren"}]), "its annotations are not a list"),
-        (json.dumps([exported({"choices": ["a"]}) | {"data": 3}]), "its data are not an object"),
+        (json.dumps([exported({"result": "wren"})]), "not as Label Studio writes it"),
+        (json.dumps([{"data": {}, "annotations": "wren"}]), "not as Label Studio writes it"),
+        (json.dumps([exported({"choices": ["a"]}) | {"data": 3}]), "the bag None"),
     ],
 )
 def test_odd_exports_are_refused(tmp_path, text, message):

@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression, RankLossSIM
+from bagwise.apps.review import Correction, ReviewQueue
+from bagwise.apps.review._store import SetCorrection
 from bagwise.exceptions import InputError
-from bagwise.review import Correction, ReviewQueue, SetCorrection
 from syllables import BIRDS, fitted, recordings
 
 
@@ -20,7 +21,7 @@ def test_the_least_certain_comes_first_given_all_decisions():
         certainty = model.annotate_proba(bags, sets, instance_labels=known).max(axis=1)
         left = np.flatnonzero(np.equal(known, None) & several)
         assert certainty[chosen] == pytest.approx(certainty[left].min(), rel=1e-12)
-        assert queue.guess(chosen) in queue.choices(chosen)
+        assert queue.guess(chosen) in queue.choices(bags.bag_index[chosen])
         known[chosen] = birds[chosen]
         queue.decide(chosen, birds[chosen])
     assert queue.next() is None
@@ -55,10 +56,9 @@ def test_a_review_goes_on_where_it_was_left():
     said = []
     for _ in range(4):
         chosen = queue.next()
-        bag = queue.bag_of(chosen)
-        row = chosen - int(bags.offsets[bag])
-        said.append(Correction(bags.ids[bag], row, int(bags.sizes[bag]), birds[chosen]))
-        assert queue.find(bags.ids[bag], row) == chosen
+        bag, row, size = queue.written(chosen)
+        said.append(Correction(bag, row, size, birds[chosen]))
+        assert queue.find(bag, row) == chosen
         queue.decide(chosen, birds[chosen])
     again = ReviewQueue(model, bags, sets, corrections=said, limit=10)
     assert_allclose(again.posterior, queue.posterior, rtol=1e-12)
@@ -73,10 +73,10 @@ def test_choices_are_the_labels_of_the_bag():
     queue = ReviewQueue(model, bags, sets)
     assert queue.choices(0) == BIRDS.tolist()
     one = next(i for i, s in enumerate(sets) if s is not None and len(s) == 2)
-    assert queue.choices(int(bags.offsets[one])) == sorted(sets[one])
+    assert queue.choices(one) == sorted(sets[one])
     with_background = ORedLogisticRegression(background=True).fit(bags, sets)
     queue = ReviewQueue(with_background, bags, sets)
-    assert queue.choices(int(bags.offsets[one])) == [*sorted(sets[one]), "background"]
+    assert queue.choices(one) == [*sorted(sets[one]), "background"]
     queue.decide(int(bags.offsets[one]), "background")
     assert queue.guess(int(bags.offsets[one])) == "background"
 
@@ -88,9 +88,9 @@ def test_decisions_that_contradict_the_label_set_are_noticed():
     one, other = sorted(sets[bag])
     queue = ReviewQueue(model, bags, sets)
     for i in rows:
-        assert queue.unmet(i) == []
+        assert queue.unmet(bag) == []
         queue.decide(i, one)
-    assert queue.unmet(rows[0]) == [other]
+    assert queue.unmet(bag) == [other]
     assert {queue.guess(i) for i in rows} == {one}
 
 
@@ -100,14 +100,14 @@ def test_numbers_as_labels_leave_a_background_called_minus_one_out():
     model = ORedLogisticRegression(background=True).fit(bags, numbers)
     queue = ReviewQueue(model, bags, numbers, names=BIRDS)
     assert queue.names == BIRDS.tolist()
-    assert all(queue.guess(i) in queue.choices(i) for i in range(bags.n_instances))
+    assert all(queue.guess(i) in queue.choices(b) for i, b in enumerate(bags.bag_index))
 
 
 def test_a_model_that_does_not_say_how_sure_it_is():
     _, bags, sets, _ = fitted()
-    with pytest.raises(InputError, match="RankLossSIM has no probabilities of instances"):
+    with pytest.raises(InputError, match="RankLossSIM cannot keep labels"):
         ReviewQueue(RankLossSIM().fit(bags, sets), bags, sets)
-    with pytest.raises(InputError, match="NoisyOrLogisticRegression cannot hold labels"):
+    with pytest.raises(InputError, match="NoisyOrLogisticRegression cannot keep labels"):
         ReviewQueue(NoisyOrLogisticRegression().fit(bags, sets), bags, sets)
 
 
@@ -119,7 +119,7 @@ def test_a_label_outside_the_set_is_no_choice():
     assert "robin" in named[: bags.sizes[0]]  # which its set does not list
     queue = ReviewQueue(model, bags, sets)
     while (instance := queue.next()) is not None:
-        assert queue.guess(instance) in queue.choices(instance)
+        assert queue.guess(instance) in queue.choices(bags.bag_index[instance])
         assert queue.posterior[instance].sum() == pytest.approx(1)
         queue.decide(instance, queue.guess(instance))
     assert_allclose(queue.posterior.sum(axis=1), 1)
@@ -137,7 +137,7 @@ def test_a_changed_label_set_counts_as_if_it_had_been_given():
         changed[one] = sets[one] | {label} if present else sets[one] - {label}
         queue.change_set(one, label, present)
         assert queue.changed(one, label) is present
-        assert queue.labels_of(one) == sorted(changed[one])
+        assert queue.set_of(one) == sorted(changed[one])
         fresh = ReviewQueue(model, bags, changed)
         assert_allclose(queue.posterior, fresh.posterior, rtol=1e-12)
         assert_array_equal(np.sort(queue.chosen), np.sort(fresh.chosen))
@@ -162,15 +162,15 @@ def test_a_label_that_the_bag_does_not_list_is_added_to_its_set():
     before = queue.posterior.copy()
     shares = model.predict_proba_instances(bags[one : one + 1])[0]
     others = sorted(set(BIRDS.tolist()) - sets[one], key=lambda name: -shares[name == BIRDS][0])
-    assert queue.other_labels(first) == others
+    assert queue.others(first) == others
     assert first not in queue.chosen
     queue.decide(first, others[0])
-    assert queue.labels_of(one) == sorted(sets[one] | {others[0]})
+    assert queue.set_of(one) == sorted(sets[one] | {others[0]})
     assert queue.guess(first) == others[0]
-    assert queue.other_labels(first) == others[1:]
+    assert queue.others(first) == others[1:]
     said = [Correction(bags.ids[one], 0, int(bags.sizes[one]), others[0])]
     again = ReviewQueue(model, bags, sets, corrections=said)
     assert_allclose(again.posterior, queue.posterior, rtol=1e-12)
     queue.decide(first, None)
-    assert queue.labels_of(one) == sorted(sets[one])
+    assert queue.set_of(one) == sorted(sets[one])
     assert_allclose(queue.posterior, before, rtol=1e-12)

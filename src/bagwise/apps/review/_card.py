@@ -14,15 +14,16 @@ from scipy import sparse
 from bagwise._common.sounds import Sound, read_sound
 from bagwise._common.types import Floats
 from bagwise.apps.audio._spectrogram import can_draw, draw_spectrogram
+from bagwise.apps.review._queue import DECIDED, ReviewQueue
 from bagwise.bags import Bags
-from bagwise.review.queue import DECIDED, ReviewQueue
 
 MOST_NEIGHBOURS = 60
 MOST_BARS = 128
 MOST_VALUES = 2**22  # sample from which means and deviations of features are estimated
 UNUSUAL = 4  # number of features that are listed
 LARGEST_FILE = 2**27  # maximum bytes of an image or sound
-WAV_TYPES = ("audio/wav", "audio/x-wav", "audio/vnd.wave", "audio/wave")
+MOST_DIGITS = 12  # of the number of an instance
+_WAV = ("audio/wav", "audio/x-wav", "audio/vnd.wave", "audio/wave")
 _Read = TypeVar("_Read")
 
 
@@ -50,18 +51,10 @@ class ServedMedia:
     end: Floats | None = None
 
     def file_of(self, instance: str) -> tuple[str, bytes] | None:
-        """Read the file of an instance, or only the part to play of a WAV file.
+        """Type and bytes of the file of an instance, or of the part to play of a WAV file.
 
-        Parameters
-        ----------
-        instance : str
-            The number of the instance, as the page requests it.
-
-        Returns
-        -------
-        tuple (type, bytes) or None
-            None if there is no such file, or it is of another kind, larger than 128 MiB, or outside
-            of the folder.
+        None if `instance` is not its number, or if there is no such file, it is of another kind,
+        larger than 128 MiB, or outside of the folder.
         """
         number = self._number(instance)
         kind = None if number is None else self._type_of(number)
@@ -73,60 +66,27 @@ class ServedMedia:
         return None if found is None else (kind, found)
 
     def spectrogram_of(self, instance: str) -> tuple[str, bytes] | None:
-        """Draw the spectrogram of an instance.
-
-        Parameters
-        ----------
-        instance : str
-            The number of the instance, as the page requests it.
-
-        Returns
-        -------
-        tuple (type, bytes) or None
-            None if there is no WAV file, or matplotlib is not installed.
-        """
+        """Type and bytes of the spectrogram; None if there is no WAV file, or no matplotlib."""
         number = self._number(instance)
         sound = None if number is None or not can_draw() else self.sound_of(number)
         return None if sound is None else ("image/png", draw_spectrogram(sound))
 
     def sound_of(self, instance: int) -> Sound | None:
-        """The part of a WAV file to play; None if there is none.
-
-        Parameters
-        ----------
-        instance : int
-            A row of ``bags.instances``.
-
-        Returns
-        -------
-        Sound or None
-        """
-        if self._type_of(instance) not in WAV_TYPES:
+        """The part of a WAV file to play; None if there is none."""
+        if self._type_of(instance) not in _WAV:
             return None
         return self._open(instance, lambda file, _: read_sound(file, *self._times(instance)))
 
     def described(self, instance: int) -> dict[str, Any]:
-        """The description of the media of an instance for the page.
-
-        Parameters
-        ----------
-        instance : int
-            A row of ``bags.instances``.
-
-        Returns
-        -------
-        dict
-            Strings and numbers.
-        """
+        """What the page needs to show the media of an instance: strings and numbers."""
         shown: dict[str, Any] = {"kind": self.kind, "text": self.values[instance]}
         if self.kind != "audio":
             return shown
-        sound = self.sound_of(instance)
-        start, end = self._times(instance)
+        sound, times = self.sound_of(instance), self._times(instance)
         if sound is not None:
-            drawn = can_draw()
-            return shown | {"seconds": sound.seconds, "hertz": sound.rate / 2, "drawn": drawn}
-        return shown | ({"part": [start, end]} if np.isfinite([start, end]).all() else {})
+            shape = {"seconds": sound.seconds, "hertz": sound.rate / 2}
+            return shown | shape | {"drawn": can_draw()}
+        return shown | ({"part": list(times)} if np.isfinite(times).all() else {})
 
     def _times(self, instance: int) -> tuple[float, float]:
         if self.start is None or self.end is None:
@@ -134,34 +94,29 @@ class ServedMedia:
         return float(self.start[instance]), float(self.end[instance])
 
     def _number(self, instance: str) -> int | None:
-        if not (instance.isascii() and instance.isdecimal()) or self.kind == "text":
+        is_number = instance.isascii() and instance.isdecimal() and len(instance) <= MOST_DIGITS
+        if self.kind == "text" or not is_number or int(instance) >= len(self.values):
             return None
-        return int(instance) if int(instance) < len(self.values) else None
+        return int(instance)
 
     def _type_of(self, instance: int) -> str | None:
         kind = mimetypes.guess_type(self.values[instance] or "")[0] or ""
         return kind if kind.startswith(f"{self.kind}/") else None
 
     def _open(self, instance: int, read: Callable[[IO[bytes], int], _Read | None]) -> _Read | None:
+        """Read a regular file in the folder; None for a device, a pipe, or a file elsewhere."""
         try:
-            return _read_inside(self.folder, self.values[instance] or "", read)
+            root = self.folder.resolve()
+            path = (root / (self.values[instance] or "")).resolve()
+            if not path.is_relative_to(root):
+                return None
+            # A plain open would block on a pipe without a writer, and translate Windows newlines.
+            flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+            with open(os.open(path, flags), "rb") as file:
+                found = os.fstat(file.fileno())
+                return read(file, found.st_size) if stat.S_ISREG(found.st_mode) else None
         except (OSError, ValueError, RuntimeError):  # a name with a NUL byte, a loop of links
             return None
-
-
-def _read_inside(
-    folder: Path, name: str, read: Callable[[IO[bytes], int], _Read | None]
-) -> _Read | None:
-    """Read a regular file in a folder; None for a device, a pipe, or a file elsewhere."""
-    root = folder.resolve()
-    path = (root / name).resolve()
-    if not path.is_relative_to(root):
-        return None
-    # A plain open would block on a pipe without a writer, and translate newlines on Windows.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    with open(os.open(path, flags), "rb") as file:
-        found = os.fstat(file.fileno())
-        return read(file, found.st_size) if stat.S_ISREG(found.st_mode) else None
 
 
 def _whole(file: IO[bytes], size: int) -> bytes | None:
@@ -200,7 +155,10 @@ class Strips:
         """The features that are farthest from their mean, as text."""
         value, z = self._dense([instance])[0], self._standardised([instance])[0]
         furthest = np.argsort(-np.abs(z), kind="stable")[:UNUSUAL]
-        return [f"{self._names[j]} {value[j]:.3g} ({_signed(z[j])} sd)" for j in furthest]
+        z = np.where(np.abs(z) < 0.05, 0.0, z)  # shown as 0.0, without a sign
+        signed = [f"{z[j]:+.1f}" if z[j] else "0.0" for j in furthest]
+        values = zip(furthest, signed, strict=True)
+        return [f"{self._names[j]} {value[j]:.3g} ({sd} sd)" for j, sd in values]
 
     def _standardised(self, instances: Any) -> Floats:
         z = (self._dense(instances) - self._mean) / self._spread
@@ -210,11 +168,6 @@ class Strips:
         rows = self._bags.instances[instances]
         rows = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
         return rows.astype(np.float64)
-
-
-def _signed(value: float) -> str:
-    text = f"{value:+.1f}"
-    return "0.0" if text in ("-0.0", "+0.0") else text
 
 
 def card(
@@ -238,24 +191,24 @@ def card(
     dict
         Strings, numbers and lists.
     """
-    bag, row, size = queue.place_of(instance)
+    name, row, size = queue.written(instance)
     first, last = instance - row, instance - row + size
     start = max(first, min(instance - MOST_NEIGHBOURS // 2, last - MOST_NEIGHBOURS))
-    near = np.arange(start, min(start + MOST_NEIGHBOURS, last))
-    bars = strips.bars(near) if media is None else [[]] * len(near)
-    choices = queue.choices(instance)
-    chance = {name: float(queue.posterior[instance, k]) for k, name in enumerate(queue.names)}
+    near = range(start, min(start + MOST_NEIGHBOURS, last))
+    bars = strips.bars(list(near)) if media is None else [[]] * len(near)
+    choices = queue.choices(queue.place_of(instance)[0])
+    chance = dict(zip(queue.names, queue.posterior[instance].tolist(), strict=True))
     if len(choices) > 9:  # the nine keys are for the most probable labels
-        choices = sorted(choices, key=lambda name: -chance[name])
+        choices.sort(key=lambda label: -chance[label])
     return {
         "instance": instance,
-        "bag": bag,
+        "bag": name,
         "row": row,
         "size": size,
         "guess": queue.guess(instance),
         "decided": bool(queue.state[instance] == DECIDED),
-        "choices": [{"label": name, "probability": chance[name]} for name in choices],
-        "others": queue.other_labels(instance),
+        "choices": [{"label": label, "probability": chance[label]} for label in choices],
+        "others": queue.others(instance),
         "neighbours": [
             {
                 "instance": i,
@@ -266,7 +219,7 @@ def card(
                 "bars": own,
                 "text": None if media is None else media.values[i],
             }
-            for i, own in zip(near.tolist(), bars, strict=True)
+            for i, own in zip(near, bars, strict=True)
         ],
         "media": None if media is None else media.described(instance),
         "bars": strips.bars([instance])[0],

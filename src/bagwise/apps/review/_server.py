@@ -7,40 +7,36 @@ decisions must have the origin of the page. Media are requested by the number of
 by a path.
 """
 
-import contextlib
 import hmac
 import json
 import secrets
-import socket
 import sqlite3
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from typing import Any
 
+from bagwise.apps.review._card import ServedMedia, Strips, card
+from bagwise.apps.review._queue import DECIDED, ReviewQueue
+from bagwise.apps.review._store import ConflictError, Corrections
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
-from bagwise.review.card import ServedMedia, Strips, card
-from bagwise.review.queue import DECIDED, ReviewQueue
-from bagwise.review.store import ConflictError, Corrections
 
 HOST = "127.0.0.1"
 LARGEST_REQUEST = 2**16
-LONGEST_CONNECTION = 30.0  # seconds; every connection has one request
-MOST_CONNECTIONS = 64
+PATIENCE = 30.0  # seconds without a byte after which a connection is closed
+MOST_DOUBTS = 200  # maximum number of listed bags
+LEAST_DOUBT = 0.02
 _PAGES = {
     "": ("review.html", "text/html"),
     "review.css": ("review.css", "text/css"),
     "review.js": ("review.js", "text/javascript"),
 }
-_ACTIONS = ("decide", "skip", "move", "undo", "judge")  # methods of `_Review` for the page
-MOST_DOUBTS = 200  # maximum number of listed bags
-LEAST_DOUBT = 0.02
+_ACTIONS = ("decide", "skip", "move", "undo", "judge")  # methods of `Review` for the page
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -63,8 +59,30 @@ class _RefusedError(Exception):
 
 
 @dataclass
-class _Review:
-    """The state and the actions of the page; `lock` serialises requests."""
+class Review:
+    """The state of a review, and the actions of its page.
+
+    Attributes
+    ----------
+    queue : ReviewQueue
+        The instances to review.
+    corrections : Corrections
+        The file of decisions.
+    bags : Bags
+        The bags to show, with their original features.
+    media : ServedMedia, default=None
+        Media to show instead of the features of an instance.
+    title : str, default=""
+        Title of the page, such as the name of the reviewed file.
+    places : sequence of str, default=None
+        The position of each instance, such as "1.5 to 4.5 s".
+    autoplay : bool, default=False
+        Whether to play the sound of an instance when it is shown.
+    find_doubts : callable, default=None
+        Returns the doubtful label sets: columns ``bag``, ``label``, ``error`` and ``doubt``.
+    lock : Lock
+        Serialises requests.
+    """
 
     queue: ReviewQueue
     corrections: Corrections
@@ -86,7 +104,7 @@ class _Review:
             if instance is not None:
                 self.queue.pass_over(instance)
 
-    def show(self, instance: int | None) -> dict[str, Any]:
+    def show(self, instance: int | None = None, **more: Any) -> dict[str, Any]:
         """The card of an instance, or of the next one."""
         instance = self.queue.next() if instance is None else instance
         shown: dict[str, Any] = {"instance": None}
@@ -96,46 +114,44 @@ class _Review:
             if self.places is not None and self.media is not None and self.media.kind == "audio":
                 for near in shown["neighbours"]:
                     near["text"] = self.places[near["instance"]]
-            bag, row, _ = self.queue.place_of(instance)
             # The last decision that the person has seen: see `_conflict`.
-            shown["after"] = self.corrections.last_about(bag, row)
-        counts = self.corrections.counts()
+            shown["after"] = self.corrections.last_about(shown["bag"], shown["row"])
         decided = int((self.queue.state[self.queue.chosen] == DECIDED).sum())
-        progress = {"decided": decided, "total": len(self.queue.chosen), **counts}
-        last = self.corrections.last()
+        progress = {"decided": decided, "total": len(self.queue.chosen)}
+        progress |= self.corrections.counts()
         about = {"title": self.title, "autoplay": self.autoplay}
-        return {**shown, **about, "progress": progress, "last": last}
+        return {**shown, **about, "progress": progress, "last": self.corrections.last(), **more}
 
     def doubts(self) -> dict[str, Any]:
         """The label sets that are most probably wrong, and the decisions about them."""
         if self.find_doubts is None:
             return {"doubts": None}
         if self._doubts is None:
-            self._doubts = self._listed(self.find_doubts())
+            table = self.find_doubts()
+            columns = (table[name].tolist() for name in ("bag", "label", "error", "doubt"))
+            rows = list(zip(*columns, strict=True))[:MOST_DOUBTS]
+            self._doubts = [self._doubt(*row) for row in rows if row[3] >= LEAST_DOUBT]
         shown = []
         for row in self._doubts:
             bag, label = row["position"], row["label"]
-            state = {"labels": self.queue.labels_of(bag), "present": self.queue.changed(bag, label)}
+            state = {"labels": self.queue.set_of(bag), "present": self.queue.changed(bag, label)}
             shown.append(row | state)
         return {"doubts": shown}
 
-    def _listed(self, table: Mapping[str, Any]) -> list[dict[str, Any]]:
-        rows = []
-        columns = [table[name].tolist() for name in ("bag", "label", "error", "doubt")]
-        for bag, label, error, doubt in list(zip(*columns, strict=True))[:MOST_DOUBTS]:
-            position, name = self.queue.position(str(bag)), self.queue.name_of(label)
-            if position is not None and doubt >= LEAST_DOUBT:
-                about = {"bag": str(bag), "position": position, "label": name, "error": error}
-                about |= {"doubt": float(doubt), "instance": self.queue.likeliest(position, name)}
-                rows.append(about)
-        return rows
+    def _doubt(self, bag: Any, label: Any, error: str, doubt: float) -> dict[str, Any]:
+        first, name = self.queue.find(str(bag)), self.queue.name_of(label)
+        assert first is not None  # the bags are those of the queue
+        position, _ = self.queue.place_of(first)
+        likeliest = self.queue.likeliest(position, name)
+        found = {"bag": str(bag), "position": position, "label": name, "error": error}
+        return found | {"doubt": float(doubt), "instance": likeliest}
 
     def judge(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Save a decision on whether a bag has a label: first in the file, then in the queue."""
+        """Write a decision on whether a bag has a label to the file, then update the queue."""
         place, present = request.get("row"), request.get("present")
         if type(place) is not int or not 0 <= place < len(self._doubts or ()):
             raise _RefusedError(HTTPStatus.BAD_REQUEST, f"there is no doubtful label set {place!r}")
-        if present not in (True, False, None) or type(present) is int:
+        if present is not None and type(present) is not bool:
             raise _RefusedError(HTTPStatus.BAD_REQUEST, f"{present!r} is not a decision")
         row = (self._doubts or [])[place]
         self.corrections.decide_set(row["bag"], row["label"], present, doubt=row["doubt"])
@@ -143,47 +159,33 @@ class _Review:
         return self.doubts()
 
     def decide(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Save a decision: first in the file, then in the queue."""
+        """Write a decision to the file, then update the queue."""
         instance, label = self._instance(request), request.get("label")
         if label not in self.queue.names:
             raise _RefusedError(HTTPStatus.BAD_REQUEST, f"{label!r} is not a label")
-        self._keep(instance, request, label)
+        self._write(instance, label, request)
         self.queue.decide(instance, label)
-        unmet, bag = self.queue.unmet(instance), self.queue.place_of(instance)[0]
-        if unmet:
-            note = f"Saved, but no instance of {bag} is left for {' or '.join(unmet)}."
-            return {**self.show(None), "note": note}
-        return self.show(None)
+        bag, _ = self.queue.place_of(instance)
+        unmet = self.queue.unmet(bag)
+        if not unmet:
+            return self.show()
+        name = self.queue.written(instance)[0]
+        note = f"Saved, but no instance of {name} is left for {' or '.join(unmet)}."
+        return self.show(note=note)
 
     def skip(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Save that the person skipped the instance."""
+        """Write that the person skipped the instance, then update the queue."""
         instance = self._instance(request)
-        self._keep(instance, request, None)
+        self._write(instance, None, request)
         self.queue.pass_over(instance)
-        return self.show(None)
-
-    def _keep(self, instance: int, request: Mapping[str, Any], label: str | None) -> None:
-        """Write a decision (None: a skip) to the file, unless there is a newer decision."""
-        where = self.queue.place_of(instance)
-        about: dict[str, Any] = {
-            "guess": self.queue.guess(instance),
-            "probability": float(self.queue.certainty(instance)),
-            "after": _number(request, "after"),
-        }
-        try:
-            if label is None:
-                self.corrections.skip(*where, **about)
-            else:
-                self.corrections.decide(*where, label, **about)
-        except ConflictError as error:
-            raise self._conflict(instance) from error
+        return self.show()
 
     def move(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Show another instance; by default the next one."""
         if "to" in request:
             return self.show(self._instance({"instance": request["to"]}))
         self.queue.pass_over(self._instance(request))
-        return self.show(None)
+        return self.show()
 
     def undo(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Undo the last decision and show its instance again."""
@@ -191,28 +193,37 @@ class _Review:
             last = self.corrections.undo(after=_number(request, "last"))
         except ConflictError as error:
             reason = "Nothing was undone: another page made a later decision. Press u to undo that."
-            raise _RefusedError(HTTPStatus.CONFLICT, reason, **self.show(None)) from error
+            raise _RefusedError(HTTPStatus.CONFLICT, reason, **self.show()) from error
         if last is None:
-            return {**self.show(None), "note": "Nothing to undo."}
+            return self.show(note="Nothing to undo.")
         instance = self.queue.find(*last)
         if instance is None:
-            return {**self.show(None), "note": f"Undone: a decision about {last[0]}."}
+            return self.show(note=f"Undone: a decision about {last[0]}.")
         self._read_again(instance)
-        return {**self.show(instance), "note": "Undone."}
+        return self.show(instance, note="Undone.")
 
-    def _conflict(self, instance: int) -> _RefusedError:
-        """The error for a card that another page or process has decided in the meantime."""
-        self._read_again(instance)
-        state = "was undone or skipped"
-        if self.queue.state[instance] == DECIDED:
-            state = f"was decided as {self.queue.guess(instance)}"
-        reason = f"Not saved: this instance {state} elsewhere. Decide again to change it."
-        return _RefusedError(HTTPStatus.CONFLICT, reason, **self.show(instance))
+    def _write(self, instance: int, label: str | None, request: Mapping[str, Any]) -> None:
+        """Write a decision (None: a skip) to the file, unless there is a newer decision."""
+        try:
+            self.corrections.decide(
+                *self.queue.written(instance),
+                label,
+                guess=self.queue.guess(instance),
+                probability=float(self.queue.certainty(instance)),
+                after=_number(request, "after"),
+            )
+        except ConflictError as error:
+            self._read_again(instance)
+            state = "was undone or skipped"
+            if self.queue.state[instance] == DECIDED:
+                state = f"was decided as {self.queue.guess(instance)}"
+            reason = f"Not saved: this instance {state} elsewhere. Decide again to change it."
+            raise _RefusedError(HTTPStatus.CONFLICT, reason, **self.show(instance)) from error
 
     def _read_again(self, instance: int) -> None:
         """Update the queue with the decision in the file."""
         standing = {(c.bag, c.row): c.label for c in self.corrections.all()}
-        label = standing.get(self.queue.place_of(instance)[:2])
+        label = standing.get(self.queue.written(instance)[:2])
         if label is None or label in self.queue.names:
             self.queue.decide(instance, label)
 
@@ -226,28 +237,10 @@ class _Review:
 class ReviewServer(ThreadingHTTPServer):
     """Serves the page until it is stopped, with a thread for each connection.
 
-    A browser opens connections in advance, and a broken client may never finish its request.
-    Connections therefore have a time limit, and if there are too many the oldest are closed, so
-    that a new request is always answered.
-
     Parameters
     ----------
-    queue : ReviewQueue
-        The instances to review.
-    corrections : Corrections
-        The file of decisions.
-    bags : Bags
-        The bags to show, with their original features.
-    media : ServedMedia, default=None
-        Media to show instead of the features of an instance.
-    title : str, default=""
-        Title of the page, such as the name of the reviewed file.
-    places : sequence of str, default=None
-        The position of each instance, such as "1.5 to 4.5 s".
-    autoplay : bool, default=False
-        Whether to play the sound of an instance when it is shown.
-    find_doubts : callable, default=None
-        Returns the doubtful label sets, as `bagwise.predictions.doubted_bags` does.
+    review : Review
+        The state of the page.
     port : int, default=0
         The port; 0 for any free port.
 
@@ -258,25 +251,9 @@ class ReviewServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
-    request_queue_size = MOST_CONNECTIONS
 
-    def __init__(
-        self,
-        queue: ReviewQueue,
-        corrections: Corrections,
-        bags: Bags,
-        *,
-        media: ServedMedia | None = None,
-        title: str = "",
-        places: Sequence[str] | None = None,
-        autoplay: bool = False,
-        find_doubts: Callable[[], Mapping[str, Any]] | None = None,
-        port: int = 0,
-    ) -> None:
-        self.review = _Review(queue, corrections, bags, media, title, places, autoplay, find_doubts)
-        self.token = secrets.token_urlsafe(24)
-        self._since: dict[socket.socket, float] = {}  # start of each connection, oldest first
-        self._guard = threading.Lock()
+    def __init__(self, review: Review, port: int = 0) -> None:
+        self.review, self.token = review, secrets.token_urlsafe(24)
         try:
             super().__init__((HOST, port), _Handler)
         except OSError as error:
@@ -284,35 +261,6 @@ class ReviewServer(ThreadingHTTPServer):
                 f"port {port} cannot be used ({error.strerror}): leave it out to use a free port."
             ) from error
         self.address = f"http://{HOST}:{self.server_port}/{self.token}/"
-
-    def serve(self) -> None:
-        """Answer requests until `stop` is called, or the process is interrupted."""
-        self.serve_forever(poll_interval=0.2)
-
-    def stop(self) -> None:
-        """End `serve`, which runs in another thread."""
-        self.shutdown()
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Handle a request; close the oldest connections if there are too many."""
-        with self._guard:
-            self._since[request] = time.monotonic()
-            too_many = list(self._since)[:-MOST_CONNECTIONS]
-        _disconnect(too_many)
-        super().process_request(request, client_address)
-
-    def service_actions(self) -> None:
-        """Close connections that last too long; `serve_forever` calls this after every poll."""
-        limit = time.monotonic() - LONGEST_CONNECTION
-        with self._guard:
-            late = [request for request, since in self._since.items() if since < limit]
-        _disconnect(late)
-
-    def shutdown_request(self, request: Any) -> None:
-        """End a connection, and remove it from the list."""
-        with self._guard:
-            self._since.pop(request, None)
-        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a connection that the browser closed."""
@@ -325,7 +273,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     server: ReviewServer
     server_version, sys_version = "bagwise", ""
-    timeout = LONGEST_CONNECTION
+    timeout = PATIENCE
 
     def do_GET(self) -> None:
         self._answer(self._get)
@@ -334,22 +282,23 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(self._post)
 
     def _get(self) -> tuple[str, bytes]:
-        what = self._what()
+        what, review = self._what(), self.server.review
         if what in _PAGES:
             name, kind = _PAGES[what]
-            page = resources.files("bagwise.review") / "pages" / name
+            page = resources.files("bagwise.apps.review") / "pages" / name
             return f"{kind}; charset=utf-8", page.read_bytes()
-        review = self.server.review
         if what in ("card", "doubts"):
             with review.lock:
-                return _as_json(review.show(None) if what == "card" else review.doubts())
+                return _as_json(review.show() if what == "card" else review.doubts())
         where, _, instance = what.partition("/")
-        if where in ("media", "spectrogram") and review.media is not None:
-            media = review.media
-            found = (media.file_of if where == "media" else media.spectrogram_of)(instance)
-            if found is not None:
-                return found
-        raise _RefusedError(HTTPStatus.NOT_FOUND, "there is no such page")
+        found = None
+        if review.media is not None and where == "media":
+            found = review.media.file_of(instance)
+        elif review.media is not None and where == "spectrogram":
+            found = review.media.spectrogram_of(instance)
+        if found is None:
+            raise _RefusedError(HTTPStatus.NOT_FOUND, "there is no such page")
+        return found
 
     def _post(self) -> tuple[str, bytes]:
         what = self._what()
@@ -395,9 +344,8 @@ class _Handler(BaseHTTPRequestHandler):
             status = HTTPStatus.INTERNAL_SERVER_ERROR
             kind, body = _as_json({"error": f"this was NOT saved: {error}"})
         self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        for name, value in _HEADERS.items():
+        headers = {"Content-Type": kind, "Content-Length": str(len(body)), **_HEADERS}
+        for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
@@ -410,13 +358,6 @@ def _number(request: Mapping[str, Any], name: str) -> int:
     """The number of a decision in a request; 0 if there is none."""
     found = request.get(name, 0)
     return found if type(found) is int else 0
-
-
-def _disconnect(connections: Iterable[socket.socket]) -> None:
-    """Shut connections down; the thread of each one then closes it."""
-    for connection in connections:
-        with contextlib.suppress(OSError):
-            connection.shutdown(socket.SHUT_RDWR)
 
 
 def _as_json(value: Mapping[str, Any]) -> tuple[str, bytes]:

@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from bagwise import Bags
-from bagwise.review import ReviewQueue
-from bagwise.review.card import MOST_BARS, MOST_NEIGHBOURS, Strips, card
+from bagwise.apps.review import ReviewQueue
+from bagwise.apps.review._card import MOST_BARS, MOST_NEIGHBOURS, Strips, card
 from syllables import fitted
 
 
@@ -63,8 +63,8 @@ def test_a_feature_at_its_mean_has_no_sign():
 
 
 def test_every_id_of_the_page_is_there_once():
-    page = (resources.files("bagwise.review") / "pages" / "review.html").read_text("utf-8")
-    script = (resources.files("bagwise.review") / "pages" / "review.js").read_text("utf-8")
+    page = (resources.files("bagwise.apps.review") / "pages" / "review.html").read_text("utf-8")
+    script = (resources.files("bagwise.apps.review") / "pages" / "review.js").read_text("utf-8")
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(set(ids)) == len(ids)
     assert set(re.findall(r'\bat\("([^"]+)"\)', script)) <= set(ids)

@@ -2,33 +2,25 @@
 
 Label Studio reads and writes a list of tasks. A task has ``data`` (here the bag, the row and the
 size of the bag, the kept columns, and the shown text or media), ``predictions`` of a model and
-``annotations`` of people; both hold results of the type ``choices``. In JSON Lines each line is a
+``annotations`` of people; both have results of the type ``choices``. In JSON Lines each line is a
 correction: ``{"bag": "rec1", "row": 3, "size": 8, "label": "wren"}``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from bagwise._common.files import replacing
+from bagwise.apps.review._store import Correction
 from bagwise.exceptions import FileFormatError, InputError
 
 CONTROL, OBJECT = "label", "item"  # names in the labelling interface
-MEDIA = {"image": "Image", "audio": "Audio", "text": "Text"}
-_RESERVED = ("bag", "row", "size")
-
-
-class InstanceLabel(NamedTuple):
-    """A label that a person gave to a row of a bag; `size` is the size of the bag, if known."""
-
-    bag: str
-    row: int
-    size: int | None
-    label: str
+_MEDIA = {"image": "Image", "audio": "Audio", "text": "Text"}
+_ODD = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # of JSON of another structure
 
 
 def write_tasks(
@@ -64,21 +56,11 @@ def write_tasks(
     force : bool, default=False
         Whether a file may be overwritten.
     """
-    _write(path, map(json.dumps, _tasks(table, results, kind, media, prefix, model)), force=force)
-
-
-def _tasks(
-    table: Mapping[str, Sequence[Any]],
-    results: Mapping[str, Sequence[Any]],
-    kind: str,
-    media: Sequence[Any] | None,
-    prefix: str,
-    model: str,
-) -> Iterator[dict[str, Any]]:
     if kind in table:
         raise InputError(
             f"the kept column {kind!r} has the name of the data that Label Studio shows: rename it."
         )
+    tasks = []
     rows = zip(*table.values(), strict=True)
     labels = zip(results["label"], results["probability"], strict=True)
     for i, (row, (label, chance)) in enumerate(zip(rows, labels, strict=True)):
@@ -88,7 +70,8 @@ def _tasks(
         else:
             data[kind] = "" if media[i] is None else f"{prefix}{media[i]}"
         prediction = {"model_version": model, "score": chance, "result": [_result(i, str(label))]}
-        yield {"data": data, "predictions": [prediction]}
+        tasks.append({"data": data, "predictions": [prediction]})
+    _write_list(path, tasks, force=force)
 
 
 def write_interface(path: Path, labels: Iterable[str], kind: str, *, force: bool = False) -> None:
@@ -107,7 +90,7 @@ def write_interface(path: Path, labels: Iterable[str], kind: str, *, force: bool
     """
     choices = "".join(f"    <Choice value={quoteattr(label)}/>\n" for label in labels)
     text = (
-        f'<View>\n  <{MEDIA[kind]} name="{OBJECT}" value="${kind}"/>\n'
+        f'<View>\n  <{_MEDIA[kind]} name="{OBJECT}" value="${kind}"/>\n'
         f'  <Choices name="{CONTROL}" toName="{OBJECT}" choice="single">\n{choices}'
         "  </Choices>\n</View>\n"
     )
@@ -115,56 +98,27 @@ def write_interface(path: Path, labels: Iterable[str], kind: str, *, force: bool
         temporary.write_text(text, encoding="utf-8")
 
 
-def write_annotated(path: Path, known: Iterable[InstanceLabel], *, force: bool = False) -> None:
-    """Write a task per correction, with its label as an annotation.
-
-    Parameters
-    ----------
-    path : Path
-        The file, ``.json``.
-    known : iterable of InstanceLabel
-        The corrections.
-    force : bool, default=False
-        Whether a file may be overwritten.
-    """
-    tasks = (
+def write_annotated(path: Path, known: Iterable[Correction], *, force: bool = False) -> None:
+    """Write a task per correction, with its label as an annotation, as a list in a JSON file."""
+    tasks = [
         {
             "data": {"bag": k.bag, "row": k.row, "size": k.size, "text": f"{k.bag}, row {k.row}"},
             "annotations": [{"result": [_result(i, k.label)]}],
         }
         for i, k in enumerate(known)
-    )
-    _write(path, map(json.dumps, tasks), force=force)
+    ]
+    _write_list(path, tasks, force=force)
 
 
-def write_lines(path: Path, known: Iterable[InstanceLabel], *, force: bool = False) -> None:
-    """Write a line per correction, as JSON.
-
-    Parameters
-    ----------
-    path : Path
-        The file, ``.jsonl``.
-    known : iterable of InstanceLabel
-        The corrections.
-    force : bool, default=False
-        Whether a file may be overwritten.
-    """
-    with replacing(path, force=force) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        file.writelines(f"{json.dumps(k._asdict(), ensure_ascii=False)}\n" for k in known)
+def write_lines(path: Path, known: Iterable[Correction], *, force: bool = False) -> None:
+    """Write a line per correction, as JSON, to a .jsonl file."""
+    lines = (json.dumps(k._asdict(), ensure_ascii=False) + "\n" for k in known)
+    with replacing(path, force=force) as temporary:
+        temporary.write_text("".join(lines), encoding="utf-8")
 
 
-def read_lines(path: Path) -> list[InstanceLabel]:
-    """Read a correction per line; the size may be missing, and empty lines are skipped.
-
-    Parameters
-    ----------
-    path : Path
-        The file, ``.jsonl``.
-
-    Returns
-    -------
-    list of InstanceLabel
-    """
+def read_lines(path: Path) -> list[Correction]:
+    """Read a correction per line of a .jsonl file; the size may be missing."""
     found = []
     with open(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
@@ -175,11 +129,11 @@ def read_lines(path: Path) -> list[InstanceLabel]:
                     raise FileFormatError(
                         f'{where}: expected {{"bag": ..., "row": ..., "label": ...}}.'
                     )
-                found.append(_known(entry, entry["label"], where))
+                found.append(as_correction(entry, entry["label"], where))
     return found
 
 
-def read_annotated(path: Path) -> list[InstanceLabel]:
+def read_annotated(path: Path) -> list[Correction]:
     """Read the annotations of people that Label Studio exported, as JSON or JSON-MIN.
 
     Tasks that nobody annotated, and annotations that were skipped, are left out. If a task
@@ -192,79 +146,77 @@ def read_annotated(path: Path) -> list[InstanceLabel]:
 
     Returns
     -------
-    list of InstanceLabel
+    list of Correction
     """
     tasks = _parsed(path.read_text(encoding="utf-8-sig"), str(path))
-    if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
+    if not isinstance(tasks, list):
         raise FileFormatError(f"{path} is not an export of Label Studio: expected a list of tasks.")
     found = []
     for number, task in enumerate(tasks):
         where = f"{path}, task {number}"
-        data = task.get("data", task)  # JSON-MIN has no data
-        label = (
-            _annotated_label(task, where) if "data" in task else _choice(task.get(CONTROL), where)
-        )
-        if label is not None:
-            if not isinstance(data, dict):
-                raise FileFormatError(f"{where}: its data are not an object.")
-            found.append(_known(data, label, where))
+        try:
+            choices = _chosen(task)
+        except _ODD as error:
+            raise FileFormatError(
+                f"{where} is not as Label Studio writes it: expected data, and annotations with "
+                "results."
+            ) from error
+        if len(choices) > 1:
+            raise FileFormatError(f"{where} has the labels {choices!r}: an instance has one.")
+        if choices:
+            found.append(as_correction(task.get("data", task), choices[0], where))
     return found
 
 
-def _annotated_label(task: Mapping[str, Any], where: str) -> str | None:
-    """The label of the annotation that is used; None if there is none."""
-    annotations = task.get("annotations", [])
-    if not isinstance(annotations, list) or not all(isinstance(a, dict) for a in annotations):
-        raise FileFormatError(f"{where}: its annotations are not a list of objects.")
-    done = [a for a in annotations if not a.get("was_cancelled") and a.get("result")]
-    done.sort(key=lambda a: (bool(a.get("ground_truth")), str(a.get("updated_at") or "")))
-    if not done:
-        return None
-    results = done[-1]["result"]
-    if not isinstance(results, list) or not all(isinstance(r, dict) for r in results):
-        raise FileFormatError(f"{where}: its result is not a list of objects.")
-    chosen = [
-        r["value"].get("choices")
-        for r in results
-        if r.get("type") == "choices"
-        and r.get("from_name") == CONTROL
-        and isinstance(r.get("value"), dict)
-    ]
-    return _choice(chosen[0], where) if chosen else None
-
-
-def _choice(value: Any, where: str) -> str | None:
-    """The label of a result, which is a string or a list of choices."""
+def _chosen(task: Any) -> list[str]:
+    """The choices of the annotation that is used; none if nobody annotated the task."""
+    value = task.get(CONTROL)  # JSON-MIN has neither data nor annotations
+    if "data" in task:
+        done = [a for a in task.get("annotations", []) if not a.get("was_cancelled")]
+        done = [a for a in done if a.get("result")]
+        done.sort(key=lambda a: (bool(a.get("ground_truth")), str(a.get("updated_at") or "")))
+        results = done[-1]["result"] if done else []
+        ours = [r for r in results if (r.get("type"), r.get("from_name")) == ("choices", CONTROL)]
+        value = ours[0]["value"] if ours else None
     if isinstance(value, dict):
         value = value.get("choices")
-    labels = [value] if isinstance(value, str | int | float) else value
-    if labels is None or labels == []:
-        return None
-    if not isinstance(labels, list) or len(labels) > 1:
-        raise FileFormatError(f"{where} has the labels {labels!r}: an instance has one.")
-    return str(labels[0])
+    if isinstance(value, str | int | float):
+        return [str(value)]
+    return [str(label) for label in value or ()]
 
 
-def _known(entry: Mapping[str, Any], label: Any, where: str) -> InstanceLabel:
-    bag, row, size = (entry.get(name) for name in _RESERVED)
-    whole = all(
-        str(number).isdecimal() and not isinstance(number, bool)
-        for number in (row, 0 if size is None else size)
+def as_correction(entry: Any, label: Any, where: str) -> Correction:
+    """Check the bag, row and size of an entry of a file.
+
+    Parameters
+    ----------
+    entry : mapping of str to object
+        With ``bag``, ``row`` and optionally ``size``, numbers as such or as strings.
+    label : object
+        The label.
+    where : str
+        The place of the entry, for messages.
+
+    Returns
+    -------
+    Correction
+    """
+    bag, row, size = (
+        entry.get(n) if isinstance(entry, dict) else None for n in ("bag", "row", "size")
     )
+    numbers = [row, 0 if size is None else size]
+    whole = all(str(n).isdecimal() and not isinstance(n, bool) for n in numbers)
     if not isinstance(bag, str | int) or isinstance(bag, bool) or not whole:
         raise FileFormatError(
             f"{where} is about the bag {bag!r}, row {row!r} and size {size!r}: expected the id of "
             "a bag and whole numbers, as bagwise writes them."
         )
-    return InstanceLabel(
-        str(bag), int(str(row)), None if size is None else int(str(size)), str(label)
-    )
+    return Correction(str(bag), int(str(row)), None if size is None else int(str(size)), str(label))
 
 
 def _result(number: int, label: str) -> dict[str, Any]:
-    value = {"choices": [label]}
     place = {"from_name": CONTROL, "to_name": OBJECT, "type": "choices"}
-    return {"id": f"instance_{number}", **place, "value": value}
+    return {"id": f"instance_{number}", **place, "value": {"choices": [label]}}
 
 
 def _parsed(text: str, where: str) -> Any:
@@ -274,10 +226,8 @@ def _parsed(text: str, where: str) -> Any:
         raise FileFormatError(f"{where} is not JSON: {error}.") from error
 
 
-def _write(path: Path, items: Iterable[str], *, force: bool) -> None:
-    """Write JSON strings as one list, one item per line."""
-    with replacing(path, force=force) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        file.write("[")
-        for i, item in enumerate(items):
-            file.write(f"{',' if i else ''}\n{item}")
-        file.write("\n]\n")
+def _write_list(path: Path, items: Iterable[Any], *, force: bool) -> None:
+    """Write a JSON list, one item per line."""
+    lines = ",\n".join(map(json.dumps, items))
+    with replacing(path, force=force) as temporary:
+        temporary.write_text(f"[\n{lines}\n]\n", encoding="utf-8")

@@ -11,15 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bagwise.apps.review import Correction, Corrections
+from bagwise.apps.review._queue import match_corrections
+from bagwise.apps.review._store import SetCorrection, read_corrections
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
-from bagwise.review import (
-    Correction,
-    Corrections,
-    SetCorrection,
-    read_corrections,
-    read_set_corrections,
-)
-from bagwise.review.store import match_corrections
 from syllables import recordings
 
 SURE = {"guess": "wren", "probability": 0.5}
@@ -34,10 +29,10 @@ def test_decisions_come_back_in_another_process_of_thought(path):
     with Corrections(path) as corrections:
         corrections.decide("r1", 0, 3, "wren", **SURE)
         corrections.decide("r1", 2, 3, "robin", **SURE)
-        corrections.skip("r2", 1, 2, **SURE)
+        corrections.decide("r2", 1, 2, None, **SURE)
         assert corrections.counts() == {"confirmed": 1, "corrected": 1, "skipped": 1}
         # While it is open, others read it.
-        assert read_corrections(path) == corrections.all()
+        assert read_corrections(path)[0] == corrections.all()
     with Corrections(path) as corrections:
         assert corrections.all() == [
             Correction("r1", 0, 3, "wren"),
@@ -68,7 +63,7 @@ def test_it_is_a_stack_of_decisions(tmp_path_factory, steps):
             corrections.decide("r", step[1], 3, step[2], **SURE)
             stack.append((step[1], step[2]))
         elif step[0] == "skip":
-            corrections.skip("r", step[1], 3, **SURE)
+            corrections.decide("r", step[1], 3, None, **SURE)
             stack.append((step[1], None))
         elif step[0] == "undo":
             assert corrections.undo() == (("r", stack.pop()[0]) if stack else None)
@@ -88,7 +83,7 @@ def test_a_killed_process_loses_nothing(path):
     program = textwrap.dedent(
         """
         import os, signal, sys
-        from bagwise.review import Corrections
+        from bagwise.apps.review import Corrections
         corrections = Corrections(sys.argv[1])
         for row in range(5):
             corrections.decide("r1", row, 9, "wren", guess="owl", probability=0.4)
@@ -96,7 +91,7 @@ def test_a_killed_process_loses_nothing(path):
         """
     )
     subprocess.run([sys.executable, "-c", program, str(path)], check=False, timeout=120)
-    assert [c.row for c in read_corrections(path)] == [0, 1, 2, 3, 4]
+    assert [c.row for c in read_corrections(path)[0]] == [0, 1, 2, 3, 4]
 
 
 def test_threads_take_turns(path):
@@ -168,8 +163,7 @@ class TestLabelSets:
             corrections.decide_set("r1", "owl", None, doubt=0.1)
             found = corrections.sets()
         assert found == [SetCorrection("r2", "owl", True), SetCorrection("r1", "wren", True)]
-        assert read_set_corrections(path) == found
-        assert read_corrections(path) == []
+        assert read_corrections(path) == ([], found)
 
     def test_a_file_of_version_1_is_continued(self, tmp_path):
         path = tmp_path / "birds.corrections.sqlite"
@@ -179,9 +173,9 @@ class TestLabelSets:
             file.executescript(
                 "DROP VIEW set_corrections; DROP TABLE set_decisions; PRAGMA user_version = 1;"
             )
-        assert len(read_corrections(path)) == 1
-        assert read_set_corrections(path) == []
+        (said,), sets = read_corrections(path)
+        assert (said.label, sets) == ("wren", [])
         with Corrections(path) as corrections:
             corrections.decide_set("r1", "wren", False, doubt=0.9)
-            assert len(corrections.all()) == 1
-        assert read_set_corrections(path) == [SetCorrection("r1", "wren", False)]
+            assert corrections.all() == [said]
+        assert read_corrections(path)[1] == [SetCorrection("r1", "wren", False)]

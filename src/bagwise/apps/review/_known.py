@@ -1,0 +1,272 @@
+"""Known labels of instances: read and write them as files, match them with instances and bags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bagwise._common.types import Bools
+from bagwise.apps.audio._recordings import recordings
+from bagwise.apps.audio._selections import Selection, match_selections, read_selections
+from bagwise.apps.review._label_studio import (
+    as_correction,
+    read_annotated,
+    read_lines,
+    write_annotated,
+    write_lines,
+)
+from bagwise.apps.review._queue import match_corrections
+from bagwise.apps.review._store import Correction, SetCorrection, read_corrections
+from bagwise.bags import Bags
+from bagwise.exceptions import InputError
+from bagwise.io.contents import Contents
+from bagwise.io.files import FORMATS, format_errors
+from bagwise.io.table import read_written
+from bagwise.io.write_table import write_columns
+from bagwise.labels import Labels
+
+_TABLES = tuple(ending for kind in ("csv", "tsv", "parquet") for ending in FORMATS[kind])
+_JSON = (".json", ".jsonl")
+_SET_COLUMNS = ("bag", "label", "present")
+
+
+@dataclass
+class Known:
+    """Labels that people have given, from ``--corrections``.
+
+    Attributes
+    ----------
+    corrections : list of Correction
+        Labels of instances, by bag and row.
+    selections : list of Selection
+        Labels of parts of recordings, from Raven or Audacity, until `locate` finds their clips.
+    sets : list of SetCorrection
+        Labels that bags have or do not have.
+    note : callable
+        Called with each sentence for the user.
+    """
+
+    corrections: list[Correction] = field(default_factory=list)
+    selections: list[Selection] = field(default_factory=list)
+    sets: list[SetCorrection] = field(default_factory=list)
+    note: Callable[[str], None] = lambda _: None
+
+    def correct_sets(self, labels: Labels, bags: Bags) -> Labels:
+        """Apply the corrections of label sets; unknown sets stay unknown."""
+        if not self.sets:
+            return labels
+        if not labels.has_sets:
+            raise InputError(
+                "--corrections has decisions about label sets, and these bags have one label "
+                "each: name the column of their sets with --label-set."
+            )
+        place = {str(name): i for i, name in enumerate(bags.names.tolist())}
+        indicator, names = labels.indicator.copy(), list(labels.names)
+        used = [c for c in self.sets if c.bag in place and c.label in names]
+        for correction in used:
+            row = indicator[place[correction.bag]]
+            if row.min() >= 0:
+                row[names.index(correction.label)] = int(correction.present)
+        self.note(f"{len(used)} labels of bags are known from corrections.")
+        return Labels("sets", labels.classes, indicator=indicator, names=labels.names)
+
+    def locate(self, data: Contents) -> None:
+        """Turn selections into corrections of the clips that they cover."""
+        if not self.selections:
+            return
+        if data.clips is None:
+            raise InputError(
+                "--corrections of Raven or Audacity need a table with the columns file, start and "
+                "end."
+            )
+        bags, clips = data.bags, data.clips
+        found = match_selections(self.selections, recordings(data), clips.start, clips.end)
+        names = bags.names.tolist()
+        for i, label in found.items():
+            bag = int(bags.bag_index[i])
+            row, size = i - int(bags.offsets[bag]), int(bags.sizes[bag])
+            self.corrections.append(Correction(str(names[bag]), row, size, label))
+        self.selections = []
+
+    def about(self, data: Contents) -> Bools:
+        """Whether each bag has an instance with a known label."""
+        self.locate(data)
+        named = {correction.bag for correction in self.corrections}
+        return np.array([str(name) in named for name in data.bags.names.tolist()], dtype=bool)
+
+    def match(self, bags: Bags, names: Mapping[str, Any], background: Any) -> list[Any] | None:
+        """The known label of each instance, after `locate`; None if there are no corrections.
+
+        Parameters
+        ----------
+        bags : Bags
+            The bags to learn from.
+        names : mapping of str to label
+            The labels by their string form.
+        background : object
+            The parameter ``background`` of the method.
+
+        Returns
+        -------
+        list or None
+            A label or None for each instance.
+        """
+        if not self.corrections:
+            return None
+        named = {} if isinstance(background, bool | None) else {str(background): background}
+        labels, n_used = match_corrections(self.corrections, bags, {**named, **names})
+        n_unused = len(self.corrections) - n_used
+        if n_used == 0:
+            raise InputError(
+                f"none of the {n_unused} corrections is about a bag of this file: the first names "
+                f"the bag {self.corrections[0].bag!r}."
+            )
+        more = f"; {n_unused} more are about bags that are not used." if n_unused else "."
+        self.note(f"{n_used} instances are known from corrections{more}")
+        return labels
+
+    def extend(
+        self,
+        sets: list[set[Any] | None],
+        known: list[Any] | None,
+        bags: Bags,
+        classes: Iterable[Any],
+    ) -> list[set[Any] | None]:
+        """Add the labels of known instances to the label sets of their bags.
+
+        Parameters
+        ----------
+        sets : list of set or None
+            The label set of each bag.
+        known : list or None
+            Result of `match`.
+        bags : Bags
+            The bags.
+        classes : iterable
+            The labels; others, such as the background, are not added.
+
+        Returns
+        -------
+        list of set or None
+        """
+        if known is None:
+            return sets
+        labels, found = set(classes), []
+        for i, (given, own) in enumerate(zip(sets, bags.split(range(len(known))), strict=True)):
+            more = {known[j] for j in own} & labels
+            if given is not None and not more <= given:
+                missing = ", ".join(sorted(map(str, more - given)))
+                name = bags.name_of(i)
+                self.note(f"{missing} is added to the label set of {name}: see --corrections.")
+                given = given | more
+            found.append(given)
+        return found
+
+
+def read_known(path: Path, note: Callable[[str], None]) -> Known:
+    """Read a file of corrections of any kind.
+
+    Parameters
+    ----------
+    path : Path
+        A file of ``bagwise review``, one of its exports, or labels of Raven or Audacity.
+    note : callable
+        Called with each sentence for the user.
+
+    Returns
+    -------
+    Known
+    """
+    name, found = path.name.lower(), Known(note=note)
+    if not (path.is_dir() or name.endswith((".txt", *_JSON, *_TABLES))):
+        found.corrections, found.sets = read_corrections(path)
+        return _not_empty(found, path)
+    with format_errors(path):
+        if path.is_dir() or name.endswith(".txt"):
+            selections = read_selections(path)
+            found.selections = [each for each in selections if not each.is_guess]
+            n_guesses = len(selections) - len(found.selections)
+            if n_guesses:
+                note(f"{n_guesses} labels in {path} were not changed and are ignored.")
+        elif name.endswith(_JSON):
+            found.corrections = read_lines(path) if name.endswith("l") else read_annotated(path)
+            found.sets = _read_sets(path)
+        else:
+            found.corrections, found.sets = _read_table(path), _read_sets(path)
+    return _not_empty(found, path)
+
+
+def _not_empty(found: Known, path: Path) -> Known:
+    if not (found.corrections or found.selections or found.sets):
+        raise InputError(f"{path} has no corrections yet: review some instances first.")
+    return found
+
+
+def export(sidecar: Path, table: Path, *, force: bool) -> tuple[int, int, list[Path]]:
+    """Write the corrections of instances, and those of label sets to a second table.
+
+    Parameters
+    ----------
+    sidecar : Path
+        The file of ``bagwise review``.
+    table : Path
+        The table, or a .json or .jsonl file.
+    force : bool
+        Whether files may be overwritten.
+
+    Returns
+    -------
+    tuple (corrections, label_sets, written)
+        How many there are, and the files.
+    """
+    found, sets = read_corrections(sidecar)
+    if table.suffix.lower() in _JSON:
+        write = write_lines if table.suffix.lower() == ".jsonl" else write_annotated
+        write(table, found, force=force)
+    else:
+        _write_fields(table, found, Correction._fields, force=force)
+    if not sets:
+        return len(found), 0, [table]
+    _write_fields(sets_file(table), sets, _SET_COLUMNS, force=force)
+    return len(found), len(sets), [table, sets_file(table)]
+
+
+def sets_file(table: Path) -> Path:
+    """The second table of an export, with the corrections of label sets; CSV beside JSON."""
+    ending = ".csv" if table.suffix.lower() in _JSON else table.suffix
+    return table.with_name(f"{table.stem}.sets{ending}")
+
+
+def _write_fields(path: Path, rows: list[Any], names: Iterable[str], *, force: bool) -> None:
+    columns = {name: np.array([getattr(row, name) for row in rows]) for name in names}
+    write_columns(path, columns, force=force)
+
+
+def _read_table(path: Path) -> list[Correction]:
+    """Read a table of ``bagwise review --export``, or one written by hand without sizes."""
+    columns = read_written(path, ["bag", "row", "label"], optional=["size"])
+    found = []
+    for values in zip(*columns.values(), strict=True):
+        entry = dict(zip(columns, values, strict=True))
+        if entry["label"] is None:
+            raise InputError(f"{path} has a correction without a label: {entry}.")
+        found.append(as_correction(entry, entry["label"], str(path)))
+    return found
+
+
+def _read_sets(path: Path) -> list[SetCorrection]:
+    """Read the corrections of label sets that ``bagwise review --export`` wrote beside `path`."""
+    beside = sets_file(path)
+    if not beside.is_file():
+        return []
+    columns = read_written(beside, _SET_COLUMNS)
+    texts = [str(value).lower() for value in columns["present"]]
+    odd = next((text for text in texts if text not in ("true", "false")), None)
+    if odd is not None:
+        raise InputError(f"{beside} has {odd!r} in the column present: expected true or false.")
+    rows = zip(columns["bag"], columns["label"], texts, strict=True)
+    return [SetCorrection(str(bag), str(label), text == "true") for bag, label, text in rows]
