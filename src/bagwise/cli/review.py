@@ -115,8 +115,8 @@ def review(
     from bagwise.apps.review._store import read_corrections
     from bagwise.base._pipelines import instance_model
     from bagwise.cli.reading import labels_for, open_model, read_for_model
-    from bagwise.predictions import doubted_bags
     from bagwise.io.clips import clip_texts
+    from bagwise.predictions import doubted_bags
 
     fitted, facts = open_model(model, trust)
     shown = options.shown_column(image, audio, text)
