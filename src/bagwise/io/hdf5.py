@@ -11,8 +11,8 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +24,7 @@ from scipy import sparse
 from bagwise._common.files import check_place, temporary_beside
 from bagwise._common.tables import StreamedTable, float_type
 from bagwise._common.types import Array, Ints
-from bagwise.bags import Bags
+from bagwise.bags import Bags, offsets_of
 from bagwise.exceptions import (
     DataNotFoundError,
     FileFormatError,
@@ -43,32 +43,24 @@ from bagwise.labels import Labels, plain_array
 _SIDECAR = "bags.json"
 _VERSION = 1
 _BESIDE = ("coords", "instance_labels")  # optional datasets of a file
-_MOST_KEPT = 2**28  # maximum bytes of values kept from the first pass over the files
-_RATIO = 10_000  # upper bound on the compression of a dataset
-_MOST_LINKS = 16  # HDF5's limit on consecutive soft links
-
-
-_Arrays = dict[str, Array]  # by the name of the dataset, one row per instance
 
 
 @dataclass(frozen=True)
 class _BagFile:
-    """The file of a bag: shape and type of its datasets, and their values if they were read."""
+    """The file of a bag: shape and type of its datasets, and the sizes of patches and slide."""
 
     path: Path
     shapes: dict[str, tuple[int, ...]]
     dtypes: dict[str, np.dtype[Any]]
     patch_size: float
     slide_size: tuple[float, float]
-    values: _Arrays | None
 
 
 def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
     """Read a folder of HDF5 files, or one of them, as bags.
 
-    Opening a file takes longer than reading a small one, so small data are read in one pass. For
-    larger data, shapes are read first and values later. Features above the memory limit stay in the
-    files and are read each time they are used; they are copied only if the user gives a folder
+    Shapes are read first, to check them, and values later. Features above the memory limit stay in
+    the files and are read each time they are used; they are copied only if the user gives a folder
     (`scratch`).
     """
     if request.exclude or (request.features is not None and len(request.features) != 1):
@@ -76,49 +68,37 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
             "in HDF5 files features= names the one dataset, and exclude= has no meaning."
         )
     named = {**request.roles, "group": request.group, "merge": request.merge}
-    odd = [role for role, name in named.items() if name]
-    if odd:
+    for role in [role for role, name in named.items() if name][:1]:
         raise InputError(
-            f"{odd[0]}= names a column, but HDF5 files have none: give the labels as a dict or a "
+            f"{role}= names a column, but HDF5 files have none: give the labels as a dict or a "
             "table with labels=."
         )
     notes = _read_notes(path)
-    paths = _bag_paths(path, notes)
     reader = _Reader((request.features or ["features"])[0], request.allow_external)
-    # Half of the limit, because the kept values are copied.
-    left = 0 if request.cluster is not None else min(workspace.limit // 2, _MOST_KEPT)
-    files: list[_BagFile] = []
-    for p in paths:
-        files.append(reader.load(p, left))
-        left -= sum(part.nbytes for part in (files[-1].values or {}).values())
+    files = [reader.inspect(file) for file in _bag_paths(path, notes)]
     _check_same_shapes(files)
     offsets = _offsets(files)
-    names = notes["ids"] if notes else [p.stem for p in paths]
+    names = notes["ids"] if notes else [file.path.stem for file in files]
     ids = None if names is None else plain_array(names)
     columns = notes.get("feature_names")
     dtype = request.dtype or np.result_type(*(f.dtypes["features"] for f in files))
     shape = int(offsets[-1]), files[0].shapes["features"][1]
     tables = _tables_beside_features(files, shape[0])
-    streams = request.cluster is None and workspace.streams(shape, dtype)
-    if request.cluster is None and not streams:
+    in_files = request.cluster is not None or workspace.streams(shape, dtype)
+    if not in_files:
         tables["features"] = workspace.empty(shape, dtype)
-    if tables:
-        for i, file in enumerate(files):
-            loaded = reader.load(file.path, only=tables) if file.values is None else file
-            _fill(tables, loaded, offsets[i])
-            files[i] = replace(file, values=None)
-    if streams:
-        table = Hdf5Table([replace(file, values=None) for file in files], reader, dtype)
-        bags = Bags(table, offsets, ids, feature_names=columns)
-    elif request.cluster is None:
-        bags = Bags(tables["features"], offsets, ids, feature_names=columns)
-    else:
+    for file, start in zip(files if tables else (), offsets.tolist(), strict=False):
+        _fill(tables, reader, file, start)
+    if request.cluster is not None:
         from bagwise.engines.dask import load_on_workers
 
         dtype = float_type(dtype)
         load = partial(_read_some, files, reader, dtype, columns)
-        features = files[0].shapes["features"][1], dtype
-        bags = load_on_workers(*request.cluster, load, offsets, features, ids, columns)
+        features = shape[1], dtype
+        bags: Bags = load_on_workers(*request.cluster, load, offsets, features, ids, columns)
+    else:
+        table = Hdf5Table(files, reader, dtype) if in_files else tables["features"]
+        bags = Bags(table, offsets, ids, feature_names=columns)
     contents = check_contents(
         bags,
         y=None if notes.get("y") is None else plain_array(notes["y"]),
@@ -132,6 +112,259 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
         contents.slide_sizes = np.array([file.slide_size for file in files])
     find_suspects(contents, ())
     return contents
+
+
+def _read_notes(path: Path) -> dict[str, Any]:
+    sidecar = path / _SIDECAR
+    if not sidecar.is_file():
+        return {}
+    notes = json.loads(sidecar.read_text(encoding="utf-8"))
+    if not isinstance(notes, dict) or notes.get("bagwise") != _VERSION:
+        raise FileFormatError(f"{sidecar} was not written by this version of bagwise.")
+    return notes
+
+
+def _bag_paths(path: Path, notes: dict[str, Any]) -> list[Path]:
+    if path.is_file():
+        return [path]
+    found = sorted(p for p in path.iterdir() if _is_hdf5(p))
+    if not found:
+        deeper = (p for depth in ("*/*", "*/*/*") for p in path.glob(depth))
+        inner = sorted({str(p.parent.relative_to(path)) for p in deeper if _is_hdf5(p)})
+        hint = ""
+        if inner:
+            hint = f" These folders in it do: {listed(inner, 5)}. Read the one with the features."
+        elif any(path.glob("*.pt")):
+            hint = " Its .pt files cannot be read: CLAM writes the same features to h5_files."
+        raise DataNotFoundError(f"the folder {str(path)!r} has no .h5 or .hdf5 file.{hint}")
+    if not notes:
+        for p, other in pairwise(sorted(found, key=lambda file: file.stem)):
+            if p.stem == other.stem:
+                raise FileFormatError(
+                    f"{p} and {other.name} would both be the bag {p.stem!r}: rename or remove one."
+                )
+        return found
+    expected = [path / name for name in notes["files"]]
+    for odd in sorted(set(expected) ^ set(found))[:1]:
+        raise FileFormatError(
+            f"{path / _SIDECAR} and the folder disagree about {odd.name!r}: restore the file, or "
+            f"remove {_SIDECAR} to read all files, without labels."
+        )
+    return expected
+
+
+def _is_hdf5(path: Path) -> bool:
+    return path.name.lower().endswith(FORMATS["hdf5"]) and not path.name.startswith(".")
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Opens the file of a bag, checks its content, and reads the values.
+
+    HDF5 can refer to other files: by an external link, external storage, or a virtual dataset. An
+    untrusted file could thus copy any file of the user into the features. Such references are
+    rejected before anything is read from them, unless external data are allowed.
+    """
+
+    dataset: str
+    allow_external: bool
+
+    def inspect(self, path: Path) -> _BagFile:
+        """Read shapes and types of a file; a leading axis of length 1 is dropped."""
+        h5py = import_extra("h5py", extra="io")
+        with format_errors(path), h5py.File(path, "r") as file:
+            found = {name: self._found(file, name, path) for name in ("features", *_BESIDE)}
+            parts = {name: part for name, part in found.items() if part is not None}
+            if "features" not in parts:
+                raise FileFormatError(
+                    f"{path} has no dataset {self.dataset!r}: there are {listed(file.keys())}. "
+                    "Name the one with the features with features=."
+                )
+            shapes = {name: _shape(part) for name, part in parts.items()}
+            if len(shapes["features"]) != 2:
+                raise FileFormatError(
+                    f"{path}: {self.dataset!r} has shape {parts['features'].shape}: expected "
+                    "instances x features."
+                )
+            if parts["features"].dtype.kind not in "fiub":
+                raise FileFormatError(
+                    f"{path}: {self.dataset!r} contains {parts['features'].dtype}, not numbers."
+                )
+            n_instances = shapes["features"][0]
+            for name, shape in shapes.items():
+                if shape[:1] != (n_instances,):
+                    raise FileFormatError(
+                        f"{path}: {name} has shape {shape} for {n_instances} instances."
+                    )
+            dtypes = {name: part.dtype for name, part in parts.items()}
+            return _BagFile(path, shapes, dtypes, *_sizes(found["coords"]))
+
+    def values(
+        self, bag: _BagFile, names: Iterable[str], rows: slice = slice(None)
+    ) -> dict[str, Array]:
+        """Read rows of some datasets; raise an error if a shape has changed since `inspect`."""
+        h5py = import_extra("h5py", extra="io")
+        read = {}
+        with format_errors(bag.path), h5py.File(bag.path, "r") as file:
+            for name in names:
+                part = self._found(file, name, bag.path)
+                if part is None or _shape(part) != bag.shapes[name]:
+                    raise FileFormatError(
+                        f"{bag.path} has changed: {name!r} had shape {bag.shapes[name]}. Read the "
+                        "bags again."
+                    )
+                whole = part.ndim == len(bag.shapes[name])
+                read[name] = part[rows] if whole else part[0, rows]
+        return read
+
+    def _found(self, file: Any, name: str, path: Path) -> Any:
+        """The dataset with this name, or None; rejects data in other files unless allowed."""
+        h5py = import_extra("h5py", extra="io")
+        name = self.dataset if name == "features" else name
+        elsewhere = isinstance(file.get(name, getlink=True), h5py.ExternalLink)
+        values = None if elsewhere and not self.allow_external else file.get(name)
+        if isinstance(values, h5py.Dataset):
+            created = values.id.get_create_plist()
+            elsewhere = (
+                values.file.filename != file.filename  # through an external link
+                or created.get_layout() == h5py.h5d.VIRTUAL
+                or created.get_external_count()
+            )
+        if elsewhere and not self.allow_external:
+            raise FileFormatError(
+                f"{path}: {name!r} is stored in another file, by a link, external storage or a "
+                "virtual dataset. An untrusted file could thus read any file of yours. If you "
+                "trust it, call read_bags with allow_external=True, or copy the data into one file "
+                "(h5repack)."
+            )
+        return values if isinstance(values, h5py.Dataset) else None
+
+
+class Hdf5Table(StreamedTable):
+    """The features of all files, one file after the other; read when they are used.
+
+    Parameters
+    ----------
+    files : list of _BagFile
+        The files.
+    reader : _Reader
+        Opens the files.
+    dtype : dtype
+        The type of the values that are returned.
+    """
+
+    def __init__(self, files: list[_BagFile], reader: _Reader, dtype: np.dtype[Any]) -> None:
+        self._files, self._reader, self._offsets = files, reader, _offsets(files)
+        super().__init__((int(self._offsets[-1]), files[0].shapes["features"][1]), dtype)
+
+    def read(self, start: int, stop: int) -> Array:
+        """Read the rows start:stop."""
+        out = np.empty((max(0, stop - start), self.shape[1]), self.dtype)
+        i = int(np.searchsorted(self._offsets, start, side="right")) - 1
+        at = start
+        while at < stop:
+            first, last = self._offsets[i : i + 2].tolist()
+            end = min(stop, last)
+            if end > at:
+                rows = slice(at - first, end - first)
+                values = self._reader.values(self._files[i], ["features"], rows)["features"]
+                assign(out[at - start : end - start], values)
+            at, i = end, i + 1
+        return out
+
+
+def _shape(part: Any) -> tuple[int, ...]:
+    """The shape of a dataset, without a leading axis of length 1."""
+    return part.shape[1:] if part.ndim == 3 and part.shape[0] == 1 else part.shape
+
+
+def _sizes(coords: Any) -> tuple[float, tuple[float, float]]:
+    """Edge of a patch, width and height of a slide in pixels of level 0; NaN if unknown.
+
+    TRIDENT stores them as attributes of its coords; CLAM the sizes at a level, ``patch_size`` and
+    ``level_dim``, and its ``downsample``, one number or one per axis.
+    """
+    attributes = {} if coords is None else coords.attrs
+
+    def number(name: str, place: int = 0) -> float:
+        try:
+            return float(np.ravel(attributes[name])[place])
+        except (KeyError, TypeError, ValueError, IndexError):
+            return math.nan
+
+    edge = number("patch_size_level0")
+    if "patch_size_level0" not in attributes:
+        edge = number("patch_size") * number("downsample")
+    sides = number("level0_width"), number("level0_height")
+    if math.isnan(sides[0]):
+        scale = number("downsample"), number("downsample", -1)
+        sides = number("level_dim") * scale[0], number("level_dim", 1) * scale[1]
+    known = all(0 < side < math.inf for side in sides)
+    return edge if 0 < edge < math.inf else math.nan, sides if known else (math.nan, math.nan)
+
+
+def _check_same_shapes(files: Sequence[_BagFile]) -> None:
+    first = files[0]
+    for file in files:
+        width, expected = file.shapes["features"][1], first.shapes["features"][1]
+        if width != expected:
+            raise FileFormatError(
+                f"{file.path.name} has {width} features, while {first.path.name} has {expected}: "
+                "all bags need the same columns."
+            )
+        coords, expected_coords = (f.shapes.get("coords", (0, None))[1:] for f in (file, first))
+        if coords != expected_coords:
+            raise FileFormatError(
+                f"{file.path.name} has coords of shape {coords} per instance, while "
+                f"{first.path.name} has {expected_coords}."
+            )
+
+
+def _tables_beside_features(files: Sequence[_BagFile], n_instances: int) -> dict[str, Array]:
+    """Arrays for the coords and labels of all instances; a file may have no labels."""
+    tables = {}
+    if "coords" in files[0].shapes:
+        dtype = np.result_type(*(f.dtypes["coords"] for f in files))
+        tables["coords"] = np.zeros((n_instances, *files[0].shapes["coords"][1:]), dtype)
+    if any("instance_labels" in f.shapes for f in files):
+        tables["instance_labels"] = np.full(n_instances, -1)
+    return tables
+
+
+def _fill(tables: dict[str, Array], reader: _Reader, file: _BagFile, start: int) -> None:
+    """Read the values of a bag into its rows of the tables."""
+    with format_errors(file.path):
+        for name, values in reader.values(file, tables.keys() & file.shapes.keys()).items():
+            assign(tables[name][start : start + len(values)], values)
+
+
+def _offsets(files: Sequence[_BagFile]) -> Ints:
+    return offsets_of([f.shapes["features"][0] for f in files])
+
+
+def _read_some(
+    files: list[_BagFile],
+    reader: _Reader,
+    dtype: np.dtype[Any],
+    columns: list[str] | None,
+    first: int,
+    last: int,
+    ids: Array | None,
+) -> Bags:
+    """Read the files of some bags, on a Dask worker."""
+    table = Hdf5Table(files[first:last], reader, dtype)
+    return Bags(table[:], _offsets(files[first:last]), ids, feature_names=columns)
+
+
+def _sets(notes: dict[str, Any], bags: Bags) -> Array | None:
+    """The 0/1 array of sets stored as class indices; null is "unknown"."""
+    if notes.get("label_sets") is None:
+        return None
+    columns = np.arange(notes["n_classes"])
+    return Labels.from_sets(notes["label_sets"], columns, name_of=bags.name_of).indicator
+
+
+# Writing
 
 
 def write_hdf5(path: Path, contents: Contents, *, compress: bool, force: bool) -> None:
@@ -167,308 +400,6 @@ def write_hdf5(path: Path, contents: Contents, *, compress: bool, force: bool) -
         _move_into_place(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-# Reading
-
-
-def _read_notes(path: Path) -> dict[str, Any]:
-    sidecar = path / _SIDECAR
-    if not sidecar.is_file():
-        return {}
-    notes = json.loads(sidecar.read_text(encoding="utf-8"))
-    if not isinstance(notes, dict) or notes.get("bagwise") != _VERSION:
-        raise FileFormatError(f"{sidecar} was not written by this version of bagwise.")
-    return notes
-
-
-def _bag_paths(path: Path, notes: dict[str, Any]) -> list[Path]:
-    if path.is_file():
-        return [path]
-    found = sorted(p for p in path.iterdir() if _is_hdf5(p))
-    if not found:
-        deeper = (p for depth in ("*/*", "*/*/*") for p in path.glob(depth))
-        inner = sorted({str(p.parent.relative_to(path)) for p in deeper if _is_hdf5(p)})
-        hint = ""
-        if inner:
-            hint = f" These folders in it do: {listed(inner, 5)}. Read the one with the features."
-        elif any(path.glob("*.pt")):
-            hint = " Its .pt files cannot be read: CLAM writes the same features to h5_files."
-        raise DataNotFoundError(f"the folder {str(path)!r} holds no .h5 or .hdf5 file.{hint}")
-    if not notes:
-        for p, other in pairwise(sorted(found, key=lambda file: file.stem)):
-            if p.stem == other.stem:
-                raise FileFormatError(
-                    f"{p} and {other.name} would both be the bag {p.stem!r}: rename or remove one."
-                )
-        return found
-    listed_files = [path / name for name in notes["files"]]
-    if set(listed_files) != set(found):
-        odd = sorted(set(listed_files) ^ set(found))[0]
-        raise FileFormatError(
-            f"{path / _SIDECAR} and the folder disagree about {odd.name!r}: restore the file, or "
-            f"remove {_SIDECAR} to read all files, without labels."
-        )
-    return listed_files
-
-
-def _is_hdf5(path: Path) -> bool:
-    return path.name.lower().endswith(FORMATS["hdf5"]) and not path.name.startswith(".")
-
-
-@dataclass(frozen=True)
-class _Reader:
-    """Opens the file of a bag, checks its content, and reads the values.
-
-    HDF5 can refer to other files: by an external link, external storage, or a virtual dataset. An
-    untrusted file could thus copy any file of the user into the features. Such references are
-    rejected before the other file is opened, unless external data are allowed.
-    """
-
-    dataset: str
-    allow_external: bool
-
-    def load(
-        self, path: Path, limit: float = math.inf, only: Container[str] | None = None
-    ) -> _BagFile:
-        """Read shapes and types of a file, and its values if they take at most `limit` bytes.
-
-        `only` names the datasets whose values are read, all by default.
-        """
-        h5py = import_extra("h5py", extra="io")
-        with format_errors(path), h5py.File(path, "r") as file:
-            found = {"features": self._found(file, self.dataset, path)}
-            found |= {name: self._found(file, name, path) for name in _BESIDE}
-            if found["features"] is None:
-                raise FileFormatError(
-                    f"{path} has no dataset {self.dataset!r}: there are {listed(file.keys())}. "
-                    "Name the one with the features with features=."
-                )
-            parts = {name: part for name, part in found.items() if part is not None}
-            shapes = self._checked_shapes(path, parts)
-            values = None
-            if sum(part.size * part.dtype.itemsize for part in parts.values()) <= limit:
-                values = {
-                    name: part[()].reshape(shapes[name])
-                    for name, part in parts.items()
-                    if only is None or name in only
-                }
-            dtypes = {name: part.dtype for name, part in parts.items()}
-            sizes = _patch_size(found["coords"]), _slide_size(found["coords"])
-            return _BagFile(path, shapes, dtypes, *sizes, values)
-
-    def read_rows(self, bag: _BagFile, start: int, stop: int) -> Array:
-        """Read rows of the features; raise an error if the shape has changed since `load`."""
-        h5py = import_extra("h5py", extra="io")
-        with format_errors(bag.path), h5py.File(bag.path, "r") as file:
-            part = self._found(file, self.dataset, bag.path)
-            shape = () if part is None else part.shape[1:] if part.ndim == 3 else part.shape
-            if shape != bag.shapes["features"]:
-                raise FileFormatError(
-                    f"{bag.path} has changed: {self.dataset!r} had shape {bag.shapes['features']}. "
-                    "Read the bags again."
-                )
-            values: Array = part[0, start:stop] if part.ndim == 3 else part[start:stop]
-            return values
-
-    def _found(self, file: Any, name: str, path: Path) -> Any:
-        """The dataset with this name, or None; rejects data in other files unless allowed."""
-        h5py = import_extra("h5py", extra="io")
-        values = file.get(name) if self.allow_external else _inside(h5py, file, file, name, path)
-        if not isinstance(values, h5py.Dataset):
-            return None
-        if not self.allow_external:
-            created = values.id.get_create_plist()
-            if created.get_layout() == h5py.h5d.VIRTUAL or created.get_external_count():
-                raise FileFormatError(_elsewhere(path, name))
-            if values.size * values.dtype.itemsize > _RATIO * path.stat().st_size:
-                raise FileFormatError(f"{path}: {name!r} claims more than the file can hold.")
-        return values
-
-    def _checked_shapes(self, path: Path, parts: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-        """Check types and shapes; a leading axis of length 1 is dropped."""
-        values = parts["features"]
-        if values.ndim not in (2, 3) or (values.ndim == 3 and values.shape[0] != 1):
-            raise FileFormatError(
-                f"{path}: {self.dataset!r} has shape {values.shape}: expected instances x features."
-            )
-        if values.dtype.kind not in "fiub":
-            raise FileFormatError(f"{path}: {self.dataset!r} holds {values.dtype}, not numbers.")
-        n_instances = values.shape[-2]
-        shapes = {}
-        for name, part in parts.items():
-            shape = part.shape[1:] if part.ndim == 3 and part.shape[0] == 1 else part.shape
-            if shape[:1] != (n_instances,):
-                raise FileFormatError(
-                    f"{path}: {name} has shape {shape} for {n_instances} instances."
-                )
-            shapes[name] = shape
-        return shapes
-
-
-class Hdf5Table(StreamedTable):
-    """The features of all files, one file after the other; read when they are used.
-
-    Parameters
-    ----------
-    files : list of _BagFile
-        The files, without values.
-    reader : _Reader
-        Opens the files.
-    dtype : dtype
-        The type of the values that are returned.
-    """
-
-    def __init__(self, files: list[_BagFile], reader: _Reader, dtype: np.dtype[Any]) -> None:
-        self._files, self._reader, self._offsets = files, reader, _offsets(files)
-        super().__init__((int(self._offsets[-1]), files[0].shapes["features"][1]), dtype)
-
-    def read(self, start: int, stop: int) -> Array:
-        """Read the rows start:stop."""
-        out = np.empty((max(0, stop - start), self.shape[1]), self.dtype)
-        i = int(np.searchsorted(self._offsets, start, side="right")) - 1
-        at = start
-        while at < stop:
-            first, last = self._offsets[i : i + 2].tolist()
-            end = min(stop, last)
-            if end > at:
-                rows = self._reader.read_rows(self._files[i], at - first, end - first)
-                assign(out[at - start : end - start], rows)
-            at, i = end, i + 1
-        return out
-
-
-def _patch_size(coords: Any) -> float:
-    """Edge of a patch in pixels of level 0, from the attributes of its coords; NaN if unknown.
-
-    TRIDENT stores ``patch_size_level0``; CLAM the ``patch_size`` at a level, and its
-    ``downsample``.
-    """
-    attributes = {} if coords is None else coords.attrs
-    level0, size = attributes.get("patch_size_level0"), attributes.get("patch_size")
-    if level0 is None and size is not None and "downsample" in attributes:
-        level0 = _number(size) * _number(attributes["downsample"])
-    edge = _number(level0)
-    return edge if 0 < edge < math.inf else math.nan
-
-
-def _slide_size(coords: Any) -> tuple[float, float]:
-    """Width and height of a slide in pixels of level 0, from the attributes of its coords, or NaN.
-
-    TRIDENT stores ``level0_width`` and ``level0_height``; CLAM the size of a level as
-    ``level_dim``, and its ``downsample``.
-    """
-    attributes = {} if coords is None else coords.attrs
-    sides = _number(attributes.get("level0_width")), _number(attributes.get("level0_height"))
-    level, scale = attributes.get("level_dim"), np.ravel(attributes.get("downsample", math.nan))
-    if math.isnan(sides[0]) and level is not None:  # one scale, or one per axis
-        sides = _number(level) * _number(scale), _number(level, 1) * _number(scale, len(scale) - 1)
-    known = all(0 < side < math.inf for side in sides)
-    return sides if known else (math.nan, math.nan)
-
-
-def _number(value: Any, place: int = 0) -> float:
-    """A number in an attribute; NaN if it is not a number."""
-    try:
-        return float(np.ravel(value)[place])
-    except (TypeError, ValueError, IndexError):
-        return math.nan
-
-
-def _inside(h5py: Any, file: Any, group: Any, name: str, path: Path, depth: int = 0) -> Any:
-    """Follow a path inside a file link by link; reject links to another file."""
-    if name.startswith("/"):
-        group = file
-    for part in filter(None, name.split("/")):
-        link = group.get(part, getlink=True) if isinstance(group, h5py.Group) else None
-        if isinstance(link, h5py.ExternalLink):
-            raise FileFormatError(_elsewhere(path, name))
-        if isinstance(link, h5py.SoftLink):
-            if depth == _MOST_LINKS:
-                raise FileFormatError(f"{path}: {name!r} is a link that leads to itself.")
-            group = _inside(h5py, file, group, link.path, path, depth + 1)
-        else:
-            group = None if link is None else group.get(part)
-        if group is None:
-            return None
-    return group
-
-
-def _elsewhere(path: Path, name: str) -> str:
-    return (
-        f"{path}: {name!r} is stored in another file, by a link, external storage or a virtual "
-        "dataset. An untrusted file could thus read any file of yours. If you trust it, call "
-        "read_bags with allow_external=True, or copy the data into one file (h5repack)."
-    )
-
-
-def _check_same_shapes(files: Sequence[_BagFile]) -> None:
-    first = files[0]
-    for file in files:
-        width, expected = file.shapes["features"][1], first.shapes["features"][1]
-        if width != expected:
-            raise FileFormatError(
-                f"{file.path.name} has {width} features, while {first.path.name} has {expected}: "
-                "all bags need the same columns."
-            )
-        coords, expected_coords = (f.shapes.get("coords", (0, None))[1:] for f in (file, first))
-        if coords != expected_coords:
-            raise FileFormatError(
-                f"{file.path.name} has coords of shape {coords} per instance, while "
-                f"{first.path.name} has {expected_coords}."
-            )
-
-
-def _tables_beside_features(files: Sequence[_BagFile], n_instances: int) -> _Arrays:
-    """Arrays for the coords and labels of all instances; a file may have no labels."""
-    tables = {}
-    if "coords" in files[0].shapes:
-        dtype = np.result_type(*(f.dtypes["coords"] for f in files))
-        tables["coords"] = np.zeros((n_instances, *files[0].shapes["coords"][1:]), dtype)
-    if any("instance_labels" in f.shapes for f in files):
-        tables["instance_labels"] = np.full(n_instances, -1)
-    return tables
-
-
-def _fill(tables: _Arrays, file: _BagFile, start: int) -> None:
-    """Copy the values of a bag to its rows."""
-    values = file.values or {}
-    with format_errors(file.path):
-        for name in tables.keys() & values.keys():
-            assign(tables[name][start : start + len(values[name])], values[name])
-
-
-def _offsets(files: Sequence[_BagFile]) -> Ints:
-    return np.cumsum([0, *(f.shapes["features"][0] for f in files)], dtype=np.int64)
-
-
-def _read_some(
-    files: list[_BagFile],
-    reader: _Reader,
-    dtype: np.dtype[Any],
-    columns: list[str] | None,
-    first: int,
-    last: int,
-    ids: Array | None,
-) -> Bags:
-    """Read the files of some bags, on a Dask worker."""
-    mine = files[first:last]
-    offsets = _offsets(mine)
-    instances = np.empty((int(offsets[-1]), files[0].shapes["features"][1]), dtype)
-    for file, start in zip(mine, offsets[:-1], strict=True):
-        _fill({"features": instances}, reader.load(file.path), start)
-    return Bags(instances, offsets, ids, feature_names=columns)
-
-
-def _sets(notes: dict[str, Any], bags: Bags) -> Array | None:
-    """The 0/1 array of sets stored as class indices; null is "unknown"."""
-    if notes.get("label_sets") is None:
-        return None
-    columns = np.arange(notes["n_classes"])
-    return Labels.from_sets(notes["label_sets"], columns, name_of=bags.name_of).indicator
-
-
-# Writing
 
 
 def _notes(contents: Contents, names: list[str]) -> dict[str, Any]:
