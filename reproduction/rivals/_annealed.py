@@ -9,11 +9,11 @@ from sklearn.utils.extmath import row_norms
 from bagwise._common.types import Ints
 from bagwise._common.warnings import warn_user
 from bagwise.base._parameters import POSITIVE, with_parameters
-from bagwise.compiled.threads import one_core_if_sparse
 from bagwise.solvers.margin.cost_range import check_costs
 from bagwise.solvers.result import SolverResult
 from reproduction.rivals._partly_labelled import PartlyLabelledClassifier, balanced_cost
 from reproduction.rivals.solvers.annealed_svm import annealed_svm
+from reproduction.rivals.solvers.linear_algebra import one_core_if_sparse
 
 LONG = 1e3  # length of rows beside which the constant feature 1 is negligible
 
@@ -37,7 +37,9 @@ class AnnealedSVM(PartlyLabelledClassifier):
     C2 : float, default=None
         Cost of a margin error of an unlabelled row; by default ``C1 * n_labelled / n_unlabelled``,
         so that both kinds of rows have the same total cost.
-    {positive_share}
+    positive_share : float, array-like of shape (n_classes,) or None, default=None
+        Share of the positive class (``classes_[1]``) among the unlabelled rows; for more than two
+        classes, the share of each. By default the shares among the labelled rows.
     tol : float, default=1e-4
         Norm of the gradient at which an SVM is solved, relative to that at w = 0.
     {verbose}
@@ -45,7 +47,8 @@ class AnnealedSVM(PartlyLabelledClassifier):
     Attributes
     ----------
     {classes_}
-    {transduction_}
+    transduction_ : ndarray of shape (n_rows,)
+        The label of each training row: as given, or as predicted.
     coef_ : ndarray of shape (n_machines, n_features)
         The weights of the features; one SVM for two classes, else one per class.
     intercept_ : ndarray of shape (n_machines,)

@@ -11,11 +11,11 @@ from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Ints
 from bagwise.base._kernel_machine import NystroemFeatures
 from bagwise.base._parameters import POSITIVE, with_parameters
-from bagwise.compiled.threads import one_core_if_sparse
-from bagwise.solvers.margin.feature_space import KEPT, LinearFeatures, dense_gram
+from bagwise.solvers.margin.feature_space import KEPT, LinearFeatures
 from bagwise.solvers.result import SolverResult
 from reproduction.rivals._partly_labelled import PartlyLabelledClassifier, balanced_cost
 from reproduction.rivals.solvers.gradient_s3vm import gradient_s3vm, kernel_factor
+from reproduction.rivals.solvers.linear_algebra import dense_gram, one_core_if_sparse
 
 LANDMARKS = 300
 
@@ -47,7 +47,9 @@ class GradientS3VM(PartlyLabelledClassifier):
           whose width shrinks to 0 (cS3VM);
         - "annealed": the same loss, and its cost grows to C2 (nabla-S3VM; with
           ``solver="newton"`` Newton S3VM).
-    {positive_share}
+    positive_share : float, array-like of shape (n_classes,) or None, default=None
+        Share of the positive class (``classes_[1]``) among the unlabelled rows; for more than two
+        classes, the share of each. By default the shares among the labelled rows.
     solver : {"lbfgs", "newton"}, default="lbfgs"
         L-BFGS, or Newton's method in a trust region, with conjugate gradients.
     {kernel_and_parameters}
@@ -66,12 +68,15 @@ class GradientS3VM(PartlyLabelledClassifier):
     Attributes
     ----------
     {classes_}
-    {transduction_}
+    transduction_ : ndarray of shape (n_rows,)
+        The label of each training row: as given, or as predicted.
     coef_ : ndarray of shape (n_machines, n_features)
         The weights of the features (linear kernel), or of the Nystroem features; one SVM for two
         classes, else one per class.
-    {support_of_rows_}
-    {support_rows_}
+    support_ : ndarray of shape (n_support,)
+        Positions of the training rows with non-zero weight (nonlinear kernels).
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        Those rows.
     dual_coef_ : ndarray of shape (n_machines, n_support)
         Their weights.
     nystroem_ : Nystroem

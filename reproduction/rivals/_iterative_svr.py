@@ -43,7 +43,17 @@ class IterativeSVR(TwoWayClusterer):
     ----------
     labels_ : ndarray of shape (n_rows,)
         The cluster of each training row, 0 or 1.
-    {svm_of_two_clusters_}
+    coef_ : ndarray of shape (n_machines, n_features)
+        The weights of the features (linear kernel); n_machines is 1.
+    support_ : ndarray of shape (n_support,)
+        Positions of the training rows with non-zero weight (nonlinear kernels).
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        Those rows.
+    dual_coef_ : ndarray of shape (n_machines, n_support)
+        The weights of the support vectors.
+    {gamma_}
+    intercept_ : ndarray of shape (n_machines,)
+        The intercepts.
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective after each round; the best round is kept.
     n_iter_ : int

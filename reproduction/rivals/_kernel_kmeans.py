@@ -52,8 +52,10 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
         The sum of squares.
     coef_ : ndarray of shape (n_clusters, n_features)
         Twice the means (linear kernel): scores are minus squared distances, without ``x @ x``.
-    {support_of_rows_}
-    {support_rows_}
+    support_ : ndarray of shape (n_support,)
+        Positions of the training rows with non-zero weight (nonlinear kernels).
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        Those rows.
     dual_coef_ : ndarray of shape (n_clusters, n_support)
         Twice the shares of these rows in the means.
     {gamma_}

@@ -41,8 +41,19 @@ class LaplacianSVM(PartlyLabelledClassifier):
     Attributes
     ----------
     {classes_}
-    {transduction_}
-    {svm_of_rows_}
+    transduction_ : ndarray of shape (n_rows,)
+        The label of each training row: as given, or as predicted.
+    coef_ : ndarray of shape (n_machines, n_features)
+        The weights of the features (linear kernel); one row for two classes, else one per class.
+    support_ : ndarray of shape (n_support,)
+        Positions of the training rows with non-zero weight (nonlinear kernels).
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        Those rows.
+    dual_coef_ : ndarray of shape (n_machines, n_support)
+        The weights of the support vectors.
+    {gamma_}
+    intercept_ : ndarray of shape (n_machines,)
+        The intercepts.
     objective_curve_ : ndarray of shape (1,)
         The objective, summed over the classes.
     n_iter_ : int

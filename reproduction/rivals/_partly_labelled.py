@@ -1,9 +1,11 @@
 """Base class of semi-supervised classifiers: -1 is unlabelled, one class against the rest."""
 
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 
+from bagwise._common.sklearn import Interval
 from bagwise._common.types import Floats, Ints
 from bagwise._validation import check_partial_labels, check_rows
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
@@ -23,6 +25,9 @@ class PartlyLabelledClassifier(BagClassifierMixin, KernelMachine, RowEstimator):
     """
 
     label_kind_ = "partial"
+    _parameter_constraints: dict[str, Any] = {
+        "positive_share": [Interval(Real, 0, 1, closed="neither"), "array-like", None]
+    }
     positive_share: Any = None
 
     @fit_method

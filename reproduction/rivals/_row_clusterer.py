@@ -11,11 +11,12 @@ from bagwise._common.types import Floats, Ints
 from bagwise._validation import check_rows
 from bagwise.base import RowEstimator, fit_method
 from bagwise.base._kernel_machine import KernelMachine
-from bagwise.compiled.threads import one_core_if_small, one_core_if_sparse
+from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 from reproduction.rivals.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
+from reproduction.rivals.solvers.linear_algebra import one_core_if_sparse
 
 MOST_ROWS = 20_000  # maximum for methods that compare all pairs of rows in each round
 

@@ -32,7 +32,9 @@ class TransductiveSVM(PartlyLabelledClassifier):
         Cost of a margin error of a labelled row.
     C2 : float, default=1.0
         Cost of a margin error of an unlabelled row, at the end.
-    {positive_share}
+    positive_share : float, array-like of shape (n_classes,) or None, default=None
+        Share of the positive class (``classes_[1]``) among the unlabelled rows; for more than two
+        classes, the share of each. By default the shares among the labelled rows.
     {kernel_and_parameters}
     max_iter : int, default=1000
         Maximum number of SVMs to solve.
@@ -43,8 +45,19 @@ class TransductiveSVM(PartlyLabelledClassifier):
     Attributes
     ----------
     {classes_}
-    {transduction_}
-    {svm_of_rows_}
+    transduction_ : ndarray of shape (n_rows,)
+        The label of each training row: as given, or as predicted.
+    coef_ : ndarray of shape (n_machines, n_features)
+        The weights of the features (linear kernel); one row for two classes, else one per class.
+    support_ : ndarray of shape (n_support,)
+        Positions of the training rows with non-zero weight (nonlinear kernels).
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        Those rows.
+    dual_coef_ : ndarray of shape (n_machines, n_support)
+        The weights of the support vectors.
+    {gamma_}
+    intercept_ : ndarray of shape (n_machines,)
+        The intercepts.
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective after each SVM, at the cost of unlabelled rows of its stage, summed over the
         classes.

@@ -32,7 +32,9 @@ class UniverSVM(PartlyLabelledClassifier):
         Cost of an unlabelled row inside the margin.
     s : float, default=-0.3
         Score below which the cost of a row is constant, between -1 and 0.
-    {positive_share}
+    positive_share : float, array-like of shape (n_classes,) or None, default=None
+        Share of the positive class (``classes_[1]``) among the unlabelled rows; for more than two
+        classes, the share of each. By default the shares among the labelled rows.
     {kernel_and_parameters}
     max_iter : int, default=100
         Maximum number of SVMs to solve.
@@ -43,8 +45,19 @@ class UniverSVM(PartlyLabelledClassifier):
     Attributes
     ----------
     {classes_}
-    {transduction_}
-    {svm_of_rows_}
+    transduction_ : ndarray of shape (n_rows,)
+        The label of each training row: as given, or as predicted.
+    coef_ : ndarray of shape (n_machines, n_features)
+        The weights of the features (linear kernel); one row for two classes, else one per class.
+    support_ : ndarray of shape (n_support,)
+        Positions of the training rows with non-zero weight (nonlinear kernels).
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        Those rows.
+    dual_coef_ : ndarray of shape (n_machines, n_support)
+        The weights of the support vectors.
+    {gamma_}
+    intercept_ : ndarray of shape (n_machines,)
+        The intercepts.
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective after each SVM, summed over the classes; it never rises.
     n_iter_ : int

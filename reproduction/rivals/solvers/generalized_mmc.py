@@ -30,10 +30,11 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from bagwise._common.types import Floats
 from bagwise.compiled import lapack
 from bagwise.compiled.lapack import eigenvectors
-from bagwise.compiled.threads import interruptible, one_core_if_small
+from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
-from bagwise.solvers.margin.feature_space import FeatureSpace, dense_gram
+from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
+from reproduction.rivals.solvers.linear_algebra import cholesky_inverse, cholesky_solve, dense_gram
 
 DENSE = 100  # number of rows up to which all eigenvalues are computed
 
@@ -67,7 +68,7 @@ def generalized_mmc(
     K[np.diag_indices(n)] += 1 / C
     with one_core_if_small(K):
         try:
-            M = lapack.cholesky_inverse(lapack.cholesky(K, lower=True))
+            M = cholesky_inverse(lapack.cholesky(K, lower=True))
         except LinAlgError as error:
             raise InputError(
                 "the kernel is not positive semi-definite on these rows: choose another kernel or "
@@ -109,7 +110,7 @@ def diagonal_bound(
     converged : bool
     """
     n = len(Q)
-    lowest = float(interruptible(np.linalg.eigvalsh, Q)[0])
+    lowest = float(np.linalg.eigvalsh(Q)[0])
     if not lowest > 4 * np.finfo(np.float64).eps * float(np.abs(np.diagonal(Q)).max()):
         raise InputError(
             "the matrix of the semi-definite program is singular to rounding: raise balance, lower "
@@ -118,8 +119,8 @@ def diagonal_bound(
     gamma = np.full(n, 0.5 * lowest)
     of_Z = lapack.cholesky(Q - np.diag(gamma), lower=True)
     # Start on the central path, where steps are long; W is feasible after the first full step.
-    mu = 1 / float(np.diagonal(lapack.cholesky_inverse(of_Z)).mean())
-    W, s = mu * lapack.cholesky_inverse(of_Z), mu / gamma
+    mu = 1 / float(np.diagonal(cholesky_inverse(of_Z)).mean())
+    W, s = mu * cholesky_inverse(of_Z), mu / gamma
     curve: list[float] = []
     for _ in steps:
         Z = Q - np.diag(gamma)
@@ -130,17 +131,17 @@ def diagonal_bound(
             return gamma, W, np.array(curve), True
         try:
             of_Z, of_W = lapack.cholesky(Z, lower=True), lapack.cholesky(W, lower=True)
-            Z_inverse = lapack.cholesky_inverse(of_Z)
+            Z_inverse = cholesky_inverse(of_Z)
             system = lapack.cholesky(W * Z_inverse + np.diag(s / gamma), lower=True)
         except LinAlgError:  # only due to rounding
             break
         shrink = 0.0  # a predictor step first: its length determines the centring
         for _ in range(2):
             mu = shrink * gap / (2 * n)
-            d_gamma = lapack.cholesky_solve(
+            d_gamma = cholesky_solve(
                 system, 1 + mu / gamma - mu * np.diagonal(Z_inverse), lower=True
             )
-            d_W = mu * Z_inverse - W + interruptible(np.matmul, W * d_gamma, Z_inverse)
+            d_W = mu * Z_inverse - W + np.matmul(W * d_gamma, Z_inverse)
             d_W = 0.5 * (d_W + d_W.T)
             d_s = mu / gamma - s - s / gamma * d_gamma
             up = _length(of_W, d_W, s, d_s)

@@ -16,9 +16,10 @@ from sklearn.svm import SVR
 
 from bagwise import compiled
 from bagwise._common.types import Floats, Ints
-from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, dense_gram
+from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures
 from bagwise.solvers.margin.libsvm import fit_libsvm
 from bagwise.solvers.result import SolverResult
+from reproduction.rivals.solvers.linear_algebra import dense_gram
 
 
 def best_threshold(scores: Floats, balance: float) -> tuple[float, float]:

@@ -26,12 +26,12 @@ from sklearn.svm import SVC
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Floats, Ints
 from bagwise.compiled import lapack
-from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError
-from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, dense, dense_gram
+from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, dense
 from bagwise.solvers.margin.libsvm import fit_libsvm
 from bagwise.solvers.neighbors import nearest_neighbors, neighbor_table
 from bagwise.solvers.result import SolverResult
+from reproduction.rivals.solvers.linear_algebra import cholesky_solve, dense_gram
 
 
 def graph_laplacian(rows: Any, n_neighbors: int) -> sparse.csr_array:
@@ -95,7 +95,7 @@ def laplacian_svm(
     penalty = laplacian * manifold_weight
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         try:
-            spread, gram = interruptible(_deformed, space, penalty, known)
+            spread, gram = _deformed(space, penalty, known)
             representable = bool(np.isfinite(spread).all() and np.isfinite(gram).all())
         except InputError:
             raise
@@ -130,7 +130,7 @@ def _deformed(space: FeatureSpace, penalty: sparse.csr_array, known: Ints) -> tu
         inner = dense(rows.T @ (penalty @ rows))
         inner.flat[:: len(inner) + 1] += 1
         factor = lapack.cholesky(inner, clean=False)
-        planes = lapack.cholesky_solve(factor, dense(rows[known].T))  # X'Z, (n_features, n_known)
+        planes = cholesky_solve(factor, dense(rows[known].T))  # X'Z, (n_features, n_known)
         # Z from X'Z: (I + M K) Z = E gives Z = E - M X X'Z.
         spread = -(penalty @ (rows @ planes))
         spread[known, np.arange(len(known))] += 1

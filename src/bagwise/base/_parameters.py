@@ -47,7 +47,6 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "n_neighbors": [COUNT],
     "n_prototypes": [None, COUNT],
     "pos_label": [Integral, Real, str, tuple, "boolean", None],
-    "positive_share": [Interval(Real, 0, 1, closed="neither"), "array-like", None],
     "random_state": ["random_state"],
     "reg": [NOT_NEGATIVE],
     "select": ["boolean"],
@@ -110,10 +109,6 @@ DESCRIPTIONS = {
         '{"single", "sets"}',
         "Whether the model was fitted on one label per bag, or on label sets.",
     ),
-    "machine_coef_": (
-        "ndarray of shape (n_machines, n_features)",
-        "The weights of the features (linear kernel); one row for two classes, else one per class.",
-    ),
     "machine_dual_coef_": (
         "ndarray of shape (n_machines, n_support)",
         "The weights of the support vectors.",
@@ -140,12 +135,6 @@ DESCRIPTIONS = {
         "``decision_function`` is positive for ``classes_[1]`` in any case.",
     ),
     "pos_label_": ("label", "The positive one of two classes; None unless there are two."),
-    "positive_share": (
-        "float or array-like of shape (n_classes,)",
-        "Share of the positive class (``classes_[1]``) among the unlabelled rows; for more than\n"
-        "two classes, the share of each. By default the shares among the labelled rows, which a\n"
-        "few dozen labels of many classes estimate badly.",
-    ),
     "rows": ("array-like or CSR of shape (n_rows, n_features)", "The rows."),
     "select": (
         "bool",
@@ -158,11 +147,6 @@ DESCRIPTIONS = {
         "ndarray of shape (n_support,)",
         "Positions of the training instances with non-zero weight (nonlinear kernels).",
     ),
-    "support_of_rows_": (
-        "ndarray of shape (n_support,)",
-        "Positions of the training rows with non-zero weight (nonlinear kernels).",
-    ),
-    "support_rows_": ("ndarray or CSR of shape (n_support, n_features)", "Those rows."),
     "support_vectors_": (
         "ndarray or CSR of shape (n_support, n_features)",
         "The training instances with non-zero weight.",
@@ -184,19 +168,6 @@ DESCRIPTIONS = {
         "cross-validation or, with fewer than 10 bags of a class, on the training bags.\n"
         '"auto" is "out_of_fold" for two classes and a nonlinear kernel, else "zero".',
     ),
-    "transduction_": (
-        "ndarray of shape (n_rows,)",
-        "The label of each training row: as given, or as predicted.",
-    ),
-    "two_clusters_coef_": (
-        "ndarray of shape (1, n_features)",
-        "The weights of the features (linear kernel).",
-    ),
-    "two_clusters_dual_coef_": (
-        "ndarray of shape (1, n_support)",
-        "The weights of the support vectors.",
-    ),
-    "two_clusters_intercept_": ("ndarray of shape (1,)", "The intercept."),
     "verbose": ("int", "Whether to show a progress bar."),
 }
 # Sequences of descriptions that several estimators share.
@@ -207,14 +178,6 @@ GROUPS: dict[str, list[str]] = {
         "nystroem_coef_", "support_", "support_vectors_", "machine_dual_coef_", "nystroem_",
         "gamma_", "machine_intercept_",
     ],
-    "svm_of_rows_": [
-        "machine_coef_", "support_of_rows_", "support_rows_", "machine_dual_coef_", "gamma_",
-        "machine_intercept_",
-    ],
-    "svm_of_two_clusters_": [
-        "two_clusters_coef_", "support_of_rows_", "support_rows_", "two_clusters_dual_coef_",
-        "gamma_", "two_clusters_intercept_",
-    ],
 }  # fmt: skip
 # Names with several meanings: key of the description -> name of the parameter or attribute.
 NAMES = {
@@ -222,19 +185,13 @@ NAMES = {
     "annotator_gamma": "gamma",
     "annotator_kernel": "kernel",
     "annotator_reg": "reg",
-    "machine_coef_": "coef_",
     "machine_dual_coef_": "dual_coef_",
     "machine_intercept_": "intercept_",
     "nystroem_coef_": "coef_",
     "rows": "X",
-    "support_of_rows_": "support_",
-    "support_rows_": "support_vectors_",
     "svm_class_weight": "class_weight",
     "svm_random_state": "random_state",
     "svm_tol": "tol",
-    "two_clusters_coef_": "coef_",
-    "two_clusters_dual_coef_": "dual_coef_",
-    "two_clusters_intercept_": "intercept_",
 }
 ENTRY = re.compile(r"^( *)\{(\w+)\}$", flags=re.MULTILINE)
 

@@ -99,15 +99,3 @@ def add_product(total: Array, block: Array, factor: float = 1.0) -> None:
 def cholesky(matrix: Array, *, lower: bool = False, overwrite: bool = False, **_: Any) -> Array:
     """Triangular factor of a matrix."""
     return linalg.cholesky(matrix, lower=lower, overwrite_a=overwrite, check_finite=False)
-
-
-def cholesky_solve(
-    factor: Array, right: Array, *, lower: bool = False, overwrite: bool = False
-) -> Array:
-    """Solve a linear system, given a factor."""
-    return linalg.cho_solve((factor, lower), right, overwrite_b=overwrite, check_finite=False)
-
-
-def cholesky_inverse(factor: Array) -> Array:
-    """Inverse, given a lower factor."""
-    return linalg.cho_solve((factor, True), np.eye(len(factor)), check_finite=False)

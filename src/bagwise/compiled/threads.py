@@ -15,7 +15,6 @@ from typing import Any
 
 import joblib
 import numpy as np
-from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from bagwise._common.types import Array, Ints
@@ -66,11 +65,6 @@ def one_core_if_few(n_values: int) -> AbstractContextManager[Any]:
 def few_cores() -> AbstractContextManager[Any]:
     """Limit BLAS to a quarter of the cores: its threads, even idle ones, slow down others."""
     return blas_cores(max(1, n_threads() // 4))
-
-
-def one_core_if_sparse(table: Any) -> AbstractContextManager[Any]:
-    """Keep BLAS on one core if X is sparse, for methods that then use it for vectors only."""
-    return blas_cores(1) if sparse.issparse(table) else nullcontext()
 
 
 def block_bounds(offsets: Ints, n_blocks: int) -> Ints:
@@ -155,11 +149,6 @@ def run_blocks(work: Callable[..., Any], bounds: Ints, *arguments: Any) -> list[
         return [work(*block, *arguments) for block in blocks]
     pool = _pool(os.getpid(), n_threads())
     return list(pool.map(lambda block: work(*block, *arguments), blocks))
-
-
-def interruptible(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Call a function."""
-    return function(*arguments, **options)
 
 
 def over_bags(kernel: Callable[..., None], offsets: Ints, values: Array, *arguments: Any) -> None:

@@ -18,7 +18,6 @@ import numpy as np
 from scipy import linalg, sparse
 from sklearn.utils import gen_batches
 
-from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.exceptions import InputError
 from bagwise.solvers.margin.cost_range import mean_square
@@ -176,29 +175,6 @@ class KernelFeatures:
     @cached_property
     def _gram(self) -> Floats:
         return np.asarray(self.kernel(self.rows, self.rows), np.float64)
-
-
-def dense_gram(space: FeatureSpace) -> Floats:
-    """Compute the full kernel matrix.
-
-    Parameters
-    ----------
-    space : LinearFeatures or KernelFeatures
-        The instances.
-
-    Returns
-    -------
-    ndarray of shape (n_instances, n_instances)
-    """
-    n = space.rows.shape[0]
-    require_memory(
-        3 * 8.0 * n**2,
-        purpose=f"the kernel matrix of {n:,} rows with two like it",
-        remedy="fit part of the rows, or use the linear kernel",
-    )
-    if isinstance(space, LinearFeatures):
-        return dense(space.rows @ space.rows.T)
-    return np.asarray(space.kernel(space.rows, space.rows), np.float64)
 
 
 class RowPoints:
