@@ -86,6 +86,7 @@ def report(
     from bagwise.report import Media, Report
 
     import_extra("jinja2", extra="report")
+    n_bytes = byte_count(budget)
     fitted, metadata = open_model(model, trust)
     edges, axes = [] if box is None else [name.strip() for name in box.split(",")], axes_of(coords)
     if edges and (len(edges) != 4 or source is None):
@@ -114,7 +115,7 @@ def report(
         data.bags,
         y,
         title=title or f"{method or 'A model'} on {file.name}",
-        media=Media(**lists, per_bag=per_bag, budget=byte_count(budget)) if lists else None,
+        media=Media(**lists, per_bag=per_bag, budget=n_bytes) if lists else None,
         coords=places(data, axes, file) if axes or has_places else None,
         patch_size=data.patch_sizes,
         groups=data.groups,
