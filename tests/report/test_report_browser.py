@@ -221,10 +221,9 @@ def test_a_clip_is_the_part_of_its_recording(open_page, tmp_path, bags, y):
 def test_a_point_of_the_map_opens_its_bag(open_page, tmp_path, bags):
     model = BagConstrainedSpectralClustering(2, random_state=0).fit(bags)
     page = open_page(Report(model, bags).save(tmp_path / "report.html"))
-    point = page.locator("circle[data-bag='7']").first
+    point = page.locator("svg a[href='#bag-7']").first
     point.dispatch_event("click")
     expect(page.locator("#bag h3")).to_have_text("slide 7")
-    point.dispatch_event("pointerover")
     assert "slide 7, row" in point.text_content()
 
 

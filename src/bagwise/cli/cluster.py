@@ -62,7 +62,8 @@ def cluster(
     from bagwise._validation import check_bags
     from bagwise.cli.reading import note_labels, read_columns
     from bagwise.extras import import_extra
-    from bagwise.report._spaces import cluster_page, cluster_summary, clustered_instances
+    from bagwise.report import Report
+    from bagwise.report._spaces import cluster_summary, clustered_instances
 
     if not no_report:
         for module in ("jinja2", "matplotlib"):
@@ -86,8 +87,7 @@ def cluster(
     summary = cluster_summary(model)
     if not no_report:
         with progress("Drawing the map"):
-            text = cluster_page(file.name, model, data, instances)
-            page.write_text(text, encoding="utf-8")
+            Report(model, bags, known, title=f"Clusters of {file.name}").save(page, force=force)
         note(f"Map and tables: {page}")
     if json:
         written = [output, *[page][no_report:]]

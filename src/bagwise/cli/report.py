@@ -182,7 +182,7 @@ def _held_out(
     models = [fitted, *beside.values()]
     with progress("Cross-validating", total=folds * len(models)) as step:
         if numbers:
-            settings = {"cv": splits, "groups": own_groups, "after_fold": step}
+            settings: dict[str, Any] = {"cv": splits, "groups": own_groups, "after_fold": step}
             found = [held_out_predictions(m, bags[known], y[known], **settings) for m in models]
             found = [held_out.expand(known) for held_out in found]
         else:

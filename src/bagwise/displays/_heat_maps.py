@@ -242,7 +242,7 @@ class HeatMapDisplay(Display):
             raise InputError("values and coords must be finite numbers: leave the others out.")
         (edge,) = patch_edges(patch_size, Bags(places, [0, len(places)]), places).tolist()
         picture = None if image is None else _check_image(image, image_size)
-        named = {"value_name": value_name, "limits": limits, "top": top}
+        named: dict[str, Any] = {"value_name": value_name, "limits": limits, "top": top}
         display = cls(scores, places, edge, image=picture, image_size=image_size, **named)
         return display.plot(ax=ax)
 

@@ -10,13 +10,7 @@ from numpy.typing import ArrayLike
 from bagwise._common.types import Array, Ints
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
-from bagwise.displays._base import (
-    MARK,
-    Display,
-    name_rows,
-    plain_legend,
-    rows_of_dots,
-)
+from bagwise.displays._base import MARK, Display, name_rows, plain_legend, rows_of_dots
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 from bagwise.predictions import Predictions

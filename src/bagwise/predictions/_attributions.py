@@ -36,12 +36,7 @@ MOST_SCORED = 300_000  # instances that a model may have to score for contributi
 
 
 def instance_attributions(
-    model: Any,
-    X: Any,
-    *,
-    method: str = "sampled",
-    n_samples: int = 200,
-    random_state: Any = None,
+    model: Any, X: Any, *, method: str = "sampled", n_samples: int = 200, random_state: Any = None
 ) -> Array:
     r"""Compute the contribution of each instance to the score of its bag, for any model of bags.
 

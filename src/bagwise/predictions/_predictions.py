@@ -13,12 +13,7 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise._validation import check_bags, check_known_labels, check_label, check_length
 from bagwise.bags import Bags
 from bagwise.base import RowEstimator
-from bagwise.base._pipelines import (
-    final_estimator,
-    instance_model,
-    last_step,
-    predicts_numbers,
-)
+from bagwise.base._pipelines import final_estimator, instance_model, last_step, predicts_numbers
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
 from bagwise.predictions._attributions import (
@@ -107,7 +102,8 @@ class Predictions:
         self.model, self.bags = model, check_bags(None, X, reset=True, allow_nan=True)
         self.is_regressor = predicts_numbers(model)
         self.estimator, self.seen = self._last_step()
-        self._y, self._cache = y, {}
+        self._y = y
+        self._cache: dict[str, Array] = {}
         own = getattr(self.estimator, "classes_", None)
         self.classes: Array = np.array([]) if own is None or self.is_regressor else np.asarray(own)
         self.class_names = self.classes if classes is None else np.asarray(classes)
@@ -131,7 +127,7 @@ class Predictions:
 
     # Raw predictions ------------------------------------------------------------------------
 
-    def call(self, method: str) -> Array | None:
+    def call(self, method: str) -> Any:
         """Return the result of a method of the model for the bags; None if it has none."""
         if method not in self._cache:
             caller, X = (self.estimator, self.seen)
@@ -363,8 +359,8 @@ class Predictions:
         if predicted is None or not (self.is_regressor or len(self.classes)):
             raise InputError(f"{type(self.estimator).__name__} has no predictions for bags.")
         if predicted.ndim == 2:
-            rows = (np.flatnonzero(row) for row in predicted)
-            table["predicted"] = np.array([separator.join(self.names[k] for k in r) for r in rows])
+            held = (np.flatnonzero(row) for row in predicted)
+            table["predicted"] = np.array([separator.join(self.names[k] for k in r) for r in held])
         else:
             table["predicted"] = predicted if self.is_regressor else self._named(predicted)
         if not self.is_regressor:

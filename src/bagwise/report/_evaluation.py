@@ -1,21 +1,19 @@
 """The evaluation section of a report: predictions compared with labels, or with numbers."""
 
-import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import (
     average_precision_score,
-    brier_score_loss,
-    precision_recall_fscore_support,
+    classification_report,
     roc_curve,
 )
 
 from bagwise._common.types import Array, Bools, Floats
-from bagwise.bags import Bags
+from bagwise.displays._base import DOTS, plain_legend
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
 from bagwise.model_selection import HeldOut
@@ -27,9 +25,9 @@ from bagwise.model_selection._measures import (
 )
 from bagwise.predictions import Predictions
 from bagwise.report._page import Figure, Section, Table
-from bagwise.report._plots import LineDisplay, PointDisplay
+from bagwise.report._plots import axes, link_points
 
-MOST_CLASSES = 16  # of a confusion matrix; for more, the most frequent errors are listed
+MOST_CLASSES = 16  # of a confusion matrix
 MOST_CURVES = 12
 MOST_ROWS = 60
 MOST_ERRORS = 15  # bags that are listed
@@ -53,13 +51,30 @@ def evaluation_section(
     -------
     Section or None
     """
-    if subject.is_regressor:
-        parts = _of_numbers(subject, held_out, seen)
-    elif subject.known is None or subject.predicted is None:
+    found = held_out or HeldOut(
+        subject.call("predict"),
+        subject.call("decision_function"),
+        subject.call("predict_proba"),
+        classes=subject.classes,
+    )
+    known: Any = subject.known_numbers if subject.is_regressor else subject.known
+    if known is None or (subject.predicted is None and not subject.is_regressor):
         return None
+    assess = np.isfinite(known) if subject.is_regressor else known.known
+    others = {f"baseline: {name}": other for name, other in found.baselines.items()}
+    for each in (found, *others.values()):
+        if len(each.predicted) != len(subject.bags):
+            raise InputError(
+                f"{len(each.predicted)} held-out predictions were given for {len(subject.bags)} "
+                "bags: give one each."
+            )
+    what = "errors" if subject.is_regressor else "metrics"
+    rows, how = _fair(assess, seen, held_out, subject.unit, what)
+    if subject.is_regressor:
+        parts = _of_numbers(subject, known, rows, found, others)
     else:
-        parts = _of_labels(subject, subject.known, subject.predicted, held_out, seen)
-    return Section("Evaluation", *parts) if parts else None
+        parts = _of_labels(subject, known, rows, found, others)
+    return Section("Evaluation", how, *parts) if parts else None
 
 
 def _fair(
@@ -88,17 +103,21 @@ def _fair(
     )
 
 
-def _not_better(own: float | None, others: Mapping[str, float | None], measure: str) -> list[str]:
-    """A sentence for each baseline that the model does not beat; the larger value is better."""
-    return [
-        f"The model is not better than the {name.replace(':', '')}: {measure} {abs(own):.3f} "
-        f"against {abs(rival):.3f}."
-        for name, rival in others.items()
-        if own is not None and rival is not None and rival >= own
+def _comparison(
+    measures: Mapping[str, Mapping[str, Any]], caption: str, decisive: str, called: str
+) -> list[Any]:
+    """A table of the metrics of each model, and a sentence for each baseline that is as good."""
+    own = measures["this model"]
+    table: dict[str, list[Any]] = {"model": list(measures)}
+    table |= {name: [row.get(name) for row in measures.values()] for name in own}
+    value, sign = own.get(decisive), -1 if decisive == "MAE" else 1
+    return [Table(table, caption)] + [
+        f"The model is not better than the {name.replace(':', '')}: {called} {value:.3f} against "
+        f"{row[decisive]:.3f}."
+        for name, row in measures.items()
+        if name != "this model" and value is not None and row.get(decisive) is not None
+        if sign * row[decisive] >= sign * value
     ]
-
-
-# Labels -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -119,7 +138,7 @@ class _Assessment:
     """
 
     truth: Array
-    predicted: Array | None
+    predicted: Array
     scores: Array | None
     proba: Array | None
     names: list[str]
@@ -129,88 +148,71 @@ class _Assessment:
         """Whether bags have label sets."""
         return self.truth.ndim == 2
 
-    def ranking_of(self, k: int) -> tuple[Bools, Array] | None:
-        """Which bags have a label, and their scores; None if all bags have it, or none."""
+    @property
+    def rankings(self) -> dict[int, tuple[Bools, Array]]:
+        """For each label with scores: which bags have it (not all, and not none), their scores."""
         if self.scores is None:
-            return None
-        carries = self.truth[:, k] == 1 if self.has_sets else self.truth == k
-        score = self.scores[:, k]
-        defined = 0 < carries.sum() < len(carries) and np.isfinite(score).all()
-        return (carries, score) if defined else None
+            return {}
+        carries = self.truth == (1 if self.has_sets else np.arange(len(self.names))[:, None])
+        pairs = enumerate(zip(carries.T if self.has_sets else carries, self.scores.T, strict=True))
+        return {
+            k: (own, score)
+            for k, (own, score) in pairs
+            if 0 < own.sum() < len(own) and np.isfinite(score).all()
+        }
 
-    def per_label(self, measure: Any, labels: Any) -> list[float | None]:
-        """A measure of the ranking of the bags for each of these labels."""
-        found = [self.ranking_of(k) for k in labels]
-        return [None if ranking is None else float(measure(*ranking)) for ranking in found]
-
-    def auc(self) -> float | None:
-        """The area under the ROC curve, the mean over the labels."""
-        areas = self.per_label(area_under_roc, range(len(self.names)))
-        defined = [area for area in areas if area is not None]
-        return float(np.mean(defined)) if defined else None
+    def per_label(self, measure: Any) -> dict[int, float]:
+        """A measure of the ranking of the bags for each label."""
+        return {k: float(measure(*ranking)) for k, ranking in self.rankings.items()}
 
     def measures(self) -> dict[str, float | None]:
         """The metrics of one model."""
         if self.has_sets:
             return {} if self.scores is None else {**label_set_measures(self.truth, self.scores)}
-        return label_measures(self.truth, self.predicted) | {"AUC": self.auc()}
+        areas = list(self.per_label(area_under_roc).values())
+        area = float(np.mean(areas)) if areas else None
+        return label_measures(self.truth, self.predicted) | {"AUC": area}
 
 
 def _of_labels(
-    subject: Predictions,
-    known: Labels,
-    predicted: Labels,
-    held_out: HeldOut | None,
-    seen: Bools | None,
+    subject: Predictions, known: Labels, rows: Bools, found: HeldOut, others: dict[str, HeldOut]
 ) -> list[Any]:
+    unit, has_sets = subject.unit, known.has_sets
+    assessed = _assess(subject, known, rows, found)
+    measures: dict[str, Mapping[str, Any]] = {"this model": assessed.measures()}
+    if others:
+        for name, other in others.items():
+            measures[name] = _assess(subject, known, rows, other).measures()
+    elif has_sets:  # a baseline without features: labels by frequency, or the most common one
+        shares = np.tile(np.mean(assessed.truth == 1, axis=0), (len(assessed.truth), 1))
+        plain = replace(assessed, scores=shares)
+        measures["baseline: labels by frequency"] = plain.measures()
+    else:
+        commonest = np.full(len(assessed.truth), np.bincount(assessed.truth).argmax())
+        measures["baseline: most common label"] = label_measures(assessed.truth, commonest)
+    caption = f"{len(assessed.truth):,} labelled {unit}s; higher is better"
+    if has_sets:
+        caption = "One-error and coverage are better when lower, average precision when higher"
+    own = {name for name, value in measures["this model"].items() if value is not None}
+    order = ("AUC", "average precision", "accuracy")
+    decisive = next((name for name in order if name in own), "")
+    tables = [] if has_sets else [_confusions(assessed, unit)]
+    tables.append(_label_table(assessed, unit))
+    drawings = [d for d in (_roc(assessed), _calibration(assessed)) if d is not None]
+    parts = _comparison(measures, caption, decisive if others else "", decisive)
+    return [*parts, tables, *([drawings] if drawings else [])]
+
+
+def _assess(subject: Predictions, known: Labels, rows: Bools, found: HeldOut) -> _Assessment:
+    """Reorder predictions by the known labels."""
+    predicted = subject.labels(found.predicted)
     if known.has_sets and not predicted.has_sets:
         raise LabelError(
             "the model predicts one label per bag, and y holds label sets: give one label per "
             "bag, or none."
         )
-    unit = subject.unit
-    rows, how = _fair(known.known, seen, held_out, unit, "metrics")
-
-    def assess(found: HeldOut | None) -> _Assessment:
-        if found is None:
-            scores, proba = subject.call("decision_function"), subject.call("predict_proba")
-            return _assess(known, rows, predicted, scores, proba, subject.classes.tolist())
-        labels = subject.labels(found.predicted)
-        if len(labels) != len(subject.bags):
-            raise InputError(
-                f"{len(labels)} held-out predictions were given for {len(subject.bags)} bags: "
-                "give one each."
-            )
-        own = subject.classes if found.classes is None else np.asarray(found.classes)
-        return _assess(known, rows, labels, found.scores, found.probabilities, own.tolist())
-
-    assessed = assess(held_out)
-    others = {} if held_out is None else held_out.baselines
-    baselines = {f"baseline: {name}": assess(other) for name, other in others.items()}
-    measured = {name: found.measures() for name, found in baselines.items()}
-    own = assessed.measures()
-    plain = measured or {name: b.measures() for name, b in _plain_baseline(assessed).items()}
-    table: dict[str, list[Any]] = {"model": ["this model", *plain]}
-    table |= {name: [own[name], *(m.get(name) for m in plain.values())] for name in own}
-    caption = f"{len(assessed.truth):,} labelled {unit}s; higher is better"
-    if assessed.has_sets:
-        caption = "One-error and coverage are better when lower, average precision when higher"
-    parts: list[Any] = [how, Table(table, caption)]
-    order = ("AUC", "average precision", "accuracy")
-    measure = next((name for name in order if own.get(name) is not None), "")
-    rivals = {name: found.get(measure) for name, found in measured.items()}
-    parts += _not_better(own.get(measure), rivals, measure)
-    labels = _label_table(assessed, unit)
-    parts.append(labels if assessed.has_sets else [_confusions(assessed, unit), labels])
-    drawings = [d for d in (_roc(assessed), _calibration(assessed)) if d is not None]
-    return [*parts, drawings] if drawings else parts
-
-
-def _assess(
-    known: Labels, rows: Bools, predicted: Labels, scores: Any, proba: Any, own: list[Any]
-) -> _Assessment:
-    """Reorder predictions for the classes `own` by the known labels."""
-    has_sets = predicted.has_sets
+    has_sets, scores, proba = predicted.has_sets, found.scores, found.probabilities
+    own = np.asarray(subject.classes if found.classes is None else found.classes).tolist()
     if scores is None and proba is not None:
         scores = proba[:, 1] if proba.shape[1] == 2 and not has_sets else proba
 
@@ -240,31 +242,22 @@ def _assess(
     )
 
 
-def _plain_baseline(assessed: _Assessment) -> dict[str, _Assessment]:
-    """A baseline without features: the most common label, or labels by their frequency."""
-    truth, names = assessed.truth, assessed.names
-    if assessed.has_sets:
-        shares = np.tile(np.mean(truth == 1, axis=0), (len(truth), 1))
-        return {"baseline: labels by frequency": _Assessment(truth, None, shares, None, names)}
-    commonest = np.full(len(truth), np.bincount(truth).argmax())
-    return {"baseline: most common label": _Assessment(truth, commonest, None, None, names)}
-
-
 def _confusions(assessed: _Assessment, unit: str) -> Table:
     """The confusion matrix; for many classes, the most frequent errors."""
-    truth, predicted = assessed.truth, assessed.predicted
-    assert predicted is not None
-    present = np.union1d(truth, predicted[predicted >= 0])
+    known = assessed.predicted >= 0
+    truth, predicted = assessed.truth[known], assessed.predicted[known]
+    present = np.union1d(assessed.truth, predicted)
     if len(present) > MOST_CLASSES:
         pairs = np.column_stack([truth, predicted])[truth != predicted]
         found, counts = np.unique(pairs, axis=0, return_counts=True)
         order = np.argsort(-counts, kind="stable")[:15]
-        names = np.array([*assessed.names, "none"], dtype=object)  # -1 is the last
-        columns = dict(zip(("label", "predicted"), names[found[order]].T.tolist(), strict=True))
-        return Table(columns | {f"{unit}s": counts[order].tolist()}, "The most frequent errors")
-    counts = np.zeros((len(assessed.names),) * 2, dtype=int)
-    np.add.at(counts, (truth[predicted >= 0], predicted[predicted >= 0]), 1)
-    matrix = counts[np.ix_(present, present)]
+        names = np.array(assessed.names, dtype=object)[found[order]].T.tolist()
+        columns = dict(
+            zip(("label", "predicted", f"{unit}s"), [*names, counts[order].tolist()], strict=True)
+        )
+        return Table(columns, "The most frequent errors")
+    matrix = np.zeros((len(present), len(present)), dtype=int)
+    np.add.at(matrix, (np.searchsorted(present, truth), np.searchsorted(present, predicted)), 1)
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     table: dict[str, list[Any]] = {"label ↓ predicted →": [assessed.names[k] for k in present]}
     for k, column in zip(present, matrix.T, strict=True):
@@ -278,120 +271,94 @@ def _confusions(assessed: _Assessment, unit: str) -> Table:
 
 def _label_table(assessed: _Assessment, unit: str) -> Table:
     """Metrics of each label, most common first."""
-    *measures, support = precision_recall_fscore_support(
-        assessed.truth, assessed.predicted, labels=np.arange(len(assessed.names)), zero_division=0
-    )
-    present = np.flatnonzero(support)
-    order = present[np.argsort(-support[present], kind="stable")][:MOST_ROWS].tolist()
+    labels = range(len(assessed.names))
+    found = classification_report(
+        assessed.truth, assessed.predicted, labels=labels, target_names=[str(k) for k in labels],
+        output_dict=True, zero_division=0,
+    )  # fmt: skip
+    present = [k for k in labels if found[str(k)]["support"]]
+    order = sorted(present, key=lambda k: -found[str(k)]["support"])[:MOST_ROWS]
     columns: dict[str, list[Any]] = {"label": [assessed.names[k] for k in order]}
-    columns[f"{unit}s"] = support[order].tolist()
-    for name, values in zip(("precision", "recall", "F1"), measures, strict=True):
-        columns[name] = values[order].tolist()
-    scores = assessed.scores
-    ranked = 0 if scores is None else int(np.isfinite(scores).all(axis=0).sum())
-    if (assessed.has_sets and ranked) or ranked > 1:
-        columns["AUC"] = assessed.per_label(area_under_roc, order)
-    if assessed.has_sets and ranked:
-        columns["average precision"] = assessed.per_label(average_precision_score, order)
-    caption = "Metrics of each label"
-    if len(order) < len(present):
-        caption += f": the {len(order)} most common of {len(present)}"
-    return Table(columns, caption)
+    columns[f"{unit}s"] = [int(found[str(k)]["support"]) for k in order]
+    for name in ("precision", "recall", "F1"):
+        columns[name] = [found[str(k)][name.replace("F1", "f1-score")] for k in order]
+    if len(assessed.rankings) > (not assessed.has_sets):
+        areas = assessed.per_label(area_under_roc)
+        columns["AUC"] = [areas.get(k) for k in order]
+    if assessed.has_sets and assessed.rankings:
+        precisions = assessed.per_label(average_precision_score)
+        columns["average precision"] = [precisions.get(k) for k in order]
+    more = f": the {len(order)} most common of {len(present)}" if len(order) < len(present) else ""
+    return Table(columns, f"Metrics of each label{more}")
 
 
 def _roc(assessed: _Assessment) -> Figure | None:
-    lines = {}
-    for k, name in enumerate(assessed.names):
-        if (ranking := assessed.ranking_of(k)) is not None:
-            lines[name] = roc_curve(*ranking)[:2]
-    area = assessed.auc()
-    if area is None or len(lines) > MOST_CURVES:
+    rankings = assessed.rankings
+    if not rankings or len(rankings) > MOST_CURVES:
         return None  # unreadable: the table has the areas
-    one = f"of “{next(iter(lines))}”" if len(lines) == 1 else "of each label against the others"
-    display = LineDisplay(lines, "false positive rate", "true positive rate", diagonal=True)
+    area = np.mean(list(assessed.per_label(area_under_roc).values()))
+    ax = axes("false positive rate", "true positive rate", diagonal=True)
+    for k, ranking in rankings.items():
+        ax.plot(*roc_curve(*ranking)[:2], label=assessed.names[k])
+    one = "of each label against the others"
+    if len(rankings) == 1:
+        one = f"of “{assessed.names[next(iter(rankings))]}”"
+    else:
+        plain_legend(ax, fontsize="small")
     caption = f"ROC curve {one}. Area {area:.3f}; the dashed line is random guessing."
-    return Figure(display.figure(), f"ROC curve {one}, area under it {area:.3f}.", caption)
+    return Figure(ax.figure, f"ROC curve {one}, area under it {area:.3f}.", caption)
 
 
 def _calibration(assessed: _Assessment) -> Figure | None:
     """Calibration: observed frequency against predicted probability, in ten bins."""
-    if assessed.proba is None or assessed.has_sets:
+    proba, truth, names = assessed.proba, assessed.truth, assessed.names
+    if proba is None or assessed.has_sets or not np.isfinite(proba).all():
         return None
-    proba, truth = assessed.proba, assessed.truth
     if proba.shape[1] == 2:
         chance, right = proba[:, 1], truth == 1
-        what, of = f"probability of “{assessed.names[1]}”", f"share of “{assessed.names[1]}”"
+        ax = axes(f"probability of “{names[1]}”", f"share of “{names[1]}”", diagonal=True)
     else:
         chance, right = proba.max(axis=1), proba.argmax(axis=1) == truth
-        what, of = "probability of the predicted label", "share of correct predictions"
-    if not np.isfinite(chance).all():
-        return None
-    observed, expected = calibration_curve(right, chance.clip(0, 1), n_bins=10)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about a single class
-        brier = brier_score_loss(right.astype(int), chance, pos_label=1)
-    display = LineDisplay({"": (expected, observed)}, what, of, {"marker": "o"}, diagonal=True)
-    caption = (
-        "Calibration: on the dashed line predicted and observed frequencies agree. "
-        f"Brier score {brier:.3f}."
-    )
-    return Figure(display.figure(), f"Calibration curve, Brier score {brier:.3f}.", caption)
-
-
-# Numbers ----------------------------------------------------------------------------------------
-
-
-def as_numbers(values: Array, bags: Bags) -> Floats:
-    """Held-out predictions as numbers, NaN if there is none."""
-    listed = np.asarray(values).tolist()
-    if len(listed) != len(bags):
-        raise InputError(
-            f"{len(listed)} held-out predictions were given for {len(bags)} bags: give one each."
+        ax = axes(
+            "probability of the predicted label", "share of correct predictions", diagonal=True
         )
-    return np.array([np.nan if v is None else float(v) for v in listed])
+    observed, expected = calibration_curve(right, chance.clip(0, 1), n_bins=10)
+    ax.plot(expected, observed, marker="o")
+    brier = f"Brier score {np.mean((chance - right) ** 2):.3f}"
+    caption = f"Calibration: on the dashed line predicted and observed frequencies agree. {brier}."
+    return Figure(ax.figure, f"Calibration curve, {brier}.", caption)
 
 
-def _of_numbers(subject: Predictions, held_out: HeldOut | None, seen: Bools | None) -> list[Any]:
-    truth, predicted = subject.known_numbers, subject.numbers
-    if truth is None or predicted is None:
+def as_numbers(values: Array) -> Floats:
+    """Held-out predictions as numbers, NaN if there is none."""
+    return np.array([np.nan if v is None else float(v) for v in np.asarray(values).tolist()])
+
+
+def _of_numbers(
+    subject: Predictions, truth: Floats, rows: Bools, found: HeldOut, others: dict[str, HeldOut]
+) -> list[Any]:
+    predicted = as_numbers(found.predicted)
+    rows = rows & np.isfinite(predicted)
+    if not rows.any():
         return []
-    assessed, how = _fair(np.isfinite(truth), seen, held_out, "bag", "errors")
-    models = {}
-    if held_out is not None:
-        predicted = as_numbers(held_out.predicted, subject.bags)
-        assessed = assessed & np.isfinite(predicted)
-        for name, other in held_out.baselines.items():
-            models[f"baseline: {name}"] = as_numbers(other.predicted, subject.bags)
-    if not assessed.any():
-        return []
-    models = models or {"baseline: mean": np.full(len(truth), truth[assessed].mean())}
-    models = {"this model": predicted} | models
-    rows = {}
-    for name, found in models.items():
-        error = (truth - found)[assessed]
-        rows[name] = number_measures(truth[assessed], found[assessed])
-        rows[name]["RMSE"] = float(np.sqrt(np.mean(error**2)))
-    columns = {name: [row[name] for row in rows.values()] for name in rows["this model"]}
+    models = {name: as_numbers(other.predicted) for name, other in others.items()}
+    models = models or {"baseline: mean": np.full(len(truth), truth[rows].mean())}
+    measures = {}
+    for name, values in ({"this model": predicted} | models).items():
+        measures[name] = number_measures(truth[rows], values[rows])
+        measures[name]["RMSE"] = float(np.sqrt(np.mean((truth - values)[rows] ** 2)))
     caption = (
-        f"{int(assessed.sum()):,} bags; R2 and Spearman are better when higher, MAE and RMSE when "
-        "lower"
+        f"{int(rows.sum()):,} bags; R2 and Spearman are better when higher, MAE and RMSE when lower"
     )
-    parts: list[Any] = [how, Table({"model": list(rows)} | columns, caption)]
-    losses = {
-        name: -row["MAE"]
-        for name, row in rows.items()
-        if not np.array_equal(models[name], predicted)
-    }
-    parts += _not_better(-rows["this model"]["MAE"], losses, "mean absolute error")
-    bags = np.flatnonzero(assessed)
-    points = {"": (truth[bags], predicted[bags])}
-    plot = PointDisplay(points, "observed", "predicted", diagonal=True, links=bags.tolist())
+    bags = np.flatnonzero(rows)
+    ax = axes("observed", "predicted", diagonal=True)
+    link_points(ax.scatter(truth[bags], predicted[bags], c=[DOTS] * len(bags), s=16), bags.tolist())
     titles = [
         f"{subject.bag_names[i]}: observed {truth[i]:.4g}, predicted {predicted[i]:.4g}"
         for i in bags
     ]
     alt = f"Predicted against observed numbers of {len(bags):,} bags."
-    caption = "Each point is a bag; on the line predicted and observed are equal."
+    shown = "Each point is a bag; on the line predicted and observed are equal."
     worst = bags[np.argsort(-np.abs(truth - predicted)[bags], kind="stable")[:MOST_ERRORS]]
     errors = {
         "bag": [subject.bag_names[i] for i in worst],
@@ -400,4 +367,5 @@ def _of_numbers(subject: Predictions, held_out: HeldOut | None, seen: Bools | No
         "error": (predicted - truth)[worst].tolist(),
     }
     table = Table(errors, "The largest errors", bags=worst.tolist())
-    return [*parts, [Figure(plot.figure(), alt, caption, titles), table]]
+    parts = _comparison(measures, caption, "MAE", "mean absolute error")
+    return [*parts, [Figure(ax.figure, alt, shown, titles), table]]

@@ -87,7 +87,7 @@ def _bag_columns(subject: Predictions, held_out: HeldOut | None) -> dict[str, An
         "certainty": _numbers(subject.certainty),
     }
     if subject.numbers is not None:
-        found = None if held_out is None else as_numbers(held_out.predicted, subject.bags)
+        found = None if held_out is None else as_numbers(held_out.predicted)
         truth, predicted = subject.known_numbers, subject.numbers
         error = None if truth is None else np.abs((predicted if found is None else found) - truth)
         texts = {"truth": truth, "predicted": predicted, "heldOut": found}

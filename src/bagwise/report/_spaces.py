@@ -3,17 +3,14 @@
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from sklearn.neighbors import NearestNeighbors
 
-import bagwise
 from bagwise.bags import Bags
 from bagwise.displays import ClusterMapDisplay
 from bagwise.labels import Labels
 from bagwise.predictions import Predictions
 from bagwise.predictions._ranking import are_those_of_fit
 from bagwise.report._models import steps_of
-from bagwise.report._page import Figure, Section, Table, render_page
+from bagwise.report._page import Figure, Section, Table
 from bagwise.report._plots import link_points
 
 MOST_ROWS = 40
@@ -73,8 +70,6 @@ def space_section(subject: Predictions) -> Section | None:
         parts.append(Table(columns, f"Number of instances per label{beside}"))
     elif known is not None and not known.has_sets:
         shown = known[subject.bags.bag_index]
-    if known is not None and len(subject.bags) > 1:
-        parts.append(_neighbours(before, mapped, known))
     coloured = f", coloured by {by}" if shown.known.any() else ""
     parts.append(
         _map(mapped.instances, shown, subject, f"Instances in the learned space{coloured}")
@@ -92,30 +87,6 @@ def _metric_step(subject: Predictions) -> tuple[Any, Bags | None]:
     for step in steps[:place]:
         bags = step.transform(bags)
     return steps[place], bags
-
-
-def _neighbours(before: Bags, after: Bags, known: Labels) -> Table:
-    """How often the nearest instance of another bag is in a bag that shares a label."""
-    sets, rows = known.indicator, _sample(before.n_instances)
-    index = before.bag_index[rows]
-    shares = []
-    for bags in (before, after):
-        values = bags.instances[rows]
-        values = values.toarray() if sparse.issparse(values) else values
-        n_near = min(len(rows), int(np.bincount(index).max()) + 1)
-        near = NearestNeighbors(n_neighbors=n_near).fit(values).kneighbors(return_distance=False)
-        foreign = index[near] != index[:, None]
-        first = index[near[np.arange(len(near)), foreign.argmax(axis=1)]]
-        asked = (
-            foreign.any(axis=1) & (sets[index].min(axis=1) >= 0) & (sets[first].min(axis=1) >= 0)
-        )
-        hits = (sets[index] * sets[first]).any(axis=1)[asked]
-        shares.append(f"{hits.mean():.0%}" if len(hits) else None)
-    return Table(
-        {"space": ["features", "learned"], "shares a label": shares},
-        "Share of instances whose nearest instance in another bag is in a bag with a common "
-        f"label ({len(rows)} instances; on training bags the share is optimistic)",
-    )
 
 
 def _sample(n: int) -> Any:
@@ -139,9 +110,6 @@ def _map(space: Any, labels: Labels, subject: Predictions, caption: str) -> Figu
     part = f"{len(rows):,} of {n:,} are shown. " if len(rows) < n else ""
     shown = f"{caption}{by}. {part}Click a point to open its bag."
     return Figure(figure, f"Map. {caption}; the numbers are in the table.", shown, titles)
-
-
-# The page of `bagwise cluster` --------------------------------------------------------------------
 
 
 def clustered_instances(model: Any, bags: Any, known: Any) -> dict[str, Any]:
@@ -168,48 +136,3 @@ def cluster_summary(model: Any) -> dict[str, Any]:
         columns["class"] = model.cluster_classes_
         columns["share"] = model.cluster_class_shares_.max(axis=1)
     return columns
-
-
-def cluster_page(name: str, model: Any, data: Any, columns: dict[str, Any]) -> str:
-    """Write the page of a clustering: a table of the clusters, and maps of the instances.
-
-    Parameters
-    ----------
-    name : str
-        The file that was clustered.
-    model : estimator
-        The fitted clustering.
-    data : object with ``bags``, ``instance_labels`` and ``classes``
-        The contents of the file.
-    columns : dict of str to ndarray
-        The result of `clustered_instances`.
-
-    Returns
-    -------
-    str
-        The HTML text.
-    """
-    groups = {"by cluster": list(model.labels_)}
-    if data.instance_labels is not None:
-        names = range(max(data.instance_labels) + 1) if data.classes is None else data.classes
-        groups["by class, from the file"] = [
-            None if k < 0 else names[k] for k in data.instance_labels
-        ]
-    elif "class" in columns:
-        groups["by class, estimated"] = list(columns["class"])
-    displays = ClusterMapDisplay.from_embedding(
-        model.embedding_, *groups.values(), titles=list(groups)
-    )
-    figures = []
-    for display in displays:
-        text = f"The instances in the space of the clustering, coloured {display.title}"
-        note = f"{text}; {len(display.points)} are shown."
-        figures.append(Figure(display.figure(), f"{text}.", note))
-    clusters = Section(
-        "Clusters",
-        f"{data.bags.n_instances} instances of {len(data.bags)} bags in {model.n_clusters} "
-        "clusters. The share of a class is estimated from the label sets of the bags.",
-        Table(cluster_summary(model), "Clusters and their main classes"),
-    )
-    footer = f"Made by bagwise {bagwise.__version__} with `bagwise cluster`."
-    return render_page(f"Clusters of {name}", [clusters, Section("Map", *figures)], footer=footer)

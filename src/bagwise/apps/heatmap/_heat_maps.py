@@ -303,7 +303,7 @@ def _top_columns(maps: list[_SlideMap]) -> dict[str, Array]:
     """The table of the top patches of all slides."""
     parts = []
     for slide in maps:
-        facts = {"slide": slide.name, "class": slide.found.name}
+        facts: dict[str, Any] = {"slide": slide.name, "class": slide.found.name}
         facts |= {"predicted": slide.predicted, "label": slide.truth}
         whole = {name: np.full(len(slide.top), v, dtype=object) for name, v in facts.items()}
         own = {
