@@ -19,13 +19,13 @@ from sklearn.svm import SVC
 
 from bagwise import Bags
 from bagwise.auto import AutoBagClassifier, _members, _race
-from bagwise.auto._auto import REG
-from bagwise.auto._leaderboard import out_of_fold_score
-from bagwise.auto._members import column_scores, default_members
+from bagwise.auto._classifier import REG
+from bagwise.auto._members import column_scores, default_members, keeping
+from bagwise.auto._tasks import draw_folds, label_score, mean_and_error, task_of_labels
 from bagwise.classification import BagMarginSVM, SetKernelSVM
 from bagwise.datasets import make_bags
 from bagwise.embedding import BagStatistics
-from bagwise.exceptions import InputError, LabelError
+from bagwise.exceptions import InputError, LabelError, NotEnoughMemoryError
 from bagwise.persistence import load_model, save_model
 from bagwise.preprocessing import make_bag_pipeline
 from bagwise.regression import SetKernelRegressor
@@ -122,7 +122,9 @@ def test_the_leaderboard_holds_scores_of_bags_that_calibration_has_not_seen():
         part = fit_stack(scores[train], targets[train], exclusive=False, reg=REG)
         logits[test] = part.log_odds(scores[test])[:, :, 0]
     tests = [test for _, test in folds]
-    expected = out_of_fold_score("log_loss", logits, targets, tests, exclusive=False)
+    expected = mean_and_error(
+        [label_score("log_loss", logits[f], targets[f], exclusive=False) for f in tests]
+    )
     at = model.leaderboard_["method"].index("kernel")
     assert model.leaderboard_["log_loss"][at] == pytest.approx(expected[0])
     assert model.leaderboard_["standard error"][at] == pytest.approx(expected[1])
@@ -131,7 +133,6 @@ def test_the_leaderboard_holds_scores_of_bags_that_calibration_has_not_seen():
 def rerun(model, bags, y):
     """Folds and out-of-fold scores of the only candidate, as the model drew them."""
     from bagwise._validation import check_bag_labels
-    from bagwise.auto._auto import columns_of, draw_folds
     from bagwise.base import in_canonical_order
 
     labels = check_bag_labels(y, bags)
@@ -144,7 +145,7 @@ def rerun(model, bags, y):
     for train, test in folds:
         fitted = clone(estimator).fit(seen[train], labels.codes[train])
         scores[test] = column_scores(fitted, seen[test], False, 1)[:, :, None]
-    return columns_of(labels), folds, scores
+    return task_of_labels(labels, REG).targets, folds, scores
 
 
 def test_seed_and_jobs():
@@ -333,61 +334,72 @@ def test_the_smallest_budget_still_fits_a_candidate(candidates, fitted):
     assert model.names_ == [fitted]
 
 
-def test_too_large_for_memory_is_replaced():
-    bags, y = example(40)
-    model = auto(memory_limit=1000, candidates=["nsk", "mind", "minimax", "miles"]).fit(bags, y)
-    names = set(model.leaderboard_["method"]) - {"ensemble"}
-    assert names == {
-        "nsk (random Fourier)", "mind (200 prototypes)", "minimax (linear)",
+def large(name, *, sets=False, assumption=None):
+    """The member that replaces a default candidate on 5,000 bags of 100,000 instances."""
+    members = default_members(sets=sets, n_columns=3 if sets else 1)
+    members = members if assumption is None else keeping(members, assumption)
+    return {member.name: member for member in members}[name].for_size(5_000, 100_000)
+
+
+def test_methods_that_compare_all_pairs_are_replaced_on_large_data():
+    names = [large(name).name for name in ("nsk", "mind", "minimax", "miles", "milboost")]
+    assert names == [
+        "nsk (random Fourier)",
+        "mind (200 prototypes)",
+        "minimax (linear)",
         "miles (500 prototypes)",
-    }  # fmt: skip
+        "milboost",
+    ]
+    assert large("citation-knn") is None
+    small = {m.name: m.for_size(100, 500) for m in default_members(sets=False, n_columns=1)}
+    assert all(member.name == name for name, member in small.items())
+
+
+class Hungry(BagMarginSVM):
+    """A model whose arrays do not fit into the memory."""
+
+    def fit(self, X, y):
+        raise NotEnoughMemoryError("needs 80 GB of memory")
+
+
+def test_a_method_that_needs_too_much_memory_is_replaced_or_skipped():
+    bags, y = example(20)
+    race = _race.Race(bags, y, 1, [(np.arange(10), np.arange(10, 20))])
+    other = _members.Member("other", SetKernelSVM())
+    assert race.run(replace(other, name="hungry", model=Hungry())).skipped.startswith("needs 80 GB")
+    hungry = _members.Member("hungry", Hungry(), replacements=(other,))
+    assert race.run(hungry).member.name == "other"
 
 
 def test_replacements_use_the_seed():
     bags, y = example(40)
-    one, two = (auto(memory_limit=1000, candidates=["nsk"]).fit(bags, y) for _ in range(2))
-    np.testing.assert_array_equal(one.decision_function(bags), two.decision_function(bags))
+    one, two = (
+        large("nsk").seeded(3).fold_scores(rows, y, np.arange(20), np.arange(20, 40), 1)
+        for rows in (large("nsk").seeded(3).represent(bags) for _ in range(2))
+    )
+    np.testing.assert_array_equal(one, two)
 
 
-def test_too_large_for_memory_without_a_replacement_is_skipped():
-    bags, y = example(40)
-    none = auto(memory_limit=1000, candidates=["nsk", "citation-knn"]).fit(bags, y)
-    at = none.leaderboard_["method"].index("citation-knn")
-    assert "GB of memory" in none.leaderboard_["skipped"][at]
-
-
-def test_too_many_bags_are_not_compared_in_pairs(monkeypatch):
-    monkeypatch.setattr(_race, "MOST_BAGS", 20)
-    bags, y = example(40)
-    model = auto(candidates=["nsk"]).fit(bags, y)
-    assert "nsk (random Fourier)" in model.leaderboard_["method"]
-
-
-def test_large_data_keep_the_standard_assumption(monkeypatch):
-    monkeypatch.setattr(_race, "MOST_BAGS", 20)
+def test_large_data_keep_the_standard_assumption():
+    member = large("misvm-bag", assumption="standard")
+    assert member.name == "pdmisvm (standard, Nystroem)"
     bags, y = example(160)
-    model = auto(candidates=["misvm-bag", "nsk"], assumption="standard", cv=2)
-    model.fit(bags, y)
-    used = [name for name in model.leaderboard_["method"] if name != "ensemble"]
-    assert used == ["pdmisvm (standard, Nystroem)"]
+    model = auto(candidates={"large": member.model}, assumption="standard", cv=2).fit(bags, y)
     grown = Bags.from_arrays([np.vstack([bag, np.full((1, 5), -9.0)]) for bag in bags])
     fall = model.decision_function(bags) - model.decision_function(grown)
     assert fall.max() < 1e-9
 
 
 @pytest.mark.parametrize("sets", [False, True])
-def test_attention_trains_for_a_few_epochs_on_large_data(monkeypatch, sets):
+def test_attention_trains_for_a_few_epochs_on_large_data(sets):
     """It replaces Citation-kNN for label sets, where it is no candidate itself."""
     pytest.importorskip("torch", reason="AttentionMIL is trained with torch")
     data = make_bags(n_bags=24, n_classes=3 if sets else 2, random_state=0)
     y = np.eye(3, dtype=int)[data.y] if sets else data.y
-    name = "citation-knn" if sets else "attention"
-    few = replace(_members._attention(), most_pairs=1.0)
-    monkeypatch.setattr(_members, "_attention", lambda: few)
-    monkeypatch.setattr(_race, "MOST_BAGS", 20)
-    model = auto(candidates=["pooled-trees", name], cv=2).fit(data.bags, y)
-    row = model.leaderboard_["method"].index("attention (30 epochs)")
-    assert not model.leaderboard_["skipped"][row]
+    member = large("citation-knn" if sets else "attention", sets=sets)
+    assert member.name == "attention (30 epochs)"
+    model = auto(candidates={"attention": member.model}, cv=2).fit(data.bags, y)
+    assert model.names_ == ["attention"]
 
 
 @pytest.mark.parametrize("available", [False, True])
@@ -420,11 +432,8 @@ def test_groups_reach_a_candidate_that_holds_out_bags():
 
 def test_miles_is_replaced_where_its_linear_program_is_large():
     (miles,) = (m for m in default_members(sets=False, n_columns=1) if m.name == "miles")
-    bags, y = example(40)
-    for most, name in ((len(bags) * bags.n_instances, "miles"), (1.0, miles.replacement.name)):
-        folds = [(np.arange(20), np.arange(20, 40))]
-        race = _race.Race(bags, y, 1, folds, np.inf, np.inf, None)
-        assert race._affordable(replace(miles, most_pairs=most))[0].name == name
+    assert miles.for_size(1_000, 3_000) is miles
+    assert miles.for_size(1_000, 3_001).name == "miles (500 prototypes)"
 
 
 def test_the_best_alone():

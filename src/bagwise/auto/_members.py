@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -75,8 +75,6 @@ class Member:
         Exponent of the cost in the number of bags.
     most_pairs : float
         Largest number of bags times instances; beyond it, the method is replaced.
-    held : callable
-        Maps bags to the number of bytes that the method holds.
     replacements : tuple of Member
         Methods of linear cost, for data that are too large for this one; the first is used.
     """
@@ -89,7 +87,6 @@ class Member:
     final: Any = None
     growth: float = 1.0
     most_pairs: float = float("inf")
-    held: Callable[[Bags], float] = lambda bags: 0.0
     replacements: tuple[Member, ...] = ()
 
     def __post_init__(self) -> None:
@@ -102,6 +99,13 @@ class Member:
     def replacement(self) -> Member | None:
         """The replacement for large data, or None."""
         return self.replacements[0] if self.replacements else None
+
+    def for_size(self, n_bags: int, n_instances: int) -> Member | None:
+        """Return the method, its replacement if the data are too large for it, or None."""
+        many = n_bags > MOST_BAGS or n_instances > MOST_INSTANCES
+        if not (self.growth > 1 and many) and n_bags * n_instances <= self.most_pairs:
+            return self
+        return self.replacement and self.replacement.for_size(n_bags, n_instances)
 
     @property
     def keeps(self) -> str:
@@ -218,33 +222,6 @@ def _seeded(part: Any, seed: int) -> Any:
     return clone(part).set_params(**dict.fromkeys(names, seed))
 
 
-def _pairs_of_bags(bags: Bags) -> float:
-    return 3 * 8.0 * len(bags) ** 2
-
-
-def _pairs_of_instances(bags: Bags) -> float:
-    return 8.0 * min(bags.n_instances, MOST_INSTANCES) ** 2
-
-
-@dataclass(frozen=True)
-class _Models:
-    """Models on rows for the given kind of labels: one label per bag, or label sets."""
-
-    sets: bool
-    n_columns: int
-
-    def per_label(self, model: Any) -> Any:
-        return OnePerLabel(model) if self.sets else model
-
-    def machine(self, **options: Any) -> Any:
-        svm = SVC(tol=1e-6, random_state=0, **options)  # tight: rounding changes no weight
-        several = self.n_columns > 1 and not self.sets
-        return self.per_label(OneVsRestClassifier(svm) if several else svm)
-
-    def logistic(self, C: float) -> Any:
-        return self.per_label(LogisticRegression(C=C, max_iter=1000))
-
-
 def default_members(*, sets: bool, n_columns: int) -> list[Member]:
     """Return the default candidates, the most often useful first.
 
@@ -259,111 +236,84 @@ def default_members(*, sets: bool, n_columns: int) -> list[Member]:
     -------
     list of Member
     """
-    models = _Models(sets, n_columns)
-    trees, mind, minimax = _pooled_trees(models), _mind(models), _minimax(models)
-    fisher = Member("fisher-vectors", models.logistic(10.0), FisherVector(), shared=False)
-    has_torch = find_method("attention").available
-    knn = Member("citation-knn", CitationKNN(), growth=2.0, held=_pairs_of_bags)
-    if sets:
-        orlr = Member("orlr", ORedLogisticRegression(kernel="rbf"))
-        if has_torch:
-            knn = replace(knn, replacements=_attention().replacements)
-        return [trees, _random_fourier(models), mind, orlr, minimax, fisher, knn]
-    boost = Member("milboost", MILBoost())
-    # The best single method on noisy synthetic bags, with torch and without.
-    last = _attention() if has_torch else Member("noisy-or", NoisyOrLogisticRegression())
-    nsk, miles, misvm = _nsk(models), _miles(models), _misvm()
-    return [trees, nsk, mind, boost, minimax, miles, fisher, misvm, knn, last]
 
+    def per_label(model: Any) -> Any:
+        return OnePerLabel(model) if sets else model
 
-def _pooled_trees(models: _Models) -> Member:
-    return Member(
-        "pooled-trees",
-        models.per_label(ExtraTreesClassifier(100 if models.sets else 300)),
-        BagStatistics(),
-        held=lambda bags: 3 * 8.0 * 4 * len(bags) * bags.n_features,
+    def machine(**options: Any) -> Any:
+        svm = SVC(tol=1e-6, random_state=0, **options)  # tight: rounding does not affect weights
+        return per_label(OneVsRestClassifier(svm) if n_columns > 1 and not sets else svm)
+
+    def logistic(C: float) -> Any:
+        return per_label(LogisticRegression(C=C, max_iter=1000))
+
+    def linear(name: str, C: float, embedding: Any, **options: Any) -> Member:
+        return Member(name, logistic(C), embedding, **options)
+
+    trees = per_label(ExtraTreesClassifier(100 if sets else 300))
+    fourier = linear("nsk (random Fourier)", 100.0, RandomFourierEmbedding())
+    few = linear("mind (200 prototypes)", 1.0, BagDissimilarity(n_prototypes=200))
+    mind = Member(
+        "mind",
+        machine(C=1.0, kernel="linear"),
+        BagDissimilarity(),
+        by_bag=True,
+        growth=2.0,
+        replacements=(few,),
     )
-
-
-def _random_fourier(models: _Models) -> Member:
-    return Member("nsk (random Fourier)", models.logistic(100.0), RandomFourierEmbedding())
-
-
-def _nsk(models: _Models) -> Member:
-    return Member(
+    extremes = BagStatistics(statistics=("min", "max"))
+    minimax = Member(
+        "minimax",
+        per_label(SetKernelSVM(C=10.0, bag_kernel="minimax")),
+        growth=2.0,
+        replacements=(linear("minimax (linear)", 0.1, extremes),),
+    )
+    fisher = linear("fisher-vectors", 10.0, FisherVector(), shared=False)
+    knn = Member("citation-knn", CitationKNN(), growth=2.0)
+    short = Member("attention (30 epochs)", AttentionMIL(n_models=3, max_epochs=30, patience=5))
+    attention = Member(
+        "attention",
+        AttentionMIL(n_models=3),
+        most_pairs=1e7,  # such as 100 slides of 1,000 patches: minutes beyond
+        replacements=(short,),
+    )
+    has_torch = find_method("attention").available
+    first = Member("pooled-trees", trees, BagStatistics())
+    if sets:
+        knn = replace(knn, replacements=(short,) if has_torch else ())
+        orlr = Member("orlr", ORedLogisticRegression(kernel="rbf"))
+        return [first, fourier, mind, orlr, minimax, fisher, knn]
+    nsk = Member(
         "nsk",
-        models.machine(C=10.0, kernel="precomputed"),
+        machine(C=10.0, kernel="precomputed"),
         SetKernel(),
         by_bag=True,
         final=SetKernelSVM(C=10.0),
         growth=2.0,
-        held=_pairs_of_bags,
-        replacements=(_random_fourier(models),),
+        replacements=(fourier,),
     )
-
-
-def _mind(models: _Models) -> Member:
-    few = BagDissimilarity(n_prototypes=200)
-    return Member(
-        "mind",
-        models.machine(C=1.0, kernel="linear"),
-        BagDissimilarity(),
-        by_bag=True,
-        growth=2.0,
-        held=_pairs_of_bags,
-        replacements=(Member("mind (200 prototypes)", models.logistic(1.0), few),),
-    )
-
-
-def _minimax(models: _Models) -> Member:
-    extremes = BagStatistics(statistics=("min", "max"))
-    return Member(
-        "minimax",
-        models.per_label(SetKernelSVM(C=10.0, bag_kernel="minimax")),
-        growth=2.0,
-        held=_pairs_of_bags,
-        replacements=(Member("minimax (linear)", models.logistic(0.1), extremes),),
-    )
-
-
-def _miles(models: _Models) -> Member:
-    few = InstanceSimilarity(n_prototypes=500)
-    return Member(
+    miles = Member(
         "miles",
         MILES(),
         growth=2.0,
         most_pairs=3e6,  # its linear program takes minutes beyond
-        held=lambda bags: 2 * 8.0 * len(bags) * bags.n_instances,
-        replacements=(Member("miles (500 prototypes)", models.logistic(1.0), few),),
+        replacements=(linear("miles (500 prototypes)", 1.0, InstanceSimilarity(n_prototypes=500)),),
     )
-
-
-def _misvm() -> Member:
-    return Member(
+    features = InstanceTransformer(Nystroem(n_components=300, random_state=0))
+    one_sided = make_bag_pipeline(features, PrimalDualMISVM(C=1.0, assumption="standard"))
+    misvm = Member(
         "misvm-bag",
         BagMarginSVM(kernel="rbf", threshold="zero"),
         growth=2.0,
-        held=_pairs_of_instances,
-        replacements=(Member("pdmisvm", PrimalDualMISVM()), _one_sided()),
+        replacements=(
+            Member("pdmisvm", PrimalDualMISVM()),
+            Member("pdmisvm (standard, Nystroem)", one_sided),
+        ),
     )
-
-
-def _attention() -> Member:
-    """Attention pooling, which needs torch; for large data a few epochs are enough."""
-    few_epochs = AttentionMIL(n_models=3, max_epochs=30, patience=5)
-    return Member(
-        "attention",
-        AttentionMIL(n_models=3),
-        most_pairs=1e7,  # such as 100 slides of 1,000 patches: minutes beyond
-        replacements=(Member("attention (30 epochs)", few_epochs),),
-    )
-
-
-def _one_sided() -> Member:
-    """Linear SVM that keeps the standard assumption, on Nystroem features of instances."""
-    features = InstanceTransformer(Nystroem(n_components=300, random_state=0))
-    machine = PrimalDualMISVM(C=1.0, assumption="standard")
-    return Member("pdmisvm (standard, Nystroem)", make_bag_pipeline(features, machine))
+    # The best single method on noisy synthetic bags, with torch and without.
+    last = attention if has_torch else Member("noisy-or", NoisyOrLogisticRegression())
+    boost = Member("milboost", MILBoost())
+    return [first, nsk, mind, boost, minimax, miles, fisher, misvm, knn, last]
 
 
 def keeping(members: list[Member], assumption: str) -> list[Member]:
@@ -431,38 +381,25 @@ def _listed(name: str, sets: bool) -> Member:
 
 def default_regressors() -> list[Member]:
     """Return the default candidates for regression, the most often useful first."""
-    pooled = _pooled_trees(_Models(sets=False, n_columns=1)).held
-    fourier = Member("nsk (random Fourier)", ridge_cv(), RandomFourierEmbedding())
-    few = Member("mind (200 prototypes)", ridge_cv(), BagDissimilarity(n_prototypes=200))
-    extremes = Member("minimax (linear)", ridge_cv(), BagStatistics(statistics=("min", "max")))
+
+    def ridge(name: str, embedding: Any, **options: Any) -> Member:
+        return Member(name, ridge_cv(), embedding, **options)
 
     def kernel(name: str, *replacements: Member, **options: Any) -> Member:
         model = SetKernelRegressor(**options)
-        return Member(
-            name, model, growth=2.0, held=_pairs_of_bags, replacements=tuple(replacements)
-        )
+        return Member(name, model, growth=2.0, replacements=replacements)
 
+    trees = ExtraTreesRegressor(300, max_features=1 / 3)
+    few = ridge("mind (200 prototypes)", BagDissimilarity(n_prototypes=200))
+    extremes = BagStatistics(statistics=("min", "max"))
     return [
-        Member(
-            "pooled-trees",
-            ExtraTreesRegressor(300, max_features=1 / 3),
-            BagStatistics(),
-            held=pooled,
-        ),
-        Member("pooled-ridge", ridge_cv(), BagStatistics(), held=pooled),
-        kernel("nsk", fourier),
+        Member("pooled-trees", trees, BagStatistics()),
+        ridge("pooled-ridge", BagStatistics()),
+        kernel("nsk", ridge("nsk (random Fourier)", RandomFourierEmbedding())),
         kernel("nsk-svr", loss="epsilon_insensitive"),
-        kernel("minimax", extremes, bag_kernel="minimax"),
-        Member(
-            "mind",
-            ridge_cv(),
-            BagDissimilarity(),
-            by_bag=True,
-            growth=2.0,
-            held=_pairs_of_bags,
-            replacements=(few,),
-        ),
-        Member("fisher-vectors", ridge_cv(), FisherVector(), shared=False),
+        kernel("minimax", ridge("minimax (linear)", extremes), bag_kernel="minimax"),
+        ridge("mind", BagDissimilarity(), by_bag=True, growth=2.0, replacements=(few,)),
+        ridge("fisher-vectors", FisherVector(), shared=False),
     ]
 
 

@@ -1,19 +1,19 @@
-"""Out-of-fold scores of the candidates, within a budget of time and memory."""
+"""Out-of-fold scores of the candidates, within a budget of time; their table."""
 
 import time
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
 
-from bagwise._common.types import Array, Ints
-from bagwise.auto._leaderboard import Entry
-from bagwise.auto._members import MOST_BAGS, MOST_INSTANCES, Member
+from bagwise._common.types import Array, Floats, Ints
+from bagwise.auto._members import Member
 from bagwise.bags import Bags
-from bagwise.exceptions import BagwiseError
+from bagwise.exceptions import BagwiseError, NotEnoughMemoryError
 from bagwise.model_selection._folds import Fold
 
 TRIAL = 200  # largest number of bags in the fit that estimates the time of a candidate
@@ -22,23 +22,67 @@ FAILURES = (BagwiseError, ValueError, ArithmeticError, np.linalg.LinAlgError, Me
 
 
 @dataclass
+class Entry:
+    """A candidate and its result.
+
+    Attributes
+    ----------
+    member : Member
+        The method.
+    skipped : str
+        Why the candidate was skipped; empty if it was not.
+    scores : ndarray of shape (n_bags, n_columns) or None
+        Out-of-fold scores.
+    rows : object
+        The input of the model: bags, or the rows of a shared embedding.
+    expected : float
+        Estimated seconds if they exceed the budget, infinite if there was no time for an estimate;
+        else 0.
+    seconds : float
+        Time to embed the bags, and to fit and score the folds.
+    weight, score, error : float
+        The weight in the ensemble; the out-of-fold score with its standard error.
+    """
+
+    member: Member
+    skipped: str = ""
+    scores: Floats | None = None
+    rows: Any = field(default=None, repr=False)
+    expected: float = 0.0
+    seconds: float = 0.0
+    weight: float = 0.0
+    score: float = float("nan")
+    error: float = float("nan")
+
+    def row(self, metric: str) -> dict[str, Any]:
+        """The row of the leaderboard."""
+        return {
+            "method": self.member.name,
+            metric: self.score,
+            "standard error": self.error,
+            "weight": self.weight,
+            "seconds": self.seconds,
+            "skipped": self.skipped,
+            "parameters": self.member.parameters,
+        }
+
+
+@dataclass
 class Race:
-    """Cross-validation of the candidates: the data of a fit, and its time and memory budgets.
+    """Cross-validation of the candidates: the data of a fit, and its time budget.
 
     Attributes
     ----------
     bags : Bags
         Standardised bags.
     y : ndarray of shape (n_bags,) or (n_bags, n_labels)
-        Codes of classes, or label sets.
+        Codes of classes, label sets or numbers.
     n_columns : int
-        Number of columns of scores: 1 for two classes.
+        Number of columns of scores: 1 for two classes and for numbers.
     folds : list of (train, test)
         Positions of bags.
     seconds : float
         Time budget; infinity for none.
-    memory : float
-        Bytes that a candidate may hold.
     n_jobs : int or None
         Number of folds fitted at the same time.
     groups : ndarray of shape (n_bags,) or None
@@ -49,9 +93,8 @@ class Race:
     y: Array
     n_columns: int
     folds: list[Fold]
-    seconds: float
-    memory: float
-    n_jobs: int | None
+    seconds: float = float("inf")
+    n_jobs: int | None = None
     groups: Array | None = None
 
     def __post_init__(self) -> None:
@@ -70,8 +113,10 @@ class Race:
 
     def run(self, candidate: Member, *, always: bool = False) -> Entry:
         """Fit a candidate on all folds, or record why it was skipped; `always` ignores the time."""
-        member, reason = self._affordable(candidate)
+        n_bags, n_instances = len(self.bags), self.bags.n_instances
+        member = candidate.for_size(n_bags, n_instances)
         if member is None:
+            reason = f"compares all pairs of {n_bags:,} bags with {n_instances:,} instances"
             return Entry(candidate, skipped=reason)
         start = time.perf_counter()
         entry = Entry(member)
@@ -80,6 +125,10 @@ class Race:
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 if always or self._is_in_time(entry):
                     self._run(entry)
+        except NotEnoughMemoryError as error:
+            if member.replacement is not None:
+                return self.run(member.replacement, always=always)
+            entry.skipped, entry.scores = str(error).partition("\n")[0], None
         except FAILURES as error:
             entry.skipped, entry.scores = str(error).partition("\n")[0], None
         entry.seconds = time.perf_counter() - start
@@ -102,7 +151,7 @@ class Race:
         if self.seconds == np.inf:
             return True
         if self._left == 0.0:
-            entry.expected, entry.skipped = np.inf, "no time was left"
+            entry.expected, entry.skipped = np.inf, "time budget exhausted"
             return False
         expected = self._expected(entry.member)
         if expected <= self._left:
@@ -117,8 +166,7 @@ class Race:
         The first of the two also absorbs one-time costs, such as compilation.
         """
         few = self.folds[0][1][:TRIAL]
-        sizes = (len(few) + 1) // 2, len(few)
-        half, once = (self._trial(member, few[:n]) for n in sizes)
+        half, once = (self._trial(member, few[:n]) for n in ((len(few) + 1) // 2, len(few)))
         # Costs that do not grow with the bags, such as the roots of trees, are not multiplied.
         fixed = min(max(2 * half - once, 0.0), once) if half < once else 0.0
         train = len(self.bags) - len(self.folds[0][1])
@@ -130,8 +178,8 @@ class Race:
         start = time.perf_counter()
         try:
             rows = member.represent(self.bags[few])
-            all_of_them = np.arange(len(few))
-            member.fold_scores(rows, self.y[few], all_of_them, all_of_them, self.n_columns)
+            everything = np.arange(len(few))
+            member.fold_scores(rows, self.y[few], everything, everything, self.n_columns)
         except FAILURES:
             pass  # a few bags may lack a class; the time until the error is the only estimate
         return time.perf_counter() - start
@@ -144,18 +192,3 @@ class Race:
     @property
     def _left(self) -> float:
         return max(0.0, self.end - time.perf_counter() - self.reserved)
-
-    def _affordable(self, member: Member) -> tuple[Member | None, str]:
-        """Return the member, its replacement if the data are too large for it, or None and why."""
-        n, m = len(self.bags), self.bags.n_instances
-        large = (member.growth > 1 and (n > MOST_BAGS or m > MOST_INSTANCES)) or (
-            n * m > member.most_pairs
-        )
-        held = member.held(self.bags)
-        if not large and held <= self.memory:
-            return member, ""
-        if member.replacement is not None:
-            return self._affordable(member.replacement)
-        if held > self.memory:
-            return None, f"needs {held / 1e9:.1f} GB of memory"
-        return None, f"compares all pairs of {n:,} bags with {m:,} instances"

@@ -1,42 +1,28 @@
 """AutoBagRegressor: several regressors of bags, weighted by their out-of-fold predictions."""
 
-import time
 from dataclasses import KW_ONLY
-from numbers import Integral
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from bagwise._common.memory import byte_count
-from bagwise._common.sklearn import Interval, StrOptions
-from bagwise._common.types import Array, Floats
-from bagwise._methods.ready_made import instance_scaler
-from bagwise._validation import check_bags, check_groups, check_numbers
-from bagwise.auto._leaderboard import (
-    LOWER_IS_BETTER,
-    NUMBER_METRICS,
-    Entry,
-    leaderboard,
-    out_of_fold_number_score,
-)
-from bagwise.auto._members import Member, chosen_regressors, column_scores
-from bagwise.auto._race import Race
+from bagwise._common.sklearn import StrOptions
+from bagwise._common.types import Array
+from bagwise._validation import check_numbers
+from bagwise.auto._ensemble import Ensemble
+from bagwise.auto._members import Member, chosen_regressors
+from bagwise.auto._tasks import NUMBER_METRICS, Task, task_of_numbers
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, BagRegressorMixin, fit_method
-from bagwise.base._order import canonical_order, sorted_bags
-from bagwise.base._parameters import COUNT, POSITIVE, with_parameters
+from bagwise.base import BagEstimator, BagRegressorMixin
+from bagwise.base._parameters import with_parameters
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.model_selection._folds import Fold, make_folds
-from bagwise.preprocessing import BagPipeline
-from bagwise.solvers.stacking import fit_linear_stack
 
 REG = 1.0  # penalty of the weights, see `fit_linear_stack`; chosen on synthetic bags
 
 
 @with_parameters
-class AutoBagRegressor(BagRegressorMixin, BagEstimator):
+class AutoBagRegressor(Ensemble, BagRegressorMixin, BagEstimator):
     r"""Predict a number per bag by several methods of different kinds, combined.
 
     Each candidate is fitted on the folds of a cross-validation. Least squares on the predictions
@@ -64,9 +50,6 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
         Number of folds fitted at the same time.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of all candidates.
-    memory_limit : int or str, default=None
-        Largest memory of one candidate, in bytes or as a text such as "2GB". By default half of
-        the available memory. Candidates that need more are replaced by methods of linear cost.
     {verbose}
 
     Attributes
@@ -81,7 +64,7 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
         Their names.
     weights_ : ndarray of shape (n_estimators,)
         Their weights.
-    intercept_ : float
+    intercept_ : ndarray of shape (1,)
         Intercept of the combination.
     best_index_ : int
         The position of the candidate with the best out-of-fold score in ``estimators_``.
@@ -99,9 +82,9 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
     -----
     The default candidates: trees and ridge regression on pooled statistics, the set kernel with
     squared and with epsilon-insensitive loss, minimax, MInD and Fisher vectors, both with ridge
-    regression. If there are more than 3,000 bags or 30,000 instances, or if `memory_limit` demands
-    it, candidates that compare all pairs are replaced by methods of linear cost; the set kernel
-    with epsilon-insensitive loss is left out.
+    regression. If there are more than 3,000 bags or 30,000 instances, or if the memory does not
+    suffice, candidates that compare all pairs are replaced by methods of linear cost; the set
+    kernel with epsilon-insensitive loss is left out.
 
     The combination has no scores of instances: `score_instances` and `key_instances` are not
     available, and raise an AttributeError. `bagwise.predictions.instance_attributions` computes the
@@ -124,15 +107,7 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
     ['ensemble', 'nsk', 'pooled-ridge']
     """
 
-    _parameter_constraints = {
-        "time_budget": [POSITIVE, None],
-        "metric": [StrOptions(set(NUMBER_METRICS))],
-        "cv": [Interval(Integral, 2, None, closed="left")],
-        "candidates": [StrOptions({"default"}), list, tuple, dict],
-        "ensemble": [StrOptions({"stack", "best"})],
-        "n_jobs": [Integral, None],
-        "memory_limit": [COUNT, str, None],
-    }
+    _parameter_constraints = {"metric": [StrOptions(set(NUMBER_METRICS))]}
 
     time_budget: float | None = None
     metric: str = "r2"
@@ -142,104 +117,20 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
     ensemble: str = "stack"
     n_jobs: int | None = None
     random_state: Any = None
-    memory_limit: Any = None
     verbose: int = 0
 
-    @fit_method
-    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
-        """Fit the candidates on folds, weight them, and fit those with a weight on all bags.
-
-        Parameters
-        ----------
-        {X}
-        y : array-like of shape (n_bags,)
-            The number of each bag.
-        groups : array-like of shape (n_bags,), default=None
-            Bags of one group stay in one fold: the molecules of a scaffold.
-
-        Returns
-        -------
-        self
-        """
-        start = time.perf_counter()
-        bags = check_bags(self, X, reset=True)
-        targets = check_numbers(y, bags)
+    def _labels(self, y: Any, bags: Bags) -> Labels:
+        numbers = check_numbers(y, bags)
         if len(bags) < 2:
             raise InputError("one bag (n_samples=1) cannot be divided into folds: give more bags.")
-        groups = None if groups is None else check_groups(groups, bags)
-        # Folds do not depend on the order of the input.
-        order, rows = canonical_order(bags, Labels.from_values(targets, targets[:0]))
-        bags, targets = sorted_bags(bags, order, rows), targets[order]
-        groups = None if groups is None else groups[order]
-        rng = check_random_state(self.random_state)
-        seed = int(rng.randint(2**31))
-        n_folds = min(self.cv, len(bags) if groups is None else len(np.unique(groups)))
-        folds = make_folds(targets, n_folds=n_folds, seed=seed, groups=groups, numbers=True)
+        return Labels.from_codes(*np.unique(numbers, return_inverse=True))
 
-        scaler = instance_scaler(sparse=bags.is_sparse).fit(bags)
-        bags = scaler.transform(bags)
-        seconds, memory = self.time_budget or np.inf, byte_count(self.memory_limit)
-        race = Race(bags, targets, 1, folds, seconds, memory, self.n_jobs, groups)
-        entries = race.run_all(self._track(self._candidates(rng), "method"))
-        ran = [entry for entry in entries if entry.scores is not None]
-        if not ran:
-            reasons = "; ".join(f"{entry.member.name}: {entry.skipped}" for entry in entries)
-            raise InputError(f"no candidate could be fitted: {reasons}.")
+    def _folds(self, labels: Labels, groups: Array | None, seed: int) -> list[Fold]:
+        n_folds = min(self.cv, len(labels) if groups is None else len(np.unique(groups)))
+        return make_folds(labels.values, n_folds=n_folds, seed=seed, groups=groups, numbers=True)
 
-        predictions = np.column_stack([np.asarray(entry.scores)[:, 0] for entry in ran])
-        weights, intercept = fit_linear_stack(predictions, targets, reg=REG)
-        whole = self._judge(ran, predictions, targets, folds)
-        sign = -1 if self.metric in LOWER_IS_BETTER else 1
-        best = int(np.argmax(np.nan_to_num([sign * entry.score for entry in ran], nan=-np.inf)))
-        if self.ensemble == "best":
-            weights, intercept = np.eye(len(ran))[best], 0.0
-        for entry, weight in zip(ran, weights, strict=True):
-            entry.weight = float(weight)
-        used = [m for m in range(len(ran)) if weights[m] > 0 or m == best]
-        estimators = [ran[m].member.fit_all(ran[m].rows, bags, targets, groups) for m in used]
+    def _task(self, labels: Labels) -> Task:
+        return task_of_numbers(labels.values, REG)
 
-        self.scaler_, self.estimators_ = scaler, estimators
-        self.names_ = [ran[m].member.name for m in used]
-        self.weights_, self.intercept_ = weights[used], intercept
-        self.best_index_ = used.index(best)
-        combined = whole if self.ensemble == "stack" else None
-        took = time.perf_counter() - start
-        self.leaderboard_ = leaderboard(entries, combined, took, self.metric)
-        return self
-
-    @property
-    def best_estimator_(self) -> BagPipeline:
-        """Pipeline of the standardisation and the candidate with the best out-of-fold score."""
-        best = self.estimators_[self.best_index_]
-        return BagPipeline([("scale", self.scaler_), ("model", best)])
-
-    def _candidates(self, rng: Any) -> list[Member]:
-        """Make the candidates, each with its own seed."""
-        members = chosen_regressors(self.candidates)
-        seeds = rng.randint(2**31, size=len(members))
-        return [member.seeded(int(seed)) for member, seed in zip(members, seeds, strict=True)]
-
-    def _judge(
-        self, ran: list[Entry], predictions: Floats, targets: Floats, folds: list[Fold]
-    ) -> tuple[float, float]:
-        """Score each candidate, and the combination by weights fitted without the test fold.
-
-        Sets the scores of the entries; returns score and standard error of the combination.
-        """
-        together = np.empty(len(targets))
-        for train, test in folds:
-            weights, intercept = fit_linear_stack(predictions[train], targets[train], reg=REG)
-            together[test] = predictions[test] @ weights + intercept
-        tests = [test for _, test in folds]
-        for m, entry in enumerate(ran):
-            entry.score, entry.error = out_of_fold_number_score(
-                self.metric, predictions[:, m], targets, tests
-            )
-        return out_of_fold_number_score(self.metric, together, targets, tests)
-
-    def _bag_scores(self, bags: Bags) -> Array:
-        seen = self.scaler_.transform(bags)
-        total = np.full((len(bags), 1), float(self.intercept_))
-        for m in np.flatnonzero(self.weights_):
-            total += self.weights_[m] * column_scores(self.estimators_[m], seen, False, 1)
-        return total
+    def _candidates(self, task: Task) -> list[Member]:
+        return chosen_regressors(self.candidates)

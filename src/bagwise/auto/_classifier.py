@@ -1,0 +1,209 @@
+"""AutoBagClassifier: several methods, calibrated on out-of-fold scores and combined."""
+
+from dataclasses import KW_ONLY
+from typing import Any
+
+from scipy.special import expit
+
+from bagwise._common.sklearn import StrOptions
+from bagwise._common.types import Array
+from bagwise._validation import check_label_sets
+from bagwise.auto._ensemble import Ensemble
+from bagwise.auto._members import Member, chosen_members, keeping
+from bagwise.auto._tasks import Task, check_metric, draw_folds, task_of_labels
+from bagwise.bags import Bags
+from bagwise.base import BagClassifierMixin, BagEstimator
+from bagwise.base._parameters import with_parameters
+from bagwise.base._scoring import softmax_probabilities
+from bagwise.exceptions import InputError, LabelError
+from bagwise.labels import Labels
+from bagwise.model_selection._folds import Fold
+
+REG = 10.0  # penalty of the weights; chosen on Musk1, Elephant, digits and synthetic bags
+
+
+@with_parameters
+class AutoBagClassifier(Ensemble, BagClassifierMixin, BagEstimator):
+    r"""Classify bags by several methods of different kinds, calibrated and combined.
+
+    Each candidate is fitted on the folds of a cross-validation. Its out-of-fold scores become
+    log-odds (Platt scaling), and a logistic regression with weights :math:`w_m \ge 0` combines
+    them:
+
+    .. math:: \text{logit}_k = b_k + \sum_m w_m (\text{slope}_{mk} s_{mk} + \text{offset}_{mk}).
+
+    The log-odds of each method are limited to log(number of training bags). Candidates with a
+    positive weight are then fitted on all bags. Instances are standardised first.
+
+    Parameters
+    ----------
+    time_budget : float, default=None
+        Seconds for the fit. A candidate is skipped if it would take longer than the time left,
+        estimated by a fit on the bags of one fold. If all are too slow, the fastest one is fitted;
+        without time for an estimate, the first one of linear cost.
+    metric : str, default="log_loss"
+        The metric of the leaderboard: "log_loss", "accuracy", "balanced_accuracy" or "roc_auc";
+        for label sets "log_loss" or "average_precision". Weights always minimise the log loss.
+    assumption : str or None, default=None
+        Use only methods that keep an assumption, as `bagwise audit` finds it: "standard" (a bag is
+        positive if one of its instances is), "one concept", "several concepts" or "collective" (the
+        bag as a whole decides).
+    {pos_label}
+    cv : int, default=5
+        Number of folds; fewer if a class has fewer bags. With `groups`, a group stays together.
+    candidates : "default", list of str, or dict of estimators, default="default"
+        Names of methods (`bagwise methods` lists them), or classifiers of bags by name.
+    ensemble : {"stack", "best"}, default="stack"
+        Combine the candidates, or use the best one by `metric`.
+    n_jobs : int, default=None
+        Number of folds fitted at the same time.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds and of all candidates. With a seed and no `time_budget`, the result does
+        not depend on `n_jobs`.
+    {verbose}
+
+    Attributes
+    ----------
+    {classes_}
+    {pos_label_}
+    {label_kind_}
+    leaderboard_ : dict of str to list
+        A column per key: method, the metric, its standard error over the folds, weight in the
+        ensemble, seconds, why it was skipped, parameters. ``pandas.DataFrame(leaderboard_)``.
+        Scores are of bags that neither the method nor its calibration was fitted on.
+    estimators_ : list of estimators
+        The candidates that were fitted on all (standardised) bags. Their labels are codes:
+        positions in ``classes_``, or for two classes 1 for ``pos_label_`` and 0 for the other.
+    names_ : list of str
+        Their names.
+    weights_ : ndarray of shape (n_estimators,)
+        Their weights.
+    slopes_, offsets_ : ndarray of shape (n_estimators, n_columns)
+        Their calibration; one column for two classes, else one per class.
+    intercept_ : ndarray of shape (n_columns,)
+        Intercepts of the combination.
+    limit_ : float
+        Largest magnitude of the log-odds of one method.
+    best_index_ : int
+        The position of the candidate with the best out-of-fold score in ``estimators_``.
+    best_estimator_ : BagPipeline
+        The standardisation and that candidate; it predicts codes.
+    scaler_ : InstanceTransformer
+        Standardises the instances.
+    {n_features_in_}
+
+    Notes
+    -----
+    The score of an instance (`score_instances`) is the same combination, without the limit, over
+    the methods that score instances. In contrast to other classifiers, these scores cannot be
+    pooled to the score of the bag, which also depends on the other methods: `instance_pooling` is
+    None. `bagwise.predictions.instance_attributions` computes contributions to that score.
+    If no fitted method scores instances, `score_instances` and `key_instances` are not available.
+
+    The default candidates are the most often useful of their kind: trees on pooled statistics, the
+    set kernel, MInD, MILBoost, minimax, MILES, Fisher vectors, MI-SVM with an RBF kernel,
+    Citation-kNN, and attention pooling if torch is installed, otherwise the noisy-or. MILES is
+    replaced beyond 3 million bags times instances, where its linear program takes minutes. If there
+    are more than 3,000 bags or 30,000 instances, or if the memory does not suffice, candidates that
+    compare all pairs are replaced by methods of linear cost; Citation-kNN is left out.
+
+    References
+    ----------
+    Wolpert. Stacked generalization. Neural Networks 5, 1992.
+    Breiman. Stacked regressions. Machine Learning 24, 1996.
+    Platt. Probabilistic outputs for support vector machines. 1999.
+
+    Examples
+    --------
+    >>> from bagwise.auto import AutoBagClassifier
+    >>> from bagwise.datasets import make_bags
+    >>> data = make_bags(n_bags=40, random_state=0)
+    >>> model = AutoBagClassifier(candidates=["pooled-trees", "nsk"], random_state=0)
+    >>> model.fit(data.bags, data.y).predict(data.bags[:3]).shape
+    (3,)
+    >>> sorted(model.leaderboard_["method"])
+    ['ensemble', 'nsk', 'pooled-trees']
+    """
+
+    _learns_label_sets = True
+    _parameter_constraints = {
+        "metric": [str],
+        "assumption": [
+            StrOptions({"standard", "one concept", "several concepts", "collective"}),
+            None,
+        ],
+    }
+
+    time_budget: float | None = None
+    metric: str = "log_loss"
+    _: KW_ONLY
+    assumption: str | None = None
+    pos_label: Any = None
+    cv: int = 5
+    candidates: Any = "default"
+    ensemble: str = "stack"
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
+
+    @property
+    def keeps(self) -> str:  # type: ignore[override]
+        """The assumption that all methods keep; "collective" if `assumption` is None."""
+        return self.assumption or "collective"
+
+    def _labels(self, y: Any, bags: Bags) -> Labels:
+        labels = self._with_positive(check_label_sets(y, bags, min_classes=2))
+        check_metric(self.metric, sets=labels.has_sets)
+        if not labels.known.any():
+            raise LabelError("no bag has a known label set: give at least one.")
+        return labels
+
+    def _folds(self, labels: Labels, groups: Array | None, seed: int) -> list[Fold]:
+        return draw_folds(labels, self.cv, groups, seed)
+
+    def _task(self, labels: Labels) -> Task:
+        self.classes_, self.label_kind_ = labels.classes, labels.kind
+        self.pos_label_ = labels.pos_label
+        return task_of_labels(labels, REG)
+
+    def _candidates(self, task: Task) -> list[Member]:
+        members = chosen_members(
+            self.candidates, sets=self.label_kind_ == "sets", n_columns=task.n_columns
+        )
+        if self.assumption is not None:
+            members = keeping(members, self.assumption)
+            if not members:
+                raise InputError(
+                    f"no candidate keeps the assumption {self.assumption!r}: name others."
+                )
+        return members
+
+    def _bag_probabilities(self, bags: Bags) -> Array:
+        logits = self._bag_scores(bags)
+        if self._has_label_sets:
+            return expit(logits)
+        return softmax_probabilities(self._sign * self._one_column_for_two(logits))
+
+    def _has_probabilities(self) -> bool:
+        return True
+
+    def _has_instance_scores(self) -> bool:
+        return not hasattr(self, "estimators_") or len(self._instance_scorers) > 0
+
+    @property
+    def _instance_scorers(self) -> list[int]:
+        """Estimators that score instances; those with weight 0 only if there are no others."""
+        able = [m for m, model in enumerate(self.estimators_) if hasattr(model, "score_instances")]
+        return [m for m in able if self.weights_[m] > 0] or able
+
+    def _score(self, bags: Bags) -> Array:
+        """Scores of instances (not of bags): the combination of estimators that score instances."""
+        seen, total = self.scaler_.transform(bags), 0.0
+        for m in self._instance_scorers:
+            scores = self.estimators_[m].score_instances(seen).reshape(bags.n_instances, -1)
+            weight = self.weights_[m] if self.weights_.any() else 1.0
+            total = total + weight * (self.slopes_[m] * scores + self.offsets_[m])
+        return total + self.intercept_
+
+    def _pooled(self, scores: Array, bags: Bags) -> Array:
+        return self._bag_scores(bags)  # the class also depends on the other estimators
