@@ -213,8 +213,8 @@ def n_operations(bags, *, layers=True):
     """Floating-point operations of an epoch on 4 of 5 folds; `layers` adds the later layers."""
     model = AttentionMIL()
     first = 4 * bags.n_features * model.hidden_size  # forward pass, and the gradient of the weights
-    n_units = 2 * model.attention_size + 1
-    behind = 6 * (model.hidden_size * n_units + model.attention_size)
+    n_units = model.hidden_size + 1
+    behind = 6 * (model.hidden_size * n_units + model.hidden_size // 2)
     return 0.8 * bags.n_instances * model.n_models * (first + layers * behind)
 
 

@@ -18,6 +18,7 @@ from bagwise.classification import (
     BalancedSparseMIL,
     CitationKNN,
     InstanceMarginSVM,
+    MINet,
     SetKernelSVM,
     SparseMIL,
 )
@@ -112,6 +113,12 @@ class TruncatedSparseMIL(SummedSparseMIL):
     """sMIL as in misvm, without multipliers up to 1e-7: with a small C, all scores are 0."""
 
     least = SUPPORT
+
+
+class PaperMINet(MINet):
+    """MINet trained by gradient descent with momentum 0.9, for all epochs."""
+
+    _training = dict[str, Any](tol=None, momentum=0.9)
 
 
 class SummedBalancedSparseMIL(BalancedSparseMIL):

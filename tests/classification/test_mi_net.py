@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from bagwise import Bags
 from bagwise.classification import MINet, _mi_net
-from bagwise.classification._mi_net_training import Architecture
+from bagwise.classification._networks import draw_plain
 from bagwise.datasets import make_bags
 from bagwise.exceptions import InputError
 from checks import OUR_CHECKS, example
@@ -23,32 +23,39 @@ POOL = {
     "lse": lambda values: np.log(np.mean(np.exp(values), axis=0)),
 }
 every_network = pytest.mark.parametrize(
-    ("level", "pooling", "deep"),
-    [(a, b, c) for a in ("instance", "embedding") for b in POOL for c in (False, True)],
+    ("level", "pooling"), [(a, b) for a in ("instance", "embedding") for b in POOL]
 )
 
 
-def small(**options):
-    """A net of few weights, trained for a fixed number of epochs unless told otherwise."""
-    defaults = {"hidden_layer_sizes": (3, 2), "max_epochs": 5, "tol": None, "random_state": 0}
-    return MINet(**(defaults | options))
+class Patient(MINet):
+    """It runs all epochs."""
+
+    _training = {"tol": None}
 
 
-def heads_of(X, coefs, intercepts, n_hidden, deep):
-    """(input of the head, its weights, its intercept) for each head, layer by layer."""
-    layers = [X]
-    for k in range(n_hidden):
-        layers.append(np.maximum(layers[-1] @ coefs[k] + intercepts[k], 0))
-    read = layers[1:] if deep and n_hidden else layers[-1:]
-    return list(zip(read, coefs[n_hidden:], intercepts[n_hidden:], strict=True))
+class ByGradient(MINet):
+    """Plain gradient descent."""
+
+    _training = {"tol": None, "momentum": 0.0}
 
 
-def bag_scores(bag, coefs, intercepts, n_hidden, *, level, pooling, deep):
-    """The score of one bag by each head."""
-    pool = POOL[pooling]
+def small(cls=Patient, **options):
+    """A net of few weights."""
+    defaults = {"hidden_layer_sizes": (3, 2), "max_epochs": 5, "random_state": 0}
+    return cls(**(defaults | options))
+
+
+def last_layer(X, coefs, intercepts):
+    for W, b in zip(coefs[:-1], intercepts[:-1], strict=True):
+        X = np.maximum(X @ W + b, 0)
+    return X
+
+
+def bag_score(bag, coefs, intercepts, *, level, pooling):
+    Z = last_layer(bag, coefs, intercepts)
     if level == "instance":
-        return [pool(Z @ W + b) for Z, W, b in heads_of(bag, coefs, intercepts, n_hidden, deep)]
-    return [pool(Z) @ W + b for Z, W, b in heads_of(bag, coefs, intercepts, n_hidden, deep)]
+        return POOL[pooling](Z @ coefs[-1] + intercepts[-1])
+    return POOL[pooling](Z) @ coefs[-1] + intercepts[-1]
 
 
 def cross_entropy(score, code):
@@ -59,41 +66,32 @@ def cross_entropy(score, code):
 
 @every_network
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_scores_are_those_of_a_network_written_as_loops(level, pooling, deep, n_classes):
+def test_scores_are_those_of_a_network_written_as_loops(level, pooling, n_classes):
     bags, y = example(n_classes=n_classes)
-    model = small(level=level, pooling=pooling, deep_supervision=deep).fit(bags, y)
-    arrays = model.coefs_, model.intercepts_
+    model = small(level=level, pooling=pooling).fit(bags, y)
     found = model.decision_function(bags).reshape(len(bags), -1)
     for i, bag in enumerate(bags):
-        if level == "embedding":
-            heads = bag_scores(bag, *arrays, 2, level=level, pooling=pooling, deep=deep)
-            expected = np.mean(heads, axis=0)
-        else:
-            rows = [Z @ W + b for Z, W, b in heads_of(bag, *arrays, 2, deep)]
-            expected = POOL[pooling](np.mean(rows, axis=0))
+        expected = bag_score(bag, model.coefs_, model.intercepts_, level=level, pooling=pooling)
         np.testing.assert_allclose(found[i], expected, rtol=1e-10)
 
 
 @every_network
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_a_step_follows_the_gradient(level, pooling, deep, n_classes, rng, monkeypatch):
+def test_a_step_follows_the_gradient(level, pooling, n_classes, rng, monkeypatch):
     bags, y = example(n_bags=9, n_classes=n_classes)
     codes = np.unique(y, return_inverse=True)[1]
     weights = np.where(codes == 1, 3.0, 1.0)
-    network = Architecture((3, 2), level, pooling, deep)
-    n_outputs = 1 if n_classes == 2 else 3
-    start = network.start(4, n_outputs, np.random.RandomState(0), np.float64)
-    coefs, intercepts = start
+    widths = [4, 3, 2, 1 if n_classes == 2 else 3]
+    start = draw_plain(widths, np.random.RandomState(0))
+    coefs = [start[f"coef_{k}"] for k in range(3)]
+    intercepts = [start[f"intercept_{k}"] for k in range(3)]
     for b in intercepts:  # with all of them 0, units without input stand on their kink
         b += rng.normal(size=b.shape)
-    monkeypatch.setattr(Architecture, "start", lambda *_: start)
-    options = {"level": level, "pooling": pooling, "deep": deep}
+    monkeypatch.setattr(_mi_net, "draw_plain", lambda *_: start)
 
     def loss():
-        each = [
-            np.mean([cross_entropy(s, code) for s in bag_scores(bag, *start, 2, **options)])
-            for bag, code in zip(bags, codes, strict=True)
-        ]
+        scores = [bag_score(bag, coefs, intercepts, level=level, pooling=pooling) for bag in bags]
+        each = [cross_entropy(s, code) for s, code in zip(scores, codes, strict=True)]
         return np.average(each, weights=weights)
 
     def slope(array):
@@ -107,9 +105,8 @@ def test_a_step_follows_the_gradient(level, pooling, deep, n_classes, rng, monke
             found[place] = (sides[0] - sides[1]) / 2e-6
         return found
 
-    model = small(level=level, pooling=pooling, deep_supervision=deep, optimizer="sgd")
-    model.set_params(learning_rate=0.1, momentum=0.0, weight_decay=0.25, max_epochs=1)
-    model.set_params(class_weight={"q": 3.0}).fit(bags, y)
+    model = small(ByGradient, level=level, pooling=pooling, learning_rate=0.1, max_epochs=1)
+    model.set_params(weight_decay=0.25, class_weight={"q": 3.0}).fit(bags, y)
     np.testing.assert_allclose(model.objective_curve_, [loss()], rtol=1e-12)
     for before, after in zip(coefs + intercepts, model.coefs_ + model.intercepts_, strict=True):
         np.testing.assert_allclose((before - after) / 0.1, slope(before), atol=1e-8)
@@ -120,8 +117,9 @@ def test_a_step_follows_the_gradient(level, pooling, deep, n_classes, rng, monke
 def test_singletons_without_hidden_layers_are_logistic_regression(rng, level, n_classes):
     y = np.arange(60) % n_classes
     X = rng.normal(size=(60, 3)) + y[:, None]
-    model = MINet((), level=level, optimizer="sgd", learning_rate=0.5, weight_decay=0.1)
-    model.set_params(batch_size=60, max_epochs=400, tol=None).fit(X, y)
+    model = ByGradient((), level=level, learning_rate=0.5, weight_decay=0.1, batch_size=60)
+    model._training = {"tol": None, "momentum": 0.9}
+    model.set_params(max_epochs=400).fit(X, y)
     cousin = LogisticRegression(C=1 / (0.1 * 60), tol=1e-10, max_iter=1000).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X), cousin.predict_proba(X), atol=1e-6)
     np.testing.assert_array_equal(model.predict(X), cousin.predict(X))
@@ -142,9 +140,8 @@ def test_the_mean_of_scores_is_the_score_of_the_mean():
     "options",
     [
         {"level": "embedding"},
-        {"level": "embedding", "pooling": "lse", "deep_supervision": True},
+        {"level": "embedding", "pooling": "lse"},
         {"level": "instance", "pooling": "lse"},
-        {"level": "instance", "pooling": "max", "deep_supervision": True},
         {"level": "instance", "hidden_layer_sizes": ()},
     ],
     ids=str,
@@ -154,9 +151,9 @@ def test_other_networks_pass_the_common_checks(options, check):
 
 
 @every_network
-def test_every_network_learns(level, pooling, deep):
+def test_every_network_learns(level, pooling):
     data = make_bags(n_bags=60, random_state=0)
-    model = MINet((32, 16), level=level, pooling=pooling, deep_supervision=deep, random_state=0)
+    model = MINet((32, 16), level=level, pooling=pooling, random_state=0)
     model.fit(data.bags, data.y)
     assert model.n_iter_ == len(model.objective_curve_) < model.max_epochs
     assert model.score(data.bags, data.y) > 0.95
@@ -185,10 +182,9 @@ def test_sparse_and_dense_instances_give_the_same_model(level, hidden, batch_siz
 
 
 @pytest.mark.parametrize("batch_size", [5, 24])
-@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
-def test_a_seed_determines_the_model_and_no_global_state_is_touched(batch_size, optimizer):
+def test_a_seed_determines_the_model_and_no_global_state_is_touched(batch_size):
     bags, y = example()
-    model = small(batch_size=batch_size, optimizer=optimizer)
+    model = small(batch_size=batch_size)
     before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
     first = clone(model).fit(bags, y)
@@ -208,7 +204,7 @@ def test_a_seed_determines_the_model_and_no_global_state_is_touched(batch_size, 
 def test_mini_batches_see_every_bag_once_an_epoch():
     # a step so small that nothing moves: the losses of the batches add up to that of all bags
     bags, y = example(23)
-    still = small(optimizer="sgd", learning_rate=1e-300, max_epochs=3)
+    still = small(ByGradient, learning_rate=1e-300, max_epochs=3)
     whole = clone(still).set_params(batch_size=23).fit(bags, y)
     parts = clone(still).set_params(batch_size=5).fit(bags, y)
     np.testing.assert_allclose(parts.objective_curve_, whole.objective_curve_)
@@ -284,24 +280,23 @@ def test_embeddings_give_no_instance_level_answers():
 
 def test_the_budget_and_the_tolerance():
     bags, y = example()
-    with pytest.warns(ConvergenceWarning, match="max_epochs=3"):
-        short = small(max_epochs=3, tol=0.0).fit(bags, y)
+    with pytest.warns(ConvergenceWarning, match="max_epochs"):
+        short = small(MINet, max_epochs=3).fit(bags, y)
     assert short.n_iter_ == 3
-    assert small(max_epochs=3, tol=None).fit(bags, y).n_iter_ == 3
-    lazy = small(max_epochs=100, tol=10.0).fit(bags, y)
+    lazy = small(MINet, max_epochs=100, learning_rate=1e-9).fit(bags, y)
     assert lazy.n_iter_ == 21  # one epoch to compare with, and the 20 that did not beat it
 
 
 def test_without_hidden_layers_the_objective_never_rises():
     bags, y = example()
-    model = MINet((), pooling="mean", optimizer="sgd", momentum=0.0, weight_decay=0.0)
-    model.set_params(learning_rate=0.05, max_epochs=50, tol=None, random_state=0).fit(bags, y)
+    model = ByGradient((), pooling="mean", weight_decay=0.0, learning_rate=0.05, max_epochs=50)
+    model.set_params(random_state=0).fit(bags, y)
     assert (np.diff(model.objective_curve_) <= 0).all()
 
 
-def test_divergence_is_told_and_not_returned():
+def test_divergence_is_an_error():
     bags, y = example()
-    model = small(optimizer="sgd", learning_rate=1e200, max_epochs=50)
+    model = small(ByGradient, learning_rate=1e200, max_epochs=50)
     with pytest.raises(InputError, match="standardise the instances"):
         model.fit(bags, y)
     assert not hasattr(model, "coefs_")
@@ -333,10 +328,11 @@ def test_cuda_gives_the_same_model(level, pooling):
     )
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("level", ["instance", "embedding"])
 def test_a_fitted_model_needs_no_torch(level, tmp_path):
     bags, y = example(n_classes=3)
-    model = small(level=level, deep_supervision=True).fit(bags, y)
+    model = small(MINet, level=level).fit(bags, y)
     check_without_torch(model, bags, y, tmp_path)
 
 

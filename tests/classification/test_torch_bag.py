@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from bagwise.classification import AttentionMIL, MINet, TorchBagClassifier
+from bagwise.classification._networks import draw, gated_logits, gated_shapes
 from bagwise.exceptions import (
     InputError,
     MissingExtraError,
@@ -62,8 +63,7 @@ def quick(module=MeanLogit, **options):
 
 
 def torchmil_like(module=Attention):
-    style = {"batch_dimension": True, "forward_options": {"return_att": True}}
-    return quick(module, instance_output="attention", **style)
+    return quick(module, instance_output="attention", batch_dimension=True)
 
 
 def in_double(n_features, n_outputs):
@@ -135,7 +135,7 @@ def test_the_common_checks(check):
 
 def test_the_held_out_bags_end_the_training():
     bags, y = example(40)
-    model = quick(max_epochs=200, patience=3).fit(bags, y)
+    model = quick(max_epochs=200).fit(bags, y)
     assert model.n_iter_ == len(model.held_out_curve_) < 200
     with pytest.warns(ConvergenceWarning, match="max_epochs=2"):
         quick(max_epochs=2).fit(bags, y)
@@ -211,7 +211,6 @@ def test_the_abmil_of_torchmil_runs_as_the_guide_says():
     model = TorchBagClassifier(
         models.ABMIL(in_shape=(bags.n_features,), gated=True),
         batch_dimension=True,
-        forward_options={"return_att": True},
         instance_output="attention",
         max_epochs=3,
     )
@@ -267,24 +266,18 @@ def test_it_trains_the_network_of_attention_mil():
     """One epoch on all bags, from the same weights: the same network as AttentionMIL's."""
     bags, y = example()
     options = {"validation_fraction": None, "max_epochs": 1, "batch_size": 24, "random_state": 0}
-    fast = AttentionMIL(4, attention_size=3, n_models=1, weight_decay=0.0, **options).fit(bags, y)
+    fast = AttentionMIL(4, n_models=1, weight_decay=0.0, **options).fit(bags, y)
 
     class Network(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            from bagwise.classification import _attention_training as training
-
-            start = training.Network.draw((1, 4, 4, 3, 1), np.random.RandomState(0))
-            self.names = start._fields
-            for name, array in start._asdict().items():
+            start = draw(gated_shapes(1, 4, 4, 1), np.random.RandomState(0))
+            for name, array in start.items():
                 self.register_parameter(name, torch.nn.Parameter(torch.tensor(array)))
 
         def forward(self, bag):
-            from bagwise.classification import _attention_training as training
-
-            weights = training.Network(*(getattr(self, name) for name in self.names))
-            sizes = torch.tensor([len(bag)])
-            return training.bag_logits(weights, bag, sizes, len(bag))[0, 0]
+            weights = dict(self.named_parameters())
+            return gated_logits(weights, bag, torch.tensor([len(bag)]))[0, 0]
 
     slow = TorchBagClassifier(Network(), weight_decay=0.0, **options)
     scaled = bags.with_instances(StandardScaler().fit_transform(bags.instances))

@@ -14,17 +14,20 @@ from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE, with_parameters
-from bagwise.classification._attention_training import (
-    Network,
+from bagwise.classification._networks import GATED, draw, gated_layers, gated_logits, gated_shapes
+from bagwise.classification._training import (
+    LogitClassifierMixin,
+    arrays_of,
+    deal,
+    known_bags,
     moments,
-    order_of_bags,
-    standardised,
+    parameters_of,
     train,
 )
-from bagwise.classification._torch import LogitClassifierMixin, held_out_folds, known_bags
 from bagwise.engines.arrays import dense, like, to_numpy
 from bagwise.engines.blocks import row_blocks
 
+LIMIT = 5.0  # bound on standardised values
 BLOCK = 4096  # instances whose layers are held in memory at once when predicting
 
 
@@ -53,9 +56,7 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
     Parameters
     ----------
     hidden_size : int, default=64
-        Units of the hidden layer.
-    attention_size : int, default=32
-        Units of the attention.
+        Units of the hidden layer; the attention has half as many.
     n_models : int, default=10
         Number of networks. They differ in their first weights and in the bags they leave out.
     learning_rate : float, default=0.001
@@ -71,9 +72,7 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
         epochs. The only bag of a class is not left out.
     patience : int, default=20
         Training ends after this many epochs in which the held-out cross entropy did not fall by
-        more than `tol`.
-    tol : float, default=0.005
-        See `patience`.
+        more than 0.005.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. Not for label sets.
     device : str or None, default=None
@@ -95,11 +94,11 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
         Weights W of the hidden layer.
     hidden_intercept_ : ndarray of shape (n_models, hidden_size)
         Its intercepts b.
-    gate_coef_ : ndarray of shape (n_models, hidden_size, 2 * attention_size)
+    gate_coef_ : ndarray of shape (n_models, hidden_size, hidden_size)
         Weights P and Q of the gates.
-    gate_intercept_ : ndarray of shape (n_models, 2 * attention_size)
+    gate_intercept_ : ndarray of shape (n_models, hidden_size)
         Their intercepts p and q.
-    attention_coef_ : ndarray of shape (n_models, attention_size, 1)
+    attention_coef_ : ndarray of shape (n_models, hidden_size / 2, 1)
         Weights w of the gated units.
     head_coef_ : ndarray of shape (n_models, hidden_size, n_outputs)
         Weights v of the head; one output for two classes, else one per class.
@@ -153,7 +152,6 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
 
     _parameter_constraints = {
         "hidden_size": [COUNT],
-        "attention_size": [COUNT],
         "n_models": [COUNT],
         "learning_rate": [POSITIVE],
         "weight_decay": [NOT_NEGATIVE],
@@ -161,13 +159,11 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
         "batch_size": [COUNT],
         "validation_fraction": [Interval(Real, 0, 0.5, closed="right"), None],
         "patience": [COUNT],
-        "tol": [NOT_NEGATIVE],
         "device": [str, None],
     }
 
     hidden_size: int = 64
     _: KW_ONLY
-    attention_size: int = 32
     n_models: int = 10
     learning_rate: float = 0.001
     weight_decay: float = 1.0
@@ -175,16 +171,10 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
     batch_size: int = 16
     validation_fraction: float | None = 0.2
     patience: int = 20
-    tol: float = 0.005
     class_weight: Any = None
     device: str | None = None
     random_state: Any = None
     verbose: int = 0
-
-    def _sizes(self, n_classes: int, *, sets: bool) -> tuple[int, int, int, int, int]:
-        n_outputs = 1 if n_classes == 2 and not sets else n_classes
-        n_features = self.n_features_in_
-        return self.n_models, n_features, self.hidden_size, self.attention_size, n_outputs
 
     @fit_method
     def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
@@ -203,16 +193,24 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
         self
         """
         bags = check_bags(self, X, reset=True)
-        bags, labels, codes, weights, groups = known_bags(bags, y, self.class_weight, groups)
+        bags, labels, targets, weights, groups = known_bags(bags, y, self.class_weight, groups)
         rng = check_random_state(self.random_state)
-        start = Network.draw(self._sizes(len(labels.classes), sets=labels.has_sets), rng)
-        order = order_of_bags(bags, codes)
-        folds = held_out_folds(codes, groups, order, self.validation_fraction, rng)
+        two = len(labels.classes) == 2 and not labels.has_sets
+        n_outputs = 1 if two else len(labels.classes)
+        shapes = gated_shapes(self.n_models, bags.n_features, self.hidden_size, n_outputs)
+        module = parameters_of(draw(shapes, rng), bags.dtype)
+        order, folds = deal(bags, targets, groups, self.validation_fraction, rng)
         scaling = moments(bags, self.device)
-        result, held_out = train(self, bags, labels, weights, folds, order, scaling, start, rng)
-        self._keep_progress(result, "raise max_epochs, learning_rate or tol")
+        n_layers = 5 * self.hidden_size + 12 * shapes["gate_coef"][2] + 8 * n_outputs
+        result, held_out = train(
+            self, module, gated_logits, bags, targets, weights, order, rng,
+            folds=folds, n_models=self.n_models, decay=self.weight_decay, patience=self.patience,
+            prepare=lambda X: _standardised(X, *scaling),
+            row_values=4 * bags.n_features + self.n_models * n_layers,
+        )  # fmt: skip
+        self._keep_progress(result, "raise max_epochs or learning_rate")
         self.mean_, self.scale_ = scaling
-        for name, array in zip(Network._fields, result.solution, strict=True):
+        for name, array in arrays_of(module).items():
             setattr(self, f"{name}_", array)
         self.held_out_curve_ = np.array(held_out)
         self.classes_, self.label_kind_ = labels.classes, labels.kind
@@ -244,13 +242,11 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
 
     def _values(self, bags: Bags) -> tuple[Array, Array]:
         """Attention logits and heads of the instances, computed in blocks."""
-        arrays = [getattr(self, f"{name}_") for name in Network._fields]
         found = []
         for _, rows in row_blocks(bags, BLOCK * bags.n_features):
             block = dense(rows)
-            network = Network(*(like(array, block) for array in arrays))
-            mean, scale = like(self.mean_, block), like(self.scale_, block)
-            values = network.evaluate(standardised(block, mean, scale))
+            weights = {name: like(getattr(self, f"{name}_"), block) for name in GATED}
+            values = gated_layers(weights, _standardised(block, self.mean_, self.scale_))
             found.append([to_numpy(array) for array in values])
         logits, heads = zip(*found, strict=True)
         return np.concatenate(logits, axis=1).T, np.concatenate(heads, axis=1).swapaxes(0, 1)
@@ -258,3 +254,11 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
     def _instance_probabilities(self, bags: Bags) -> Array:
         """Probabilities of each instance as a bag of its own, which has all the attention."""
         return self._probabilities(self._one_column_for_two(self._values(bags)[1].mean(axis=1)))
+
+
+def _standardised(rows: Any, mean: Array, scale: Array) -> Any:
+    """Standardise instances, and clip them to `LIMIT` standard deviations.
+
+    Otherwise a feature that was almost constant in training could dominate the scores of new bags.
+    """
+    return ((rows - like(mean, rows)) / like(scale, rows)).clip(min=-LIMIT, max=LIMIT)

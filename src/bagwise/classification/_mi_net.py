@@ -1,15 +1,14 @@
 """MINet: mi-Net and MI-Net, neural networks whose instance scores or embeddings are pooled."""
 
 from dataclasses import KW_ONLY
+from functools import partial
 from itertools import pairwise
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils import check_random_state
 
-from bagwise._common.sklearn import Interval, StrOptions
+from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Array
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
@@ -21,8 +20,8 @@ from bagwise.base import (
     softmax_probabilities,
 )
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE, with_parameters
-from bagwise.base._scoring import pool
-from bagwise.classification._mi_net_training import Architecture, head_inputs, train
+from bagwise.classification._networks import draw_plain, plain_logits, plain_scores
+from bagwise.classification._training import arrays_of, parameters_of, train
 from bagwise.compiled.threads import block_bounds
 from bagwise.exceptions import InputError
 
@@ -55,24 +54,16 @@ class MINet(BagClassifierMixin, BagEstimator):
     pooling : {"max", "mean", "lse"}, default="max"
         The pooling function. "lse" is the logarithm of the mean exponential, ``log(mean(exp(s)))``:
         it is between the mean and the maximum, and bags of one instance keep their score.
-    deep_supervision : bool, default=False
-        Give each hidden layer a head of its own and average their losses and their scores.
-    optimizer : {"adam", "sgd"}, default="adam"
-        The optimiser; "sgd" with momentum is the paper's choice, with a step of about 5e-4.
     learning_rate : float, default=0.001
         Size of a step.
-    momentum : float, default=0.9
-        Momentum of "sgd".
     weight_decay : float, default=0.02
         The weight :math:`\lambda` of the penalty on the coefficients (not on the intercepts).
     max_epochs : int, default=300
-        Maximum number of passes over the bags (epochs).
+        Maximum number of passes over the bags (epochs). Training ends when the loss, the first term
+        above, fell by less than 0.02 in 20 epochs.
     batch_size : int, default=32
         Bags per step. Up to this number of bags every step sees all of them, and their order
         does not matter.
-    tol : float or None, default=0.02
-        Training ends when the loss, the first term above, fell by less than this in 20 epochs.
-        None to train for `max_epochs` epochs.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
     {pos_label}
@@ -88,8 +79,7 @@ class MINet(BagClassifierMixin, BagEstimator):
     {classes_}
     {pos_label_}
     coefs_ : list of ndarray of shape (n_inputs, n_outputs)
-        Weights of the hidden layers, in order, then of the head (of each head, in the order of
-        the layers, under deep supervision).
+        Weights of the hidden layers, in order, then of the head.
     intercepts_ : list of ndarray of shape (n_outputs,)
         Their intercepts.
     objective_curve_ : ndarray of shape (n_iterations,)
@@ -102,9 +92,6 @@ class MINet(BagClassifierMixin, BagEstimator):
     -----
     Scores are logits, before the logistic function or the softmax, and logits are what is pooled;
     mi-Net pools probabilities, which is the same for "max" and two classes.
-
-    Under deep supervision at the instance level the heads' scores of an instance are averaged and
-    then pooled, so that the bag score is the pooled instance score there too.
 
     Arithmetic is in the type of the instances: single precision trains about twice as fast. On a
     CPU a seed determines the model.
@@ -130,19 +117,16 @@ class MINet(BagClassifierMixin, BagEstimator):
     """
 
     _probabilities = staticmethod(softmax_probabilities)
+    _training = dict[str, Any](tol=0.02)  # fall of the loss that counts as progress
 
     _parameter_constraints = {
         "hidden_layer_sizes": [list, tuple, np.ndarray],
         "level": [StrOptions({"instance", "embedding"})],
         "pooling": [StrOptions({"max", "mean", "lse"})],
-        "deep_supervision": ["boolean"],
-        "optimizer": [StrOptions({"adam", "sgd"})],
         "learning_rate": [POSITIVE],
-        "momentum": [Interval(Real, 0, 1, closed="left")],
         "weight_decay": [NOT_NEGATIVE],
         "max_epochs": [COUNT],
         "batch_size": [COUNT],
-        "tol": [NOT_NEGATIVE, None],
         "device": [str, None],
     }
 
@@ -150,14 +134,10 @@ class MINet(BagClassifierMixin, BagEstimator):
     _: KW_ONLY
     level: str = "instance"
     pooling: str = "max"
-    deep_supervision: bool = False
-    optimizer: str = "adam"
     learning_rate: float = 0.001
-    momentum: float = 0.9
     weight_decay: float = 0.02
     max_epochs: int = 300
     batch_size: int = 32
-    tol: float | None = 0.02
     class_weight: Any = None
     pos_label: Any = None
     device: str | None = None
@@ -193,39 +173,36 @@ class MINet(BagClassifierMixin, BagEstimator):
         classes, codes = labels.classes, labels.oriented_codes
         weights = class_weights(self.class_weight, labels)
         rng = check_random_state(self.random_state)
-        result = train(self, self._architecture(), bags, codes, weights / weights.mean(), rng)
-        self._keep_progress(
-            result, "raise max_epochs or tol, or set tol=None to train for a fixed number of epochs"
-        )
-        n_layers = len(result.solution) // 2
-        self.coefs_ = list(result.solution[:n_layers])
-        self.intercepts_ = list(result.solution[n_layers:])
+        n_outputs = 1 if len(classes) == 2 else len(classes)
+        widths = [bags.n_features, *self._hidden_sizes(), n_outputs]
+        module = parameters_of(draw_plain(widths, rng), bags.dtype)
+        result, _ = train(
+            self, module, partial(plain_logits, level=self.level, pooling=self.pooling),
+            bags, codes, weights, np.arange(len(bags)), rng,
+            penalty=self.weight_decay, row_values=4 * sum(widths), **self._training,
+        )  # fmt: skip
+        self._keep_progress(result, "raise max_epochs")
+        arrays, n_layers = arrays_of(module), len(widths) - 1
+        self.coefs_ = [arrays[f"coef_{k}"] for k in range(n_layers)]
+        self.intercepts_ = [arrays[f"intercept_{k}"] for k in range(n_layers)]
         self.classes_, self.pos_label_ = classes, labels.pos_label
         return self
 
-    def _architecture(self) -> Architecture:
+    def _hidden_sizes(self) -> tuple[int, ...]:
         sizes = tuple(self.hidden_layer_sizes)
         if not all(isinstance(size, int | np.integer) and size >= 1 for size in sizes):
             raise InputError(
                 f"hidden_layer_sizes={self.hidden_layer_sizes!r}: expected a sequence of positive "
                 "whole numbers, such as (256, 128, 64)."
             )
-        return Architecture(sizes, self.level, self.pooling, self.deep_supervision)
+        return sizes
 
     def _score(self, bags: Bags) -> Array:
         """Logits of the instances, or of the bags if embeddings are pooled."""
+        weights = {f"coef_{k}": W for k, W in enumerate(self.coefs_)}
+        weights |= {f"intercept_{k}": b for k, b in enumerate(self.intercepts_)}
+        embedding = self.pooling if self.level == "embedding" else None
         bounds = block_bounds(bags.offsets, -(-bags.n_instances // BLOCK))
         blocks = [bags[start:stop] for start, stop in pairwise(bounds)]
-        return np.concatenate([self._mean_over_heads(block) for block in blocks])
-
-    def _mean_over_heads(self, bags: Bags) -> Array:
-        n_heads = self._architecture().n_heads
-        layers = head_inputs(bags.instances, self.coefs_, self.intercepts_, n_heads)
-        if self.level == "embedding":
-            layers = [pool(_dense(layer), bags.offsets, self.pooling) for layer in layers]
-        heads = zip(layers, self.coefs_[-n_heads:], self.intercepts_[-n_heads:], strict=True)
-        return sum(layer @ W + b for layer, W, b in heads) / n_heads
-
-
-def _dense(layer: Any) -> Array:
-    return layer.toarray() if sparse.issparse(layer) else layer
+        found = [plain_scores(weights, each.instances, each.offsets, embedding) for each in blocks]
+        return np.concatenate(found)

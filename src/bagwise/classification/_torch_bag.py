@@ -1,9 +1,11 @@
 """TorchBagClassifier: any torch module that maps a bag to logits."""
 
 import copy
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY
+from functools import partial
 from numbers import Real
 from typing import Any, Self
 
@@ -12,25 +14,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from bagwise._common.sklearn import Interval, StrOptions
-from bagwise._common.types import Array, Floats, Ints
+from bagwise._common.types import Array
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE, with_parameters
-from bagwise.classification._attention_training import losses_of, order_of_bags
-from bagwise.classification._torch import (
-    LogitClassifierMixin,
-    has_stalled,
-    held_out_folds,
-    known_bags,
-    one_thread,
-)
+from bagwise.classification._training import LogitClassifierMixin, deal, known_bags, train
 from bagwise.engines.arrays import to_numpy
 from bagwise.engines.batches import Batches, device_named
 from bagwise.engines.tensors import torch
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
-from bagwise.solvers.result import SolverResult
 
 
 def _gives_scores(self: Any) -> bool:
@@ -59,12 +53,11 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
     batch_dimension : bool, default=False
         Whether the module takes and returns a first axis of length 1, for a batch of one bag, as
         those of torchmil do.
-    forward_options : dict or None, default=None
-        Further arguments for each call of the module, such as ``{"return_att": True}``.
     instance_output : {"scores", "attention"} or None, default=None
         What the second output of the module is, with a row per instance: logits of the instances,
-        for ``score_instances`` and ``key_instances``, or attention, for ``attention``. None if
-        there is no second output, or it is not used.
+        for ``score_instances`` and ``key_instances``, or attention, for ``attention``. A module
+        whose ``forward`` has the argument ``return_att``, as those of torchmil, is then called with
+        ``return_att=True``. None if there is no second output, or it is not used.
     learning_rate : float, default=0.001
         Size of a step of AdamW.
     weight_decay : float, default=0.01
@@ -74,12 +67,8 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
     batch_size : int, default=8
         Bags per step; their gradients are summed.
     validation_fraction : float or None, default=0.2
-        Share of the bags that are held out; None to train on all bags for `max_epochs` epochs.
-    patience : int, default=20
-        Training ends after this many epochs in which the held-out cross entropy did not fall by
-        more than `tol`.
-    tol : float, default=0.005
-        See `patience`.
+        Share of the bags that are held out: training ends after 20 epochs in which their cross
+        entropy did not fall by more than 0.005. None to train on all bags for `max_epochs` epochs.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. Not for label sets.
     device : str or None, default=None
@@ -99,7 +88,8 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
     objective_curve_ : ndarray of shape (n_iterations,)
         Cross entropy of the training bags in each epoch.
     held_out_curve_ : ndarray of shape (n_iterations,)
-        Cross entropy of the held-out bags after each epoch; empty if none are held out.
+        Cross entropy of the held-out bags after each epoch, averaged exponentially over about five
+        epochs; empty if none are held out.
     n_iter_ : int
         Number of epochs.
     {n_features_in_}
@@ -134,30 +124,24 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
     _parameter_constraints = {
         "module": [callable],
         "batch_dimension": ["boolean"],
-        "forward_options": [dict, None],
         "instance_output": [StrOptions({"scores", "attention"}), None],
         "learning_rate": [POSITIVE],
         "weight_decay": [NOT_NEGATIVE],
         "max_epochs": [COUNT],
         "batch_size": [COUNT],
         "validation_fraction": [Interval(Real, 0, 0.5, closed="right"), None],
-        "patience": [COUNT],
-        "tol": [NOT_NEGATIVE],
         "device": [str, None],
     }
 
     module: Any
     _: KW_ONLY
     batch_dimension: bool = False
-    forward_options: Any = None
     instance_output: str | None = None
     learning_rate: float = 0.001
     weight_decay: float = 0.01
     max_epochs: int = 100
     batch_size: int = 8
     validation_fraction: float | None = 0.2
-    patience: int = 20
-    tol: float = 0.005
     class_weight: Any = None
     device: str | None = None
     random_state: Any = None
@@ -180,16 +164,20 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
         self
         """
         bags = check_bags(self, X, reset=True)
-        bags, labels, codes, weights, groups = known_bags(bags, y, self.class_weight, groups)
+        bags, labels, targets, weights, groups = known_bags(bags, y, self.class_weight, groups)
         rng = check_random_state(self.random_state)
-        order = order_of_bags(bags, codes)
-        held = held_out_folds(codes, groups, order, self.validation_fraction, rng) == 0
+        order, folds = deal(bags, targets, groups, self.validation_fraction, rng)
         seed = int(rng.randint(2**31 - 1))
-        with _seeded(self.device, seed), one_thread():
+        n_classes = len(labels.classes)
+        accepted = (1, 2) if n_classes == 2 and not labels.has_sets else (n_classes,)
+        with _seeded(self.device, seed):
             module = _fresh(self.module, bags.n_features, labels)
-            result, held_out = self._train(module, bags, labels, weights, held, order, rng)
-        self._keep_progress(result, "raise max_epochs, learning_rate or tol")
-        self.module_, self.held_out_curve_ = module.cpu(), np.array(held_out)
+            result, held_out = train(
+                self, module, partial(self._logits, accepted=accepted),
+                bags, targets, weights, order, rng, folds=folds, decay=self.weight_decay,
+            )  # fmt: skip
+        self._keep_progress(result, "raise max_epochs or learning_rate")
+        self.module_, self.held_out_curve_ = module, np.array(held_out)
         self.classes_, self.label_kind_ = labels.classes, labels.kind
         return self
 
@@ -209,81 +197,25 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
         """
         return self._evaluate(X, self._score)
 
-    def _train(
-        self,
-        module: Any,
-        bags: Bags,
-        labels: Labels,
-        weights: Floats,
-        held: Array,
-        order: Ints,
-        rng: np.random.RandomState,
-    ) -> tuple[SolverResult, list[float]]:
-        """Train the module in place; return the losses of the training and the held-out bags."""
-        batches = Batches(bags, self.device)
-        module.to(batches.device)
-        sets, n_classes = labels.has_sets, len(labels.classes)
-        accepted = (1, 2) if n_classes == 2 and not sets else (n_classes,)
-        targets = labels.indicator.astype(np.int64) if sets else labels.codes
-        targets = torch.tensor(targets, device=batches.device)
-        learned = order[~held[order]]
-        weights = weights / weights[learned].mean()
-
-        def loss(i: int) -> Any:
-            rows = batches.read(np.array([i]))
-            logits = _checked(self._forward(module, rows)[0], accepted)
-            return weights[i] * losses_of(logits[None, None], targets[i : i + 1], sets=sets)[0, 0]
-
-        with torch.no_grad():
-            loss(int(order[0]))  # initialises lazy layers, and checks the output
-        parameters = [p for p in module.parameters() if p.requires_grad]
-        if not parameters:
-            raise InputError(f"{type(module).__name__} has no parameters to train.")
-        step = torch.optim.AdamW(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
-        n_batches = -(-len(learned) // self.batch_size)
-        curve: list[float] = []
-        held_out: list[float] = []
-        best = None
-        for _ in self._track(range(self.max_epochs), "epoch"):
-            module.train()
-            losses = []  # read at the end of the epoch: each read waits for the device
-            for batch in np.array_split(rng.permutation(learned), n_batches):
-                step.zero_grad()
-                for i in batch:
-                    own = loss(i)
-                    (own / len(batch)).backward()
-                    losses.append(own.detach())
-                step.step()
-            curve.append(float(torch.stack(losses).double().mean()))
-            if not np.isfinite(curve[-1]):
-                raise InputError(
-                    f"the training loss is {curve[-1]} after {len(curve)} epochs: standardise the "
-                    "instances with InstanceTransformer(StandardScaler()), or lower learning_rate "
-                    f"(now {self.learning_rate})."
-                )
-            if not held.any():
-                continue
-            module.eval()
-            with torch.no_grad():
-                losses = [loss(i) for i in order[held[order]]]
-            outside = float(torch.stack(losses).double().sum()) / float(weights[held].sum())
-            if outside < min(held_out, default=np.inf):
-                best = copy.deepcopy(module.state_dict())
-            held_out.append(outside)
-            if has_stalled(held_out, self.patience, self.tol):
-                break
-        if best is not None:
-            module.load_state_dict(best)
-        module.eval()
-        converged = not held.any() or has_stalled(held_out, self.patience, self.tol)
-        return SolverResult((), curve, converged), held_out
+    def _logits(self, module: Any, X: Any, sizes: Any, *, accepted: tuple[int, ...]) -> Any:
+        """Logits (1, 1, n_outputs) of one bag."""
+        logits = self._forward(module, X)[0]
+        if logits.ndim != 1 or len(logits) not in accepted:
+            raise InputError(
+                f"the module returned logits of shape {tuple(logits.shape)} for one bag: expected "
+                f"{' or '.join(map(str, accepted))} logits. Set batch_dimension=True if it works "
+                "on batches of bags."
+            )
+        return logits[None, None]
 
     def _forward(self, module: Any, rows: Any) -> tuple[Any, Any]:
         """Logits of a bag, and the second output of the module, or None."""
         first = next(module.parameters(), rows)
         rows = rows.to(first.dtype) if first.is_floating_point() else rows
         bag = rows[None] if self.batch_dimension else rows
-        out = module(bag, **(self.forward_options or {}))
+        takes = inspect.signature(module.forward).parameters
+        options = {"return_att": True} if _gives_attention(self) and "return_att" in takes else {}
+        out = module(bag, **options)
         logits, instances = out[:2] if isinstance(out, tuple) else (out, None)
         if self.batch_dimension:
             logits, instances = logits[0], None if instances is None else instances[0]
@@ -337,16 +269,6 @@ def _fresh(module: Any, n_features: int, labels: Labels) -> Any:
             "function of the numbers of features and logits that makes one."
         )
     return made
-
-
-def _checked(logits: Any, accepted: tuple[int, ...]) -> Any:
-    if logits.ndim != 1 or len(logits) not in accepted:
-        raise InputError(
-            f"the module returned logits of shape {tuple(logits.shape)} for one bag: expected "
-            f"{' or '.join(map(str, accepted))} logits. Set batch_dimension=True if it works on "
-            "batches of bags."
-        )
-    return logits
 
 
 @contextmanager

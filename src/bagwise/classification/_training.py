@@ -1,0 +1,422 @@
+"""Training of networks on bags, with torch: the only loop of AttentionMIL, MINet and torch modules.
+
+Several networks may be trained at once, on the same mini-batches; each leaves out its own bags.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from bagwise._common.memory import available_memory, require_memory
+from bagwise._common.types import Array, Floats, Ints
+from bagwise._validation import check_groups, check_label_sets
+from bagwise.bags import Bags
+from bagwise.base import BagClassifierMixin, class_weights, softmax_probabilities, with_known_labels
+from bagwise.compiled.threads import block_bounds
+from bagwise.engines.arrays import float64, like, to_numpy
+from bagwise.engines.batches import Batches, blocks_on, extremes_of_bags
+from bagwise.engines.tensors import torch
+from bagwise.exceptions import InputError
+from bagwise.labels import Labels
+from bagwise.solvers.result import SolverResult
+
+SMOOTHED = 5.0  # epochs over which held-out losses are averaged, exponentially
+TOL = 0.005  # smallest fall of the held-out cross entropy that counts as progress
+PATIENCE = 20  # epochs without progress that end the training, where it is not a parameter
+KEYS = 2**24  # maximum number of values by which bags are sorted
+SMALL = 2**28  # operations per batch below which one thread is faster
+TRAINED_AT_ONCE = 2**28  # maximum bytes of layers in main memory
+
+Tensor = Any
+
+
+class LogitClassifierMixin(BagClassifierMixin):
+    """Classifier whose scores are logits: one for two classes, one per class, or one per label."""
+
+    _learns_label_sets = True
+
+    def _probabilities(self, scores: Array) -> Array:
+        return expit(scores) if self._has_label_sets else softmax_probabilities(scores)
+
+
+def train(
+    model: Any,
+    module: Any,
+    forward: Callable[[Any, Tensor, Tensor], Tensor],
+    bags: Bags,
+    targets: Ints,
+    weights: Floats,
+    order: Ints,
+    rng: np.random.RandomState,
+    *,
+    folds: Ints | None = None,
+    n_models: int = 1,
+    prepare: Callable[[Tensor], Tensor] | None = None,
+    row_values: int | None = None,
+    decay: float = 0.0,
+    penalty: float = 0.0,
+    momentum: float | None = None,
+    patience: int = PATIENCE,
+    tol: float | None = TOL,
+) -> tuple[SolverResult, list[float]]:
+    """Minimise the cross entropy of the bags by AdamW on mini-batches; the module is modified.
+
+    Network m does not learn from the bags of fold m. The losses of these bags, over all networks,
+    are a cross-validated loss, which is smoothed over the last epochs. Training ends when it has
+    not fallen by `tol` in `patience` epochs, and the weights of the best epoch are kept. The loss
+    of a bag that some network learns from is computed with its batch, so that an epoch reads each
+    bag once; the loss of the other held-out bags after the epoch, with the module in evaluation
+    mode. Without `folds`, `tol` and `patience` apply to the training loss.
+
+    Parameters
+    ----------
+    model : estimator
+        Provides `learning_rate`, `batch_size`, `max_epochs`, `device` and the progress bar.
+    module : torch.nn.Module
+        Contains the first weights.
+    forward : callable
+        Maps the module, instances and sizes of bags to logits (n_models, n_bags, n_outputs).
+    bags : Bags
+        The training bags.
+    targets : ndarray of int of shape (n_bags,) or (n_bags, n_outputs)
+        Codes of classes, or label sets.
+    weights : ndarray of shape (n_bags,)
+        Weights of the bags.
+    order : ndarray of shape (n_bags,)
+        Order of the bags before they are shuffled.
+    rng : RandomState
+        Shuffles the bags into batches.
+    folds : ndarray of shape (n_bags,), default=None
+        The fold of each bag; -1 if no network leaves it out. None to hold out no bag.
+    n_models : int, default=1
+        Number of networks.
+    prepare : callable, default=None
+        Maps a tensor of instances to a new one.
+    row_values : int, default=None
+        Values per instance that training keeps; None to pass bags to `forward` one by one.
+    decay : float, default=0.0
+        Weight decay of AdamW, per unit of the learning rate.
+    penalty : float, default=0.0
+        The loss contains the sum of squares of the weights, times half of this.
+    momentum : float, default=None
+        Momentum of stochastic gradient descent, which then replaces AdamW.
+    patience : int, default=20
+        Number of epochs without progress that end the training.
+    tol : float or None, default=0.005
+        Smallest decrease of the loss that counts as progress; None to run all epochs.
+
+    Returns
+    -------
+    result : SolverResult
+        The training cross entropy of each epoch; no solution, which the module contains.
+    held_out : list of float
+        The smoothed cross entropy of the held-out bags in each epoch; empty if there are none.
+    """
+    batches = Batches(bags, model.device, prepare)
+    place = batches.device
+    module.to(place)
+    known, sizes = (torch.tensor(a, device=place) for a in (targets, bags.sizes))
+    shares = _shares(weights, np.full(len(bags), -1) if folds is None else folds, n_models)
+    learned, held = (torch.tensor(a, dtype=batches.dtype, device=place) for a in shares)
+    apart = shares[0].max(axis=0)[order] == 0  # bags that no network learns from
+    learners, others = order[~apart], order[apart]
+    blocks_of = _blocks(bags.sizes, batches, row_values)
+
+    def losses(steps: list[list[Ints]]) -> Iterator[tuple[Ints, Tensor]]:
+        """Positions and losses (n_models, n) of blocks of bags, read one after the other."""
+        blocks = [block for step in steps for block in step]
+        # All positions are copied at once: each copy waits for the device.
+        positions = torch.as_tensor(np.concatenate(blocks), device=place)
+        parts = positions.split([*map(len, blocks)])
+        for at, X in zip(parts, batches.each(blocks), strict=True):
+            yield at, losses_of(forward(module, X, sizes[at]), known[at])
+
+    with torch.no_grad():
+        next(losses([[order[:1]]]))  # initialises lazy layers, and checks the output
+    coefs, optimizer = _optimizer(model, module, decay, momentum)
+    n_batches = -(-len(learners) // model.batch_size)
+    stops_early = bool(shares[1].any())
+    tol = tol if stops_early or folds is None else None
+    curve: list[float] = []
+    held_out: list[float] = []
+    kept = None
+    n_weights = sum(p.numel() for p in module.parameters())
+    with _threads(bags.n_instances / n_batches * n_weights):
+        for _ in model._track(range(model.max_epochs), "epoch"):
+            module.train()
+            sums = torch.zeros(2, dtype=torch.float64, device=place)
+            # In one batch the order of the bags is irrelevant: nothing is drawn.
+            shuffled = learners if n_batches == 1 else rng.permutation(learners)
+            steps = [[*blocks_of(batch)] for batch in np.array_split(shuffled, n_batches)]
+            coming = losses(steps)
+            for step in steps:
+                optimizer.zero_grad()
+                n_bags = sum(map(len, step))
+                for _ in step:
+                    at, each = next(coming)
+                    loss = (learned[:, at] * each).sum()
+                    (loss / n_bags).backward()
+                    sums += torch.stack([loss, (held[:, at] * each).sum()]).detach()
+                if penalty:
+                    (penalty / 2 * sum(W.square().sum() for W in coefs)).backward()
+                optimizer.step()
+            if len(others):
+                module.eval()
+                with torch.no_grad():
+                    for at, each in losses([[*blocks_of(others)]]):
+                        sums[1] += (held[:, at] * each).sum()
+            in_training, outside = sums.tolist()
+            curve.append(in_training / len(bags) / n_models)
+            if not np.isfinite(curve[-1]):
+                raise InputError(
+                    f"the training loss is {curve[-1]} after {len(curve)} epochs: lower "
+                    f"learning_rate (now {model.learning_rate}), or standardise the instances with "
+                    "InstanceTransformer(StandardScaler())."
+                )
+            if stops_early:
+                if held_out:  # few bags are held out: without smoothing, the best epoch is chance
+                    outside = held_out[-1] + (outside - held_out[-1]) / SMOOTHED
+                if outside < min(held_out, default=np.inf):
+                    kept = {name: w.clone() for name, w in module.state_dict().items()}
+                held_out.append(outside)
+            if tol is not None and has_stalled(held_out or curve, patience, tol):
+                break
+    if kept is not None:
+        module.load_state_dict(kept)
+    module.eval().cpu()
+    converged = tol is None or has_stalled(held_out or curve, patience, tol)
+    return SolverResult((), curve, converged), held_out
+
+
+def losses_of(logits: Tensor, targets: Tensor) -> Tensor:
+    """Cross entropy (-log p) of the class, or of the label set, of each bag.
+
+    Parameters
+    ----------
+    logits : tensor of shape (n_models, n_bags, n_outputs)
+        Logits of the bags.
+    targets : tensor of shape (n_bags,) or (n_bags, n_outputs)
+        Codes of classes, or label sets.
+
+    Returns
+    -------
+    tensor of shape (n_models, n_bags)
+    """
+    if targets.ndim == 2 or logits.shape[2] == 1:
+        signs = 2 * targets.reshape(logits.shape[1:]) - 1
+        return torch.nn.functional.softplus(-signs * logits).sum(dim=2)
+    own = targets.expand(len(logits), -1)[:, :, None]
+    return -logits.log_softmax(dim=2).gather(2, own)[:, :, 0]
+
+
+def has_stalled(losses: list[float], patience: int, tol: float) -> bool:
+    """Whether the last `patience` losses are not lower by `tol` than the least before them."""
+    least, last = np.inf, 0
+    for epoch, loss in enumerate(losses):
+        if loss < least - tol:
+            least, last = loss, epoch
+    return len(losses) - 1 - last >= patience
+
+
+def parameters_of(weights: dict[str, Array], dtype: Any) -> Any:
+    """A torch module that contains the weights by name, in the type of the instances."""
+    dtype = getattr(torch, str(dtype).removeprefix("torch."))
+    return torch.nn.ParameterDict({n: torch.tensor(w, dtype=dtype) for n, w in weights.items()})
+
+
+def arrays_of(module: Any) -> dict[str, Array]:
+    """The weights in a module by name, as NumPy arrays."""
+    return {name: to_numpy(w) for name, w in module.state_dict().items()}
+
+
+def known_bags(
+    bags: Bags, y: Any, class_weight: Any, groups: Any
+) -> tuple[Bags, Labels, Ints, Floats, Ints]:
+    """Check labels or label sets, and leave out bags with an unknown label set.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    y : array-like or list of sets
+        The class, or the label set, of each bag.
+    class_weight : dict, "balanced" or None
+        Weights of the classes.
+    groups : array-like of shape (n_bags,) or None
+        The group of each bag; None if each bag is a group of its own.
+
+    Returns
+    -------
+    bags : Bags
+        The bags with a known label.
+    labels : Labels
+        Their labels.
+    targets : ndarray of int of shape (n_bags,) or (n_bags, n_classes)
+        Their classes, as positions, or their label sets.
+    weights : ndarray of shape (n_bags,)
+        Weights of the bags.
+    groups : ndarray of shape (n_bags,)
+        Their groups, as positions.
+    """
+    labels = check_label_sets(y, bags, min_classes=2)
+    names = np.arange(len(bags)) if groups is None else check_groups(groups, bags)
+    groups = np.unique(names, return_inverse=True)[1]
+    if not labels.has_sets:
+        return bags, labels, labels.codes, class_weights(class_weight, labels), groups
+    if class_weight is not None:
+        raise InputError(
+            f"class_weight={class_weight!r} needs one label per bag: leave it out for label sets."
+        )
+    groups = groups[labels.known]
+    bags, labels = with_known_labels(bags, labels)
+    return bags, labels, labels.indicator.astype(np.int64), np.ones(len(bags)), groups
+
+
+def deal(
+    bags: Bags, targets: Ints, groups: Ints, fraction: float | None, rng: np.random.RandomState
+) -> tuple[Ints, Ints]:
+    """The order of the bags by their contents, and their folds, see `held_out_folds`."""
+    codes = targets if targets.ndim == 1 else np.zeros(len(bags), dtype=np.int64)
+    order = order_of_bags(bags, codes)
+    return order, held_out_folds(codes, groups, order, fraction, rng)
+
+
+def held_out_folds(
+    codes: Ints, groups: Ints, order: Ints, fraction: float | None, rng: np.random.RandomState
+) -> Ints:
+    """Deal groups of bags into folds of equal size, each class evenly.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_bags,)
+        The class of each bag; 0 for label sets.
+    groups : ndarray of int64 of shape (n_bags,)
+        The group of each bag; a group stays in one fold.
+    order : ndarray of int64 of shape (n_bags,)
+        The order in which bags are dealt, independent of their order in the data.
+    fraction : float or None
+        Share of the groups in a fold; None to hold out no bag.
+    rng : RandomState
+        Draws the fold of a group inside the class of its first bag.
+
+    Returns
+    -------
+    ndarray of int64 of shape (n_bags,)
+        The fold of each bag; -1 for a group that has all bags of a class, which are needed for
+        training.
+    """
+    if fraction is None:
+        return np.full(len(codes), -1)
+    _, first, group = np.unique(groups[order], return_index=True, return_inverse=True)
+    own = codes[order]
+    in_order = np.argsort(first)
+    drawn = in_order[np.lexsort((rng.permutation(len(first)), own[np.sort(first)]))]
+    folds = np.empty(len(first), dtype=np.int64)
+    folds[drawn] = np.arange(len(first)) % round(1 / fraction)
+    pairs = np.unique(np.column_stack([own, group]), axis=0)
+    alone = np.bincount(pairs[:, 0])[pairs[:, 0]] == 1
+    folds[pairs[alone, 1]] = -1
+    of_bags = np.empty(len(codes), dtype=np.int64)
+    of_bags[order] = folds[group]
+    return of_bags
+
+
+def order_of_bags(bags: Bags, codes: Ints) -> Ints:
+    """Sort bags by their contents, so that held-out bags do not depend on the user's order.
+
+    The sort keys are class, size, and the extremes of the features: the order of the instances and
+    the units of the features are irrelevant. Bags with equal keys keep their order.
+    """
+    n_columns = min(bags.n_features, max(1, KEYS // (2 * len(bags))))
+    lowest, highest = extremes_of_bags(bags, n_columns)
+    return np.lexsort((*lowest.T[::-1], *highest.T[::-1], bags.sizes, codes))
+
+
+def moments(bags: Bags, device: str | None = None) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of each feature in float64, computed in blocks of instances.
+
+    The deviation of a constant feature is 1.
+    """
+    n, (mean, squares) = 0, np.zeros((2, bags.n_features))
+    for _, block in blocks_on(bags, device):
+        block = float64(block)
+        own = to_numpy(block.mean(axis=0))
+        own_squares = to_numpy(((block - like(own, block)) ** 2).sum(axis=0))
+        total = n + len(block)
+        squares += own_squares + (own - mean) ** 2 * (n * len(block) / total)
+        mean += (own - mean) * (len(block) / total)
+        n = total
+    variance = squares / n
+    rounding = (n * np.finfo(np.float64).eps * mean) ** 2
+    return mean, np.sqrt(np.where(variance <= rounding, 1.0, variance))
+
+
+def _shares(weights: Floats, folds: Ints, n_models: int) -> tuple[Floats, Floats]:
+    """Weights (n_models, n_bags) of the bags in the training loss and in the held-out loss.
+
+    The former are 1 on average. The latter sum to 1 and give the mean loss of held-out bags.
+    """
+    n_folds = max(1, folds.max(initial=-1) + 1)
+    outside = folds == (np.arange(n_models) % n_folds)[:, None]
+    learned = np.where(outside, 0.0, weights)
+    learned *= len(weights) / learned.sum(axis=1, keepdims=True)
+    held = np.where(outside, weights, 0.0)
+    return learned, held / max(held.sum(), np.finfo(np.float64).tiny)
+
+
+def _optimizer(
+    model: Any, module: Any, decay: float, momentum: float | None
+) -> tuple[list[Tensor], Any]:
+    """The weights that decay, and the optimiser of all; intercepts do not decay."""
+    named = [(name, w) for name, w in module.named_parameters() if w.requires_grad]
+    if not named:
+        raise InputError(f"{type(module).__name__} has no parameters to train.")
+    coefs = [w for name, w in named if "intercept" not in name]
+    others = [w for name, w in named if "intercept" in name]
+    if momentum is not None:
+        sgd = torch.optim.SGD(coefs + others, lr=model.learning_rate, momentum=momentum)
+        return coefs, sgd
+    groups = [{"params": coefs}, {"params": others, "weight_decay": 0.0}]
+    fused = named[0][1].device.type == "cuda"
+    adamw = torch.optim.AdamW(groups, lr=model.learning_rate, weight_decay=decay, fused=fused)
+    return coefs, adamw
+
+
+def _blocks(
+    sizes: Ints, batches: Batches, row_values: int | None
+) -> Callable[[Ints], Iterator[Ints]]:
+    """Return a function that cuts a batch into blocks of whole bags that fit into memory."""
+    if row_values is None:
+        return lambda batch: iter(np.split(batch, len(batch)))
+    row, free = row_values * batches.dtype.itemsize, batches.free
+    require_memory(
+        float(row) * sizes.max(),
+        purpose=f"training on a bag of {sizes.max():,} instances",
+        remedy="split the bag, or train fewer or smaller networks",
+        available=free,
+    )
+    room = min(TRAINED_AT_ONCE, available_memory() / 4) if free is None else free / 3
+    n_rows = max(1, int(room / row))
+
+    def blocks_of(batch: Ints) -> Iterator[Ints]:
+        batch = np.sort(batch)  # in the order of the file
+        ends = np.cumsum(sizes[batch])
+        bounds = block_bounds(np.concatenate([[0], ends]), -(-int(ends[-1]) // n_rows))
+        return (batch[start:stop] for start, stop in pairwise(bounds))
+
+    return blocks_of
+
+
+@contextmanager
+def _threads(n_operations: float) -> Iterator[None]:
+    """Run torch on one thread if that is faster, for batches of few operations."""
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1 if n_operations < SMALL else n_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n_threads)
