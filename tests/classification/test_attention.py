@@ -31,7 +31,7 @@ def test_a_training_that_fails_leaves_no_fitted_attribute(monkeypatch):
     def fail(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_attention, "train", fail)
+    monkeypatch.setattr(_training, "train", fail)
     bags, y = example()
     model = small()
     with pytest.raises(KeyboardInterrupt):

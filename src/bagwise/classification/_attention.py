@@ -1,28 +1,24 @@
 """AttentionMIL: gated attention pooling with an additive head."""
 
 from dataclasses import KW_ONLY
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from bagwise import compiled
-from bagwise._common.sklearn import Interval
 from bagwise._common.types import Array
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
-from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE, with_parameters
+from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.classification._networks import GATED, draw, gated_layers, gated_logits, gated_shapes
 from bagwise.classification._training import (
+    TRAINING,
     LogitClassifierMixin,
     arrays_of,
-    deal,
-    known_bags,
     moments,
     parameters_of,
-    train,
 )
 from bagwise.engines.arrays import dense, like, to_numpy
 from bagwise.engines.blocks import row_blocks
@@ -150,17 +146,7 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
     instance_pooling = "sum"
     _runs_elsewhere = ("device",)
 
-    _parameter_constraints = {
-        "hidden_size": [COUNT],
-        "n_models": [COUNT],
-        "learning_rate": [POSITIVE],
-        "weight_decay": [NOT_NEGATIVE],
-        "max_epochs": [COUNT],
-        "batch_size": [COUNT],
-        "validation_fraction": [Interval(Real, 0, 0.5, closed="right"), None],
-        "patience": [COUNT],
-        "device": [str, None],
-    }
+    _parameter_constraints = TRAINING | {"hidden_size": [COUNT], "n_models": [COUNT]}
 
     hidden_size: int = 64
     _: KW_ONLY
@@ -193,27 +179,23 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
         self
         """
         bags = check_bags(self, X, reset=True)
-        bags, labels, targets, weights, groups = known_bags(bags, y, self.class_weight, groups)
         rng = check_random_state(self.random_state)
-        two = len(labels.classes) == 2 and not labels.has_sets
-        n_outputs = 1 if two else len(labels.classes)
-        shapes = gated_shapes(self.n_models, bags.n_features, self.hidden_size, n_outputs)
-        module = parameters_of(draw(shapes, rng), bags.dtype)
-        order, folds = deal(bags, targets, groups, self.validation_fraction, rng)
-        scaling = moments(bags, self.device)
-        n_layers = 5 * self.hidden_size + 12 * shapes["gate_coef"][2] + 8 * n_outputs
-        result, held_out = train(
-            self, module, gated_logits, bags, targets, weights, order, rng,
-            folds=folds, n_models=self.n_models, decay=self.weight_decay, patience=self.patience,
-            prepare=lambda X: _standardised(X, *scaling),
-            row_values=4 * bags.n_features + self.n_models * n_layers,
-        )  # fmt: skip
-        self._keep_progress(result, "raise max_epochs or learning_rate")
-        self.mean_, self.scale_ = scaling
-        for name, array in arrays_of(module).items():
-            setattr(self, f"{name}_", array)
-        self.held_out_curve_ = np.array(held_out)
-        self.classes_, self.label_kind_ = labels.classes, labels.kind
+        scaling: dict[str, Array] = {}  # set after the training, which may be interrupted
+
+        def make(bags: Bags, n_outputs: int) -> tuple[Any, dict[str, Any]]:
+            shapes = gated_shapes(self.n_models, bags.n_features, self.hidden_size, n_outputs)
+            mean, scale = moments(bags, self.device)
+            scaling.update(mean_=mean, scale_=scale)
+            return parameters_of(draw(shapes, rng), bags.dtype), {
+                "n_models": self.n_models,
+                "patience": self.patience,
+                "prepare": lambda X: _standardised(X, mean, scale),
+                "row_values": 4 * bags.n_features + 20 * self.n_models * self.hidden_size,
+            }
+
+        module = self._train(bags, y, groups, rng, make, gated_logits)
+        weights = {f"{name}_": array for name, array in arrays_of(module).items()}
+        vars(self).update(scaling | weights)
         return self
 
     def attention(self, X: Any) -> Array:

@@ -19,9 +19,9 @@ from bagwise.base import (
     fit_method,
     softmax_probabilities,
 )
-from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE, with_parameters
+from bagwise.base._parameters import with_parameters
 from bagwise.classification._networks import draw_plain, plain_logits, plain_scores
-from bagwise.classification._training import arrays_of, parameters_of, train
+from bagwise.classification._training import TRAINING, arrays_of, parameters_of, train
 from bagwise.compiled.threads import block_bounds
 from bagwise.exceptions import InputError
 
@@ -119,15 +119,10 @@ class MINet(BagClassifierMixin, BagEstimator):
     _probabilities = staticmethod(softmax_probabilities)
     _training = dict[str, Any](tol=0.02)  # fall of the loss that counts as progress
 
-    _parameter_constraints = {
+    _parameter_constraints = TRAINING | {
         "hidden_layer_sizes": [list, tuple, np.ndarray],
         "level": [StrOptions({"instance", "embedding"})],
         "pooling": [StrOptions({"max", "mean", "lse"})],
-        "learning_rate": [POSITIVE],
-        "weight_decay": [NOT_NEGATIVE],
-        "max_epochs": [COUNT],
-        "batch_size": [COUNT],
-        "device": [str, None],
     }
 
     hidden_layer_sizes: Any = (256, 128, 64)
@@ -176,11 +171,10 @@ class MINet(BagClassifierMixin, BagEstimator):
         n_outputs = 1 if len(classes) == 2 else len(classes)
         widths = [bags.n_features, *self._hidden_sizes(), n_outputs]
         module = parameters_of(draw_plain(widths, rng), bags.dtype)
-        result, _ = train(
-            self, module, partial(plain_logits, level=self.level, pooling=self.pooling),
-            bags, codes, weights, np.arange(len(bags)), rng,
-            penalty=self.weight_decay, row_values=4 * sum(widths), **self._training,
-        )  # fmt: skip
+        forward = partial(plain_logits, level=self.level, pooling=self.pooling)
+        options = {"penalty": self.weight_decay, "row_values": 4 * sum(widths)} | self._training
+        order = np.arange(len(bags))
+        result, _ = train(self, module, forward, bags, codes, weights, order, rng, **options)
         self._keep_progress(result, "raise max_epochs")
         arrays, n_layers = arrays_of(module), len(widths) - 1
         self.coefs_ = [arrays[f"coef_{k}"] for k in range(n_layers)]

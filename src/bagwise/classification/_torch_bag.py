@@ -5,26 +5,23 @@ import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY
-from functools import partial
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from bagwise._common.sklearn import Interval, StrOptions
+from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Array
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
-from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE, with_parameters
-from bagwise.classification._training import LogitClassifierMixin, deal, known_bags, train
+from bagwise.base._parameters import with_parameters
+from bagwise.classification._training import TRAINING, LogitClassifierMixin
 from bagwise.engines.arrays import to_numpy
 from bagwise.engines.batches import Batches, device_named
 from bagwise.engines.tensors import torch
 from bagwise.exceptions import InputError
-from bagwise.labels import Labels
 
 
 def _gives_scores(self: Any) -> bool:
@@ -121,16 +118,10 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
         "path), or use pickle"
     )
 
-    _parameter_constraints = {
+    _parameter_constraints = TRAINING | {
         "module": [callable],
         "batch_dimension": ["boolean"],
         "instance_output": [StrOptions({"scores", "attention"}), None],
-        "learning_rate": [POSITIVE],
-        "weight_decay": [NOT_NEGATIVE],
-        "max_epochs": [COUNT],
-        "batch_size": [COUNT],
-        "validation_fraction": [Interval(Real, 0, 0.5, closed="right"), None],
-        "device": [str, None],
     }
 
     module: Any
@@ -164,21 +155,9 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
         self
         """
         bags = check_bags(self, X, reset=True)
-        bags, labels, targets, weights, groups = known_bags(bags, y, self.class_weight, groups)
         rng = check_random_state(self.random_state)
-        order, folds = deal(bags, targets, groups, self.validation_fraction, rng)
-        seed = int(rng.randint(2**31 - 1))
-        n_classes = len(labels.classes)
-        accepted = (1, 2) if n_classes == 2 and not labels.has_sets else (n_classes,)
-        with _seeded(self.device, seed):
-            module = _fresh(self.module, bags.n_features, labels)
-            result, held_out = train(
-                self, module, partial(self._logits, accepted=accepted),
-                bags, targets, weights, order, rng, folds=folds, decay=self.weight_decay,
-            )  # fmt: skip
-        self._keep_progress(result, "raise max_epochs or learning_rate")
-        self.module_, self.held_out_curve_ = module, np.array(held_out)
-        self.classes_, self.label_kind_ = labels.classes, labels.kind
+        with _seeded(self.device, int(rng.randint(2**31 - 1))):
+            self.module_ = self._train(bags, y, groups, rng, self._fresh, self._logits)
         return self
 
     @available_if(_gives_attention)
@@ -197,16 +176,22 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
         """
         return self._evaluate(X, self._score)
 
-    def _logits(self, module: Any, X: Any, sizes: Any, *, accepted: tuple[int, ...]) -> Any:
-        """Logits (1, 1, n_outputs) of one bag."""
-        logits = self._forward(module, X)[0]
-        if logits.ndim != 1 or len(logits) not in accepted:
+    def _fresh(self, bags: Bags, n_outputs: int) -> tuple[Any, dict[str, Any]]:
+        """Copy the module, or make a new one by calling the function."""
+        if isinstance(self.module, torch.nn.Module):
+            return copy.deepcopy(self.module), {}
+        made = self.module(bags.n_features, n_outputs)
+        if not isinstance(made, torch.nn.Module):
             raise InputError(
-                f"the module returned logits of shape {tuple(logits.shape)} for one bag: expected "
-                f"{' or '.join(map(str, accepted))} logits. Set batch_dimension=True if it works "
-                "on batches of bags."
+                f"module={self.module!r} returned {type(made).__name__}: expected a "
+                "torch.nn.Module, or a function of the numbers of features and logits that makes "
+                "one."
             )
-        return logits[None, None]
+        return made, {}
+
+    def _logits(self, module: Any, X: Any, sizes: Any) -> Any:
+        """Logits (1, 1, n_outputs) of one bag."""
+        return self._forward(module, X)[0][None, None]
 
     def _forward(self, module: Any, rows: Any) -> tuple[Any, Any]:
         """Logits of a bag, and the second output of the module, or None."""
@@ -255,20 +240,6 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
 
     def _pooled(self, scores: Array, bags: Bags) -> Array:
         return self._bag_scores(bags)
-
-
-def _fresh(module: Any, n_features: int, labels: Labels) -> Any:
-    """Copy a module, or make a new one by calling a function."""
-    if isinstance(module, torch.nn.Module):
-        return copy.deepcopy(module)
-    two = len(labels.classes) == 2 and not labels.has_sets
-    made = module(n_features, 1 if two else len(labels.classes))
-    if not isinstance(made, torch.nn.Module):
-        raise InputError(
-            f"module={module!r} returned {type(made).__name__}: expected a torch.nn.Module, or a "
-            "function of the numbers of features and logits that makes one."
-        )
-    return made
 
 
 @contextmanager

@@ -6,22 +6,24 @@ Several networks may be trained at once, on the same mini-batches; each leaves o
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
 from bagwise._common.memory import available_memory, require_memory
+from bagwise._common.sklearn import Interval
 from bagwise._common.types import Array, Floats, Ints
 from bagwise._validation import check_groups, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, class_weights, softmax_probabilities, with_known_labels
+from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE
 from bagwise.compiled.threads import block_bounds
 from bagwise.engines.arrays import float64, like, to_numpy
 from bagwise.engines.batches import Batches, blocks_on, extremes_of_bags
 from bagwise.engines.tensors import torch
 from bagwise.exceptions import InputError
-from bagwise.labels import Labels
 from bagwise.solvers.result import SolverResult
 
 SMOOTHED = 5.0  # epochs over which held-out losses are averaged, exponentially
@@ -34,6 +36,17 @@ TRAINED_AT_ONCE = 2**28  # maximum bytes of layers in main memory
 Tensor = Any
 
 
+TRAINING: dict[str, list[Any]] = {  # constraints of the parameters
+    "learning_rate": [POSITIVE],
+    "weight_decay": [NOT_NEGATIVE],
+    "max_epochs": [COUNT],
+    "batch_size": [COUNT],
+    "validation_fraction": [Interval(Real, 0, 0.5, closed="right"), None],
+    "patience": [COUNT],
+    "device": [str, None],
+}
+
+
 class LogitClassifierMixin(BagClassifierMixin):
     """Classifier whose scores are logits: one for two classes, one per class, or one per label."""
 
@@ -41,6 +54,78 @@ class LogitClassifierMixin(BagClassifierMixin):
 
     def _probabilities(self, scores: Array) -> Array:
         return expit(scores) if self._has_label_sets else softmax_probabilities(scores)
+
+    def _train(
+        self,
+        bags: Bags,
+        y: Any,
+        groups: Any,
+        rng: np.random.RandomState,
+        make: Callable[[Bags, int], tuple[Any, dict[str, Any]]],
+        forward: Callable[[Any, Tensor, Tensor], Tensor],
+    ) -> Any:
+        """Train a module by early stopping on held-out groups of bags, and set all attributes.
+
+        Parameters
+        ----------
+        bags : Bags
+            The bags; those with an unknown label set are left out.
+        y : array-like or list of sets
+            The class, or the label set, of each bag.
+        groups : array-like of shape (n_bags,) or None
+            The group of each bag; None if each bag is a group of its own.
+        rng : RandomState
+            Draws the folds and the batches.
+        make : callable
+            Maps the bags and the number of logits to the module, and further options of `train`.
+        forward : callable
+            As of `train`.
+
+        Returns
+        -------
+        torch.nn.Module
+            The trained module.
+        """
+        labels = check_label_sets(y, bags, min_classes=2)
+        names = np.arange(len(bags)) if groups is None else check_groups(groups, bags)
+        sets, n_classes = labels.has_sets, len(labels.classes)
+        if sets and self.class_weight is not None:
+            raise InputError(
+                f"class_weight={self.class_weight!r} needs one label per bag: leave it out for "
+                "label sets."
+            )
+        if sets:
+            names = names[labels.known]
+            bags, labels = with_known_labels(bags, labels)
+            codes, weights = np.zeros(len(bags), dtype=np.int64), np.ones(len(bags))
+        else:
+            codes, weights = labels.codes, class_weights(self.class_weight, labels)
+        two = n_classes == 2 and not sets
+        accepted = (1, 2) if two else (n_classes,)
+
+        def checked(module: Any, X: Tensor, sizes: Tensor) -> Tensor:
+            logits = forward(module, X, sizes)
+            if logits.ndim != 3 or logits.shape[2] not in accepted:
+                raise InputError(
+                    f"the module returned logits of shape {tuple(logits.shape[2:])} for one bag: "
+                    f"expected {' or '.join(map(str, accepted))} logits. Set batch_dimension=True "
+                    "if it works on batches of bags."
+                )
+            return logits
+
+        module, options = make(bags, 1 if two else n_classes)
+        order = order_of_bags(bags, codes)
+        fraction, own = self.validation_fraction, np.unique(names, return_inverse=True)[1]
+        options["folds"] = held_out_folds(codes, own, order, fraction, rng)
+        targets = labels.indicator.astype(np.int64) if sets else codes
+        options["decay"] = self.weight_decay
+        result, held_out = train(
+            self, module, checked, bags, targets, weights, order, rng, **options
+        )
+        self._keep_progress(result, "raise max_epochs or learning_rate")
+        self.held_out_curve_ = np.array(held_out)
+        self.classes_, self.label_kind_ = labels.classes, labels.kind
+        return module
 
 
 def train(
@@ -231,58 +316,6 @@ def parameters_of(weights: dict[str, Array], dtype: Any) -> Any:
 def arrays_of(module: Any) -> dict[str, Array]:
     """The weights in a module by name, as NumPy arrays."""
     return {name: to_numpy(w) for name, w in module.state_dict().items()}
-
-
-def known_bags(
-    bags: Bags, y: Any, class_weight: Any, groups: Any
-) -> tuple[Bags, Labels, Ints, Floats, Ints]:
-    """Check labels or label sets, and leave out bags with an unknown label set.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-    y : array-like or list of sets
-        The class, or the label set, of each bag.
-    class_weight : dict, "balanced" or None
-        Weights of the classes.
-    groups : array-like of shape (n_bags,) or None
-        The group of each bag; None if each bag is a group of its own.
-
-    Returns
-    -------
-    bags : Bags
-        The bags with a known label.
-    labels : Labels
-        Their labels.
-    targets : ndarray of int of shape (n_bags,) or (n_bags, n_classes)
-        Their classes, as positions, or their label sets.
-    weights : ndarray of shape (n_bags,)
-        Weights of the bags.
-    groups : ndarray of shape (n_bags,)
-        Their groups, as positions.
-    """
-    labels = check_label_sets(y, bags, min_classes=2)
-    names = np.arange(len(bags)) if groups is None else check_groups(groups, bags)
-    groups = np.unique(names, return_inverse=True)[1]
-    if not labels.has_sets:
-        return bags, labels, labels.codes, class_weights(class_weight, labels), groups
-    if class_weight is not None:
-        raise InputError(
-            f"class_weight={class_weight!r} needs one label per bag: leave it out for label sets."
-        )
-    groups = groups[labels.known]
-    bags, labels = with_known_labels(bags, labels)
-    return bags, labels, labels.indicator.astype(np.int64), np.ones(len(bags)), groups
-
-
-def deal(
-    bags: Bags, targets: Ints, groups: Ints, fraction: float | None, rng: np.random.RandomState
-) -> tuple[Ints, Ints]:
-    """The order of the bags by their contents, and their folds, see `held_out_folds`."""
-    codes = targets if targets.ndim == 1 else np.zeros(len(bags), dtype=np.int64)
-    order = order_of_bags(bags, codes)
-    return order, held_out_folds(codes, groups, order, fraction, rng)
 
 
 def held_out_folds(
