@@ -7,7 +7,7 @@ from itertools import chain
 
 import pytest
 
-from bagwise.base._parameters import CONSTRAINTS, DESCRIPTIONS, GROUPS, NAMES
+from bagwise.base._parameters import CONSTRAINTS, DESCRIPTIONS, GROUPS
 from bagwise.classification import BagMarginSVM
 from checks import example
 from estimators import public_estimators
@@ -39,9 +39,9 @@ def test_positions_of_support_vectors_are_documented(cls):
 
 
 def test_descriptions_belong_to_known_names():
-    named = {NAMES.get(key, key) for key in DESCRIPTIONS}
+    named = {name for name, *_ in DESCRIPTIONS.values()}
     assert {name for name in named if not name.endswith("_")} - {"X", "y"} <= CONSTRAINTS.keys()
-    assert set(chain.from_iterable(GROUPS.values())) | NAMES.keys() <= DESCRIPTIONS.keys()
+    assert set(chain.from_iterable(GROUPS.values())) <= DESCRIPTIONS.keys()
 
 
 def test_dask_tells_two_fits_apart():
