@@ -36,7 +36,7 @@ class Part(Protocol):
         The class for instances that are torch tensors; without one the part runs on the CPU only.
     """
 
-    tensor_part: ClassVar[type[Any] | None] = None
+    tensor_part: ClassVar[Any] = None
 
     def identity(self) -> str:
         """A string that identifies the bags, labels and weights, such as a `digest`.

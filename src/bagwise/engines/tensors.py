@@ -242,35 +242,3 @@ def segment_argmax(values: Any, largest: Any, bag: Any) -> Any:
     row = torch.where(values == largest[bag], row, n)
     out = torch.full(largest.shape, n, dtype=torch.int64, device=values.device)
     return out.scatter_reduce_(0, bag[:, None].expand_as(row), row, "amin")
-
-
-def top_three(values: Any, bag: Any, n_bags: int) -> tuple[list[Any], list[Any]]:
-    """The three largest values of each bag and column, and the rows of the first two.
-
-    Parameters
-    ----------
-    values : tensor of shape (n_instances, n_columns)
-        Values aligned with the instances.
-    bag : tensor of int64 of shape (n_instances,)
-        The bag of each instance.
-    n_bags : int
-        Number of bags.
-
-    Returns
-    -------
-    tops : list of 3 tensors of shape (n_bags, n_columns)
-        -inf if a bag has fewer instances.
-    rows : list of 2 tensors of int64 of the same shape
-        -1 if a bag has fewer instances.
-    """
-    left = values.clone()
-    tops, rows = [], []
-    for rank in range(3):
-        top = segment_max(left, bag, n_bags)
-        tops.append(top)
-        if rank == 2:
-            break
-        row = segment_argmax(left, top, bag)
-        left.scatter_(0, row, -torch.inf)
-        rows.append(torch.where(torch.isinf(top), -1, row))
-    return tops, rows

@@ -19,7 +19,7 @@ def update_bags(part: Any, settings: Any) -> Any:
 
     Parameters
     ----------
-    part : TensorOneSidedPart
+    part : TritonOneSidedPart
         The part.
     settings : tensor of float64 of shape (2 * n_columns + 3,)
         Factor and shift of each column, C, mu, and the next mu.

@@ -1,4 +1,4 @@
-"""The state of the one-sided primal-dual MI-SVM for a block of bags: numpy arrays or torch tensors.
+"""The state of the one-sided primal-dual MI-SVM for a block of bags: numpy arrays or tensors.
 
 Several instances of a negative bag may be active at a time, so the copy t of the scores has a
 multiplier for each instance. Most are zero: only instances that are clipped to the margin of their
@@ -14,14 +14,16 @@ from bagwise import compiled
 from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
 from bagwise.compiled.threads import bag_bounds, blas_cores, even_bounds, run_blocks
-from bagwise.engines import digest, in_blocks, read_bag_blocks, rows_of, to_numpy
-from bagwise.engines.arrays import beside, like
-from bagwise.engines.tensors import segment_argmax, segment_max, torch
+from bagwise.engines import digest, in_blocks, rows_of, to_numpy
+from bagwise.engines.arrays import beside
+from bagwise.engines.tensors import has_kernels, torch
 from bagwise.solvers.margin.primal_dual_parts import (
+    LARGEST_WITH_KERNELS,
     BasePart,
+    HostedPart,
     KernelPart,
     PrimalDualPart,
-    TensorPrimalDualPart,
+    TritonPrimalDualPart,
     bounds_of,
 )
 
@@ -73,12 +75,13 @@ class _OneSided(BasePart):
     def mean_difference(self, up: Floats, down: Floats) -> Any:
         """Sum of the instances, times `up` in bags with the concept, times -`down` in others."""
         shares = self.problem.weights[:, None] * np.where(self.signs > 0, up, -down)
-        self.changed = like(np.repeat(shares, self.bags.sizes, axis=0), self.X)
+        shares = np.repeat(shares, self.bags.sizes, axis=0)
+        self.changed = self.beside_state(shares.astype(to_numpy(self.X[:0]).dtype))
         return self.project()[0]
 
 
-class TensorOneSidedPart(_OneSided, TensorPrimalDualPart):
-    """All bags on a device: the loop over bags becomes operations on columns."""
+class TritonOneSidedPart(_OneSided, TritonPrimalDualPart):
+    """All bags on a device, with a Triton kernel that loops over bags."""
 
     STATE = _OneSided.STATE
 
@@ -98,59 +101,25 @@ class TensorOneSidedPart(_OneSided, TensorPrimalDualPart):
         self, factor: Floats, shift: Floats, mu: float, next_mu: float
     ) -> tuple[Floats, Any, Floats]:
         """Update q, t and the multipliers, then `project`."""
-        if self._kernels:
-            from bagwise.solvers.margin import one_sided_kernels
+        from bagwise.solvers.margin import one_sided_kernels
 
-            settings = self._settings(factor, shift, mu, next_mu)
-            found = to_numpy(one_sided_kernels.update_bags(self, settings))
-            return found[:3].sum(axis=1), self.changed.T @ self.X, found[3]
-        self.scores += self.changed * like(factor, self.scores)
-        self.scores += like(shift, self.scores)
-        scores, bag = self.scores.double(), self.bag
-        signs = self.column_signs
-        phi = scores - self.theta.double() / mu
-        highest = segment_max(phi, bag, len(self.bags))
-        at_rest = self.max_t - self.sigma / mu
-        reached = torch.clamp(signs * at_rest + self.cost / mu, max=1.0)
-        q = torch.where(signs * at_rest >= 1.0, at_rest, signs * reached)
-        wanted = q + self.sigma / mu
-        raised = wanted >= highest
-        level = torch.where(raised, (highest + wanted) / 2, self._clip_level(phi, wanted))
-        t = torch.minimum(phi, level[bag])
-        top = segment_argmax(phi, highest, bag)
-        t.scatter_(0, top, torch.where(raised, level, t.gather(0, top)))
-        gap = t - scores
-        dual = torch.where(t == phi, 0.0, self.theta.double() + mu * gap)
-        self.theta = dual.to(self.scores.dtype)
-        weights = self.weights[bag]
-        self.changed = (weights * (gap + dual / next_mu)).to(self.scores.dtype)
-        missed = q - level
-        self.max_t, self.sigma = level, self.sigma + mu * missed
-        best = segment_max(scores, bag, len(self.bags))
-        per_bag = torch.stack([missed**2, 1.0 + q**2, torch.relu(1.0 - signs * best)])
-        report = (per_bag * self.weights).sum(dim=(1, 2))
-        report[0] += (weights * gap**2).sum()
-        return to_numpy(report), *self.project()
-
-    def _clip_level(self, phi: Any, wanted: Any) -> Any:
-        """The mean of `wanted` and all phi of the bag above it, by Newton's method from below."""
-        level, count = wanted, torch.full_like(wanted, torch.inf)
-        index = self.bag[:, None].expand_as(phi)
-        while True:
-            above = (phi > level[self.bag]).to(phi.dtype)
-            now = torch.zeros_like(wanted).scatter_add_(0, index, above)
-            if bool((now >= count).all()):
-                return level
-            total = wanted.scatter_add(0, index, phi * above)
-            level = torch.where(now < count, total / (now + 1), level)
-            count = now
+        settings = self._settings(factor, shift, mu, next_mu)
+        found = to_numpy(one_sided_kernels.update_bags(self, settings))
+        return found[:3].sum(axis=1), self.changed.T @ self.X, found[3]
 
 
 class OneSidedPart(_OneSided, PrimalDualPart):
     """Bags in this process or on a worker, with compiled loops over bags."""
 
-    tensor_part: ClassVar[type[BasePart] | None] = TensorOneSidedPart
     STATE = _OneSided.STATE
+
+    @staticmethod
+    def tensor_part(bags: Bags, signs: Floats, *per_bag: Any, **options: Any) -> BasePart:
+        """The part of bags on a device."""
+        kernels = has_kernels(bags.instances) and signs.shape[1] <= LARGEST_WITH_KERNELS
+        return (TritonOneSidedPart if kernels else HostedOneSidedPart)(
+            bags, signs, *per_bag, **options
+        )
 
     def _begin_residual(self) -> None:
         # The residual overwrites the last change of the scores.
@@ -159,12 +128,8 @@ class OneSidedPart(_OneSided, PrimalDualPart):
         self.moments = np.empty((2, n_bags, n_columns))
         self.report = np.empty((n_bags, 3))
 
-    def project(self) -> tuple[Array, Array]:
-        """Compute residual' X and the sums of the residual, per column."""
-        if sparse.issparse(self.X):
-            return (sparse.csr_array(self.changed.T) @ self.X).toarray(), self._residual_sums()
-        projected: Any = sum(self._project_bags(*block) for block in read_bag_blocks(self.bags))
-        return projected, self._residual_sums()
+    def _residual_matrix(self) -> sparse.csr_array:
+        return sparse.csr_array(self.changed.T)
 
     def update(
         self, factor: Floats, shift: Floats, mu: float, next_mu: float
@@ -220,18 +185,18 @@ class OneSidedPart(_OneSided, PrimalDualPart):
         self._begin_residual()
 
 
-class OneSidedKernelPart(OneSidedPart):
-    """`OneSidedPart` for a kernel: W holds coefficients, and X' residual is the residual."""
-
-    tensor_part = None
-
-    def project(self) -> tuple[Array, Array]:
-        """Transposed residual and its sums."""
-        return self.changed.T.copy(), self._residual_sums()
+class HostedOneSidedPart(OneSidedPart, HostedPart):
+    """Instances on a device, and all else in this process."""
 
     update = PrimalDualPart.update
-    norms_of_step = KernelPart.norms_of_step
-    norms_of_scores = KernelPart.norms_of_scores
+    project = HostedPart.project
+
+
+class OneSidedKernelPart(OneSidedPart, KernelPart):
+    """`OneSidedPart` for a kernel: W holds coefficients, and X' residual is the residual."""
+
+    tensor_part: ClassVar[Any] = None
+    update = PrimalDualPart.update
 
 
 def _times(residual: Array, X: Array) -> Array:

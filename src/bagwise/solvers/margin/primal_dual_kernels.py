@@ -59,7 +59,7 @@ def update_bags(part: Any, settings: Any) -> Any:
 
     Parameters
     ----------
-    part : TensorPrimalDualPart
+    part : TritonPrimalDualPart
         The part.
     settings : tensor of float64 of shape (2 * n_classes + 3,)
         Factor and shift of each class, C, mu, and the next mu.

@@ -1,7 +1,7 @@
-"""The state of pdMISVM for a block of bags: numpy arrays with compiled loops, or torch tensors.
+"""The state of pdMISVM for a block of bags: numpy arrays with compiled loops, or Triton kernels.
 
 For each copy of the scores, T and U, both store one index and one number per (bag, class) instead
-of a column of instances. With tensors, the loop over bags becomes operations on columns.
+of a column of instances. On a device without Triton only the products with X are computed there.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from bagwise.engines import (
     to_numpy,
 )
 from bagwise.engines.arrays import beside, like, product, zeros
-from bagwise.engines.tensors import has_kernels, segment_argmax, segment_max, top_three, torch
+from bagwise.engines.tensors import has_kernels, segment_argmax, segment_max, torch
 
 LARGEST_WITH_KERNELS = 256  # classes of a bag that fit in the registers of a GPU
 
@@ -220,7 +220,11 @@ class BasePart(Part):
     def restore(self, state: dict[str, Array]) -> None:
         """Continue from a checkpoint."""
         for name in self.STATE:
-            setattr(self, name, beside(state[name], self.X))
+            setattr(self, name, self.beside_state(state[name]))
+
+    def beside_state(self, array: Array) -> Any:
+        """Put an array where the state is."""
+        return beside(array, self.X)
 
     def feature_ranges(self) -> tuple[Any, Any]:
         """Smallest and largest value of each feature."""
@@ -247,8 +251,8 @@ class BasePart(Part):
         raise NotImplementedError
 
 
-class TensorPrimalDualPart(BasePart):
-    """All bags on a device.
+class TritonPrimalDualPart(BasePart):
+    """All bags on a device, with a Triton kernel that loops over bags.
 
     Instances and scores keep their precision; the variables per bag and class are float64. The
     residual is a dense tensor (n_instances, n_classes), `residual_sums` its sums over instances.
@@ -262,15 +266,9 @@ class TensorPrimalDualPart(BasePart):
         self.codes = torch.as_tensor(codes, dtype=torch.int64, device=device)
         self.weights = torch.as_tensor(weights, dtype=torch.float64, device=device)[:, None]
         self.bag = torch.as_tensor(bags.bag_index, dtype=torch.int64, device=device)
-        self.classes = torch.arange(self.problem.n_classes, device=device)
-        self.is_own = self.codes[:, None] == self.classes  # (n_bags, n_classes)
-        self.times = self.weights * (1.0 + self.problem.extra * self.is_own)  # D_m, per bag
+        is_own = self.codes[:, None] == torch.arange(self.problem.n_classes, device=device)
+        self.times = self.weights * (1.0 + self.problem.extra * is_own)  # D_m, per bag
         self.offsets = torch.as_tensor(bags.offsets, dtype=torch.int64, device=device)
-        self._kernels: Any = None
-        if has_kernels(self.X) and self.problem.n_classes <= LARGEST_WITH_KERNELS:
-            from bagwise.solvers.margin import primal_dual_kernels
-
-            self._kernels = primal_dual_kernels
 
     def feature_ranges(self) -> tuple[Any, Any]:
         """Smallest and largest value of each feature."""
@@ -291,13 +289,11 @@ class TensorPrimalDualPart(BasePart):
 
     def change(self, step: Any) -> tuple[Floats, Floats]:
         """Sums and sums of squares, per class, of the change of the scores by a step of W."""
+        from bagwise.solvers.margin import primal_dual_kernels
+
         self.changed = (self.X @ step.T).contiguous()
-        if self._kernels:
-            both = (self._kernels.moments(self.offsets, self.changed) * self.times).sum(dim=1)
-        else:
-            weighted = self.changed * self.times[self.bag].to(self.X.dtype)
-            both = torch.stack([weighted, weighted * self.changed]).sum(dim=1, dtype=torch.float64)
-        first, second = to_numpy(both)
+        moments = primal_dual_kernels.moments(self.offsets, self.changed)
+        first, second = to_numpy((moments * self.times).sum(dim=1))
         return first, second
 
     def _settings(self, factor: Floats, shift: Floats, mu: float, next_mu: float) -> Any:
@@ -308,117 +304,22 @@ class TensorPrimalDualPart(BasePart):
         self, factor: Floats, shift: Floats, mu: float, next_mu: float
     ) -> tuple[Floats, Any, Floats]:
         """Run lines 9 to 16 of Algorithm 1, then `project`."""
-        if self._kernels:
-            found = self._kernels.update_bags(self, self._settings(factor, shift, mu, next_mu))
-            self.residual_sums = found[3:]
-            report = to_numpy(found)  # before the product starts, so as not to wait for it
-            return report[:3], self.residual.T @ self.X, report[3:]
-        self.scores += self.changed * like(factor, self.scores)
-        self.scores += like(shift, self.scores)
-        n_bags, K = self.is_own.shape
-        tops, rows = top_three(self.scores, self.bag, n_bags)
-        tops = [top.double() for top in tops]
-        gaps = self._share(mu) if self.problem.shared else self._margin(mu)
-        self.residual.zero_()
-        columns = self.classes.expand(n_bags, K)
-        self.place_t, self.theta, self.max_t, self.sigma, gap, of_t = self._fit_copy(
-            tops, rows, columns, self.place_t, self.theta, self.q, self.sigma, mu, next_mu
-        )
-        self.residual_sums, gaps = of_t.sum(dim=0), gaps + gap
-        if not self.problem.shared:  # U, Eq. 20: the same for the scores of the bag's class
-            own = self.codes[:, None].expand(n_bags, K)
-            tops_own = [top.gather(1, own) for top in tops]
-            rows_own = [row.gather(1, own) for row in rows]
-            self.place_u, self.xi, self.max_u, self.omega, gap, of_u = self._fit_copy(
-                tops_own, rows_own, own, self.place_u, self.xi, self.r, self.omega, mu, next_mu
-            )
-            self.residual_sums = self.residual_sums.index_add(0, self.codes, of_u.sum(dim=1))
-            gaps = gaps + gap
-        best = tops[0]
-        hinge = torch.relu(1.0 + best - best.gather(1, self.codes[:, None])) * ~self.is_own
-        report = torch.stack([gaps, 1.0 + self.q**2, hinge])
-        return to_numpy((report * self.weights).sum(dim=(1, 2))), *self.project()
+        from bagwise.solvers.margin import primal_dual_kernels
 
-    def _margin(self, mu: float) -> Any:
-        """Update E, Q, R and their multiplier; return the squared gaps."""
-        sign = torch.where(self.is_own, 1.0, -1.0).double()
-        cost = torch.full_like(self.q, self.cost / mu)
-        if self.mask:
-            cost = cost * ~self.is_own
-        e = _slack(sign - self.q + self.r - self.lam / mu, sign, cost)
-        fixed = sign - e - self.lam / mu
-        self.q = (fixed + self.r + self.max_t - self.sigma / mu) / 2  # Eq. 15
-        self.r = (self.q - fixed + self.max_u - self.omega / mu) / 2  # Eq. 16
-        gap = e - (sign - self.q + self.r)
-        self.lam = self.lam + mu * gap
-        return gap**2
-
-    def _share(self, mu: float) -> Any:
-        """Update E, Z and their multiplier for the shared splitting; return the squared gaps."""
-        n_classes = len(self.classes)
-        nu = 2.0 * mu / n_classes
-        through = nu / (mu + nu)
-        own = self.codes[:, None]
-        minus = torch.full_like(self.q, -1.0)
-        e = minus - self.q + self.q.gather(1, own) - self.lam / nu
-        e = _slack(e, minus, torch.full_like(self.q, self.cost / nu))
-        target = e + 1.0 + self.lam / nu
-        alone = self.max_t - self.sigma / mu
-        coupled = (target + alone) * ~self.is_own
-        total = alone.gather(1, own) + through * coupled.sum(dim=1, keepdim=True)
-        z_own = total / (1.0 + (n_classes - 1) * through)
-        self.q = torch.where(self.is_own, z_own, alone + through * (z_own - target - alone))
-        gap = (e - (minus - self.q + z_own)) * ~self.is_own
-        self.lam = self.lam + nu * gap
-        return gap**2
-
-    def _fit_copy(
-        self,
-        tops: list[Any],
-        rows: list[Any],
-        columns: Any,
-        place: Any,
-        dual: Any,
-        wanted: Any,
-        multiplier: Any,
-        mu: float,
-        next_mu: float,
-    ) -> tuple[Any, ...]:
-        """Update a copy of the scores (T or U, Eq. 19), and write the residual.
-
-        The largest entry of the scores with one entry changed moves towards `wanted`. Returns
-        place, dual, maximum, multiplier, gaps and sums of the residual.
-        """
-        changed = self.scores[place, columns].double() - dual / mu
-        is_first, is_second = rows[0] == place, rows[1] == place
-        largest = torch.where(is_first, tops[1], tops[0])
-        row = torch.where(is_first, rows[1], rows[0])
-        runner_up = torch.where(is_first | is_second, tops[2], tops[1])
-        stays = (changed > largest) | ((changed == largest) & (place < row)) | (row < 0)
-        new = torch.where(stays, place, row)
-        first = torch.where(stays, changed, largest)
-        second = torch.where(stays, largest, torch.maximum(changed, runner_up))
-        target = (first + wanted + multiplier / mu) / 2
-        step = target - self.scores[new, columns].double()
-        moved = ~stays
-        kept = torch.where(moved, 0.0, dual)
-        now = kept + mu * step
-        at_new = self.weights * (step + now / next_mu)
-        at_old = torch.where(moved, -self.weights * dual / mu, 0.0)
-        for entry, value in ((new, at_new), (place, at_old)):
-            self.residual.index_put_(
-                (entry, columns), value.to(self.residual.dtype), accumulate=True
-            )
-        highest = torch.maximum(target, second)
-        missed = wanted - highest
-        gaps = step**2 + torch.where(moved, (dual / mu) ** 2, 0.0) + missed**2
-        return new, now, highest, multiplier + mu * missed, gaps, at_new + at_old
+        found = primal_dual_kernels.update_bags(self, self._settings(factor, shift, mu, next_mu))
+        self.residual_sums = found[3:]
+        report = to_numpy(found)  # before the product starts, so as not to wait for it
+        return report[:3], self.residual.T @ self.X, report[3:]
 
 
 class PrimalDualPart(BasePart):
     """Bags in this process or on a worker, with compiled loops over bags."""
 
-    tensor_part: ClassVar[type[BasePart] | None] = TensorPrimalDualPart
+    @staticmethod
+    def tensor_part(bags: Bags, *per_bag: Any, **options: Any) -> BasePart:
+        """The part of bags on a device."""
+        kernels = has_kernels(bags.instances) and options["n_classes"] <= LARGEST_WITH_KERNELS
+        return (TritonPrimalDualPart if kernels else HostedPart)(bags, *per_bag, **options)
 
     def feature_ranges(self) -> tuple[Array, Array]:
         """Smallest and largest value of each feature, block by block."""
@@ -458,10 +359,14 @@ class PrimalDualPart(BasePart):
     def project(self) -> tuple[Array, Array]:
         """Compute residual' X and the sums of the residual, per class."""
         if sparse.issparse(self.X):
-            projected = (self.residual.matrix.astype(self.X.dtype) @ self.X).toarray()
+            projected = (self._residual_matrix().astype(self.X.dtype) @ self.X).toarray()
         else:
             projected = sum(self._project_bags(*block) for block in read_bag_blocks(self.bags))
-        return projected, self.residual.sums
+        return projected, self._residual_sums()
+
+    def _residual_matrix(self) -> sparse.csr_array:
+        """Transposed residual, of shape (n_classes, n_instances)."""
+        return self.residual.matrix
 
     def _project_bags(self, block: slice, X: Array) -> Array:
         """Compute residual' X over a block of bags, given their dense instances."""
@@ -548,18 +453,42 @@ class PrimalDualPart(BasePart):
         """Continue from a checkpoint."""
         super().restore(state)
         self._begin_residual()
-        self.residual.instances = beside(state["rows"], self.X)
-        self.residual.values = beside(state["values"], self.X)
+        self.residual.instances = state["rows"]
+        self.residual.values = state["values"]
+
+
+class HostedPart(PrimalDualPart):
+    """Instances on a device, and all else in this process."""
+
+    update = PrimalDualPart.update
+
+    def beside_state(self, array: Array) -> Array:
+        """Keep an array in this process."""
+        return array
+
+    def feature_ranges(self) -> tuple[Any, Any]:
+        """Smallest and largest value of each feature."""
+        return self.X.amin(dim=0), self.X.amax(dim=0)
+
+    def _scores(self, W: Any) -> Array:
+        return np.ascontiguousarray(to_numpy(self.X @ W.T))
+
+    def _change_all(self, step: Any) -> None:
+        self.changed[:] = to_numpy(self.X @ step.T)
+
+    def project(self) -> tuple[Any, Array]:
+        """Compute residual' X on the device, and the sums of the residual, per class."""
+        return like(self._residual_matrix().toarray(), self.X) @ self.X, self._residual_sums()
 
 
 class KernelPart(PrimalDualPart):
     """`PrimalDualPart` for a kernel: W holds coefficients, and X' residual is the residual."""
 
-    tensor_part = None
+    tensor_part: ClassVar[Any] = None
 
     def project(self) -> tuple[Array, Array]:
         """Transposed residual and its sums."""
-        return self.residual.matrix.toarray().astype(self.X.dtype), self.residual.sums
+        return self._residual_matrix().toarray().astype(self.X.dtype), self._residual_sums()
 
     def norms_of_step(self, W: Array) -> Array:
         """a_m' K a_m of each class for the step of the last `change`."""
@@ -574,9 +503,3 @@ def bounds_of(block: slice, offsets: Ints, n_values: float) -> Ints:
     """Split a slice of bags into one block per thread, or a single block for little work."""
     some = offsets[block.start : block.stop + 1]
     return block.start + bag_bounds(some - some[0], n_values)
-
-
-def _slack(n: Any, sign: Any, threshold: Any) -> Any:
-    """Eq. 13; without cost the constraint holds exactly."""
-    shrunk = torch.where(sign * n > threshold, n - threshold * sign, torch.zeros_like(n))
-    return torch.where((threshold == 0.0) | (sign * n < 0.0), n, shrunk)
