@@ -6,9 +6,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bagwise import Bags
-from bagwise.engines import codes_by_bag, jit, tensors, to_numpy
+from bagwise.compiled import segments
+from bagwise.engines import arrays, codes_by_bag, jit, tensors, to_numpy
 from bagwise.solvers.annotation import orlr_parts
 from bagwise.solvers.annotation.orlr_parts import BagLabelSets
 from checks import example
@@ -93,3 +96,21 @@ def test_where_triton_fails_plain_torch_is_used(monkeypatch):
         assert not tensors.has_kernels(tensor)
     assert not tensors.has_kernels(tensor)  # and warns once
     assert not tensors.has_kernels(torch.zeros(1))
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.integers(0, 1000))
+@settings(deadline=None, max_examples=15)
+def test_reductions_on_tensors_are_those_on_arrays(sizes, seed):
+    torch = pytest.importorskip("torch")
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    values = np.random.default_rng(seed).integers(0, 4, (offsets[-1], 2)).astype(float)
+    bag = torch.as_tensor(np.repeat(np.arange(len(sizes)), sizes))
+    table = torch.as_tensor(values)
+    first, _, row = segments.top2(values, offsets)
+    largest = tensors.segment_max(table, bag, len(sizes))
+    np.testing.assert_array_equal(largest, first)
+    found = tensors.segment_argmax(table, largest, bag)
+    np.testing.assert_array_equal(found, row + offsets[:-1, None])
+    np.testing.assert_array_equal(
+        arrays.sums_by(table, bag.numpy(), len(sizes)), segments.sum(values, offsets)
+    )

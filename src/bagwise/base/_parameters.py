@@ -158,6 +158,7 @@ y : array-like of shape (n_bags,)
 """)
 # Sequences of descriptions that several estimators share.
 GROUPS: dict[str, list[str]] = {
+    "kernel_and_parameters": ["kernel", "gamma", "degree", "coef0"],
     "plot_": ["ax_", "figure_"],
     "svm_of_instances_": [
         "nystroem_coef_",
