@@ -15,11 +15,12 @@ from sklearn.preprocessing import StandardScaler
 from bagwise._methods.ready_made import pooled_trees
 from bagwise.auto import AutoBagClassifier
 from bagwise.classification import MILBoost, SetKernelSVM
-from bagwise.datasets import load_dataset, make_bags, make_digit_bags
+from bagwise.datasets import make_bags, make_digit_bags
 from bagwise.exceptions import DataNotFoundError
 from bagwise.metrics import flipping_curve, instance_average_precision
 from bagwise.predictions import instance_attributions
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
+from reproduction.bag_data import load_dataset
 
 METHODS = ("score", "single", "one_removed", "sampled")
 N_EXPLAINED = 20  # positive bags

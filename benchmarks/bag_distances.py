@@ -3,9 +3,9 @@
 import numpy as np
 
 from bagwise import Bags
-from bagwise.datasets import load_dataset
 from bagwise.exceptions import DataNotFoundError
 from bagwise.pairwise import bag_distances
+from reproduction.bag_data import load_dataset
 
 from .harness import Row, race
 

@@ -13,9 +13,9 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.compiled.threads import one_core_if_small
-from bagwise.datasets import load_dataset
 from bagwise.exceptions import DataNotFoundError
 from bagwise.solvers.annotation.orlr_parts import BagLabelSets, posteriors
+from reproduction.bag_data import load_dataset
 
 from .harness import Fact, Row, growth
 

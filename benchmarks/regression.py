@@ -17,10 +17,11 @@ from sklearn.pipeline import make_pipeline
 from bagwise._methods.ready_made import pooled_trees_regressor, ridge_cv, standardised
 from bagwise.auto import AutoBagRegressor
 from bagwise.bags import Bags
-from bagwise.datasets import load_dataset, make_digit_bags
+from bagwise.datasets import make_digit_bags
 from bagwise.embedding import BagStatistics
 from bagwise.exceptions import DataNotFoundError
 from bagwise.regression import SetKernelRegressor
+from reproduction.bag_data import load_dataset
 
 MODELS = {
     "auto": AutoBagRegressor(random_state=0),

@@ -15,7 +15,6 @@ lists (multi-instance multi-label learning, MIML).
 import numpy as np
 
 from bagwise import Bags
-from bagwise.datasets import load_dataset
 from bagwise.exceptions import DataNotFoundError
 
 
@@ -36,10 +35,12 @@ def draw_recordings(n_recordings=300, n_species=13, n_features=38, seed=0):
 
 
 try:
-    hja = load_dataset("hja_birdsong")
+    from reproduction.bag_data import load_hja_birdsong
+
+    hja = load_hja_birdsong()
     bags, label_sets, truth = hja.bags, hja.label_sets, hja.instance_labels
     species = [name.partition(" - ")[2] for name in hja.classes]  # "BRCR - Brown Creeper"
-except DataNotFoundError:
+except (ImportError, DataNotFoundError):
     bags, label_sets, truth = draw_recordings()
     species = [f"bird {k}" for k in range(label_sets.shape[1])]
 print(bags)

@@ -15,7 +15,7 @@ caption. Light and pose can make two photos of one person differ more than photo
 # variation of the face vectors is unrelated to the identity.
 import numpy as np
 
-from bagwise.datasets import make_names_and_faces
+from reproduction.faces import make_names_and_faces
 
 news = make_names_and_faces(n_bags=3000, n_categories=200, random_state=0)
 photos, captions = news.bags[:2500], news.automatic_label_sets[:2500]

@@ -14,7 +14,7 @@ from bagwise._common.types import Array
 from bagwise.datasets._registry import DatasetInfo, damaged, describe, read_dataset
 from bagwise.exceptions import InputError
 
-__all__ = ["load_isolet", "load_mnist", "load_ssl", "load_uci"]
+__all__ = ["info_of", "load_isolet", "load_mnist", "load_ssl", "load_uci"]
 
 
 def load_mnist(subset: str = "train") -> Bunch:
@@ -44,7 +44,7 @@ def load_mnist(subset: str = "train") -> Bunch:
     """
     if subset not in ("train", "test"):
         raise InputError(f"subset is {subset!r}: expected 'train' or 'test'.")
-    info = _info(f"mnist_{subset}")
+    info = info_of(f"mnist_{subset}")
     arrays = read_dataset(info, ["X", "y"])
     images = arrays["X"]
     arrays["X"] = images.reshape(len(images), -1)
@@ -70,7 +70,7 @@ def load_isolet() -> Bunch:
     FileFormatError
         When the file is damaged.
     """
-    info = _info("isolet")
+    info = info_of("isolet")
     return _rows(
         info, read_dataset(info, ["X", "y"]), classes=np.array(list(string.ascii_uppercase))
     )
@@ -113,7 +113,7 @@ def load_ssl(name: str, *, one_hot: bool = False) -> Bunch:
         rows = data.labeled[10][0]
         y[rows] = data.y[rows]
     """
-    info = _info(f"ssl_{name}")
+    info = info_of(f"ssl_{name}")
     sparse_parts = ["X_data", "X_indices", "X_indptr", "X_shape"]
     arrays = read_dataset(info, ["y", *(sparse_parts if name == "text" else ["X"])])
     if name == "text":
@@ -166,7 +166,7 @@ def load_uci(name: str, *, one_hot: bool = False) -> Bunch:
     FileFormatError
         When the file is damaged.
     """
-    info = _info(f"uci_{name}")
+    info = info_of(f"uci_{name}")
     arrays = read_dataset(info, ["X", "y", "feature_names"])
     names, nominal = [str(n) for n in arrays["feature_names"]], arrays.get("nominal")
     if one_hot and nominal is not None and "X_onehot" in arrays:
@@ -184,13 +184,13 @@ def load_uci(name: str, *, one_hot: bool = False) -> Bunch:
 
 @cache
 def _known() -> dict[str, DatasetInfo]:
-    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("data_home.toml").read_text(encoding="utf-8")
     return {
         entry["name"]: DatasetInfo(**entry, loader="") for entry in tomllib.loads(text)["dataset"]
     }
 
 
-def _info(name: str) -> DatasetInfo:
+def info_of(name: str) -> DatasetInfo:
     """Return the record of a data set, or raise an error with all names."""
     if name not in _known():
         raise InputError(f"no data set is called {name!r}: choose from {', '.join(_known())}.")

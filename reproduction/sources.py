@@ -12,14 +12,14 @@ from sklearn.utils import Bunch, check_random_state
 
 from bagwise.bags import Bags
 from bagwise.datasets import (
-    load_dataset,
     load_musk1,
     make_digit_bags,
-    make_names_and_faces,
 )
 from bagwise.datasets._registry import data_folders, find_file, read_arrays
 from bagwise.exceptions import DataNotFoundError, FileFormatError
 from reproduction._building import find_target
+from reproduction.bag_data import load_corel5k_blobs
+from reproduction.faces import make_names_and_faces
 from reproduction.row_data import load_mnist
 
 __all__ = [
@@ -310,13 +310,12 @@ def captioned_faces(
     random_state : int, RandomState instance or None, default=None
         Seed of the draw.
     **faces : object
-        Passed on to `bagwise.datasets.make_names_and_faces`: `n_features`, `noise` and so on.
+        Passed on to `reproduction.faces.make_names_and_faces`: `n_features`, `noise` and so on.
 
     Returns
     -------
     Bunch
-        As returned by `bagwise.datasets.make_names_and_faces`, with the label sets of the scenario
-        and its name.
+        As returned by `make_names_and_faces`, with the label sets of the scenario and its name.
     """
     news = make_names_and_faces(n_bags, n_categories, random_state=random_state, **faces)
     if scenario == "c":
@@ -336,9 +335,9 @@ def frequent_keywords(n_keywords: int = 20) -> Bunch:
     Returns
     -------
     Bunch
-        As returned by ``load_dataset("corel5k_blobs")``.
+        As returned by ``load_corel5k_blobs()``.
     """
-    data = load_dataset("corel5k_blobs")
+    data = load_corel5k_blobs()
     counts = data.label_sets[~data.is_test.astype(bool)].sum(axis=0)
     chosen = np.sort(np.argsort(-counts.astype(int), kind="stable")[:n_keywords])
     label_sets = data.label_sets[:, chosen]

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from bagwise import Bags
 from bagwise._common import memory
 from bagwise.annotation import ORedLogisticRegression
-from bagwise.datasets import load_dataset, load_letter_frost
+from bagwise.datasets import load_letter_frost
 from bagwise.engines import Journal
 from bagwise.engines.parts import LocalParts
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError
@@ -21,6 +21,7 @@ from bagwise.solvers.annotation import orlr_parts
 from bagwise.solvers.annotation.orlr import _Problem
 from bagwise.solvers.annotation.orlr_parts import ORLRPart
 from orlr_oracle import by_enumeration, drawn
+from reproduction.bag_data import load_dataset
 
 
 @pytest.fixture(scope="module")

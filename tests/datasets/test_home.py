@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bagwise import datasets
-from bagwise.datasets import _bag_sets, _registry
+from bagwise.datasets import _registry
 from bagwise.exceptions import BagwiseError, DataNotFoundError, FileFormatError, InputError
 
 
@@ -144,30 +144,6 @@ class TestDamagedFiles:
         with pytest.raises(FileFormatError, match=r"musk2\.npz"):
             datasets.load_musk2()
 
-    @pytest.mark.parametrize(
-        "change",
-        [
-            {"Y_from_instances": np.zeros((3, 2), "u1")},
-            {"Y_from_instances": np.zeros((2, 3), "u1")},
-            {"instance_labels": np.array([0, 1])},
-            {"instance_labels": np.array([0, 1, 2])},
-        ],
-    )
-    def test_label_sets_that_do_not_fit(self, home, change):
-        arrays = {
-            "X": np.zeros((3, 38)),
-            "bag": np.array([0, 0, 1]),
-            "Y": np.zeros((2, 2), "u1"),
-            "Y_from_instances": np.zeros((2, 2), "u1"),
-            "instance_labels": np.array([0, 1, 1]),
-            "classes": np.array(["wren", "owl"]),
-        }
-        np.savez(home / "data" / "hja_birdsong.npz", **arrays)
-        assert _bag_sets.load_hja_birdsong().bags.shape == (2, 38)
-        np.savez(home / "data" / "hja_birdsong.npz", **{**arrays, **change})
-        with pytest.raises(FileFormatError, match=r"hja_birdsong\.npz"):
-            _bag_sets.load_hja_birdsong()
-
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(share=st.floats(0, 1, exclude_max=True))
     def test_a_file_cut_off_anywhere(self, home, share):
@@ -197,7 +173,6 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("call", "message"),
         [
-            (lambda: _bag_sets.load_hja_birdsong("both"), "expected 'instances' or 'published'"),
             (lambda: datasets.load_dataset("musk"), "Did you mean musk2 or musk1"),
             (lambda: datasets.load_dataset("?"), "Known: musk1"),
             (lambda: datasets.load_dataset(None), "no data set is called None"),

@@ -16,11 +16,13 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags
 from bagwise.classification import CitationKNN
-from bagwise.datasets import _bag_sets, load_letter_carroll, make_names_and_faces
+from bagwise.datasets import load_letter_carroll
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError
 from bagwise.metric_learning import MIMLCA, MLCA, MultiInstanceKMeans
 from bagwise.persistence import load_model, save_model
 from bagwise.preprocessing import InstanceTransformer
+from reproduction import bag_data
+from reproduction.faces import make_names_and_faces
 
 
 def example(n_bags=30, n_labels=4, n_features=5, seed=0, spread=0.3):
@@ -456,9 +458,9 @@ def test_letters_are_found(seed):
 @pytest.mark.parametrize(
     ("load", "several", "goal"),
     [
-        (_bag_sets.load_letter_carroll_redraw, False, 0.87),
-        (_bag_sets.load_msrcv2, False, 0.76),
-        (_bag_sets.load_hja_birdsong, True, 0.85),
+        (bag_data.load_letter_carroll_redraw, False, 0.87),
+        (bag_data.load_msrcv2, False, 0.76),
+        (bag_data.load_hja_birdsong, True, 0.85),
     ],
 )
 def test_instances_of_known_sets_are_given_their_own_label(load, several, goal):

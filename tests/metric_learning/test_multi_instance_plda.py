@@ -14,12 +14,13 @@ from sklearn.covariance import oas
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from bagwise import Bags, compiled
-from bagwise.datasets import load_letter_carroll, make_names_and_faces
+from bagwise.datasets import load_letter_carroll
 from bagwise.exceptions import LabelError
 from bagwise.metric_learning import MIMLCA, MultiInstanceKMeans, MultiInstancePLDA
 from bagwise.metric_learning._multi_instance_plda import discounted
 from bagwise.metrics import naming_precision
 from bagwise.solvers.metric.plda import PLDAPart, oas_shrinkage
+from reproduction.faces import make_names_and_faces
 
 
 def example(n_bags=30, n_labels=4, n_features=3, seed=0, spread=1.0):

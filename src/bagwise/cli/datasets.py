@@ -80,7 +80,7 @@ def describe(name: Name, json: options.Json = False) -> None:
 
     ```
     bagwise datasets describe musk1
-    bagwise datasets describe hja_birdsong --json
+    bagwise datasets describe musk2 --json
     ```
     """
     from bagwise.datasets import describe_dataset

@@ -15,7 +15,6 @@ from bagwise.datasets._bag_sets import (
     load_musk1,
     load_musk2,
 )
-from bagwise.datasets._faces import make_names_and_faces
 from bagwise.datasets._generated import make_bags, make_digit_bags
 from bagwise.datasets._registry import describe_dataset, list_datasets, load_dataset
 
@@ -31,5 +30,4 @@ __all__ = [
     "load_musk2",
     "make_bags",
     "make_digit_bags",
-    "make_names_and_faces",
 ]

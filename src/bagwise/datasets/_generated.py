@@ -9,7 +9,7 @@ from sklearn.utils import Bunch, check_random_state
 from bagwise._common.types import Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.datasets._draw import check_count, check_number
-from bagwise.datasets._registry import bag_bunch
+from bagwise.datasets._registry import bag_bunch, dataset_info
 from bagwise.exceptions import InputError
 
 MOST_DRAWS = 100_000  # per bag; more means that bags of the required label are too rare
@@ -103,7 +103,7 @@ def make_bags(
     instance_labels = np.full(offsets[-1], -1)
     instance_labels[offsets[:-1]] = y
     return bag_bunch(
-        "bags",
+        dataset_info("bags"),
         Bags(X, offsets),
         y=y,
         instance_labels=instance_labels,
@@ -218,7 +218,7 @@ def make_digit_bags(
     offsets = offsets_of([len(r) for r in rows])
     bags = Bags(X[picked], offsets, feature_names=[f"pixel {i}" for i in range(X.shape[1])])
     return bag_bunch(
-        "digit_bags",
+        dataset_info("digit_bags"),
         bags,
         y=wanted.astype(np.int64),
         instance_labels=is_target[picked].astype(np.int64),

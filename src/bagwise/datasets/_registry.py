@@ -195,10 +195,9 @@ def read_dataset(info: DatasetInfo, names: Iterable[str]) -> dict[str, Array]:
     )
 
 
-def bag_bunch(name: str, bags: Bags, **fields: Any) -> Bunch:
+def bag_bunch(info: DatasetInfo, bags: Bags, **fields: Any) -> Bunch:
     """Make a data set of bags, with its feature names and description."""
-    names, text = bags.feature_names, describe_dataset(name)
-    return Bunch(bags=bags, feature_names=names, DESCR=text, **fields)
+    return Bunch(bags=bags, feature_names=bags.feature_names, DESCR=describe(info), **fields)
 
 
 def damaged(info: DatasetInfo, content: str) -> FileFormatError:

@@ -11,6 +11,9 @@ from bagwise.bags import Bags, offsets_of
 from bagwise.datasets._draw import check_count, check_number, indicator
 from bagwise.datasets._registry import bag_bunch
 from bagwise.exceptions import InputError
+from reproduction.row_data import info_of
+
+__all__ = ["make_names_and_faces"]
 
 # Law et al. 2017: numbers of photos, out of 20,071, with 1, 2, ... faces (Table 5), and with 0, 1,
 # 2, ... names that are truly present (Table 6 b) or in the caption (Table 6 c).
@@ -84,7 +87,7 @@ def make_names_and_faces(
 
     Examples
     --------
-    >>> from bagwise.datasets import make_names_and_faces
+    >>> from reproduction.faces import make_names_and_faces
     >>> news = make_names_and_faces(n_bags=100, random_state=0)
     >>> len(news.bags), news.label_sets.shape, news.automatic_label_sets.shape
     (100, (100, 29), (100, 29))
@@ -117,7 +120,7 @@ def make_names_and_faces(
     )
     X = _face_vectors(rng, instance_labels, n_categories, n_features, n_latent, noise, nuisance)
     return bag_bunch(
-        "names_and_faces",
+        info_of("names_and_faces"),
         Bags(X, offsets_of(sizes)),
         label_sets=_label_sets(true_names, n_categories),
         automatic_label_sets=_label_sets(captions, n_categories),
