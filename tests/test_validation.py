@@ -7,6 +7,7 @@ from bagwise import Bags
 from bagwise._validation import (
     check_bag_labels,
     check_bags,
+    check_groups,
     check_label,
     check_label_sets,
     check_partial_labels,
@@ -14,7 +15,11 @@ from bagwise._validation import (
     is_table,
 )
 from bagwise.base import BagEstimator
+from bagwise.classification import CitationKNN, SetKernelSVM
 from bagwise.exceptions import BagwiseError, InputError, LabelError, SparseInputError
+from bagwise.io.contents import check_contents
+from bagwise.labels import Labels
+from bagwise.regression import SetKernelRegressor
 
 
 @pytest.fixture
@@ -357,3 +362,48 @@ def test_label_sets_of_an_object_that_converts_to_an_array():
 
     bags = Bags(np.zeros((3, 1)), range(4))
     assert check_label_sets(Table(), bags).indicator.tolist() == [[1, 0], [0, 1], [1, 1]]
+
+
+MASKED = np.ma.array([0, 1, 1], mask=[False, False, True])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda bags: SetKernelSVM().fit(bags, MASKED),
+        lambda bags: SetKernelRegressor().fit(bags, np.ma.array([0.5, 1, 2], mask=[0, 0, 1])),
+        lambda bags: SetKernelSVM().fit(bags, [0, 1, 1], sample_weight=MASKED + 1.0),
+        lambda bags: CitationKNN().fit(
+            bags, np.ma.array([[0, 1]] * 3, mask=[[0, 0]] * 2 + [[1, 0]])
+        ),
+        lambda bags: check_groups(MASKED, bags),
+        lambda bags: Labels("single", MASKED, [0, 1, 1]),
+        lambda bags: Labels.from_values(MASKED),
+        lambda bags: Bags(bags.instances, bags.offsets, MASKED),
+        lambda bags: Bags.from_groups(np.ones((3, 1)), MASKED),
+        lambda bags: check_contents(bags, y=MASKED),
+        lambda bags: check_contents(bags, instance_labels=np.ma.array([0] * 4, mask=[0, 0, 0, 1])),
+    ],
+)
+def test_masked_values_are_refused(call):
+    bags = Bags(np.eye(4), [0, 1, 2, 4])
+    with pytest.raises(InputError, match="masked array"):
+        call(bags)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda bags: SetKernelSVM().fit(bags, ["a\0", "a", "b"]),
+        lambda bags: SetKernelSVM().fit(bags, np.array(["a\0", "a", "b"], dtype=object)),
+        lambda bags: CitationKNN().fit(bags, [{"a\0"}, {"a"}, {"b"}]),
+        lambda bags: Labels.from_values(["a\0", "a", "b"]),
+        lambda bags: Bags(bags.instances, bags.offsets, ["a\0", "a", "b"]),
+        lambda bags: Bags.from_groups(np.ones((3, 1)), ["a\0", "a", "b"]),
+        lambda bags: check_contents(bags, y=["a\0", "a", "b"]),
+    ],
+)
+def test_a_trailing_nul_is_refused(call):
+    bags = Bags(np.eye(4), [0, 1, 2, 4])
+    with pytest.raises(InputError, match=r"'a\\x00' ends with a NUL"):
+        call(bags)

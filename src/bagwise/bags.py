@@ -23,7 +23,7 @@ from bagwise._common.tables import (
 from bagwise._common.types import Array, Ints
 from bagwise._common.warnings import warn_user
 from bagwise.exceptions import DataWarning, InputError
-from bagwise.labels import is_missing, plain_array
+from bagwise.labels import is_missing, plain_array, refuse_masked
 
 __all__ = ["Bags"]
 
@@ -856,6 +856,7 @@ def _one_dimensional(values: Any) -> Array:
     """A 1-D array of labels or names; tuples and mixed types stay Python objects."""
     if not isinstance(values, Iterable) or isinstance(values, str | bytes | set | frozenset):
         raise InputError(f"expected one value per row, got {type(values).__name__}: give a list.")
+    refuse_masked(values, "ids or groups")
     array = np.asarray(values) if hasattr(values, "dtype") else plain_array(list(values))
     if array.dtype.kind == "V":
         raise InputError(

@@ -155,6 +155,7 @@ class Labels:
         -------
         Labels
         """
+        refuse_masked(array, "the label sets")
         if sparse.issparse(array):
             check_table_size(*array.shape)
             compact = array.astype(np.int8)
@@ -449,7 +450,7 @@ def is_missing(value: Any) -> bool:
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):
         return False
     try:
-        return value is None or bool(value != value)
+        return value is None or value is np.ma.masked or bool(value != value)
     except (TypeError, ValueError):  # pandas.NA has no truth value
         return True
 
@@ -466,6 +467,7 @@ def plain_array(values: Sequence[Any] | Array) -> Array:
     NumPy pads texts to the longest. If that would take far more memory than the texts themselves,
     they stay Python objects.
     """
+    refuse_masked(values)
     if isinstance(values, np.ndarray):
         array = values
     else:
@@ -479,11 +481,31 @@ def plain_array(values: Sequence[Any] | Array) -> Array:
     if len(kinds) != 1 or not kinds <= {bool, int, float, str}:
         return array
     if kinds == {str}:
+        refuse_nul(items)
         lengths = [len(text) for text in items]
         padded = max(lengths) * len(items)
         if padded > max(LARGEST_PADDING, 8 * sum(lengths)):
             return array
     return np.array(items)
+
+
+def refuse_masked(values: Any, what: str = "labels, ids or weights") -> None:
+    """Raise `LabelError` for a masked array: the values under its mask would count as given."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise LabelError(
+            f"{what} are a masked array: leave the masked entries out, or fill them with a value "
+            "that means unknown, as in values.astype(object).filled(None)."
+        )
+
+
+def refuse_nul(values: Iterable[Any]) -> None:
+    r"""Raise `LabelError` for a string that ends with ``\0``, which NumPy's strings drop."""
+    for value in values:
+        if isinstance(value, str) and value.endswith("\0"):
+            raise LabelError(
+                f"{value!r} ends with a NUL character, which is lost in an array of strings, so "
+                "that it would be the same id or class as another: rename it."
+            )
 
 
 def sorted_labels(labels: Iterable[Any]) -> list[Any]:

@@ -80,7 +80,7 @@ def test_help_is_shown_where_nothing_was_asked(run):
     ("words", "message"),
     [
         (["info", "absent.csv"], "absent.csv"),
-        (["info", "{slides}", "--bag", "nobody"], "'nobody' (asked for with --bag)"),
+        (["info", "{slides}", "--bag", "nobody"], "'nobody' for --bag"),
         (["info", "{slides}"], "--bag"),
         (["info", "{slides}", "--bag", "slide"], "--exclude"),
         (["evaluate", "{slides}", *COLUMNS, "-m", "nks"], "Did you mean nsk?"),

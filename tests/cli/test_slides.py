@@ -98,7 +98,7 @@ def test_labels_that_are_a_folder(run, slides):
     folder, labels, _ = slides
     done = run("info", labels[1], "--labels", folder)
     assert done.exit_code == 2
-    assert "(asked for with --labels) is a folder: expected a table" in done.stderr
+    assert "is a folder: expected a table" in done.stderr
 
 
 def test_the_folder_of_features_is_named(run, slides):

@@ -53,7 +53,7 @@ def test_a_suffix_is_not_guessed(slides):
         read_bags(folder, labels={"S0.svs": 0, "S0.tif": 1, "S1": 0, "S2": 0, "S3": 0})
     with pytest.raises(LabelError, match="no entry for 1 of 4 bags, such as 'S3'"):
         read_bags(folder, labels={"S0.svs": 0, "S1": 1, "S2": 0, "S3.new": 0}, missing="error")
-    with pytest.raises(InputError, match=r"no column 'slide' .asked for with id_column="):
+    with pytest.raises(InputError, match=r"no column 'slide' for id_column="):
         read_bags(folder, labels=table, id_column="slide")
     with pytest.raises(InputError, match="id_column= names a column of the table labels="):
         read_bags(folder, id_column="slide_id")
@@ -104,7 +104,7 @@ def test_merging_needs_the_column_and_labels_that_agree(slides):
     folder, table = slides
     with pytest.raises(InputError, match="merge= names a column"):
         read_contents(folder, Request(merge="case_id"))
-    with pytest.raises(InputError, match=r"no column 'patient' .asked for with merge="):
+    with pytest.raises(InputError, match=r"no column 'patient' for merge="):
         read_contents(folder, Request(labels=table, merge="patient"))
     with pytest.raises(InputError, match="merge= needs a table"):
         read_contents(folder, Request(labels=dict.fromkeys(["S0", "S1", "S2", "S3"]), merge="p"))

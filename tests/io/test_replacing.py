@@ -12,7 +12,7 @@ import pytest
 
 from bagwise import Bags
 from bagwise._common.files import replacing, temporary_beside
-from bagwise.io import write_bags
+from bagwise.io import read_bags, write_bags
 
 
 def names(folder):
@@ -97,3 +97,22 @@ def test_an_interrupt_leaves_the_old_file(tmp_path):
     assert not writing.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert names(tmp_path) == ["bags.csv"]
     assert path.read_text() == "old"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")
+@pytest.mark.parametrize("name", ["bags.csv", "bags.npz", "bags"])
+def test_a_private_file_stays_private_and_a_link_a_link(tmp_path, name):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "real").mkdir()
+    real, link = tmp_path / "real" / name, tmp_path / name
+    format = None if "." in name else "hdf5"
+    bags = Bags(np.eye(4), [0, 2, 4], ["a", "b"])
+    write_bags(real, bags, format=format)
+    real.chmod(0o700 if real.is_dir() else 0o600)
+    mode = real.stat().st_mode
+    link.symlink_to(real)
+    write_bags(link, bags[[1]], force=True, format=format)
+    assert link.is_symlink()
+    assert real.stat().st_mode == mode
+    assert read_bags(real, format=format).bags.ids.tolist() == ["b"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([name, "real"])

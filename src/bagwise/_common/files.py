@@ -19,10 +19,17 @@ from bagwise.exceptions import DataNotFoundError, OutputExistsError
 
 @contextlib.contextmanager
 def replacing(path: Path, *, force: bool) -> Iterator[Path]:
-    """Yield a temporary path that is renamed to `path` on success and deleted on failure."""
+    """Yield a temporary path that is renamed to `path` on success and deleted on failure.
+
+    A file that is replaced keeps its mode, and a link its place: the file it leads to is replaced.
+    """
     check_output(path, force=force)
+    path = Path(os.path.realpath(path))  # write through a link
     temporary = temporary_beside(path)
     try:
+        if path.exists():  # keep its mode: it may be private
+            temporary.touch(mode=0o600)
+            shutil.copymode(path, temporary)
         yield temporary
         # Without fsync, a power failure could keep the rename and lose the contents.
         with open(temporary, "rb+") as file:

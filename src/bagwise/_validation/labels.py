@@ -14,7 +14,15 @@ from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
-from bagwise.labels import Labels, is_missing, is_unlabelled, plain_array, short_list
+from bagwise.labels import (
+    Labels,
+    is_missing,
+    is_unlabelled,
+    plain_array,
+    refuse_masked,
+    refuse_nul,
+    short_list,
+)
 
 LARGEST_WHOLE = 2**53  # larger floats do not represent all whole numbers
 NO_CLASS = -2  # code of a label that is not among the classes
@@ -191,6 +199,7 @@ def check_known_labels(
     Labels or None
         Of the kind "partial" or "sets"; None if no label is known.
     """
+    refuse_masked(y, "the values of y")
     if y is None or (not isinstance(y, Labels) and all(label is None for label in y)):
         return None
     check_length(y, bags)
@@ -228,6 +237,7 @@ def check_instance_labels(
     """
     if values is None:
         return None
+    refuse_masked(values, "instance_labels")
     listed = values.tolist() if hasattr(values, "tolist") else list(values)
     if len(listed) != bags.n_instances:
         raise LabelError(
@@ -325,6 +335,7 @@ def check_groups(groups: Any, bags: Bags) -> Array:
     ndarray of shape (n_bags,)
     """
     listed = isinstance(groups, list | tuple)  # NumPy would turn NaN among texts into "nan"
+    refuse_masked(groups, "groups")
     column = plain_array(groups) if listed else np.asarray(groups)
     if column.shape != (len(bags),):
         raise InputError(
@@ -356,6 +367,7 @@ def check_sample_weight(sample_weight: Any, bags: Bags) -> Floats:
     ndarray of shape (n_bags,)
         Finite, nowhere negative, not all zero.
     """
+    refuse_masked(sample_weight, "the sample_weight")
     try:
         weights = _check_sample_weight(sample_weight, np.empty(len(bags)), dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -374,6 +386,7 @@ def check_sample_weight(sample_weight: Any, bags: Bags) -> Floats:
 
 
 def _label_column(y: Any) -> Array:
+    refuse_masked(y, "the values of y")
     if y is None:
         raise LabelError("this estimator requires y to be passed, but the target y is None.")
     if _is_list_of_sets(y) and _has_sets(y, set | frozenset | list):
@@ -395,6 +408,8 @@ def _label_column(y: Any) -> Array:
         column = np.empty(len(y), dtype=object)
         column[:] = y
         return column
+    if isinstance(y, list | tuple) or getattr(y, "dtype", None) == object:
+        refuse_nul(y)
     try:
         column = column_or_1d(y)
     except (TypeError, ValueError) as error:
@@ -493,7 +508,7 @@ def _from_sets(y: Sequence[Any], bags: Bags, classes: Array | None) -> Labels:
         if not members:
             raise LabelError("the label sets are all empty: at least one bag needs a label.")
         try:
-            classes = np.array(sorted(members))
+            classes = plain_array(sorted(members))
         except TypeError as error:
             raise LabelError("the label sets mix types of labels: use one type.") from error
     return Labels.from_sets(y, classes, name_of=bags.name_of)

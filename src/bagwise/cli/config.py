@@ -213,7 +213,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         with open(path, "rb") as file:
             return tomllib.load(file)
     except FileNotFoundError as error:
-        raise DataNotFoundError(f"no file {str(path)!r} (asked for with --config).") from error
+        raise DataNotFoundError(f"--config {str(path)!r}: no such file.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FileFormatError(f"{path} is not a TOML file: {error}.") from error
 

@@ -109,7 +109,7 @@ def find_roles(source: Source, request: Request, among: Sequence[str] = ROLES) -
     for role in among:
         name = getattr(request, role)
         if name is not None:
-            require_column(source, name, f" (asked for with {role}=)")
+            require_column(source, name, f" for {role}=")
         else:
             usual = source.notes.get(role, role)
             name = usual if usual in source.names and usual not in taken else None

@@ -13,7 +13,7 @@ from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.io.clips import Clips
 from bagwise.io.labels import labels_in_file
-from bagwise.labels import Labels, plain_array
+from bagwise.labels import Labels, plain_array, refuse_masked
 
 
 @dataclass
@@ -191,12 +191,15 @@ def check_contents(
     if instance_labels is not None:
         contents.instance_labels = _instance_labels(instance_labels, contents.classes, bags)
     if coords is not None:
+        refuse_masked(coords, "coords")
         contents.coords = np.asarray(coords)
         if contents.coords.shape[:1] != (bags.n_instances,):
             raise InputError(
                 f"coords has shape {contents.coords.shape} for {bags.n_instances} instances: give "
                 "one row each."
             )
+    for name, values in (extras or {}).items():
+        refuse_masked(values, f"the values of {name!r}")
     contents.extras = {name: np.asarray(values) for name, values in (extras or {}).items()}
     return contents
 
@@ -225,6 +228,7 @@ def _label_sets(label_sets: Any, classes: Array | None, bags: Bags) -> Labels:
 
 
 def _instance_labels(labels: ArrayLike, classes: Array | None, bags: Bags) -> Ints:
+    refuse_masked(labels, "instance_labels")
     array = np.asarray(labels)
     if array.dtype == bool:
         array = array.astype(np.int64)

@@ -381,6 +381,7 @@ def write_hdf5(path: Path, contents: Contents, *, compress: bool, force: bool) -
             f"HDF5 is written as a folder with one file per bag, and {path.name!r} is the name of "
             "a file: give the name of a folder, ending in '/'."
         )
+    path = Path(os.path.realpath(path))  # write through a link
     _check_folder(path, force=force)
     h5py = import_extra("h5py", extra="io")
     names = _file_names(bags)
@@ -388,6 +389,8 @@ def write_hdf5(path: Path, contents: Contents, *, compress: bool, force: bool) -
     datasets = {name: values for name, values in found.items() if values is not None}
     temporary = temporary_beside(path)
     temporary.mkdir()
+    if path.exists():  # keep its mode: it may be private
+        shutil.copymode(path, temporary)
     try:
         for i, name in enumerate(names):
             with h5py.File(temporary / name, "w") as file:

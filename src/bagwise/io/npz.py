@@ -40,8 +40,7 @@ def read_npz(path: Path, request: Request, workspace: Workspace) -> Contents:
         for role, key in request.roles.items():
             if key is not None and key not in members.names:
                 raise InputError(
-                    f"{path} has no array {key!r} (asked for with {role}=): there are "
-                    f"{listed(members.names)}."
+                    f"{path} has no array {key!r} for {role}=: there are {listed(members.names)}."
                 )
         known = {usual: members.get(key) for usual, key in keys.items()}
         known |= {key: members.get(key) for key in ("ids", "offsets", "coords", "y_unknown")}

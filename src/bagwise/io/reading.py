@@ -239,10 +239,10 @@ def read_contents(source: Any, request: Request) -> Contents:
     if request.missing not in _MISSING:
         raise InputError(f"missing={request.missing!r}: expected one of {', '.join(_MISSING)}.")
     if isinstance(request.labels, str | os.PathLike) and not Path(request.labels).exists():
-        raise DataNotFoundError(f"no file {os.fspath(request.labels)!r} (asked for with labels=).")
+        raise DataNotFoundError(f"labels={os.fspath(request.labels)!r}: no such file.")
     if isinstance(request.labels, str | os.PathLike) and Path(request.labels).is_dir():
         raise InputError(
-            f"{os.fspath(request.labels)!r} (asked for with labels=) is a folder: expected a table "
+            f"labels={os.fspath(request.labels)!r} is a folder: expected a table "
             "with a row per bag."
         )
     if request.labels is not None:
@@ -532,7 +532,7 @@ def _tabled_labels(
     )
     for name, role in ((request.group, "group"), (request.merge, "merge")):
         if name is not None:
-            require_column(table, name, f" (asked for with {role}=)")
+            require_column(table, name, f" for {role}=")
     request = _with_id_column(table, request)
     request = find_roles(table, request, ("bag", "label", "label_set"))
     wanted_columns = request.label, request.label_set, request.group, request.merge, *others
@@ -556,7 +556,7 @@ def _tabled_labels(
 def _with_id_column(table: Source, request: Request) -> Request:
     """Set the bag column of a request to the id column of the labels, as named or a usual one."""
     if request.id_column is not None:
-        require_column(table, request.id_column, " (asked for with id_column=)")
+        require_column(table, request.id_column, " for id_column=")
         return replace(request, bag=request.id_column)
     usual = [name for name in _USUAL_IDS if name in table.names]
     if request.bag is None or (request.bag not in table.names and usual):
