@@ -12,6 +12,7 @@ from bagwise._validation import (
     check_label_sets,
     check_partial_labels,
     check_rows,
+    check_sample_weight,
     is_table,
 )
 from bagwise.base import BagEstimator
@@ -372,10 +373,8 @@ MASKED = np.ma.array([0, 1, 1], mask=[False, False, True])
     [
         lambda bags: SetKernelSVM().fit(bags, MASKED),
         lambda bags: SetKernelRegressor().fit(bags, np.ma.array([0.5, 1, 2], mask=[0, 0, 1])),
-        lambda bags: SetKernelSVM().fit(bags, [0, 1, 1], sample_weight=MASKED + 1.0),
-        lambda bags: CitationKNN().fit(
-            bags, np.ma.array([[0, 1]] * 3, mask=[[0, 0]] * 2 + [[1, 0]])
-        ),
+        lambda bags: check_sample_weight(MASKED + 1.0, bags),
+        lambda bags: CitationKNN().fit(bags, np.ma.array(np.eye(3), mask=np.eye(3))),
         lambda bags: check_groups(MASKED, bags),
         lambda bags: Labels("single", MASKED, [0, 1, 1]),
         lambda bags: Labels.from_values(MASKED),

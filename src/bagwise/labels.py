@@ -83,6 +83,7 @@ class Labels:
         names: Sequence[str] | None = None,
         positive: int = 1,
     ) -> None:
+        refuse_masked(classes, "the classes")
         self._kind, self._positive = kind, positive
         self._classes = _read_only(
             classes if isinstance(classes, np.ndarray) else plain_array(classes)

@@ -408,7 +408,7 @@ def _label_column(y: Any) -> Array:
         column = np.empty(len(y), dtype=object)
         column[:] = y
         return column
-    if isinstance(y, list | tuple) or getattr(y, "dtype", None) == object:
+    if isinstance(y, list | tuple) or getattr(y, "dtype", None) == np.dtype(object):
         refuse_nul(y)
     try:
         column = column_or_1d(y)
