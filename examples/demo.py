@@ -180,10 +180,8 @@ def digits(folder: Path) -> Section:
     keys = Predictions(model, bags[with_nine]).key_instance_table()["key_instance"]
     hits = roi_hits(bags[with_nine], keys, _instance_values(bags, data.instance_labels, with_nine))
     shown = test[(labels[test] == "yes") & (predicted == "yes")][:6]
-    figure = _figure(7.6, 3.9)
-    display = KeyInstanceDisplay.from_estimator(
-        model, bags[shown], image_shape=(8, 8), figure=figure
-    )
+    ax = _figure(7.6, 3.9).subplots()
+    display = KeyInstanceDisplay.from_estimator(model, bags[shown], image_shape=(8, 8), ax=ax)
     facts: dict[str, list[Any]] = {
         "question": ["bags classified right", "key instance of a bag with a 9 is a 9"],
         "right": [int((predicted == labels[test]).sum()), int(hits.sum())],

@@ -81,7 +81,7 @@ def test_a_table_with_coordinates(run, tmp_path):
     ("words", "message"),
     [
         (("--class", "benign"), "the classes of the model are normal, tumour"),
-        (("--attribution", "magic"), "expected one of score, single, one_removed, sampled"),
+        (("--attribution", "magic"), "expected one of 'score', 'single', 'one_removed', 'sampled'"),
         (("--coords", "x"), "expected two columns"),
         (("--merge", "patient_id"), "a heat map shows one slide"),
         (("--patch-size", "-1"), "expected positive numbers"),

@@ -27,54 +27,25 @@ def heatmap(
     columns: options.Columns,
     class_name: Annotated[
         str | None,
-        options.option(
-            "--class",
-            metavar="NAME",
-            help="Class to map; by default the second of two classes, or the predicted class of "
-            "each slide.",
-        ),
+        options.option("--class", metavar="NAME", help="Class to map; by default as predicted."),
     ] = None,
     attribution: Annotated[
         str | None,
-        options.option(
-            metavar="METHOD",
-            help="Value of a patch: score, single, one_removed or sampled. By default score if "
-            "the score of a slide is pooled from scores of patches; otherwise sampled, or single "
-            "for large slides.",
-        ),
+        options.option(help="Value of a patch: score, single, one_removed or sampled."),
     ] = None,
-    top: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Number of top patches to frame and list.")
-    ] = 10,
+    top: Annotated[int, typer.Option(min=1, help="Number of patches to frame and list.")] = 10,
     coords: Coords = None,
     patch_size: Annotated[
-        float | None,
-        options.option(
-            metavar="N",
-            help="Edge length of a patch in full-resolution pixels; by default as stored in the "
-            "file, or the spacing of the grid.",
-        ),
+        float | None, options.option(help="Edge of a patch; by default from the file or the grid.")
     ] = None,
     thumbnails: Annotated[
-        Path | None,
-        options.option(
-            metavar="FOLDER",
-            help="Draw the maps over pictures of the slides; a picture has the name of its "
-            "slide, such as slide_08.jpg or .png.",
-        ),
+        Path | None, options.option(help="Folder with pictures of the slides, drawn below.")
     ] = None,
     downsample: Annotated[
-        float | None,
-        options.option(
-            metavar="N",
-            help="Number of full-resolution pixels per thumbnail pixel; by default computed from "
-            "the size of the slide, which TRIDENT and CLAM store.",
-        ),
+        float | None, options.option(help="Pixels of the slide per pixel of its thumbnail.")
     ] = None,
     title: Annotated[str | None, options.option(help="Title of the page.")] = None,
-    seed: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Seed of the subsets of --attribution sampled.")
-    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the subsets of sampled.")] = 0,
     memory_limit: options.MemoryLimit = None,
     trust: options.Trust = None,
     force: options.Force = False,
@@ -87,7 +58,14 @@ def heatmap(
     with measurements for QuPath (.geojson); for all slides a table of the top patches
     (top_patches.csv) and a page, the slide with the highest score first (index.html). With --labels
     the page shows labels. Columns of --keep are written to the table and, as metadata, to the
-    GeoJSON files. With --thumbnails the maps are drawn over pictures of the slides.
+    GeoJSON files.
+
+    By default a map is for the second of two classes, or for the predicted class of each slide. The
+    value of a patch (--attribution) is its score if the score of a slide is pooled from scores of
+    patches; otherwise sampled, or single for large slides. With --thumbnails the maps are drawn
+    over pictures of the slides, which have the names of the slides, such as slide_08.jpg; the size
+    of a slide is read from its file (TRIDENT, CLAM) or computed by --downsample. --patch-size is in
+    pixels of the full resolution.
 
     ```
     bagwise heatmap model.skops slides/ -o maps
@@ -105,13 +83,10 @@ def heatmap(
     from bagwise.cli.reading import labels_for, open_model, read_for_model
     from bagwise.cli.report import seen_in_training
     from bagwise.extras import import_extra
-    from bagwise.predictions._attributions import METHODS
 
     check_folder(output, force=force)
     import_extra("matplotlib.figure", extra="plot")
     import_extra("jinja2", extra="report")
-    if attribution is not None and attribution not in METHODS:
-        raise InputError(f"--attribution {attribution}: expected one of {', '.join(METHODS)}.")
     if downsample is not None and (thumbnails is None or not downsample > 0):
         raise InputError(
             f"--downsample {downsample:g}: expected a positive number, with --thumbnails."
@@ -120,14 +95,8 @@ def heatmap(
     classes, axes = metadata.get("classes"), axes_of(coords)
     label = _class(class_name, fitted, classes)
     kept = {name: v for name, v in metadata.get("columns", {}).items() if name != "merge"}
-    data = read_for_model(
-        file,
-        fitted,
-        {**metadata, "columns": kept},
-        columns,
-        memory_limit=memory_limit,
-        extra_columns=axes,
-    )
+    facts, more = metadata | {"columns": kept}, {"memory_limit": memory_limit}
+    data = read_for_model(file, fitted, facts, columns, extra_columns=axes, **more)
     names, n_slides, pictures, sizes = data.bags.names.tolist(), len(data.bags), None, None
     if thumbnails is not None:
         pictures, sizes = find_thumbnails(

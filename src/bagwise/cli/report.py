@@ -27,13 +27,7 @@ def report(
     group: options.Group = None,
     folds: Annotated[
         int,
-        options.option(
-            "--folds",
-            "--cv",
-            metavar="N",
-            min=0,
-            help="Refit the model in N folds, and show metrics on held-out bags.",
-        ),
+        options.option("--folds", "--cv", min=0, help="Refit in N folds: held-out metrics."),
     ] = 0,
     seed: options.Seed = 0,
     image: options.Image = None,
@@ -43,19 +37,11 @@ def report(
         str | None, options.column("Column with the image that an instance is part of.")
     ] = None,
     box: Annotated[
-        str | None,
-        options.column(
-            "Four columns: the box of an instance in its --source, in pixels.", "X,Y,WIDTH,HEIGHT"
-        ),
+        str | None, options.column("Columns: the box of an instance in --source.", "X,Y,W,H")
     ] = None,
     coords: Coords = None,
-    per_bag: Annotated[
-        int,
-        typer.Option(min=1, help="Number of instances per bag that are shown with their media."),
-    ] = 6,
-    budget: Annotated[
-        str, typer.Option(metavar="SIZE", help="Maximum size of the media in the page.")
-    ] = "20MB",
+    per_bag: Annotated[int, typer.Option(min=1, help="Instances of a bag shown with media.")] = 6,
+    budget: Annotated[str, typer.Option(help="Maximum size of the media in the page.")] = "20MB",
     title: Annotated[str | None, options.option(help="Title of the page.")] = None,
     memory_limit: options.MemoryLimit = None,
     trust: options.Trust = None,

@@ -71,7 +71,7 @@ def rank_instances(found: Predictions) -> Ranking:
     if found.predicted is not None:
         return _by_classes(found, found.predicted)
     if found.seen is not None and hasattr(found.estimator, "predict_instances"):
-        return _assigned(found, found.seen)
+        return _assigned(found)
     return Ranking()
 
 
@@ -227,24 +227,16 @@ def are_those_of_fit(fitted: Any, found: Array) -> bool:
     )
 
 
-def _assigned(found: Predictions, bags: Bags) -> Ranking:
+def _assigned(found: Predictions) -> Ranking:
     """Assign instances to labels: as in the fit if they are its instances, else to the nearest."""
-    learner = found.estimator
     labels = found.labels(found.call("predict_instances"), "instances")
-    nearest = Ranking(labels=labels, heading="nearest label")
-    assigned = getattr(learner, "assignments_", None)
-    if assigned is None or len(assigned) != len(labels) or not hasattr(learner, "centroids_"):
-        return nearest
-    if not (assigned >= 0).any():
-        return nearest
-    # If the instances are those of the fit, their mean is the fitted centroid.
-    label = int(learner.category_sizes_.argmax())
-    rows = bags.instances[np.flatnonzero(assigned == label)]
-    centre = np.asarray(learner._features(rows).mean(axis=0)).ravel()
-    if not np.allclose(centre, learner.centroids_[label], rtol=1e-3, atol=1e-6):
-        return nearest
-    labels = Labels("instances", labels.classes, assigned, names=labels.names)
-    return Ranking(labels=labels, heading="assigned label")
+    assigned = getattr(found.estimator, "assignments_", None)
+    if assigned is not None and len(assigned) == len(labels) and (assigned >= 0).any():
+        rows = assigned >= 0  # the others belong to no label
+        if are_those_of_fit(assigned[rows], labels.codes[rows]):
+            labels = Labels("instances", labels.classes, assigned, names=labels.names)
+            return Ranking(labels=labels, heading="assigned label")
+    return Ranking(labels=labels, heading="nearest label")
 
 
 def _by_numbers(found: Predictions) -> Ranking:
