@@ -181,7 +181,6 @@ class GradientS3VM(PartlyLabelledClassifier):
             coef = solve_triangular(features, weights.T, lower=True, trans="T").T
             self._keep(space, coef, intercepts)
             return results
-        self._drop_machine()
         self.coef_, self.intercept_ = weights, intercepts - weights @ space.centre
         if isinstance(space, NystroemFeatures):
             self.nystroem_, self.gamma_ = space.nystroem, space.gamma

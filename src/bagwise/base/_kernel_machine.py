@@ -34,10 +34,6 @@ class KernelMachine(BagEstimator):
     or `coef_`, `nystroem_` and `gamma_`.
     """
 
-    def _drop_machine(self) -> None:
-        """Delete the model of an earlier fit, which may have had another kernel."""
-        self._drop("coef_", "dual_coef_", "support_", "support_vectors_", "gamma_", "nystroem_")
-
     def _width(self, rows: Any) -> float:
         """Kernel width for these rows."""
         return kernel_width(self.gamma, Bags(rows, np.arange(rows.shape[0] + 1)))
@@ -68,7 +64,6 @@ class KernelMachine(BagEstimator):
 
     def _keep(self, space: FeatureSpace, coef: Array, intercept: Array) -> None:
         """Store the fitted state; each row of `coef` holds the weights of the training rows."""
-        self._drop_machine()
         if isinstance(space, LinearFeatures):
             self.coef_, self.intercept_ = space.planes(coef, intercept)
             if isinstance(space, NystroemFeatures):

@@ -121,7 +121,6 @@ class LabelMachine(KernelMachine):
     ) -> None:
         """Store the SVMs as hyperplanes, or as weights of training rows."""
         rows, centre, gamma, nystroem = training
-        self._drop_machine()
         if gamma is not None:
             self.gamma_ = gamma
         if nystroem is not None:

@@ -1,5 +1,6 @@
 """The set kernel and its approximation, shared by SetKernelSVM and SetKernelRegressor."""
 
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from bagwise.base._kernel_machine import (
     nystroem_of,
     transformed,
 )
+from bagwise.base._parameters import with_parameters
 from bagwise.pairwise import (
     BAG_KERNELS,
     kernel_between,
@@ -30,26 +32,47 @@ LARGEST_GRAM = 10_000  # bags; beyond, the kernel is approximated
 LANDMARKS = 300  # features of the approximation
 
 
+@with_parameters
 class SetKernelMixin:
-    """Kernel between bags: its values, the fitted state and the scores.
+    """Kernel between bags: its values, the parameters, the fit and the scores.
 
-    A subclass has the parameters `bag_kernel`, `kernel`, `gamma`, `degree`, `coef0`,
-    `normalization`, `n_landmarks` and `random_state`. Its ``fit`` sets `intercept_`, `gamma_`, and
-    either `dual_coef_` and `support_bags_`, or `coef_` and `nystroem_`. Among the base classes it
-    comes before the mixin that uses `_score`.
+    A subclass defines ``_weights(table, labels, weight, kernel)``, which returns the weights of the
+    columns, of shape (n_models, n_columns), and the intercepts. The table contains the kernel
+    between bags (`kernel` is "precomputed") or features that approximate it ("linear"). Among the
+    base classes the mixin comes before the one that uses `_score`.
     """
 
     _parameter_constraints: dict[str, Any] = {
         "bag_kernel": [StrOptions(set(BAG_KERNELS))],
         "normalization": [StrOptions({"feature", "average"}), None],
     }
-    bag_kernel: str
-    kernel: Any
-    gamma: Any
-    normalization: str | None
-    n_landmarks: Any
-    random_state: Any
-    coef_: Floats
+
+    C: float = 10.0
+    _: KW_ONLY
+    bag_kernel: str = "nsk"
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    normalization: str | None = "feature"
+    n_landmarks: Any = "auto"
+    random_state: Any = 0
+
+    def _weights(
+        self, table: Floats, labels: Any, weight: Floats, kernel: str
+    ) -> tuple[Floats, Floats]:
+        raise NotImplementedError
+
+    def _solve(self, bags: Bags, labels: Any, weight: Floats, rng: Any) -> None:
+        n_landmarks = self._n_landmarks_of(bags)
+        self.gamma_ = self._width(bags)
+        if n_landmarks is not None:
+            features = self._approximate(bags, n_landmarks, rng)
+            self.coef_, self.intercept_ = self._weights(features, labels, weight, "linear")
+            return
+        gram = self._gram(bags, self.gamma_)
+        dual, self.intercept_ = self._weights(gram, labels, weight, "precomputed")
+        support = np.any(dual != 0, axis=0)
+        support[0] |= not support.any()  # with a large tol all weights may be 0; scores need a bag
+        self.support_bags_, self.dual_coef_ = bags[support], dual[:, support]
 
     def _n_landmarks_of(self, bags: Bags) -> int | None:
         """Number of features that approximate the kernel; None for the exact kernel."""
@@ -68,17 +91,9 @@ class SetKernelMixin:
         )
         return kernel_between(bags, kind=self.bag_kernel, **self._kernel_options(gamma))
 
-    def _keep_dual(self, bags: Bags, dual: Floats, intercept: Floats, gamma: float) -> None:
-        """Store the weights `dual`, of shape (n_machines, n_bags), and the support bags."""
-        support = np.any(dual != 0, axis=0)
-        support[0] |= not support.any()  # with a large tol all weights may be 0; scores need a bag
-        self.gamma_, self.intercept_ = gamma, intercept
-        self.support_bags_, self.dual_coef_ = bags[support], dual[:, support]
-
     def _approximate(self, bags: Bags, n_landmarks: int, rng: Any) -> Floats:
         """Fit the approximation of the kernel; return the features of the bags."""
         seed = int(rng.randint(2**31 - 1))
-        self.gamma_ = self._width(bags)
         rows = bags.instances if self.bag_kernel == "nsk" else minimax_statistics(bags)
         self.nystroem_ = nystroem_of(self, self.gamma_, n_landmarks, seed, rows)
         return self._features(bags)

@@ -1,6 +1,5 @@
 """SetKernelSVM: a support vector machine on a kernel between bags (NSK, minimax)."""
 
-from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,6 @@ from scipy import sparse
 from sklearn.svm import SVC
 
 from bagwise._common.types import Floats, Ints
-from bagwise.bags import Bags
 from bagwise.base import BagEstimator, OneVsRestMixin
 from bagwise.base._parameters import with_parameters
 from bagwise.base._set_kernel import SetKernelMixin
@@ -16,7 +14,6 @@ from bagwise.labels import Labels
 from bagwise.solvers.margin.feature_space import LinearFeatures
 from bagwise.solvers.margin.libsvm import fit_libsvm
 from bagwise.solvers.margin.max_margin import MarginProblem, max_margin
-from bagwise.solvers.result import SolverResult
 
 
 @with_parameters
@@ -91,60 +88,39 @@ class SetKernelSVM(SetKernelMixin, OneVsRestMixin, BagEstimator):
     array([1])
     """
 
-    C: float = 10.0
-    _: KW_ONLY
-    bag_kernel: str = "nsk"
-    kernel: Any = "rbf"
-    gamma: Any = "scale"
-    normalization: str | None = "feature"
-    n_landmarks: Any = "auto"
+    _advice = "raise tol, lower C, or scale the features"
+
     class_weight: Any = None
     tol: float = 1e-8
-    random_state: Any = 0
 
     @property
     def instance_pooling(self) -> str | None:  # type: ignore[override]
         """How instance scores are pooled into the score of the bag: their mean (NSK only)."""
         return "mean" if self.bag_kernel == "nsk" else None
 
-    def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: Any) -> None:
-        n_landmarks = self._n_landmarks_of(bags)
-        if n_landmarks is None:
-            self._fit_exactly(bags, labels, weight)
-        else:
-            self._fit_landmarks(bags, labels, self.C * weight, n_landmarks, rng)
+    def _weights(
+        self, table: Floats, labels: Labels, weight: Floats, kernel: str
+    ) -> tuple[Floats, Floats]:
+        exact = kernel == "precomputed"
+        space: Any = None if exact else LinearFeatures(table)
+        everything = sparse.eye_array(len(table), format="csr")
 
-    def _fit_exactly(self, bags: Bags, labels: Labels, weight: Floats) -> None:
-        """Solve the SVMs with the exact kernel matrix."""
-        gamma = self._width(bags)
-        gram = self._gram(bags, gamma)
-
-        def solve(signs: Ints) -> tuple[SVC, bool]:
+        def by_libsvm(signs: Ints) -> tuple[Floats, float, bool]:
             machine = SVC(C=self.C, kernel="precomputed", tol=self.tol)
-            return machine, fit_libsvm(machine, gram, signs > 0, weight)
+            converged = fit_libsvm(machine, table, signs > 0, weight)
+            coef = np.zeros(len(table))
+            coef[machine.support_] = machine.dual_coef_[0]
+            return coef, machine.intercept_[0], converged
 
-        machines, converged = zip(*self._one_vs_rest(labels, solve), strict=True)
+        def by_features(signs: Ints) -> tuple[Floats, float, bool]:
+            problem = MarginProblem.separate(everything, signs, self.C * weight)
+            result = max_margin(space, problem, tol=self.tol).result()
+            coef, intercept = result.solution
+            return coef, float(intercept), result.converged
+
+        found = self._one_vs_rest(labels, by_libsvm if exact else by_features)
+        coef, intercept, converged = zip(*found, strict=True)
         if not all(converged):
-            self._warn_not_converged("raise tol, lower C, or scale the features")
-        dual = np.zeros((len(machines), len(bags)))
-        for row, machine in zip(dual, machines, strict=True):
-            row[machine.support_] = machine.dual_coef_[0]
-        intercept = np.concatenate([machine.intercept_ for machine in machines])
-        self._keep_dual(bags, dual, intercept, gamma)
-
-    def _fit_landmarks(
-        self, bags: Bags, labels: Labels, costs: Floats, n_landmarks: int, rng: Any
-    ) -> None:
-        """Solve the SVMs on bags as vectors of Nystroem features."""
-        space = LinearFeatures(self._approximate(bags, n_landmarks, rng))
-        everything = sparse.eye_array(len(bags), format="csr")
-
-        def solve(signs: Ints) -> SolverResult:
-            problem = MarginProblem.separate(everything, signs, costs)
-            return max_margin(space, problem, tol=self.tol).result()
-
-        results = self._one_vs_rest(labels, solve)
-        if not all(result.converged for result in results):
-            self._warn_not_converged("raise tol, lower C, or scale the features")
-        coef, intercept = zip(*(result.solution for result in results), strict=True)
-        self.coef_, self.intercept_ = space.planes(np.array(coef), np.array(intercept))
+            self._warn_not_converged(self._advice)
+        weights, intercepts = np.array(coef), np.array(intercept, np.float64)
+        return (weights, intercepts) if exact else space.planes(weights, intercepts)

@@ -1,14 +1,10 @@
 """SetKernelRegressor: kernel ridge regression or support vector regression on a bag kernel."""
 
-from dataclasses import KW_ONLY
-from typing import Any
-
 import numpy as np
 from sklearn.svm import SVR
 
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Floats
-from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagRegressorMixin
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.base._set_kernel import LARGEST_GRAM, SetKernelMixin
@@ -105,63 +101,38 @@ class SetKernelRegressor(SetKernelMixin, BagRegressorMixin, BagEstimator):
         "epsilon": [NOT_NEGATIVE],
     }
 
-    C: float = 10.0
-    _: KW_ONLY
     loss: str = "squared"
     epsilon: float = 0.1
-    bag_kernel: str = "nsk"
-    kernel: Any = "rbf"
-    gamma: Any = "scale"
-    normalization: str | None = "feature"
-    n_landmarks: Any = "auto"
     tol: float = 1e-6
-    random_state: Any = 0
 
     @property
     def instance_pooling(self) -> str | None:  # type: ignore[override]
         """How instance scores are pooled into the score of the bag: their mean (NSK only)."""
         return "mean" if self.bag_kernel == "nsk" else None
 
-    def _solve(self, bags: Bags, labels: Floats, weight: Floats, rng: Any) -> None:
+    def _weights(
+        self, table: Floats, labels: Floats, weight: Floats, kernel: str
+    ) -> tuple[Floats, Floats]:
         centre, scale = float(labels.mean()), float(labels.std()) or 1.0
         targets = (labels - centre) / scale
-        n_landmarks = self._n_landmarks_of(bags)
-        if n_landmarks is None:
-            gamma = self._width(bags)
-            weights, intercept = self._solve_dual(self._gram(bags, gamma), targets)
-            level = np.array([centre + scale * intercept])
-            self._keep_dual(bags, scale * weights[None], level, gamma)
+        if self.loss == "squared":
+            solve = kernel_ridge if kernel == "precomputed" else ridge
+            coef, intercept = solve(table, targets, self.C)
         else:
-            weights, intercept = self._solve_features(bags, n_landmarks, targets, rng)
-            self.coef_ = scale * weights[None]
-            self.intercept_ = np.array([centre + scale * intercept])
+            coef, intercept = self._by_libsvm(table, targets, kernel)
+        return scale * coef[None], np.array([centre + scale * intercept])
 
-    def _solve_dual(self, gram: Floats, targets: Floats) -> tuple[Floats, float]:
-        """Weights of the training bags, and the intercept."""
-        if self.loss == "squared":
-            return kernel_ridge(gram, targets, self.C)
-        machine = self._machine("precomputed", gram, targets)
-        weights = np.zeros(len(targets))
-        weights[machine.support_] = machine.dual_coef_[0]
-        return weights, float(machine.intercept_[0])
-
-    def _solve_features(
-        self, bags: Bags, n_landmarks: int, targets: Floats, rng: Any
-    ) -> tuple[Floats, float]:
-        """Weights of the features that approximate the kernel, and the intercept."""
-        if self.loss != "squared" and len(bags) > LARGEST_GRAM:
+    def _by_libsvm(self, table: Floats, targets: Floats, kernel: str) -> tuple[Floats, float]:
+        if kernel == "linear" and len(table) > LARGEST_GRAM:
             raise InputError(
-                f"loss={self.loss!r} takes too long for {len(bags):,} bags: use loss='squared', or "
-                f"at most {LARGEST_GRAM:,} bags."
+                f"loss={self.loss!r} takes too long for {len(table):,} bags: use loss='squared', "
+                f"or at most {LARGEST_GRAM:,} bags."
             )
-        features = self._approximate(bags, n_landmarks, rng)
-        if self.loss == "squared":
-            return ridge(features, targets, self.C)
-        machine = self._machine("linear", features, targets)
-        return machine.coef_[0], float(machine.intercept_[0])
-
-    def _machine(self, kernel: str, table: Floats, targets: Floats) -> SVR:
         machine = SVR(C=self.C, epsilon=self.epsilon, kernel=kernel, tol=self.tol)
         if not fit_libsvm(machine, table, targets):
             self._warn_not_converged("raise tol, lower C, or scale the features")
-        return machine
+        if kernel == "linear":
+            return machine.coef_[0], float(machine.intercept_[0])
+        coef = np.zeros(len(targets))
+        coef[machine.support_] = machine.dual_coef_[0]
+        return coef, float(machine.intercept_[0])
