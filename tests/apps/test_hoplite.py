@@ -1,10 +1,9 @@
-"""Databases of Perch-Hoplite, generated in the layouts of its versions.
+"""Databases of Perch-Hoplite, generated in the layout of version 1.
 
 The layout of the index was compared with files of perch-hoplite 1.0.2 and usearch 2.26.6: a
 database of five recordings, one window removed, read here without either package.
 """
 
-import json
 import sqlite3
 import struct
 
@@ -101,38 +100,6 @@ def test_files_of_one_name_in_two_deployments_are_two_recordings(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("in_table", [True, False])
-def test_earlier_versions(tmp_path, in_table):
-    path = tmp_path / "hoplite.sqlite"
-    database = sqlite3.connect(path)
-    column = "embedding BLOB NOT NULL," if in_table else ""
-    database.executescript(
-        f"""
-        CREATE TABLE hoplite_sources (id INTEGER PRIMARY KEY, dataset STRING, source STRING);
-        CREATE TABLE hoplite_embeddings (id INTEGER PRIMARY KEY, {column}
-            source_idx INTEGER NOT NULL, offsets BLOB NOT NULL);
-        CREATE TABLE hoplite_metadata (key STRING PRIMARY KEY, data STRING NOT NULL);
-        INSERT INTO hoplite_sources VALUES (1, 'p', 'a.wav'), (2, 'p', 'b.wav');
-        """
-    )
-    settings = json.dumps({"model_key": "perch", "model_config": {"window_size_s": 3.0}})
-    database.execute("INSERT INTO hoplite_metadata VALUES ('model_config', ?)", (settings,))
-    vectors = np.arange(4 * WIDTH).reshape(4, WIDTH) / 8
-    for i, vector in enumerate(vectors):
-        row = [i + 1, 1 + i // 2, np.array([3.0 * (i % 2)], "<f2").tobytes()]
-        row[1:1] = [vector.astype("<f2").tobytes()] if in_table else []
-        marks = ", ".join("?" * len(row))
-        database.execute(f"INSERT INTO hoplite_embeddings VALUES ({marks})", row)
-    database.commit()
-    database.close()
-    if not in_table:
-        write_index(tmp_path / "usearch.index", [1, 2, 3, 4], vectors, [0, 0, 0, 0])
-    data = read_bags(read_recordings(path))
-    np.testing.assert_array_equal(data.bags.instances, vectors)
-    assert data.bags.names.tolist() == ["a.wav", "b.wav"]
-    assert data.clips.end.tolist() == [3, 6, 3, 6]
-
-
 def test_what_cannot_be_read_is_refused(tmp_path):
     folder = tmp_path / "birds"
     current(folder)
@@ -158,7 +125,7 @@ def test_what_cannot_be_read_is_refused(tmp_path):
         read_recordings(folder)
     other = tmp_path / "other.sqlite"
     sqlite3.connect(other).executescript("CREATE TABLE decisions (bag TEXT)").connection.close()
-    with pytest.raises(FileFormatError, match=r"not a Perch-Hoplite database.*decisions"):
+    with pytest.raises(FileFormatError, match=r"not a database of Perch-Hoplite.*decisions"):
         read_recordings(other)
     other.write_bytes(b"not a database")
     with pytest.raises(FileFormatError, match="could not be read"):

@@ -1,13 +1,11 @@
 """Databases of Perch-Hoplite: windows of recordings, and an embedding of each.
 
-Version 1 has the windows in ``hoplite.sqlite`` (deployments, recordings, windows) and the
-embeddings in ``usearch.index`` beside it, by the id of the window. Earlier versions have the tables
-``hoplite_sources`` and ``hoplite_embeddings``, with the embeddings in the same index or in a column
-of the second table. All embeddings are 16-bit floats. Nothing is written, and Perch-Hoplite, which
-installs notebooks and cloud clients, is not needed.
+The windows are in ``hoplite.sqlite`` (deployments, recordings, windows), their embeddings, 16-bit
+floats, in ``usearch.index`` beside it, by the id of the window. Nothing is written, and
+Perch-Hoplite, which installs notebooks and cloud clients, is not needed. Databases of versions
+before 1.0 have other tables; Perch-Hoplite migrates them.
 """
 
-import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -28,13 +26,6 @@ _WINDOWS = """
     FROM windows JOIN recordings ON windows.recording_id = recordings.id
     LEFT JOIN deployments ON recordings.deployment_id = deployments.id ORDER BY windows.id
 """
-_OLD_WINDOWS = """
-    SELECT windows.id, sources.source, windows.offsets, sources.dataset
-    FROM hoplite_embeddings AS windows
-    JOIN hoplite_sources AS sources ON windows.source_idx = sources.id ORDER BY windows.id
-"""
-_OLD_COLUMNS = "SELECT name FROM pragma_table_info('hoplite_embeddings')"
-_OLD_EMBEDDINGS = "SELECT embedding FROM hoplite_embeddings ORDER BY id"
 # Layout of a USearch index, from its source code: vectors, a header, the nodes of the graph.
 _HEAD, _FLOAT16, _UINT64, _UINT32 = 64, 12, 14, 15
 _NODE = 8 + 2  # bytes of the key and the level; lists of neighbours follow, each with a length
@@ -57,25 +48,18 @@ def read_hoplite(path: Path) -> Any:
     database = path / DATABASE if path.is_dir() else path
     with closing(_connect(database)) as connection:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-        blobs: list[bytes] | None = None
-        length, kind = _LENGTH, "<f8"
-        if {"windows", "recordings", "deployments"} <= tables:
-            rows = connection.execute(_WINDOWS).fetchall()
-        elif {"hoplite_embeddings", "hoplite_sources"} <= tables:
-            rows = connection.execute(_OLD_WINDOWS).fetchall()
-            length, kind = _length(connection), "<f2"
-            if ("embedding",) in connection.execute(_OLD_COLUMNS).fetchall():
-                blobs = [blob for (blob,) in connection.execute(_OLD_EMBEDDINGS)]
-        else:
+        if not {"windows", "recordings", "deployments"} <= tables:
             raise FileFormatError(
-                f"{database} is not a Perch-Hoplite database: expected the tables recordings and "
-                f"windows; it has {', '.join(sorted(tables)) or 'none'}."
+                f"{database} is not a database of Perch-Hoplite 1.0 or later: expected the tables "
+                f"recordings and windows; it has {', '.join(sorted(tables)) or 'none'}. "
+                "Perch-Hoplite migrates older databases (99_migrate_db.ipynb)."
             )
+        rows = connection.execute(_WINDOWS).fetchall()
     if not rows:
         raise FileFormatError(f"{database} contains no windows.")
     ids = [row[0] for row in rows]
-    vectors = _from_index(database.with_name(INDEX), ids) if blobs is None else _stack(blobs, ids)
-    times = [np.frombuffer(row[2], kind).astype(float).tolist() for row in rows]
+    vectors = _from_index(database.with_name(INDEX), ids)
+    times = [np.frombuffer(row[2], "<f8").tolist() for row in rows]
     odd = next((i for i, time in enumerate(times) if len(time) not in (1, 2)), None)
     if odd is not None:
         raise FileFormatError(
@@ -85,7 +69,7 @@ def read_hoplite(path: Path) -> Any:
     columns: dict[str, Any] = {
         "file": _file_names([str(row[1]) for row in rows], [row[3] for row in rows]),
         "start": [time[0] for time in times],
-        "end": [time[1] if len(time) == 2 else time[0] + length for time in times],
+        "end": [time[1] if len(time) == 2 else time[0] + _LENGTH for time in times],
     }
     places = dict(zip(_PLACES, list(zip(*rows, strict=True))[3:], strict=False))
     known = {name: values for name, values in places.items() if set(values) != {None}}
@@ -107,28 +91,6 @@ def _file_names(files: list[str], deployments: list[Any]) -> list[str]:
     if len(set(pairs)) == len(set(files)):
         return files
     return [file if place is None else f"{place}/{file}" for file, place in pairs]
-
-
-def _length(connection: sqlite3.Connection) -> float:
-    """Length of a window in seconds, from the settings of the model if they are stored."""
-    for (text,) in connection.execute("SELECT data FROM hoplite_metadata"):
-        settings = json.loads(text)
-        inner = settings.get("model_config", settings) if isinstance(settings, dict) else {}
-        if isinstance(inner, dict) and isinstance(inner.get("window_size_s"), int | float):
-            return float(inner["window_size_s"])
-    return _LENGTH
-
-
-def _stack(blobs: list[bytes], ids: list[int]) -> Array:
-    """Embeddings from the bytes of each."""
-    n_bytes = len(blobs[0])
-    for number, blob in zip(ids, blobs, strict=True):
-        if len(blob) != n_bytes or n_bytes == 0 or n_bytes % 2:
-            raise FileFormatError(
-                f"window {number} has an embedding of {len(blob)} bytes, the first one of "
-                f"{n_bytes}: expected 16-bit floats, equally many."
-            )
-    return np.frombuffer(b"".join(blobs), "<f2").reshape(len(blobs), -1)
 
 
 def _from_index(path: Path, ids: list[int]) -> Array:

@@ -36,7 +36,7 @@ _PAGES = {
     "review.css": ("review.css", "text/css"),
     "review.js": ("review.js", "text/javascript"),
 }
-_ACTIONS = ("decide", "skip", "move", "undo", "judge")  # methods of `Review` for the page
+_ACTIONS = ("decide", "move", "undo", "judge")  # methods of `Review` for the page
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -159,11 +159,14 @@ class Review:
         return self.doubts()
 
     def decide(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Write a decision to the file, then update the queue."""
-        instance, label = self._instance(request), request.get("label")
-        if label not in self.queue.names:
+        """Write a decision, or a skip (label null), to the file, then update the queue."""
+        instance, label = self._instance(request), request.get("label", "")
+        if label is not None and label not in self.queue.names:
             raise _RefusedError(HTTPStatus.BAD_REQUEST, f"{label!r} is not a label")
         self._write(instance, label, request)
+        if label is None:
+            self.queue.pass_over(instance)
+            return self.show()
         self.queue.decide(instance, label)
         bag, _ = self.queue.place_of(instance)
         unmet = self.queue.unmet(bag)
@@ -172,13 +175,6 @@ class Review:
         name = self.queue.written(instance)[0]
         note = f"Saved, but no instance of {name} is left for {' or '.join(unmet)}."
         return self.show(note=note)
-
-    def skip(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Write that the person skipped the instance, then update the queue."""
-        instance = self._instance(request)
-        self._write(instance, None, request)
-        self.queue.pass_over(instance)
-        return self.show()
 
     def move(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Show another instance; by default the next one."""

@@ -239,7 +239,7 @@ function doubt(row, i) {
 
 const actions = {
   u: () => ask("undo", { last: card.last }),
-  s: () => ask("skip", { instance: card.instance, after: card.after }),
+  s: () => ask("decide", { instance: card.instance, label: null, after: card.after }),
   m: () => {
     at("more").open = !at("more").open;
     const first = at("unlisted").querySelector("button");
