@@ -17,10 +17,9 @@ NEEDS = {"AttentionMIL": "torch", "MINet": "torch"}
 QUICK = {
     "AttentionMIL": {
         "hidden_size": 16,
-        "attention_size": 8,
         "n_models": 2,
         "learning_rate": 0.01,
-        "tol": 0.05,
+        "patience": 3,
     },
     "AutoBagClassifier": {"candidates": ["nsk", "mind"], "cv": 2},
     "AutoBagRegressor": {"candidates": ["nsk", "mind"], "cv": 2},

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from bagwise.auto import AutoBagClassifier, AutoBagRegressor
-from bagwise.classification import CitationKNN, SetKernelSVM
-from bagwise.classification._torch import known_bags
+from bagwise.classification import AttentionMIL, CitationKNN, SetKernelSVM
 from bagwise.datasets import make_bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.model_selection import compare, evaluate, held_out_predictions
@@ -35,7 +34,7 @@ def test_groups_stay_together_for_every_kind_of_whole_number(data, cv):
         lambda bags, y, groups: held_out_predictions(SetKernelSVM(), bags, y, groups=groups),
         lambda bags, y, groups: AutoBagClassifier().fit(bags, y, groups=groups),
         lambda bags, y, groups: AutoBagRegressor().fit(bags, y, groups=groups),
-        lambda bags, y, groups: known_bags(bags, y, None, groups),  # classifiers with torch
+        lambda bags, y, groups: AttentionMIL().fit(bags, y, groups=groups),
     ],
     ids=["evaluate", "compare", "held out", "auto", "auto regressor", "torch"],
 )
