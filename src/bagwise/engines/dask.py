@@ -1,29 +1,39 @@
-"""Bags whose instances are on the workers of a Dask cluster."""
+"""Bags and parts on the workers of a Dask cluster, as futures.
+
+A future of Dask has a lineage: if its worker is lost, Dask computes it again on another one, from
+the file or from the copy of the bags that the scheduler keeps. A part changes in each iteration, so
+its state is collected now and then, and its lineage begins again from there.
+"""
 
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from operator import getitem
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
+from scipy import sparse
 
 from bagwise._common.tables import ConvertedTable, Source, StreamedTable, float_type
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.threads import block_bounds
-from bagwise.engines import connection
-from bagwise.engines.arrays import is_tensor
+from bagwise.engines.arrays import add, is_tensor
 from bagwise.engines.mapped import is_mapped
-from bagwise.engines.partitions import Loader, Partitions, joined
-from bagwise.engines.parts import digest
+from bagwise.engines.parts import Parts, digest
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
+
+FAN = 8  # largest number of results that are added in one process
+KEPT = 100  # changes of the parts after which their state is collected
 
 
 class DistributedBags(Bags):
@@ -33,8 +43,12 @@ class DistributedBags(Bags):
 
     Parameters
     ----------
-    partitions : Partitions
-        The instances, on the workers.
+    client : distributed.Client
+        The Dask cluster.
+    futures : list of Future
+        The bags of each partition.
+    bounds : ndarray of shape (n_partitions + 1,)
+        The first bag of each partition, and the number of bags.
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
     features : tuple (n_features, dtype)
@@ -47,7 +61,9 @@ class DistributedBags(Bags):
 
     def __init__(
         self,
-        partitions: Partitions,
+        client: Any,
+        futures: list[Any],
+        bounds: Ints,
         offsets: Ints,
         features: tuple[int, Any],
         ids: Array | None,
@@ -57,7 +73,8 @@ class DistributedBags(Bags):
         shape = int(offsets[-1]), n_features
         self._source = Source(SimpleNamespace(shape=shape, dtype=np.dtype(dtype)), offsets)
         self._offsets, self._ids, self._feature_names = offsets, ids, feature_names
-        self.partitions = partitions
+        self.client, self.futures, self.bounds = client, futures, bounds
+        client.gather(client.map(len, futures, pure=False))  # raises the errors of the workers
 
     @property
     def where(self) -> str:
@@ -75,7 +92,7 @@ class DistributedBags(Bags):
     @property
     def npartitions(self) -> int:
         """Number of partitions."""
-        return len(self.partitions)
+        return len(self.futures)
 
     def worker_share(self) -> tuple[float, int]:
         """Memory of the smallest worker, and the largest number of instances on a worker.
@@ -87,9 +104,10 @@ class DistributedBags(Bags):
         n_instances : int
             Size of the largest partition times the number of partitions per worker.
         """
-        limits = connection.memory_limits(self.partitions.client) or [float("inf")]
-        rows = np.diff(self._offsets[self.partitions.bounds])
-        return min(limits), int(rows.max()) * -(-len(rows) // len(limits))
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        limits = [float(worker.get("memory_limit") or "inf") for worker in workers]
+        rows = np.diff(self._offsets[self.bounds])
+        return min(limits, default=np.inf), int(rows.max()) * -(-len(rows) // max(1, len(limits)))
 
     def collect(self) -> Bags:
         """Bring all instances into this process.
@@ -98,7 +116,9 @@ class DistributedBags(Bags):
         -------
         Bags
         """
-        return joined(self._offsets, self._ids, self._feature_names, self.map(lambda bags: bags))
+        return _joined(
+            self.client.gather(self.futures), self._offsets, self._ids, self._feature_names
+        )
 
     def map(self, function: Callable[[Bags], Any]) -> list[Any]:
         """Call a function with the bags of each partition, on its worker.
@@ -113,7 +133,7 @@ class DistributedBags(Bags):
         list
             One result per partition, in the order of the bags.
         """
-        return self.partitions.map(function)
+        return self.client.gather(self._mapped(function))
 
     def map_tasks(
         self, function: Callable[[Bags, list[Any]], Any], tasks: Sequence[Any]
@@ -132,8 +152,19 @@ class DistributedBags(Bags):
         list
             One result per run of tasks, in order.
         """
-        join = partial(joined, self._offsets, self._ids, self._feature_names)
-        return self.partitions.map_tasks(lambda parts, some: function(join(parts), some), tasks)
+        workers = _workers(self.client)
+        join = partial(
+            _joined, offsets=self._offsets, ids=self._ids, feature_names=self._feature_names
+        )
+        runs = np.array_split(np.arange(len(tasks)), min(len(tasks), len(workers)))
+        calls = [
+            self.client.submit(
+                _run, self.futures, _packed((join, function, [tasks[i] for i in run])), pure=False,
+                workers=[worker], allow_other_workers=True,
+            )
+            for run, worker in zip(runs, workers, strict=False)
+        ]  # fmt: skip
+        return self.client.gather(calls)
 
     def fold(self, function: Callable[[Any, Bags], Any], state: Any) -> Any:
         """Pass a small state through all partitions in order, as `functools.reduce` does.
@@ -150,8 +181,9 @@ class DistributedBags(Bags):
         object
             The last state.
         """
-        for i in range(self.npartitions):
-            state = self.partitions.map(partial(function, state), only=i)[0]
+        for future in self.futures:
+            work = _packed(partial(function, state))
+            state = self.client.submit(_apply, future, work, pure=False).result()
         return state
 
     def transformed(self, function: Callable[[Bags], Bags]) -> DistributedBags:
@@ -166,41 +198,220 @@ class DistributedBags(Bags):
         -------
         DistributedBags
         """
-        sample = self.partitions.map(lambda bags: function(bags[:1]), only=0)[0]
+        first = _packed(lambda bags: function(bags[:1]))
+        sample = self.client.submit(_apply, self.futures[0], first, pure=False).result()
         return DistributedBags(
-            self.partitions.transformed(function),
+            self.client,
+            self._mapped(function),
+            self.bounds,
             self._offsets,
             (sample.n_features, sample.dtype),
             self._ids,
             sample.feature_names,
         )
 
+    def _mapped(self, function: Callable[[Bags], Any]) -> list[Any]:
+        calls = [_packed(function)] * self.npartitions
+        return self.client.map(_apply, self.futures, calls, pure=False)
+
     def _gather(self, key: Ints) -> Bags:
         offsets = offsets_of(self.sizes[key])
         ids = None if self._ids is None else self._ids[key]
+        features = self.n_features, self.dtype
         if not len(key):
             nothing = np.empty((0, self.n_features), self.dtype)
             return Bags(nothing, offsets, ids, feature_names=self._feature_names)
-        changes = np.diff(self.partitions.source_of(key))
+        source = np.searchsorted(self.bounds, key, side="right") - 1
+        changes = np.diff(source)
         if np.all(changes >= 0):  # in the order of the partitions: no bag changes its worker
             bounds = np.concatenate([[0], np.flatnonzero(changes) + 1, [len(key)]])
         else:
             bounds = block_bounds(offsets, self.npartitions)
-        taken = self.partitions.take(key, bounds)
+        futures = [
+            self._taken(key[a:b], source[a:b]) for a, b in pairwise(bounds.tolist())
+        ]
         return DistributedBags(
-            taken, offsets, (self.n_features, self.dtype), ids, self._feature_names
+            self.client, futures, bounds, offsets, features, ids, self._feature_names
         )
 
+    def _taken(self, key: Ints, source: Ints) -> Any:
+        """A future of some bags, from one or several partitions."""
+        pieces = []
+        for i in np.unique(source):
+            chosen, n_bags = key[source == i] - self.bounds[i], np.diff(self.bounds)[i]
+            is_all = np.array_equal(chosen, np.arange(n_bags))
+            future = self.futures[i]
+            pieces.append(future if is_all else self._submit(getitem, future, chosen))
+        if len(pieces) == 1:
+            return pieces[0]
+        order = np.argsort(np.argsort(source, kind="stable"), kind="stable")
+        return self._submit(_in_order, pieces, order)
+
     def _one(self, i: int) -> Any:
-        partition = int(self.partitions.source_of(i))
-        position = i - int(self.partitions.bounds[partition])
-        return self.partitions.map(lambda bags: bags[position], only=partition)[0]
+        partition = int(np.searchsorted(self.bounds, i, side="right")) - 1
+        future = self.futures[partition]
+        return self._submit(getitem, future, i - int(self.bounds[partition])).result()
+
+    def _submit(self, function: Callable[..., Any], *args: Any) -> Any:
+        return self.client.submit(function, *args, pure=False)
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, npartitions={self.npartitions})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("distributed bags cannot be pickled: use bags.collect().")
+
+
+class DaskParts(Parts):
+    """One part per partition, as a future that each change replaces.
+
+    Only the newest future of a part is kept, and each has one successor: a part may change its
+    arrays in place. The results of many parts are added in a tree.
+
+    Parameters
+    ----------
+    bags : DistributedBags
+        The bags.
+    part : class
+        The class of the parts.
+    per_bag : tuple of ndarray
+        Arrays with a row per bag, partitioned like the bags.
+    options : dict
+        Keyword arguments of every part.
+    """
+
+    def __init__(
+        self,
+        bags: DistributedBags,
+        part: type[Any],
+        per_bag: tuple[Array, ...],
+        options: dict[str, Any],
+    ) -> None:
+        self._bags, self._client = bags, bags.client
+        made = [
+            _packed((part, [array[i:j] for array in per_bag], options))
+            for i, j in pairwise(bags.bounds.tolist())
+        ]
+        self._held = self._first = self._client.map(_begin, bags.futures, made, pure=False)
+        self._n_changes = 0
+
+    def each(self, method: str, *args: Any) -> list[Any]:
+        """Call a method of every part and collect the results, in the order of the bags."""
+        return self._client.gather(self._call(_read, method, args))
+
+    def total(self, method: str, *args: Any) -> Any:
+        """Call a method of every part and add up the results, in a tree if there are many parts."""
+        return self._added(self._call(_read, method, args))
+
+    def step(self, method: str, *args: Any) -> Any:
+        """Call a method that changes every part, and add up the results."""
+        self.do(method, *args)
+        return self._added(self._client.map(_result, self._held, pure=False))
+
+    def do(self, method: str, *args: Any, own: list[Any] | None = None) -> None:
+        """Call a method of every part for its effect on the state of the part."""
+        self._held = self._call(_change, method, args, own)
+        self._n_changes += 1
+
+    def hold(self) -> None:
+        """Begin a loop: from here on, `state` has all that changes."""
+        self._first = self._held
+        self._held = self._client.map(_fork, self._bags.futures, self._first, pure=False)
+        self._n_changes = 0
+
+    def renew(self) -> None:
+        """Begin the lineage of all parts again if it has become long."""
+        if self._n_changes >= KEPT:
+            states = [_packed(state) for state in self.each("state")]
+            futures = self._bags.futures, self._first, states
+            self._held, self._n_changes = self._client.map(_fork, *futures, pure=False), 0
+
+    def release(self) -> None:
+        """Remove the parts from the workers."""
+        self._held = self._first = []
+
+    def _call(
+        self, task: Any, method: str, args: tuple[Any, ...], own: list[Any] | None = None
+    ) -> list[Any]:
+        calls = [_packed((method, args))] * len(self._held)
+        if own is not None:
+            calls = [_packed((method, (value, *args))) for value in own]
+        # The bags are not used, but tell Dask which worker is near.
+        return self._client.map(task, self._bags.futures, self._held, calls, pure=False)
+
+    def _added(self, futures: list[Any]) -> Any:
+        while len(futures) > FAN:
+            groups = [futures[i : i + FAN] for i in range(0, len(futures), FAN)]
+            futures = self._client.map(add, groups, pure=False)
+        return add(self._client.gather(futures))
+
+
+class _Held(NamedTuple):
+    """A part, and the result of the call that changed it."""
+
+    part: Any
+    result: Any = None
+
+
+def _begin(bags: Bags, made: bytes) -> _Held:
+    part, per_bag, options = pickle.loads(made)
+    return _Held(part(bags, *per_bag, **options))
+
+
+def _read(bags: Bags, held: _Held, call: bytes) -> Any:
+    method, args = pickle.loads(call)
+    return getattr(held.part, method)(*args)
+
+
+def _change(bags: Bags, held: _Held, call: bytes) -> _Held:
+    return _Held(held.part, _read(bags, held, call))
+
+
+def _result(held: _Held) -> Any:
+    return held.result
+
+
+def _fork(bags: Bags, held: _Held, state: bytes | None = None) -> _Held:
+    """A part that shares with another one only what does not change."""
+    part = copy(held.part)
+    kept = _packed(part.state()) if state is None else state
+    part.restore(pickle.loads(kept))
+    return _Held(part)
+
+
+def _run(partitions: list[Bags], work: bytes) -> Any:
+    join, function, tasks = pickle.loads(work)
+    return function(join(partitions), tasks)
+
+
+def _apply(bags: Bags, function: bytes) -> Any:
+    return pickle.loads(function)(bags)
+
+
+def _packed(value: Any) -> bytes:
+    """Pickle a value as a whole: NumPy then allocates the memory of its arrays.
+
+    Dask sends arrays separately, and they stay in the buffer that received them, at any address.
+    BLAS routines without AVX, and compiled code, need aligned ones.
+    """
+    return import_extra("cloudpickle", extra="dask").dumps(value, protocol=4)
+
+
+def _joined(
+    partitions: list[Bags], offsets: Ints, ids: Array | None, feature_names: list[str] | None
+) -> Bags:
+    """Concatenate the bags of several partitions."""
+    tables = [bags.instances for bags in partitions]
+    in_csr = sparse.issparse(tables[0])
+    rows = sparse.vstack(tables, format="csr") if in_csr else np.concatenate(tables)
+    return Bags(rows, offsets, ids, feature_names=feature_names)
+
+
+def _in_order(pieces: list[Bags], order: Ints) -> Bags:
+    """Concatenate pieces and reorder their bags."""
+    offsets = offsets_of(np.concatenate([piece.sizes for piece in pieces]))
+    ids = None if pieces[0].ids is None else np.concatenate([piece.ids for piece in pieces])
+    return _joined(pieces, offsets, ids, pieces[0].feature_names)[order]
 
 
 def distribute(bags: Bags, client: Any, npartitions: int | None = None) -> DistributedBags:
@@ -221,26 +432,15 @@ def distribute(bags: Bags, client: Any, npartitions: int | None = None) -> Distr
     """
     if is_tensor(bags.source):
         raise InputError("tensors are not distributed: use bags.to('numpy') first.")
-    bounds = partition_bounds(client, bags.offsets, npartitions)
-    loaders = [_loader(client, bags[int(start) : int(stop)]) for start, stop in pairwise(bounds)]
+
+    def load(start: int, stop: int, ids: Any) -> Callable[[], Bags]:
+        return partial(_as_floats, dtype, _source(client, bags[start:stop]))
+
     dtype = bags.dtype
     if dtype not in (np.float32, np.float64):
         dtype = float_type(dtype)
-        loaders = [loader.then(partial(_as_floats, dtype)) for loader in loaders]
-    return DistributedBags(
-        Partitions(client, loaders, bounds),
-        bags.offsets,
-        (bags.n_features, dtype),
-        bags.ids,
-        bags.feature_names,
-    )
-
-
-def _as_floats(dtype: Any, bags: Bags) -> Bags:
-    """Convert the values of bags to a float type, on the worker."""
-    if is_mapped(bags.source):  # converted when rows are read
-        return bags.with_source(ConvertedTable(bags.source), feature_names=bags.feature_names)
-    return bags.with_instances(bags.instances.astype(dtype), feature_names=bags.feature_names)
+    features = bags.n_features, dtype
+    return _loaded(client, npartitions, load, bags.offsets, features, bags.ids, bags.feature_names)
 
 
 def load_on_workers(
@@ -275,57 +475,66 @@ def load_on_workers(
     -------
     DistributedBags
     """
-    bounds = partition_bounds(client, offsets, npartitions)
-    loaders = [
-        Loader(partial(load, a, b, None if ids is None else ids[a:b]), on_worker=True)
-        for a, b in pairwise(bounds.tolist())
-    ]
-    return DistributedBags(
-        Partitions(client, loaders, bounds), offsets, features, ids, feature_names
-    )
+    return _loaded(client, npartitions, partial(partial, load), offsets, features, ids, feature_names)
 
 
-def partition_bounds(client: Any, offsets: Ints, npartitions: int | None) -> Ints:
-    """Split bags into partitions with about the same number of instances.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        The Dask cluster.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
-    npartitions : int or None
-        Number of partitions; one per worker by default.
-
-    Returns
-    -------
-    ndarray
-        The first bag of each partition, and the number of bags.
-    """
+def _loaded(
+    client: Any,
+    npartitions: int | None,
+    loader: Callable[..., Callable[[], Bags]],
+    offsets: Ints,
+    features: tuple[int, Any],
+    ids: Array | None,
+    feature_names: list[str] | None,
+) -> DistributedBags:
+    """Distributed bags; ``loader(start, stop, ids)()`` makes some of them on a worker."""
     if not hasattr(client, "scheduler_info"):
         import_extra("distributed", extra="dask")
         raise InputError(f"client= is a {type(client).__name__}: expected a distributed.Client.")
-    if npartitions is None:
-        npartitions = max(1, len(connection.worker_addresses(client)))
-    if npartitions < 1 or len(offsets) < 2:
-        raise InputError(f"{len(offsets) - 1} bags cannot be cut into {npartitions} partitions.")
-    return block_bounds(offsets, npartitions)
+    workers = _workers(client)
+    n = max(1, len(workers)) if npartitions is None else npartitions
+    if n < 1 or len(offsets) < 2:
+        raise InputError(f"{len(offsets) - 1} bags cannot be cut into {n} partitions.")
+    bounds = block_bounds(offsets, n)
+    futures = []
+    config = import_extra("dask", extra="dask").config
+    with config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
+        for i, (a, b) in enumerate(pairwise(bounds.tolist())):
+            load = _packed(loader(a, b, None if ids is None else ids[a:b]))
+            where = {"workers": [workers[i % len(workers)]]} if workers else {}
+            futures.append(
+                client.submit(_load, load, pure=False, allow_other_workers=bool(where), **where)
+            )
+    return DistributedBags(client, futures, bounds, offsets, features, ids, feature_names)
 
 
-def _loader(client: Any, bags: Bags) -> Loader:
-    if isinstance(bags.source, StreamedTable):  # read in this process when they are sent
-        return Loader(
-            lambda: bags[:].with_instances(bags.instances, feature_names=bags.feature_names),
-            on_worker=False,
-        )
+def _workers(client: Any) -> list[str]:
+    return sorted(client.scheduler_info(n_workers=-1)["workers"])
+
+
+def _load(load: bytes) -> Bags:
+    return pickle.loads(load)()
+
+
+def _as_floats(dtype: Any, source: Bags | _MappedRows) -> Bags:
+    """The bags of a source, with values of a float type."""
+    bags = source.load() if isinstance(source, _MappedRows) else source
+    if bags.dtype == dtype:
+        return bags
+    if is_mapped(bags.source):  # converted when rows are read
+        return bags.with_source(ConvertedTable(bags.source), feature_names=bags.feature_names)
+    return bags.with_instances(bags.instances.astype(dtype), feature_names=bags.feature_names)
+
+
+def _source(client: Any, bags: Bags) -> Bags | _MappedRows:
+    """What a worker needs: the position of the rows in a file that all workers see, or the bags."""
+    if isinstance(bags.source, StreamedTable):  # read in this process
+        return bags[:].with_instances(bags.instances, feature_names=bags.feature_names)
     mapped = _mapped_rows(bags)
-    if mapped is not None and _all_workers_see(client, mapped):
-        return Loader(mapped.load, on_worker=True)
-    return Loader(lambda: bags, on_worker=False)
-
-
-def _all_workers_see(client: Any, mapped: _MappedRows) -> bool:
-    return all(seen is True for seen in client.run(mapped.is_visible, on_error="return").values())
+    if mapped is None:
+        return bags
+    seen = client.run(mapped.is_visible, on_error="return").values()
+    return mapped if all(each is True for each in seen) else bags
 
 
 def _mapped_rows(bags: Bags) -> _MappedRows | None:
@@ -379,10 +588,20 @@ class _MappedRows:
         if os.stat(self.path).st_size < end:
             raise InputError(f"{self.path} has become shorter than {end} bytes: write it again.")
         table = np.memmap(self.path, self.dtype, "r", self.position, self.shape)
-        bags = Bags(table, self.offsets, self.ids, feature_names=self.feature_names)
+        bags = _FileBags(table, self.offsets, self.ids, feature_names=self.feature_names)
         if digest(bags) != self.sample:
             raise InputError(
                 f"{self.path} has changed since it was mapped: map it again, and distribute the "
                 "bags again."
             )
+        bags.rows_in_file = self
         return bags
+
+
+class _FileBags(Bags):
+    """Bags that are pickled as the position of their rows in a file."""
+
+    rows_in_file: _MappedRows
+
+    def __reduce__(self) -> Any:
+        return self.rows_in_file.load, ()
