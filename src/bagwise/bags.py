@@ -645,6 +645,10 @@ class Bags:
             f"n_features={self.n_features}, dtype={self.dtype}{kind}{where})"
         )
 
+    def __sizeof__(self) -> int:  # Dask sends work to large data instead of moving them
+        size = object.__sizeof__(self)
+        return size + int(self._source.n_bytes()) if self.where == "local" else size
+
     def __getstate__(self) -> dict[str, Any]:
         # A table in files is pickled as the names of the files.
         is_streamed = isinstance(self.source, StreamedTable) and self._source.starts is None

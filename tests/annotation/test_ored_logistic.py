@@ -15,7 +15,7 @@ from bagwise._common import memory
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.datasets import load_letter_frost
 from bagwise.engines import Journal
-from bagwise.engines.parts import LocalParts
+from bagwise.engines.parts import Parts
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError
 from bagwise.solvers.annotation import orlr_parts
 from bagwise.solvers.annotation.orlr import _Problem
@@ -76,7 +76,7 @@ class TestFit:
         sets = sets.astype(np.int8)
         sets[2] = -1
         part = part_of(bags.with_instances(X), sets, rng.uniform(1, 2, 8))
-        parts = LocalParts(part)
+        parts = Parts(part)
         problem = _Problem(parts, 0.7, 3.0, Journal(parts, None), rng.normal(size=3))
         theta = rng.normal(size=(4, 4))
         _, gradient = problem.loss(theta)

@@ -12,7 +12,7 @@ from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.compiled import label_sets
 from bagwise.engines import Journal
-from bagwise.engines.parts import LocalParts
+from bagwise.engines.parts import Parts
 from bagwise.exceptions import InputError
 from bagwise.solvers.annotation.orlr import _Problem
 from bagwise.solvers.annotation.orlr_parts import ORLRPart
@@ -117,7 +117,7 @@ def test_the_gradient_is_that_of_the_objective(rng):
     rates = 0.1, 0.05
     part = ORLRPart(bags, sets, rng.uniform(1, 2, 8), background=False, fit_intercept=True,
                     max_operations=1e9, rates=rates)  # fmt: skip
-    parts = LocalParts(part)
+    parts = Parts(part)
     problem = _Problem(parts, 0.7, 3.0, Journal(parts, None), rng.normal(size=3), rates)
     theta = rng.normal(size=(4, 4))
     _, gradient = problem.loss(theta)

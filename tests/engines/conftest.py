@@ -1,6 +1,5 @@
 import pytest
 
-from bagwise.engines import connection
 from engine_examples import DEVICE, mapped, start_workers_quickly
 
 
@@ -15,11 +14,9 @@ def clusters():
 
 
 @pytest.fixture
-def client(clusters, monkeypatch):
+def client(clusters):
     """Two workers; those of a new cluster where a test before has left fewer."""
     distributed = pytest.importorskip("distributed")
-    # A killed worker takes long to start again where many tests share few cores.
-    monkeypatch.setattr(connection, "PATIENCE", 120.0)
     try:
         clusters[-1].wait_for_workers(2, timeout=60)
     except (IndexError, TimeoutError, distributed.TimeoutError):

@@ -48,8 +48,9 @@ def solve(bags, codes, track=iter, path=None, exact=False, max_iter=40):
 
 def kill_a_worker(bags):
     """End the process that holds the first partition."""
-    holder = bags.partitions.places()[0]["workers"][0]
-    os.kill(bags.partitions.client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL)
+    client, key = bags.client, bags.futures[0].key
+    holder = client.who_has(bags.futures)[key][0]
+    os.kill(client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL)
 
 
 class Counter:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from bagwise.cli import app
 from bagwise.engines import Checkpoint, Journal, checkpoint, iterate, place
-from bagwise.engines.parts import LocalParts
+from bagwise.engines.parts import Parts
 from bagwise.exceptions import InputError
 from bagwise.io import write_bags
 from bagwise.solvers.margin.primal_dual_parts import PrimalDualPart
@@ -122,7 +122,7 @@ KILLED_WITHIN_A_SAVE = """
 import os, signal, sys
 sys.path[:0] = {path!r}
 from bagwise.engines import Checkpoint, checkpoint
-from bagwise.engines.parts import LocalParts
+from bagwise.engines.parts import Parts
 from engine_examples import Counter
 
 def half(file, **arrays):
@@ -130,7 +130,7 @@ def half(file, **arrays):
     file.flush()
     os.kill(os.getpid(), signal.SIGKILL)
 
-parts = LocalParts(Counter(None))
+parts = Parts(Counter(None))
 Checkpoint({file!r}, ()).save({{"n_iter": 3}}, parts)
 checkpoint.np.savez = half
 Checkpoint({file!r}, ()).save({{"n_iter": 4}}, parts)
@@ -138,7 +138,7 @@ Checkpoint({file!r}, ()).save({{"n_iter": 4}}, parts)
 
 
 def test_a_kill_within_a_save_leaves_the_last_checkpoint_and_no_litter(tmp_path):
-    file, parts = tmp_path / "fit.npz", LocalParts(Counter(None))
+    file, parts = tmp_path / "fit.npz", Parts(Counter(None))
     script = KILLED_WITHIN_A_SAVE.format(path=sys.path, file=str(file))
     ended = subprocess.run([sys.executable, "-c", script], check=False)
     assert ended.returncode == -signal.SIGKILL
@@ -152,7 +152,7 @@ def test_a_kill_within_a_save_leaves_the_last_checkpoint_and_no_litter(tmp_path)
 
 def test_a_search_that_takes_another_way_leaves_the_journal(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
-    parts, path = LocalParts(Counter(None)), tmp_path / "fit.npz"
+    parts, path = Parts(Counter(None)), tmp_path / "fit.npz"
 
     def journal():
         return Journal(parts, Checkpoint(path, "settings"))
@@ -196,7 +196,7 @@ def test_a_checkpoint_is_seldom_written_and_removed_at_the_end(tmp_path):
         parts.total("add", 1)
         return False
 
-    parts = LocalParts(Counter(None))
+    parts = Parts(Counter(None))
     end = iterate(
         parts,
         {},

@@ -134,7 +134,7 @@ def test_a_loss_is_no_iteration_for_callbacks(monkeypatch):
 
 
 def test_a_checkpoint_beyond_the_budget_is_the_end(tmp_path):
-    parts, path = LocalParts(Counter(None)), tmp_path / "fit.npz"
+    parts, path = Parts(Counter(None)), tmp_path / "fit.npz"
 
     def step(now):
         parts.total("add", 1)
@@ -147,7 +147,7 @@ def test_a_checkpoint_beyond_the_budget_is_the_end(tmp_path):
 
 
 def test_a_worker_that_is_lost_at_the_same_step_again_and_again_ends_the_fit():
-    parts = LocalParts(Counter(None))
+    parts = Parts(Counter(None))
 
     def step(now):
         if now["n_iter"] == 3:
@@ -285,7 +285,7 @@ def test_a_part_that_lost_its_state_says_so():
 
 
 def test_a_fit_that_loses_workers_again_and_again_gives_up(tmp_path):
-    parts = LocalParts(Counter(None))
+    parts = Parts(Counter(None))
 
     def step(now):
         raise WorkerLostError("gone.")

@@ -15,7 +15,7 @@ from bagwise.classification import PrimalDualMISVM
 from bagwise.cli import app
 from bagwise.engines import arrays, blocks, place
 from bagwise.engines.mapped import check_mapped_size, read_ahead
-from bagwise.engines.parts import LocalParts
+from bagwise.engines.parts import Parts
 from bagwise.exceptions import InputError
 from bagwise.io import write_bags
 from bagwise.metric_learning import MIMLCA, MultiInstancePLDA, _multi_instance_plda

@@ -2,14 +2,9 @@
 
 A solver defines a `Part`: a block of whole bags with the state of the algorithm for them. `place`
 creates parts where the bags are. The solver then uses ``total`` (call a method of every part and
-add the results), ``each`` (call and collect) and ``do`` (call for the effect on the state). After
-the loss of a worker, ``rebuild`` creates the parts again.
-
-Three functions repeat work after the loss of a worker. ``connection.retry_work`` repeats a single
-request to the cluster (load partitions, map over them, create parts), `retry_on_new_parts` a whole
-computation on parts that starts from their initial state, and `iterate` the steps of a loop since
-its last checkpoint. All give up after ``connection.LOSSES`` attempts without progress; an error
-with ``final`` set is not retried.
+add the results), ``step`` (the same for a method that changes the part), ``each`` (call and
+collect) and ``do`` (call for the effect on the state). On Dask workers a part is a future: if a
+worker is lost, Dask computes the part again.
 """
 
 from bagwise.engines.arrays import to_numpy
@@ -25,8 +20,7 @@ from bagwise.engines.blocks import (
     take_column,
     take_rows,
 )
-from bagwise.engines.checkpoint import Checkpoint
-from bagwise.engines.loop import Journal, iterate, retry_on_new_parts
+from bagwise.engines.checkpoint import Checkpoint, iterate
 from bagwise.engines.parts import Part, Parts, codes_by_bag, codes_of_instances, digest
 from bagwise.engines.placement import (
     by_place,

@@ -227,9 +227,7 @@ class DistributedBags(Bags):
             bounds = np.concatenate([[0], np.flatnonzero(changes) + 1, [len(key)]])
         else:
             bounds = block_bounds(offsets, self.npartitions)
-        futures = [
-            self._taken(key[a:b], source[a:b]) for a, b in pairwise(bounds.tolist())
-        ]
+        futures = [self._taken(key[a:b], source[a:b]) for a, b in pairwise(bounds.tolist())]
         return DistributedBags(
             self.client, futures, bounds, offsets, features, ids, self._feature_names
         )
@@ -475,7 +473,9 @@ def load_on_workers(
     -------
     DistributedBags
     """
-    return _loaded(client, npartitions, partial(partial, load), offsets, features, ids, feature_names)
+    return _loaded(
+        client, npartitions, partial(partial, load), offsets, features, ids, feature_names
+    )
 
 
 def _loaded(

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
-from bagwise.engines.arrays import add, to_numpy
+from bagwise.engines.arrays import to_numpy
 
 
 class Part(Protocol):

@@ -6,7 +6,7 @@ Only this package compares ``bags.where``; other packages call these functions.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from scipy import sparse
@@ -16,7 +16,7 @@ from bagwise.bags import Bags
 from bagwise.compiled import threads
 from bagwise.engines.blocks import bag_blocks, in_blocks
 from bagwise.engines.mapped import check_mapped_size
-from bagwise.engines.parts import DaskParts, LocalParts, Parts
+from bagwise.engines.parts import Parts
 from bagwise.engines.tensors import free_memory
 from bagwise.exceptions import InputError
 
@@ -159,14 +159,16 @@ def place(bags: Bags, part: type[Any], *per_bag: Array, **options: Any) -> Parts
         To be used in a ``with`` statement, which removes the parts from the workers at its end.
     """
     if bags.where == "cluster":
-        return DaskParts(bags.partitions, part, per_bag, options)  # type: ignore[attr-defined]
+        from bagwise.engines.dask import DaskParts, DistributedBags
+
+        return DaskParts(cast("DistributedBags", bags), part, per_bag, options)
     if bags.where == "mapped":
         check_mapped_size(bags.source)
     if bags.where == "device":
         part = part.tensor_part
         if part is None:
             raise InputError("this model has no code for torch tensors: use bags.to('numpy').")
-    return LocalParts(part(bags, *per_bag, **options))
+    return Parts(part(bags, *per_bag, **options))
 
 
 def over_partitions(function: Callable[[Bags], Any], bags: Bags) -> Any:

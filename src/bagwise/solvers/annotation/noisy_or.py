@@ -86,14 +86,21 @@ def noisy_or_logistic(
             checkpoint=None if checkpoint is None else Checkpoint(checkpoint, settings),
         )  # fmt: skip
         theta = np.zeros((n_labels, bags.n_features + 1))
-        if start is not None:
+        saved = {"theta": theta, "curve": []}
+        is_resumed = problem.checkpoint is not None and problem.checkpoint.load(saved, parts)
+        if is_resumed:
+            theta = saved["theta"]
+        elif start is not None:
             theta = problem.centred(np.column_stack(start).astype(np.float64))
         elif fit_intercept:
             share = weights @ (indicator == 1) / problem.scale
             theta[:, -1] = np.log(share) - np.log1p(-np.minimum(share, 0.5))
-        theta, curve, converged = minimise(problem, theta, max_iter, tol, track)
+        before = list(saved["curve"])
+        theta, curve, converged = minimise(problem, theta, max_iter - len(before), tol, track)
+        curve = before + curve
         theta = problem.uncentred(theta)
-        problem.journal.close()
+        if problem.checkpoint is not None:
+            problem.checkpoint.remove()
     solution = theta[:, :-1].astype(dtype), theta[:, -1].astype(dtype)
     return SolverResult(solution, np.array(curve) * problem.scale, converged)
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.engines import Checkpoint, Journal, Parts, codes_by_bag, place, retry_on_new_parts
+from bagwise.engines import Checkpoint, Parts, codes_by_bag, place
 from bagwise.solvers.annotation.orlr_parts import CORRECT, ORLRPart, Rates
 from bagwise.solvers.lbfgs import Objective, lbfgs
 from bagwise.solvers.result import SolverResult
@@ -125,19 +125,26 @@ def ored_logistic(
             theta = problem.centred(np.column_stack(start).astype(np.float64))
         run = minimise if solver == "lbfgs" else partial(_em, gradient_step=solver == "gem")
         before: list[float] = []
-        if rates[1] > RARE and start is None:
+        saved = {"theta": theta, "curve": [], "rates": rates}
+        is_resumed = problem.checkpoint is not None and problem.checkpoint.load(saved, parts)
+        if is_resumed:
+            theta, before = saved["theta"], saved["curve"].tolist()
+            problem = replace(problem, rates=tuple(saved["rates"].tolist()))
+        elif rates[1] > RARE and start is None:
             # From W = 0, labels of rare classes would be taken for spurious ones before W has
             # learned to recognise these classes.
             near = replace(problem, rates=(rates[0], RARE))
             theta, _, _ = run(near, theta, min(FIRST_ITERATIONS, max_iter), 5 * tol, iter)
         if spurious == "learn":
-            problem, theta, before = _learn_spurious(problem, theta, run, max_iter, tol)
+            problem, theta, more = _learn_spurious(problem, theta, run, max_iter, tol)
+            before += more
         theta, curve, converged = run(problem, theta, max_iter - len(before), tol, track)
         if before and not curve:  # already converged after the last change of the rates
             curve = [problem.loss(theta)[0]]
         curve = before + curve
         theta = problem.uncentred(theta)
-        problem.journal.close()
+        if problem.checkpoint is not None:
+            problem.checkpoint.remove()
     dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
     solution = theta[:, :-1].astype(dtype), theta[:, -1].astype(dtype), np.array(problem.rates)
     return SolverResult(solution, np.array(curve) * problem.scale, converged)
@@ -155,8 +162,8 @@ class PenalisedLoss:
     parts: Parts
     reg: float
     scale: float
-    journal: Journal
     origin: Floats
+    checkpoint: Checkpoint | None = None
 
     @classmethod
     def of(
@@ -170,11 +177,10 @@ class PenalisedLoss:
         checkpoint: Checkpoint | None,
     ) -> Self:
         """Build the loss of placed bags, with the weighted mean of the instances as origin."""
-        journal = Journal(parts, checkpoint)
         scale, origin = float(weights @ bags.sizes), np.zeros(bags.n_features)
         if fit_intercept:
-            origin = _coarse(retry_on_new_parts(parts, lambda: parts.total("sums")) / scale)
-        return cls(parts, reg, scale, journal, origin)
+            origin = _coarse(parts.total("sums") / scale)
+        return cls(parts, reg, scale, origin, checkpoint)
 
     def centred(self, theta: Floats) -> Floats:
         """Convert [W b] of the original instances to theta."""
@@ -190,16 +196,15 @@ class PenalisedLoss:
 
     def loss(self, theta: Floats) -> tuple[float, Floats]:
         """Value and gradient at the centred theta."""
-        return self._penalised(
-            "loss", theta, lambda: self.parts.total("loss", self.uncentred(theta))
-        )
+        return self._penalised("loss", theta)
 
-    def _penalised(
-        self, kind: str, theta: Floats, find: Callable[[], tuple[float, Floats]]
-    ) -> tuple[float, Floats]:
-        value, gradient = self.journal.evaluate(
-            kind, theta, lambda: retry_on_new_parts(self.parts, find)
-        )
+    def keep(self, theta: Floats, curve: list[float], **more: Any) -> None:
+        """Save an iterate in the checkpoint, if it is time."""
+        if self.checkpoint is not None:
+            self.checkpoint.save({"theta": theta, "curve": curve, **more}, self.parts)
+
+    def _penalised(self, method: str, theta: Floats, *more: Any) -> tuple[float, Floats]:
+        value, gradient = self.parts.total(method, self.uncentred(theta), *more)
         W, gradient = theta[:, :-1], gradient.copy()
         gradient[:, :-1] += self.reg * W - np.outer(gradient[:, -1], self.origin)
         return (value + 0.5 * self.reg * float(np.sum(W**2))) / self.scale, gradient / self.scale
@@ -213,35 +218,21 @@ class _Problem(PenalisedLoss):
 
     def loss(self, theta: Floats) -> tuple[float, Floats]:
         """Value and gradient at the centred theta."""
-        return self._penalised(
-            f"loss {self.rates}",
-            theta,
-            lambda: self.parts.total("loss", self.uncentred(theta), self.rates),
-        )
+        return self._penalised("loss", theta, self.rates)
+
+    def keep(self, theta: Floats, curve: list[float], **more: Any) -> None:
+        """Save an iterate and the rates in the checkpoint, if it is time."""
+        super().keep(theta, curve, rates=self.rates, **more)
 
     def reports(self, theta: Floats) -> Floats:
         """Expected counts of missing and spurious labels at theta: see `_Part.reports`."""
-        return retry_on_new_parts(
-            self.parts, lambda: self.parts.total("reports", self.uncentred(theta), self.rates)
-        )
+        return self.parts.total("reports", self.uncentred(theta), self.rates)
 
     def surrogate_at(self, theta: Floats) -> Objective:
         """The auxiliary function (Eq. 7) for the posterior at theta."""
-        posterior_is_current = False
-
-        def surrogate(new: Floats) -> tuple[float, Floats]:
-            def find() -> tuple[float, Floats]:
-                nonlocal posterior_is_current
-                if not posterior_is_current:
-                    self.parts.do("expect", self.uncentred(theta), self.rates)
-                posterior_is_current = False  # a lost worker loses its posterior
-                found = self.parts.total("surrogate", self.uncentred(new))
-                posterior_is_current = True
-                return found
-
-            return self._penalised("surrogate", new, find)
-
-        return surrogate
+        self.parts.do("expect", self.uncentred(theta), self.rates)
+        self.parts.renew()
+        return partial(self._penalised, "surrogate")
 
 
 def first_rates(missing: float | str, spurious: float | str) -> Rates:
@@ -320,6 +311,7 @@ def minimise(
 
     def after(intermediate_result: Any) -> None:
         curve.append(float(intermediate_result.fun))
+        problem.keep(intermediate_result.x.reshape(theta.shape), curve)
         next(steps)  # StopIteration ends the search, as scipy documents
 
     next(steps, None)
@@ -351,6 +343,7 @@ def _em(
             theta = _search(surrogate, theta, max_iter=100, gtol=0.1 * tol).x
         value, gradient = problem.loss(theta)
         curve.append(value)
+        problem.keep(theta, curve)
     return theta, curve, bool(np.abs(gradient).max() <= tol)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bagwise._common.types import Floats
-from bagwise.engines import Checkpoint, Parts, place, retry_on_new_parts
+from bagwise.engines import Checkpoint, Parts, place
 from bagwise.engines.arrays import like
 from bagwise.solvers.margin.one_sided_parts import OneSidedKernelPart, OneSidedPart
 from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, alternate_directions
@@ -85,7 +85,7 @@ def one_sided(
     with place(space.bags, part, signs.astype(np.float64), weights, cost=C) as parts:
 
         def start(used: Any) -> Any:
-            return retry_on_new_parts(parts, lambda: _mean_difference(space, parts, shares, used))
+            return _mean_difference(space, parts, shares, used)
 
         return alternate_directions(
             space, parts, problem, total, start, C=C, mu=mu, rho=rho, max_iter=max_iter, tol=tol,
@@ -96,7 +96,7 @@ def one_sided(
 
 def _mean_difference(space: LinearSpace, parts: Parts, shares: Floats, used: Any) -> Any:
     """A small initial W: mean instance of bags with the concept minus that of bags without it."""
-    W = parts.total("mean_difference", *shares) * used
+    W = parts.step("mean_difference", *shares) * used
     parts.do("begin", W)
     norms = space.squared_norms(parts, W, 0.0)
     return like(START / np.sqrt(np.maximum(norms, TINY))[:, None], W) * W

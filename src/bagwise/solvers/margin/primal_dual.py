@@ -26,7 +26,6 @@ from bagwise.engines import (
     bytes_in_file,
     iterate,
     place,
-    retry_on_new_parts,
     to_numpy,
 )
 from bagwise.engines.arrays import eigh, like
@@ -301,15 +300,11 @@ def alternate_directions(
     """
     n_columns = problem.n_classes
     cap = 1e10 * max(1.0, C)  # larger mu change nothing, and single precision would overflow
-    used = retry_on_new_parts(parts, lambda: space.used_features(parts))
+    used = space.used_features(parts)
     first_W = start(used)
-    solve = None
-    if exact:
-        solve = retry_on_new_parts(parts, lambda: space.solver(parts, problem, used))
-    moments = retry_on_new_parts(
-        parts, lambda: space.moments(parts, problem, used, exact=solve is not None)
-    )
-    change = moments or partial(parts.total, "change")
+    solve = space.solver(parts, problem, used) if exact else None
+    moments = space.moments(parts, problem, used, exact=solve is not None)
+    change = moments or partial(parts.step, "change")
 
     def begin(now: dict[str, Any]) -> None:
         parts.do("begin", now["W"])
@@ -332,7 +327,7 @@ def alternate_directions(
         now["b"] = now["b"] + shift
         now["mu"] = min(mu * rho, cap)
         call = ("update",) if moments is None else ("advance", move)
-        report, now["projected"], now["residual_sums"] = parts.total(
+        report, now["projected"], now["residual_sums"] = parts.step(
             *call, factor, shift, mu, now["mu"]
         )
         gaps, scale, hinge = report.tolist()

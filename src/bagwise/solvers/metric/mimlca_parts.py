@@ -17,7 +17,7 @@ from scipy import sparse
 
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.engines import Checkpoint, Part, Parts, arrays, digest, place, retry_on_new_parts
+from bagwise.engines import Checkpoint, Part, Parts, arrays, digest, place
 from bagwise.engines.arrays import (
     as_numpy,
     float64,
@@ -275,7 +275,7 @@ def mimlca_by_parts(
         return replace(result, solution=(assigned,)), state
 
     with place(bags, MIMLCAPart, candidates.as_sets(), one_each=candidates.one_each) as parts:
-        return retry_on_new_parts(parts, lambda: learn(parts), checkpoint)
+        return learn(parts)
 
 
 def _span(

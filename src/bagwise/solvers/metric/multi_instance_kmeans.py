@@ -21,7 +21,6 @@ from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import offsets_of
 from bagwise.compiled.threads import even_bounds, run_blocks
 from bagwise.engines import Checkpoint, Parts
-from bagwise.engines.parts import LocalParts
 from bagwise.solvers.result import SolverResult
 
 TIE = 1 - 1e-12
@@ -164,7 +163,7 @@ class LocalRows:
     @property
     def parts(self) -> Parts:
         """The rows as a part, created on each access: a cycle would keep large rows in memory."""
-        return LocalParts(self)
+        return Parts(self)
 
     def begin(self, costs: Floats | None) -> Array:
         """Initial centres: from the bags of each label, or from the assignment for given costs."""
@@ -228,6 +227,7 @@ class PlacedRows:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.ends = np.cumsum(parts.each("n_costs"))
+        parts.hold()
 
     @property
     def n_costs(self) -> int:
@@ -245,7 +245,7 @@ class PlacedRows:
 
     def assign(self, centres: Any) -> tuple[float, int]:
         """Assign the rows to centres; return the cost and the number of changed labels."""
-        return self.parts.total("assign", centres)
+        return self.parts.step("assign", centres)
 
     def move(self, centres: Any) -> Any:
         """Compute the centres of the assigned rows; a label without rows keeps its centre."""
@@ -324,7 +324,8 @@ def _alternate(
         if len(before) and (n_changed == 0 or cost >= TIE * before[-1]):
             return True
         now["centres"] = rows.move(now["centres"])
-        if checkpoint is not None and checkpoint.due():
+        rows.parts.renew()
+        if checkpoint is not None:
             checkpoint.save(now, rows.parts)
     return False
 

@@ -520,7 +520,6 @@ def label_set_plda(
     names = "sums", "counts", "squares", "null", "n_possible", "unnamed"
     estimate = Estimate(one_each=one_each, null=null, shrinkage=shrinkage, n_rows=n)
     remembered = *names, "mean", "scale", "scatter", "curve", "settled"
-    posteriors: list[tuple[Floats, Floats]] = []
 
     def begin(memory: dict[str, Any]) -> None:
         mean = parts.total("sums") / n
@@ -531,18 +530,16 @@ def label_set_plda(
         memory |= {"mean": mean, "scatter": scatter, "scale": scale}
         memory |= {
             "curve": np.empty(0),
-            **dict(zip(names, parts.total("start", mean), strict=True)),
+            **dict(zip(names, parts.step("start", mean), strict=True)),
         }
 
     def step(memory: dict[str, Any]) -> bool:
         model = estimate(memory, random=random and memory["n_iter"] >= FIXED_FIRST)
         damping = DAMPING if memory["n_iter"] >= UNDAMPED else 0.0
-        value, change, *moments = parts.total("expect", model, memory["mean"], damping)
+        value, change, *moments = parts.step("expect", model, memory["mean"], damping)
         memory |= dict(zip(names, moments, strict=True))
         memory["curve"] = np.append(memory["curve"], -value)
         memory["settled"] = bool(change <= 2 * tol * n and memory["n_iter"] >= FIXED_FIRST)
-        if memory["settled"] or memory["n_iter"] + 1 == max_iter:
-            posteriors[:] = parts.each("posteriors")  # a step is repeated if a worker is lost
         return bool(memory["settled"])
 
     with place(bags, PLDAPart, indicator, one_each=one_each, null=null) as parts:
@@ -551,7 +548,7 @@ def label_set_plda(
             checkpoint=checkpoint,
         )  # fmt: skip
         model = estimate(memory, random=random)
-        posterior, null_posterior = zip(*(posteriors or parts.each("posteriors")), strict=True)
+        posterior, null_posterior = zip(*parts.each("posteriors"), strict=True)
     solution = np.concatenate(posterior), np.concatenate(null_posterior)
     return SolverResult(solution, memory["curve"], bool(memory["settled"])), model
 
