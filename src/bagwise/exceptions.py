@@ -19,7 +19,6 @@ __all__ = [
     "NotEnoughMemoryError",
     "OutputExistsError",
     "SparseInputError",
-    "WorkerLostError",
 ]
 
 INTERRUPTED = 130  # exit code of a process ended by Ctrl-C, as in shells
@@ -67,22 +66,6 @@ class OutputExistsError(BagwiseError, FileExistsError):
 
 class MissingExtraError(BagwiseError, ImportError):
     """An optional package is needed and not installed."""
-
-
-class WorkerLostError(BagwiseError, RuntimeError):
-    """A fit lost workers of a Dask cluster too often, or the cluster is no longer available.
-
-    `final` is True if a retry cannot succeed.
-    """
-
-    final = False
-
-    @classmethod
-    def for_good(cls, message: str) -> WorkerLostError:
-        """Make an error after which the operation is not retried."""
-        error = cls(message)
-        error.final = True
-        return error
 
 
 class DataWarning(UserWarning):

@@ -11,13 +11,13 @@ from sklearn.base import clone
 from typer.testing import CliRunner
 
 from bagwise.cli import app
-from bagwise.engines import Checkpoint, Journal, checkpoint, iterate, place
+from bagwise.engines import Checkpoint, checkpoint, iterate, place
 from bagwise.engines.parts import Parts
 from bagwise.exceptions import InputError
 from bagwise.io import write_bags
 from bagwise.solvers.margin.primal_dual_parts import PrimalDualPart
 from checks import example
-from engine_examples import MODELS, Counter, solve, with_label_sets
+from engine_examples import MODELS, Counter, relative, solve, with_label_sets
 
 KILLED = """
 import os, signal, sys
@@ -27,7 +27,7 @@ from bagwise.engines import checkpoint
 from checks import example
 from engine_examples import solve
 
-checkpoint.INTERVAL, checkpoint.SHARE = 0.0, np.inf
+checkpoint.INTERVAL = 0.0
 
 def track(turns):
     for turn in turns:
@@ -55,7 +55,7 @@ def test_a_killed_process_continues_where_it_was(tensor, exact, tmp_path):
     turns = []
     found = solve(bags, codes, lambda items: map(turns.append, items), file, exact=exact)
     expected = solve(bags, codes, exact=exact)
-    assert turns == [0, *range(18, 40)]  # the file is read in the first turn
+    assert turns == [*range(17, 40)]
     np.testing.assert_array_equal(found.solution[0], expected.solution[0])
     np.testing.assert_array_equal(found.solution[1], expected.solution[1])
     np.testing.assert_array_equal(found.objective_curve, expected.objective_curve)
@@ -69,7 +69,7 @@ sys.path[:0] = {path!r}
 from bagwise.engines import checkpoint
 from engine_examples import MODELS, with_label_sets
 
-checkpoint.INTERVAL, checkpoint.SHARE = 0.0, np.inf
+checkpoint.INTERVAL = 0.0
 saved, save = [], checkpoint.Checkpoint.save
 
 def save_and_die(self, *args):
@@ -98,30 +98,23 @@ def test_a_killed_fit_of_label_sets_continues(model, tensor, tmp_path, monkeypat
     ended = subprocess.run([sys.executable, "-c", script], check=False)
     assert ended.returncode == -signal.SIGKILL
     monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
-    monkeypatch.setattr(checkpoint, "SHARE", np.inf)
-    saved, save = [], Checkpoint.save
-    monkeypatch.setattr(Checkpoint, "save", lambda *args: saved.append(save(*args)))
     bags, sets = with_label_sets()
     bags = bags.to("cpu") if tensor else bags
 
-    def fitted(path):
-        del saved[:]
-        fit = clone(MODELS[model]).set_params(checkpoint=path).fit(bags, sets)
-        arrays = [v for v in vars(fit).values() if isinstance(v, np.ndarray)]
-        return arrays, len(saved)
-
-    found, n_more = fitted(file)
-    expected, n_all = fitted(tmp_path / "other.npz")
-    assert n_more == n_all - 4  # from where it was
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(a, b)
+    found = clone(MODELS[model]).set_params(checkpoint=file).fit(bags, sets)
+    expected = clone(MODELS[model]).fit(bags, sets)
+    name = "components_" if hasattr(found, "components_") else "coef_"
+    # L-BFGS begins again from the saved iterate.
+    tolerance = 1e-12 if name == "components_" else 1e-2
+    assert relative(getattr(found, name), getattr(expected, name)) < tolerance
+    assert found.n_iter_ == expected.n_iter_ or model == "orlr"
     assert not list(tmp_path.iterdir())
 
 
 KILLED_WITHIN_A_SAVE = """
 import os, signal, sys
 sys.path[:0] = {path!r}
-from bagwise.engines import Checkpoint, checkpoint
+from bagwise.engines import checkpoint, Checkpoint
 from bagwise.engines.parts import Parts
 from engine_examples import Counter
 
@@ -131,9 +124,14 @@ def half(file, **arrays):
     os.kill(os.getpid(), signal.SIGKILL)
 
 parts = Parts(Counter(None))
-Checkpoint({file!r}, ()).save({{"n_iter": 3}}, parts)
+def save(n_iter):
+    file = Checkpoint({file!r}, (), interval=0.0)
+    file.load({{"n_iter": 0}}, parts)
+    file.save({{"n_iter": n_iter}}, parts)
+
+save(3)
 checkpoint.np.savez = half
-Checkpoint({file!r}, ()).save({{"n_iter": 4}}, parts)
+save(4)
 """
 
 
@@ -143,29 +141,12 @@ def test_a_kill_within_a_save_leaves_the_last_checkpoint_and_no_litter(tmp_path)
     ended = subprocess.run([sys.executable, "-c", script], check=False)
     assert ended.returncode == -signal.SIGKILL
     memory = {"n_iter": 0}
-    assert Checkpoint(file, ()).load(memory, parts)
+    resumed = Checkpoint(file, (), interval=0.0)
+    assert resumed.load(memory, parts)
     assert memory["n_iter"] == 3
     assert len(list(tmp_path.iterdir())) == 2
-    Checkpoint(file, ()).save({"n_iter": 5}, parts)
+    resumed.save({"n_iter": 5}, parts)
     assert list(tmp_path.iterdir()) == [file]
-
-
-def test_a_search_that_takes_another_way_leaves_the_journal(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
-    parts, path = Parts(Counter(None)), tmp_path / "fit.npz"
-
-    def journal():
-        return Journal(parts, Checkpoint(path, "settings"))
-
-    first, one, two = journal(), np.ones(2), np.full(2, 2.0)
-    first.evaluate("f", one, lambda: (1.0, one))
-    first.evaluate("f", two, lambda: (2.0, two))
-    again = journal()
-    assert again.evaluate("f", one, lambda: (9.0, two))[0] == 1.0
-    assert again.evaluate("g", two, lambda: (9.0, two))[0] == 9.0
-    assert journal().evaluate("f", one, lambda: (9.0, two))[0] == 1.0
-    again.close()
-    assert not path.exists()
 
 
 def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
@@ -176,7 +157,9 @@ def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
         bags, PrimalDualPart, codes, np.ones(30), n_classes=2, shared=False, mask=True, cost=1.0
     )  # fmt: skip
     parts.total("begin", np.zeros((2, 4)))
-    Checkpoint(path, "other settings").save({"W": np.zeros((2, 4))}, parts)
+    other = Checkpoint(path, "other settings", interval=0.0)
+    other.load({}, parts)
+    other.save({"W": np.zeros((2, 4))}, parts)
     with pytest.raises(InputError, match="belongs to another fit"):
         solve(bags, np.arange(30) % 3, path=path)
     path.write_bytes(b"no archive")
@@ -190,7 +173,7 @@ def test_a_checkpoint_is_seldom_written_and_removed_at_the_end(tmp_path):
     class Watched(Checkpoint):
         def save(self, memory, parts):
             super().save(memory, parts)
-            saved.append(memory["n_iter"])
+            saved.extend(tmp_path.iterdir())
 
     def step(now):
         parts.total("add", 1)

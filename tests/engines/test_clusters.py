@@ -2,7 +2,6 @@
 
 import os
 import pickle
-from functools import partial
 
 import numpy as np
 import pytest
@@ -18,10 +17,9 @@ from bagwise._common import memory
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM, SetKernelSVM
 from bagwise.embedding import BagStatistics
-from bagwise.engines import connection, one_core_if_few_instances, parts
+from bagwise.engines import Part, dask, one_core_if_few_instances, place
 from bagwise.engines.arrays import add
-from bagwise.engines.connection import SentFunction, aligned
-from bagwise.engines.parts import DaskParts
+from bagwise.engines.dask import DaskParts, _mapped_rows, _packed
 from bagwise.exceptions import InputError, NotEnoughMemoryError
 from bagwise.io import read_bags, write_bags
 from bagwise.metric_learning import MIMLCA
@@ -74,11 +72,6 @@ def test_distributed_bags_are_indexed_as_bags_here(client, as_sparse, rng):
         away[30]
     with pytest.raises(IndexError, match="29 entries for 30 bags"):
         away[np.ones(29, bool)]
-    for chosen in (away[3:25], away[shuffled]):  # after a loss they are loaded again
-        chosen.partitions.futures[0].cancel()
-        chosen.partitions.restore()
-        expected = bags[3:25] if len(chosen) == 22 else bags[shuffled]
-        same_bags(chosen.collect(), expected)
 
 
 def dense(table):
@@ -96,10 +89,10 @@ def test_bags_chosen_in_order_do_not_travel(client):
     bags, _ = example(30)
     away = bags.distribute(client, npartitions=2)
     chosen = away[np.arange(30) % 2 == 0]
-    before = [place["workers"] for place in away.partitions.places()]
-    assert [place["workers"] for place in chosen.partitions.places()] == before
-    assert away[:].partitions.places() == away.partitions.places()
-    assert away[:].partitions.futures == away.partitions.futures
+    where = client.who_has([*away.futures, *chosen.futures])
+    for before, after in zip(away.futures, chosen.futures, strict=True):
+        assert where[after.key] == where[before.key]
+    assert away[:].futures == away.futures
 
 
 def test_blas_keeps_its_threads_for_many_instances_in_few_bags(client):
@@ -144,7 +137,7 @@ def test_the_memory_of_workers_counts_not_that_of_the_client(client, monkeypatch
     with pytest.raises(NotEnoughMemoryError):
         ORedLogisticRegression(tol=1.0).fit(bags, sets)
     monkeypatch.setattr(memory, "available_memory", lambda: 10**12)
-    monkeypatch.setattr(connection, "memory_limits", lambda client: [10_000.0, np.inf])
+    monkeypatch.setattr(type(away), "worker_share", lambda self: (10_000.0, rows))
     with pytest.raises(NotEnoughMemoryError, match="reduce the features"):
         ORedLogisticRegression(tol=1.0).fit(away, sets)
 
@@ -152,22 +145,20 @@ def test_the_memory_of_workers_counts_not_that_of_the_client(client, monkeypatch
 def test_workers_map_a_mapped_file_themselves(client, tmp_path):
     bags, _ = example(30)
     there = mapped(bags, tmp_path).distribute(client)
-    assert all(loader.on_worker for loader in there.partitions.loaders)
     assert there.map(_is_mapped) == [True, True]
     np.testing.assert_array_equal(there.collect().instances, bags.instances)
 
 
 def test_a_file_that_changed_is_not_read_again(client, tmp_path):
     bags, _ = example(30)
-    there = mapped(bags, tmp_path).distribute(client)
+    rows = _mapped_rows(mapped(bags, tmp_path))
+    assert rows.is_visible()
     file = next(tmp_path.iterdir())
-    for content, message in [(10 * bags.instances, "has changed since"), ([[1.0]], "shorter")]:
+    for content in (10 * bags.instances, [[1.0]]):
         np.save(tmp_path / "new.npy", content)
         os.replace(tmp_path / "new.npy", file)
-        there.partitions.futures[0].cancel()
-        there.partitions.restore()  # as after a loss
-        with pytest.raises(InputError, match=message):
-            there.map(len)
+        with pytest.raises(InputError, match="has changed since"):
+            rows.load()
 
 
 def _is_mapped(bags):
@@ -178,14 +169,22 @@ def _is_mapped(bags):
 def test_only_what_the_mathematics_needs_crosses_the_wire(client, monkeypatch):
     bags, sets = with_label_sets(200, n_features=100)
     away, y = bags.distribute(client, npartitions=2), np.arange(200) % 5
-    real, crossed = DaskParts._call, {}
+    sent, collected = {}, {}
 
-    def call(self, method, arguments, **options):
-        answers = real(self, method, arguments, **options)
-        crossed[method] = len(pickle.dumps(arguments[0])), len(pickle.dumps(answers[0]))
-        return answers
+    def watch(name, store):
+        real = getattr(DaskParts, name)
 
-    monkeypatch.setattr(DaskParts, "_call", call)
+        def call(self, method, *args, **options):
+            found = real(self, method, *args, **options)
+            store[method] = len(pickle.dumps((args, options) if store is sent else found))
+            return found
+
+        monkeypatch.setattr(DaskParts, name, call)
+
+    for name in ("total", "step", "do"):
+        watch(name, sent)
+    for name in ("total", "step"):
+        watch(name, collected)
     PrimalDualMISVM(solver="inexact", max_iter=2, tol=10.0, random_state=0).fit(away, y)
     ORedLogisticRegression(tol=1.0).fit(away, sets)
     MIMLCA().fit(away, sets)
@@ -195,26 +194,8 @@ def test_only_what_the_mathematics_needs_crosses_the_wire(client, monkeypatch):
         ("loss", table, table),  # ORLR
         ("assign", table, 0), ("label_sums", 0, table), ("gram", 8 * 100, 8 * 100**2),  # MIMLCA
     ]:  # fmt: skip
-        assert down <= crossed[method][0] < down + small
-        assert up <= crossed[method][1] < up + small
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_sums_of_many_parts_are_made_in_a_tree(client, monkeypatch):
-    monkeypatch.setattr(parts, "FAN", 2)
-    bags, sets = with_label_sets(60)
-    away = bags.distribute(client, npartitions=6)
-    real, messages = DaskParts._ask, {}
-
-    def ask(self, name, arguments, method):
-        messages.setdefault(method, set()).add(len(arguments))
-        return real(self, name, arguments, method)
-
-    monkeypatch.setattr(DaskParts, "_ask", ask)
-    there, here = (ORedLogisticRegression().fit(where, sets) for where in (away, bags))
-    np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-6, atol=1e-9)
-    assert messages["loss"] == {1}  # the others are between the workers
-    assert messages["adopt"] == {3}  # 6 parts: the first three have others below them
+        assert down <= sent[method] < down + small
+        assert up <= collected[method] < up + small
 
 
 class Failing:
@@ -229,16 +210,51 @@ class Failing:
         return float(self.numbers.sum()), np.ones(2)
 
 
-def test_a_tree_adds_all_results_and_reports_errors_of_a_part(client, monkeypatch):
-    monkeypatch.setattr(parts, "FAN", 2)
+def test_a_tree_adds_all_results_and_reports_errors_of_a_part(client):
     bags, _ = example(30)
-    away = bags.distribute(client, npartitions=7)
-    with DaskParts(away.partitions, Failing, (np.arange(30),), {}) as placed:
+    away = bags.distribute(client, npartitions=10)
+    with place(away, Failing, np.arange(30)) as placed:
         total, ones = placed.total("number", -1)
         assert total == 29 * 15
-        np.testing.assert_array_equal(ones, [7.0, 7.0])
-        with pytest.raises(ZeroDivisionError, match="mine"):
-            placed.total("number", 29)
+        np.testing.assert_array_equal(ones, [10.0, 10.0])
+        for verb in (placed.total, placed.step):
+            with pytest.raises(ZeroDivisionError, match="mine"):
+                verb("number", 29)
+
+
+class Adding(Part):
+    """A part with a number, and an array that is changed in place."""
+
+    def __init__(self, bags):
+        self.n_bags, self.value = len(bags), np.zeros(3)
+
+    def add(self, value):
+        self.value += value
+        return self.value[0]
+
+    def get(self):
+        return self.value.sum()
+
+    def state(self):
+        return {"value": self.value}
+
+    def restore(self, state):
+        self.value = state["value"]
+
+
+def test_parts_continue_from_the_state_that_was_collected(client, monkeypatch):
+    monkeypatch.setattr(dask, "KEPT", 3)
+    bags, _ = example(30)
+    with place(bags.distribute(client, npartitions=2), Adding) as parts:
+        assert parts.step("add", 1) == 2
+        parts.hold()
+        first = parts._first
+        for i in range(5):
+            assert parts.step("add", 1) == 4 + 2 * i
+            parts.renew()
+        assert parts.total("get") == 36
+        parts._held = first
+        assert parts.total("get") == 6  # where the loop began
 
 
 def test_workers_read_their_own_files(client, tmp_path):
@@ -262,7 +278,6 @@ def test_workers_read_their_own_row_groups(client, tmp_path):
     small = tmp_path / "small.parquet"
     pq.write_table(pq.read_table(tmp_path / "bags.parquet"), small, row_group_size=7)
     data = read_bags(small, client=client, npartitions=3)
-    assert all(loader.on_worker for loader in data.bags.partitions.loaders)
     np.testing.assert_array_equal(data.y, y)
     np.testing.assert_array_equal(data.bags.ids, bags.ids)
     np.testing.assert_array_equal(data.bags.collect().instances, bags.instances)
@@ -272,7 +287,6 @@ def test_workers_read_their_own_row_groups(client, tmp_path):
     order = np.random.default_rng(0).permutation(len(table))
     pq.write_table(table.take(pa.array(order)), tmp_path / "mixed.parquet")
     mixed = read_bags(tmp_path / "mixed.parquet", client=client, memory_limit="1GB")
-    assert not any(loader.on_worker for loader in mixed.bags.partitions.loaders)
     assert mixed.bags.collect().n_instances == bags.n_instances
 
 
@@ -280,7 +294,6 @@ def test_other_files_are_read_here_and_mapped_there(client, tmp_path):
     bags, y = example(12)
     write_bags(tmp_path / "bags.npz", bags, y=y, compress=False)
     data = read_bags(tmp_path / "bags.npz", client=client, memory_limit=0)
-    assert all(loader.on_worker for loader in data.bags.partitions.loaders)
     np.testing.assert_array_equal(data.bags.collect().instances, bags.instances)
 
 
@@ -309,17 +322,10 @@ def test_answers_are_added():
     np.testing.assert_array_equal(first, 1)
 
 
-def test_arrays_that_were_sent_are_aligned():
+def test_arrays_that_are_sent_are_aligned():
     """BLAS without AVX crashes on others: OPENBLAS_CORETYPE=Prescott."""
     odd = np.frombuffer(bytearray(8 * 7 + 1), np.uint8, offset=1).view(np.float64)
     assert not odd.flags.aligned
-    table = sparse.csr_array((odd, np.arange(7), np.arange(8)), shape=(7, 7))
-    bags = Bags(odd.reshape(7, 1), [0, 3, 7])
-    call = aligned(({"a": [odd, 1]}, table, bags))
-    assert call[0]["a"][0].flags.aligned
-    assert call[1].data.flags.aligned
-    assert call[2].instances.flags.aligned
-    np.testing.assert_array_equal(call[2].offsets, bags.offsets)
-    arrived = pickle.loads(pickle.dumps(SentFunction(partial(np.add, odd)), protocol=5))
-    assert arrived.function.args[0].flags.aligned
-    np.testing.assert_array_equal(arrived(1.0), odd + 1)
+    arrived = pickle.loads(_packed({"a": [odd, 1]}))
+    assert arrived["a"][0].flags.aligned
+    assert arrived["a"][0].flags.writeable

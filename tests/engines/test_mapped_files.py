@@ -13,9 +13,8 @@ from bagwise import Bags, _validation, engines, preprocessing
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
 from bagwise.cli import app
-from bagwise.engines import arrays, blocks, place
+from bagwise.engines import Parts, arrays, blocks, place
 from bagwise.engines.mapped import check_mapped_size, read_ahead
-from bagwise.engines.parts import Parts
 from bagwise.exceptions import InputError
 from bagwise.io import write_bags
 from bagwise.metric_learning import MIMLCA, MultiInstancePLDA, _multi_instance_plda
@@ -60,13 +59,13 @@ def test_a_file_larger_than_memory_is_read_once_per_iteration(options, tmp_path,
     here = model.fit(bags, y, sample_weight=weights)
     expected = here.coef_, here.intercept_, here.objective_curve_, here.residuals_
     calls = []
-    each = LocalParts.each
+    each = Parts.each
 
     def counted(parts, method, *arguments, **more):
         calls.append(method)
         return each(parts, method, *arguments, **more)
 
-    monkeypatch.setattr(LocalParts, "each", counted)
+    monkeypatch.setattr(Parts, "each", counted)
     monkeypatch.setattr(primal_dual, "bytes_in_file", lambda bags: 10**8)
     monkeypatch.setattr(primal_dual, "available_memory", lambda: 10**7)
     monkeypatch.setattr(blocks, "BLOCK", 60)  # a few bags at a time

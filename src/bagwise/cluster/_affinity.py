@@ -25,7 +25,7 @@ from bagwise._common.types import Array, Ints
 from bagwise._validation import check_similarity
 from bagwise.bags import Bags
 from bagwise.compiled.threads import run_blocks
-from bagwise.engines import Part, over_partitions, place, retry_on_new_parts
+from bagwise.engines import Part, over_partitions, place
 from bagwise.extras import import_extra
 from bagwise.solvers.neighbors import nearest_neighbors, neighbor_table
 
@@ -259,7 +259,7 @@ def pick_landmarks(bags: Bags, order: Ints, n_landmarks: int, rng: np.random.Ran
     size = min(len(order), max(SAMPLE, 5 * n_landmarks))
     drawn = order[np.sort(rng.choice(len(order), size, replace=False))]
     with place(bags, _Rows, bags.offsets[:-1]) as parts:
-        found = retry_on_new_parts(parts, lambda: parts.each("at", np.sort(drawn)))
+        found = parts.each("at", np.sort(drawn))
     sample = sparse.vstack(found, format="csr") if sparse.issparse(found[0]) else np.vstack(found)
     model = KMeans(min(n_landmarks, size), n_init=1, max_iter=10, random_state=rng)
     with warnings.catch_warnings():

@@ -50,7 +50,7 @@ class Checkpoint:
         start = time.monotonic()
         if start < self._next:
             return
-        arrays = {"identity": np.array(self._identity)}
+        arrays: dict[str, Any] = {"identity": np.array(self._identity)}
         arrays |= {f"memory/{name}": np.asarray(to_numpy(v)) for name, v in memory.items()}
         for i, state in enumerate(parts.each("state")):
             arrays |= {f"part/{i}/{name}": to_numpy(value) for name, value in state.items()}
@@ -134,9 +134,9 @@ def iterate(
     if checkpoint is None or not checkpoint.load(memory, parts):
         begin(memory)
     parts.hold()
-    for i in track(range(int(memory["n_iter"]), max_iter)):
+    for _ in track(range(int(memory["n_iter"]), max_iter)):
         done = step(memory)
-        memory["n_iter"] = i + 1
+        memory["n_iter"] = int(memory["n_iter"]) + 1
         if done:
             break
         parts.renew()

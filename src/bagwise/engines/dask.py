@@ -7,11 +7,9 @@ its state is collected now and then, and its lineage begins again from there.
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from operator import getitem
@@ -36,6 +34,34 @@ FAN = 8  # largest number of results that are added in one process
 KEPT = 100  # changes of the parts after which their state is collected
 
 
+class About(NamedTuple):
+    """What this process knows of distributed bags: all but the instances.
+
+    Attributes
+    ----------
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    features : tuple (n_features, dtype)
+        Number and type of the features.
+    ids : ndarray of shape (n_bags,) or None
+        Names of the bags.
+    feature_names : list of str or None
+        Names of the columns.
+    """
+
+    offsets: Ints
+    features: tuple[int, Any]
+    ids: Array | None
+    feature_names: list[str] | None
+
+    def joined(self, partitions: list[Bags]) -> Bags:
+        """Concatenate the bags of several partitions."""
+        tables = [bags.instances for bags in partitions]
+        in_csr = sparse.issparse(tables[0])
+        rows = sparse.vstack(tables, format="csr") if in_csr else np.concatenate(tables)
+        return Bags(rows, self.offsets, self.ids, feature_names=self.feature_names)
+
+
 class DistributedBags(Bags):
     """Bags with offsets, ids and names in this process and instances in partitions on workers.
 
@@ -49,31 +75,15 @@ class DistributedBags(Bags):
         The bags of each partition.
     bounds : ndarray of shape (n_partitions + 1,)
         The first bag of each partition, and the number of bags.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
-    features : tuple (n_features, dtype)
-        Number and type of the features.
-    ids : ndarray of shape (n_bags,) or None
-        Names of the bags.
-    feature_names : list of str or None
-        Names of the columns.
+    about : About
+        All but the instances.
     """
 
-    def __init__(
-        self,
-        client: Any,
-        futures: list[Any],
-        bounds: Ints,
-        offsets: Ints,
-        features: tuple[int, Any],
-        ids: Array | None,
-        feature_names: list[str] | None,
-    ) -> None:
-        n_features, dtype = features
-        shape = int(offsets[-1]), n_features
-        self._source = Source(SimpleNamespace(shape=shape, dtype=np.dtype(dtype)), offsets)
-        self._offsets, self._ids, self._feature_names = offsets, ids, feature_names
-        self.client, self.futures, self.bounds = client, futures, bounds
+    def __init__(self, client: Any, futures: list[Any], bounds: Ints, about: About) -> None:
+        self.client, self.futures, self.bounds, self.about = client, futures, bounds, about
+        self._offsets, (n_features, dtype), self._ids, self._feature_names = about
+        table = SimpleNamespace(shape=(self.n_instances, n_features), dtype=np.dtype(dtype))
+        self._source = Source(table, self._offsets)
         client.gather(client.map(len, futures, pure=False))  # raises the errors of the workers
 
     @property
@@ -116,9 +126,7 @@ class DistributedBags(Bags):
         -------
         Bags
         """
-        return _joined(
-            self.client.gather(self.futures), self._offsets, self._ids, self._feature_names
-        )
+        return self.about.joined(self.client.gather(self.futures))
 
     def map(self, function: Callable[[Bags], Any]) -> list[Any]:
         """Call a function with the bags of each partition, on its worker.
@@ -153,17 +161,12 @@ class DistributedBags(Bags):
             One result per run of tasks, in order.
         """
         workers = _workers(self.client)
-        join = partial(
-            _joined, offsets=self._offsets, ids=self._ids, feature_names=self._feature_names
-        )
         runs = np.array_split(np.arange(len(tasks)), min(len(tasks), len(workers)))
-        calls = [
-            self.client.submit(
-                _run, self.futures, _packed((join, function, [tasks[i] for i in run])), pure=False,
-                workers=[worker], allow_other_workers=True,
-            )
-            for run, worker in zip(runs, workers, strict=False)
-        ]  # fmt: skip
+        calls = []
+        for run, worker in zip(runs, workers, strict=False):
+            work = _packed((self.about, function, [tasks[i] for i in run]))
+            where = {"workers": [worker], "allow_other_workers": True}
+            calls.append(self._submit(_run, self.futures, work, **where))
         return self.client.gather(calls)
 
     def fold(self, function: Callable[[Any, Bags], Any], state: Any) -> Any:
@@ -183,7 +186,7 @@ class DistributedBags(Bags):
         """
         for future in self.futures:
             work = _packed(partial(function, state))
-            state = self.client.submit(_apply, future, work, pure=False).result()
+            state = self._submit(_apply, future, work).result()
         return state
 
     def transformed(self, function: Callable[[Bags], Bags]) -> DistributedBags:
@@ -199,38 +202,28 @@ class DistributedBags(Bags):
         DistributedBags
         """
         first = _packed(lambda bags: function(bags[:1]))
-        sample = self.client.submit(_apply, self.futures[0], first, pure=False).result()
-        return DistributedBags(
-            self.client,
-            self._mapped(function),
-            self.bounds,
-            self._offsets,
-            (sample.n_features, sample.dtype),
-            self._ids,
-            sample.feature_names,
-        )
+        sample = self._submit(_apply, self.futures[0], first).result()
+        features = sample.n_features, sample.dtype
+        about = self.about._replace(features=features, feature_names=sample.feature_names)
+        return DistributedBags(self.client, self._mapped(function), self.bounds, about)
 
     def _mapped(self, function: Callable[[Bags], Any]) -> list[Any]:
         calls = [_packed(function)] * self.npartitions
         return self.client.map(_apply, self.futures, calls, pure=False)
 
     def _gather(self, key: Ints) -> Bags:
-        offsets = offsets_of(self.sizes[key])
         ids = None if self._ids is None else self._ids[key]
-        features = self.n_features, self.dtype
+        about = self.about._replace(offsets=offsets_of(self.sizes[key]), ids=ids)
         if not len(key):
-            nothing = np.empty((0, self.n_features), self.dtype)
-            return Bags(nothing, offsets, ids, feature_names=self._feature_names)
+            return about.joined([Bags(np.empty((0, self.n_features), self.dtype), [0])])
         source = np.searchsorted(self.bounds, key, side="right") - 1
         changes = np.diff(source)
         if np.all(changes >= 0):  # in the order of the partitions: no bag changes its worker
             bounds = np.concatenate([[0], np.flatnonzero(changes) + 1, [len(key)]])
         else:
-            bounds = block_bounds(offsets, self.npartitions)
+            bounds = block_bounds(about.offsets, self.npartitions)
         futures = [self._taken(key[a:b], source[a:b]) for a, b in pairwise(bounds.tolist())]
-        return DistributedBags(
-            self.client, futures, bounds, offsets, features, ids, self._feature_names
-        )
+        return DistributedBags(self.client, futures, bounds, about)
 
     def _taken(self, key: Ints, source: Ints) -> Any:
         """A future of some bags, from one or several partitions."""
@@ -250,8 +243,8 @@ class DistributedBags(Bags):
         future = self.futures[partition]
         return self._submit(getitem, future, i - int(self.bounds[partition])).result()
 
-    def _submit(self, function: Callable[..., Any], *args: Any) -> Any:
-        return self.client.submit(function, *args, pure=False)
+    def _submit(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        return self.client.submit(function, *args, pure=False, **options)
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, npartitions={self.npartitions})"
@@ -378,8 +371,8 @@ def _fork(bags: Bags, held: _Held, state: bytes | None = None) -> _Held:
 
 
 def _run(partitions: list[Bags], work: bytes) -> Any:
-    join, function, tasks = pickle.loads(work)
-    return function(join(partitions), tasks)
+    about, function, tasks = pickle.loads(work)
+    return function(about.joined(partitions), tasks)
 
 
 def _apply(bags: Bags, function: bytes) -> Any:
@@ -395,21 +388,11 @@ def _packed(value: Any) -> bytes:
     return import_extra("cloudpickle", extra="dask").dumps(value, protocol=4)
 
 
-def _joined(
-    partitions: list[Bags], offsets: Ints, ids: Array | None, feature_names: list[str] | None
-) -> Bags:
-    """Concatenate the bags of several partitions."""
-    tables = [bags.instances for bags in partitions]
-    in_csr = sparse.issparse(tables[0])
-    rows = sparse.vstack(tables, format="csr") if in_csr else np.concatenate(tables)
-    return Bags(rows, offsets, ids, feature_names=feature_names)
-
-
 def _in_order(pieces: list[Bags], order: Ints) -> Bags:
     """Concatenate pieces and reorder their bags."""
     offsets = offsets_of(np.concatenate([piece.sizes for piece in pieces]))
     ids = None if pieces[0].ids is None else np.concatenate([piece.ids for piece in pieces])
-    return _joined(pieces, offsets, ids, pieces[0].feature_names)[order]
+    return About(offsets, (0, None), ids, pieces[0].feature_names).joined(pieces)[order]
 
 
 def distribute(bags: Bags, client: Any, npartitions: int | None = None) -> DistributedBags:
@@ -434,21 +417,13 @@ def distribute(bags: Bags, client: Any, npartitions: int | None = None) -> Distr
     def load(start: int, stop: int, ids: Any) -> Callable[[], Bags]:
         return partial(_as_floats, dtype, _source(client, bags[start:stop]))
 
-    dtype = bags.dtype
-    if dtype not in (np.float32, np.float64):
-        dtype = float_type(dtype)
-    features = bags.n_features, dtype
-    return _loaded(client, npartitions, load, bags.offsets, features, bags.ids, bags.feature_names)
+    dtype = bags.dtype if bags.dtype in (np.float32, np.float64) else float_type(bags.dtype)
+    about = About(bags.offsets, (bags.n_features, dtype), bags.ids, bags.feature_names)
+    return _loaded(client, npartitions, load, about)
 
 
 def load_on_workers(
-    client: Any,
-    npartitions: int | None,
-    load: Callable[..., Bags],
-    offsets: Ints,
-    features: tuple[int, Any],
-    ids: Array | None,
-    feature_names: list[str] | None,
+    client: Any, npartitions: int | None, load: Callable[..., Bags], *about: Any
 ) -> DistributedBags:
     """Distributed bags whose partitions are read from files by the workers.
 
@@ -460,32 +435,18 @@ def load_on_workers(
         Number of partitions; one per worker by default.
     load : callable
         ``load(start, stop, ids)`` reads some of the bags.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
-    features : tuple (n_features, dtype)
-        Number and type of the features.
-    ids : ndarray of shape (n_bags,) or None
-        Names of the bags.
-    feature_names : list of str or None
-        Names of the columns.
+    *about : object
+        The fields of `About`.
 
     Returns
     -------
     DistributedBags
     """
-    return _loaded(
-        client, npartitions, partial(partial, load), offsets, features, ids, feature_names
-    )
+    return _loaded(client, npartitions, partial(partial, load), About(*about))
 
 
 def _loaded(
-    client: Any,
-    npartitions: int | None,
-    loader: Callable[..., Callable[[], Bags]],
-    offsets: Ints,
-    features: tuple[int, Any],
-    ids: Array | None,
-    feature_names: list[str] | None,
+    client: Any, npartitions: int | None, loader: Callable[..., Callable[[], Bags]], about: About
 ) -> DistributedBags:
     """Distributed bags; ``loader(start, stop, ids)()`` makes some of them on a worker."""
     if not hasattr(client, "scheduler_info"):
@@ -493,19 +454,20 @@ def _loaded(
         raise InputError(f"client= is a {type(client).__name__}: expected a distributed.Client.")
     workers = _workers(client)
     n = max(1, len(workers)) if npartitions is None else npartitions
-    if n < 1 or len(offsets) < 2:
-        raise InputError(f"{len(offsets) - 1} bags cannot be cut into {n} partitions.")
-    bounds = block_bounds(offsets, n)
-    futures = []
+    if n < 1 or len(about.offsets) < 2:
+        raise InputError(f"{len(about.offsets) - 1} bags cannot be cut into {n} partitions.")
+    bounds, futures = block_bounds(about.offsets, n), []
     config = import_extra("dask", extra="dask").config
     with config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
         for i, (a, b) in enumerate(pairwise(bounds.tolist())):
-            load = _packed(loader(a, b, None if ids is None else ids[a:b]))
-            where = {"workers": [workers[i % len(workers)]]} if workers else {}
+            load = _packed(loader(a, b, None if about.ids is None else about.ids[a:b]))
+            where = [workers[i % len(workers)]] if workers else None
             futures.append(
-                client.submit(_load, load, pure=False, allow_other_workers=bool(where), **where)
+                client.submit(
+                    _load, load, pure=False, workers=where, allow_other_workers=bool(where)
+                )
             )
-    return DistributedBags(client, futures, bounds, offsets, features, ids, feature_names)
+    return DistributedBags(client, futures, bounds, about)
 
 
 def _workers(client: Any) -> list[str]:
@@ -549,29 +511,18 @@ def _mapped_rows(bags: Bags) -> _MappedRows | None:
     if path is None or not table.flags.c_contiguous or not Path(path).exists():
         return None
     position = table.__array_interface__["data"][0] - origin.__array_interface__["data"][0]
-    return _MappedRows(
-        str(Path(path).absolute()),  # not resolved: a temporary file has only this path
-        int(origin.offset + position),
-        table.shape,
-        table.dtype,
-        bags.offsets,
-        bags.ids,
-        bags.feature_names,
-        digest(bags),
-    )
+    about = About(bags.offsets, (bags.n_features, table.dtype), bags.ids, bags.feature_names)
+    # The path is not resolved: a temporary file has only this one.
+    path = str(Path(path).absolute())
+    return _MappedRows(path, int(origin.offset + position), about, digest(bags))
 
 
-@dataclass(frozen=True)
-class _MappedRows:
+class _MappedRows(NamedTuple):
     """Rows of a memory-mapped file, for a worker to map by itself."""
 
     path: str
     position: int
-    shape: tuple[int, int]
-    dtype: Any
-    offsets: Ints
-    ids: Array | None
-    feature_names: list[str] | None
+    about: About
     sample: str
 
     def is_visible(self) -> bool:
@@ -582,14 +533,14 @@ class _MappedRows:
         return True
 
     def load(self) -> Bags:
-        if not Path(self.path).is_file():  # opening a pipe of that name would wait for a writer
-            raise InputError(f"{self.path} is not a file on this worker.")
-        end = self.position + int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
-        if os.stat(self.path).st_size < end:
-            raise InputError(f"{self.path} has become shorter than {end} bytes: write it again.")
-        table = np.memmap(self.path, self.dtype, "r", self.position, self.shape)
-        bags = _FileBags(table, self.offsets, self.ids, feature_names=self.feature_names)
-        if digest(bags) != self.sample:
+        offsets, (n_features, dtype), ids, names = self.about
+        try:
+            table = np.memmap(self.path, dtype, "r", self.position, (offsets[-1], n_features))
+            bags = _FileBags(table, offsets, ids, feature_names=names)
+            is_same = digest(bags) == self.sample
+        except ValueError:  # the file is too short
+            is_same = False
+        if not is_same:
             raise InputError(
                 f"{self.path} has changed since it was mapped: map it again, and distribute the "
                 "bags again."

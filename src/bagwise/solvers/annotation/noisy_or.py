@@ -86,7 +86,7 @@ def noisy_or_logistic(
             checkpoint=None if checkpoint is None else Checkpoint(checkpoint, settings),
         )  # fmt: skip
         theta = np.zeros((n_labels, bags.n_features + 1))
-        saved = {"theta": theta, "curve": []}
+        saved: dict[str, Any] = {"theta": theta, "curve": []}
         is_resumed = problem.checkpoint is not None and problem.checkpoint.load(saved, parts)
         if is_resumed:
             theta = saved["theta"]

@@ -125,7 +125,7 @@ def ored_logistic(
             theta = problem.centred(np.column_stack(start).astype(np.float64))
         run = minimise if solver == "lbfgs" else partial(_em, gradient_step=solver == "gem")
         before: list[float] = []
-        saved = {"theta": theta, "curve": [], "rates": rates}
+        saved: dict[str, Any] = {"theta": theta, "curve": [], "rates": rates}
         is_resumed = problem.checkpoint is not None and problem.checkpoint.load(saved, parts)
         if is_resumed:
             theta, before = saved["theta"], saved["curve"].tolist()
