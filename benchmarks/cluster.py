@@ -1,7 +1,7 @@
 """Cost of a call for the client of a Dask cluster: `python -m benchmarks.cluster`.
 
-The parts send and receive a table of weights, as in an iteration of pdMISVM. Here many parts share a
-few workers, which determine the wall-clock time of a sum. With `--workers 64` each part has its own
+The parts send and receive a table of weights, as in an iteration of pdMISVM. Many parts share a few
+workers, which determine the wall-clock time of a sum. With `--workers 64` each part has its own
 process, if the memory suffices (some 150 MB each).
 """
 

@@ -12,7 +12,6 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
-from bagwise.engines import Journal
 from bagwise.engines.parts import Parts, codes_by_bag, codes_of_instances
 from bagwise.exceptions import LabelError
 from bagwise.preprocessing import InstanceTransformer
@@ -109,7 +108,7 @@ def test_the_gradient_is_that_of_the_objective(rng, background):
         background=background, fit_intercept=True, max_operations=1e9,
     )  # fmt: skip
     parts = Parts(part)
-    problem = _Problem(parts, 0.7, 3.0, Journal(parts, None), rng.normal(size=3))
+    problem = _Problem(parts, 0.7, 3.0, rng.normal(size=3))
     theta = rng.normal(size=(4, 4))
     _, gradient = problem.loss(theta)
     _, slope = problem.surrogate_at(theta)(theta)

@@ -14,7 +14,6 @@ from bagwise import Bags
 from bagwise._common import memory
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.datasets import load_letter_frost
-from bagwise.engines import Journal
 from bagwise.engines.parts import Parts
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError
 from bagwise.solvers.annotation import orlr_parts
@@ -77,7 +76,7 @@ class TestFit:
         sets[2] = -1
         part = part_of(bags.with_instances(X), sets, rng.uniform(1, 2, 8))
         parts = Parts(part)
-        problem = _Problem(parts, 0.7, 3.0, Journal(parts, None), rng.normal(size=3))
+        problem = _Problem(parts, 0.7, 3.0, rng.normal(size=3))
         theta = rng.normal(size=(4, 4))
         _, gradient = problem.loss(theta)
         for place in np.ndindex(theta.shape):

@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.compiled import label_sets
-from bagwise.engines import Journal
 from bagwise.engines.parts import Parts
 from bagwise.exceptions import InputError
 from bagwise.solvers.annotation.orlr import _Problem
@@ -118,7 +117,7 @@ def test_the_gradient_is_that_of_the_objective(rng):
     part = ORLRPart(bags, sets, rng.uniform(1, 2, 8), background=False, fit_intercept=True,
                     max_operations=1e9, rates=rates)  # fmt: skip
     parts = Parts(part)
-    problem = _Problem(parts, 0.7, 3.0, Journal(parts, None), rng.normal(size=3), rates)
+    problem = _Problem(parts, 0.7, 3.0, rng.normal(size=3), rates=rates)
     theta = rng.normal(size=(4, 4))
     _, gradient = problem.loss(theta)
     for place in [(0, 0), (1, 2), (3, 3)]:

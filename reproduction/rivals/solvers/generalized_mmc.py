@@ -24,11 +24,11 @@ Journal on Optimization 6, 1996.
 from collections.abc import Iterable
 
 import numpy as np
+from scipy import linalg
 from scipy.linalg import LinAlgError, solve_triangular
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from bagwise._common.types import Floats
-from bagwise.compiled import lapack
 from bagwise.compiled.lapack import eigenvectors
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
@@ -68,7 +68,7 @@ def generalized_mmc(
     K[np.diag_indices(n)] += 1 / C
     with one_core_if_small(K):
         try:
-            M = cholesky_inverse(lapack.cholesky(K, lower=True))
+            M = cholesky_inverse(linalg.cholesky(K, lower=True))
         except LinAlgError as error:
             raise InputError(
                 "the kernel is not positive semi-definite on these rows: choose another kernel or "
@@ -117,7 +117,7 @@ def diagonal_bound(
             "C, or scale the features (StandardScaler)."
         )
     gamma = np.full(n, 0.5 * lowest)
-    of_Z = lapack.cholesky(Q - np.diag(gamma), lower=True)
+    of_Z = linalg.cholesky(Q - np.diag(gamma), lower=True)
     # Start on the central path, where steps are long; W is feasible after the first full step.
     mu = 1 / float(np.diagonal(cholesky_inverse(of_Z)).mean())
     W, s = mu * cholesky_inverse(of_Z), mu / gamma
@@ -130,9 +130,9 @@ def diagonal_bound(
         if gap <= tol * float(gamma.sum()) and unmet <= tol:
             return gamma, W, np.array(curve), True
         try:
-            of_Z, of_W = lapack.cholesky(Z, lower=True), lapack.cholesky(W, lower=True)
+            of_Z, of_W = linalg.cholesky(Z, lower=True), linalg.cholesky(W, lower=True)
             Z_inverse = cholesky_inverse(of_Z)
-            system = lapack.cholesky(W * Z_inverse + np.diag(s / gamma), lower=True)
+            system = linalg.cholesky(W * Z_inverse + np.diag(s / gamma), lower=True)
         except LinAlgError:  # only due to rounding
             break
         shrink = 0.0  # a predictor step first: its length determines the centring

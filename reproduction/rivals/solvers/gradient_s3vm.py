@@ -24,10 +24,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import linalg
 from scipy.optimize import minimize
 
 from bagwise._common.types import Floats, Ints
-from bagwise.compiled import lapack
 from bagwise.exceptions import InputError
 from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.result import SolverResult
@@ -271,7 +271,7 @@ def kernel_factor(gram: Floats) -> Floats:
     shifted = np.array(gram, order="F")
     shifted[np.diag_indices(len(gram))] += JITTER * (float(np.trace(gram)) / len(gram) or 1.0)
     try:
-        return lapack.cholesky(shifted, lower=True, overwrite=True)
+        return linalg.cholesky(shifted, lower=True, overwrite_a=True)
     except np.linalg.LinAlgError as error:
         raise InputError(
             "the kernel is not positive semi-definite on the training rows: choose another kernel "

@@ -19,13 +19,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
 from scipy.linalg.lapack import dgesv
 from sklearn.svm import SVC
 
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Floats, Ints
-from bagwise.compiled import lapack
 from bagwise.exceptions import InputError
 from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, dense
 from bagwise.solvers.margin.libsvm import fit_libsvm
@@ -129,7 +128,7 @@ def _deformed(space: FeatureSpace, penalty: sparse.csr_array, known: Ints) -> tu
         rows = space.rows
         inner = dense(rows.T @ (penalty @ rows))
         inner.flat[:: len(inner) + 1] += 1
-        factor = lapack.cholesky(inner, clean=False)
+        factor = linalg.cholesky(inner)
         planes = cholesky_solve(factor, dense(rows[known].T))  # X'Z, (n_features, n_known)
         # Z from X'Z: (I + M K) Z = E gives Z = E - M X X'Z.
         spread = -(penalty @ (rows @ planes))

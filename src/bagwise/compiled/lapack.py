@@ -1,7 +1,5 @@
 """Dense linear algebra for symmetric matrices, where SciPy's functions need a second line."""
 
-from typing import Any
-
 import numpy as np
 from scipy import linalg
 
@@ -94,8 +92,3 @@ def add_product(total: Array, block: Array, factor: float = 1.0) -> None:
         (syrk,) = linalg.get_blas_funcs(("syrk",), (total,))
         rows = np.ascontiguousarray(block, dtype=total.dtype).T  # in Fortran order
         syrk(factor, rows, beta=1.0, c=total, overwrite_c=True)
-
-
-def cholesky(matrix: Array, *, lower: bool = False, overwrite: bool = False, **_: Any) -> Array:
-    """Triangular factor of a matrix."""
-    return linalg.cholesky(matrix, lower=lower, overwrite_a=overwrite, check_finite=False)

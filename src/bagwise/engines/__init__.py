@@ -36,7 +36,6 @@ from bagwise.engines.placement import (
     one_core_if_few_instances,
     over_blocks,
     over_partitions,
-    over_tasks,
     place,
     require_local,
 )

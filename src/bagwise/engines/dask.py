@@ -8,7 +8,7 @@ its state is collected now and then, and its lineage begins again from there.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from functools import partial
 from itertools import pairwise
@@ -142,32 +142,6 @@ class DistributedBags(Bags):
             One result per partition, in the order of the bags.
         """
         return self.client.gather(self._mapped(function))
-
-    def map_tasks(
-        self, function: Callable[[Bags, list[Any]], Any], tasks: Sequence[Any]
-    ) -> list[Any]:
-        """Distribute tasks over all workers; each call gets all bags and some of the tasks.
-
-        Parameters
-        ----------
-        function : callable
-            Takes `Bags` and a list of tasks.
-        tasks : sequence
-            The tasks.
-
-        Returns
-        -------
-        list
-            One result per run of tasks, in order.
-        """
-        workers = _workers(self.client)
-        runs = np.array_split(np.arange(len(tasks)), min(len(tasks), len(workers)))
-        calls = []
-        for run, worker in zip(runs, workers, strict=False):
-            work = _packed((self.about, function, [tasks[i] for i in run]))
-            where = {"workers": [worker], "allow_other_workers": True}
-            calls.append(self._submit(_run, self.futures, work, **where))
-        return self.client.gather(calls)
 
     def fold(self, function: Callable[[Any, Bags], Any], state: Any) -> Any:
         """Pass a small state through all partitions in order, as `functools.reduce` does.
@@ -368,11 +342,6 @@ def _fork(bags: Bags, held: _Held, state: bytes | None = None) -> _Held:
     kept = _packed(part.state()) if state is None else state
     part.restore(pickle.loads(kept))
     return _Held(part)
-
-
-def _run(partitions: list[Bags], work: bytes) -> Any:
-    about, function, tasks = pickle.loads(work)
-    return function(about.joined(partitions), tasks)
 
 
 def _apply(bags: Bags, function: bytes) -> Any:

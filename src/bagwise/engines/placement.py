@@ -246,30 +246,6 @@ def over_blocks(
         yield from (function(bags[chosen]) for chosen, _ in blocks)
 
 
-def over_tasks(
-    function: Callable[[Bags, list[Task]], Result], bags: Bags, tasks: Sequence[Task]
-) -> list[Result]:
-    """Run tasks that each need all bags; Dask workers share the tasks.
-
-    Parameters
-    ----------
-    function : callable
-        ``function(bags, some_tasks)``, for bags in its process.
-    bags : Bags
-        The bags.
-    tasks : sequence
-        The tasks.
-
-    Returns
-    -------
-    list
-        The results for runs of tasks, in order.
-    """
-    if bags.where == "cluster":
-        return bags.map_tasks(function, tasks)  # type: ignore[attr-defined]
-    return [function(bags, list(tasks))]
-
-
 def map_bags(function: Callable[[Bags], Any], bags: Bags) -> Any:
     """Replace the instances of bags; on Dask workers the result stays there.
 
