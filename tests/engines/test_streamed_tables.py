@@ -104,7 +104,7 @@ def test_rows_are_those_of_the_array(lazy, tmp_path_factory, kind, data):
     ("dtype", "kind", "once", "options"),
     [
         ("float16", "mapped", True, {"solver": "inexact"}),
-        ("float16", "mapped", False, {"solver": "exact", "splitting": "shared"}),
+        ("float16", "mapped", False, {"solver": "exact"}),
         ("uint8", "hdf5", True, {"assumption": "standard", "solver": "exact"}),
         ("float32", "hdf5", False, {"solver": "inexact"}),
     ],
