@@ -40,7 +40,7 @@ def plot():
 def page():
     table = Table({"bag": [EVIL, "b"], EVIL: [0.25, None]}, caption=EVIL)
     parts = [EVIL, table, Figure(plot(), alt=EVIL, caption=EVIL), Code(EVIL)]
-    sections = [Section(EVIL, *parts), Section("Two")]
+    sections = [Section(EVIL, *parts), Section("Two", Figure(plot(), alt="another plot"))]
     return render_page(EVIL, sections, lead=EVIL, footer=EVIL)
 
 
@@ -49,7 +49,7 @@ def test_what_people_write_stays_text(page):
     assert not parsed.all("script")
     # Title twice, lead, the section with its link, paragraph, caption, cell, heading, figure with
     # its caption, code, footer.
-    assert parsed.text.count(EVIL) == 13
+    assert parsed.text.count(EVIL) == 14
     assert next(a for tag, a in parsed.tags if tag == "svg")["aria-label"] == EVIL
 
 

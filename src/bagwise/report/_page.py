@@ -87,9 +87,10 @@ class Figure:
             warnings.simplefilter("ignore")  # about glyphs: the browser has other fonts
             self.figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
         text = buffer.getvalue()
-        text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|\n", " ", text, flags=re.DOTALL)
+        left_out = r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->|\n"
+        text = re.sub(left_out, " ", text, flags=re.DOTALL)
         text = text[text.index("<svg") :].replace(' xmlns:xlink="http://www.w3.org/1999/xlink"', "")
-        text = re.sub(r'(<g|<text|<path) id="[A-Za-z]+_[\d_]+"', r"\1", text)  # names of artists
+        text = re.sub(r'(<g|<text|<path) id="[\w.]+_\d+"', r"\1", text)  # names of artists
         text = text.replace("xlink:href", "href").replace("#000000", "currentColor")
         titles = iter(self.titles)
         text = re.sub(
