@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import pkgutil
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -21,8 +19,7 @@ TASKS = {"bag classification", "instance annotation", "bag label sets"}
 def test_records_are_complete(info):
     assert info.task in TASKS
     assert info.where in {"shipped", "drawn", "data home"}
-    module, function = info.loader.split(":")
-    assert callable(getattr(import_module(f"bagwise.datasets.{module}"), function))
+    assert callable(getattr(datasets, info.loader))
     assert (info.file is None) == (info.where == "drawn")
     assert info.found or info.where == "data home"
     assert len(info.description) <= 90
@@ -32,16 +29,8 @@ def test_records_are_complete(info):
 
 
 def test_every_loader_is_listed():
-    functions = {
-        f"{module.name}:{name}"
-        for module in pkgutil.iter_modules(datasets.__path__)
-        for name, thing in vars(import_module(f"bagwise.datasets.{module.name}")).items()
-        if name.startswith(("load_", "make_")) and thing.__module__.endswith(f".{module.name}")
-    }
-    assert {info.loader for info in INFOS} == functions - {"_registry:load_dataset"}
-    listed = {loader.partition(":")[2] for loader in functions}
     public = {name for name in datasets.__all__ if name.startswith(("load_", "make_"))}
-    assert public - {"load_dataset"} <= listed
+    assert {info.loader for info in INFOS} == public - {"load_dataset"}
 
 
 @pytest.mark.parametrize("info", INFOS, ids=lambda info: info.name)

@@ -166,9 +166,7 @@ def load_dataset(name: str, **options: Any) -> Bunch:
     >>> load_dataset("musk1").bags
     Bags(n_bags=92, n_instances=476, n_features=166, dtype=float64)
     """
-    info = dataset_info(name)
-    module, _, function = info.loader.partition(":")
-    load = getattr(importlib.import_module(f"bagwise.datasets.{module}"), function)
+    load = getattr(importlib.import_module("bagwise.datasets"), dataset_info(name).loader)
     return load(**options)
 
 
