@@ -21,8 +21,6 @@ __all__ = [
     "SparseInputError",
 ]
 
-INTERRUPTED = 130  # exit code of a process ended by Ctrl-C, as in shells
-
 
 class BagwiseError(Exception):
     """Base class of all errors that bagwise raises."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 import io
 import os
 import re
-import signal
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import fields
 from functools import partial
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -34,19 +32,17 @@ from bagwise.cli.options import Columns, flag
 from bagwise.cli.predict import predict
 from bagwise.cli.report import report
 from bagwise.cli.review import review
-from bagwise.exceptions import INTERRUPTED, BagwiseError, InputError
+from bagwise.exceptions import BagwiseError
 
-BAD_INPUT, BUG = 2, 1
-_interrupts: list[int] = []  # signals received
+BAD_INPUT, BUG, INTERRUPTED = 2, 1, 130
+CLOSED_OUTPUT = 141  # the shell's status of a program that SIGPIPE ended
 
 # The library names Python arguments in messages; `_as_options` turns them into options.
 _FILL = "fill the gaps with InstanceTransformer(SimpleImputer()) in a pipeline"
 _CALLED = {"meta": "keep", "trusted": "trust"}
 _NAMES = [field.name for field in fields(Columns)]
 _NAMES += ["group", "pos_label", "memory_limit", "pca", "checkpoint", "force", "wheel"]
-_NAMES += ["scoring"]
-_NAMES += ["background_above"]
-_NAMES += _CALLED
+_NAMES += ["scoring", "background_above", *_CALLED]
 _CHOICE = re.compile(rf"\b({'|'.join(_NAMES)})='(\w+)'")
 _ARGUMENT = re.compile(rf"\b({'|'.join(_NAMES)})=(\[\.\.\.\]|\.\.\.|True)?(?![\w'\"])")
 
@@ -62,9 +58,19 @@ class OneLineErrors:
             warnings.showwarning = partial(_show_warning, set())
             try:
                 code = super().main(words, *more, **settings)  # type: ignore[misc]  # 130: Ctrl-C
+                sys.stdout.flush()  # a full disk is an error of the command
+            except (BrokenPipeError, SystemExit) as end:
+                # The reader has left, as in `| head -1`; Typer turns its error into an exit.
+                left = isinstance(end, BrokenPipeError) or isinstance(
+                    end.__context__, BrokenPipeError
+                )
+                if not left:
+                    raise
+                _discard_stdout()
+                code = CLOSED_OUTPUT
             except Exception as error:
-                # A compiled module that is interrupted while it loads raises ImportError.
-                code = INTERRUPTED if _interrupts else _print_error(error, debug="--debug" in words)
+                code = _print_error(error, debug="--debug" in words)
+                _discard_stdout()
         if code == INTERRUPTED:
             typer.echo("Interrupted.", err=True)
         sys.exit(code if isinstance(code, int) else 0)
@@ -73,13 +79,14 @@ class OneLineErrors:
 class CommandGroup(OneLineErrors, TyperGroup):
     """The group of all commands."""
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find a command; explain where ``reproduce`` of version 0.1 went."""
-        if args[:1] == ["reproduce"]:
-            raise InputError(
-                "bagwise reproduce moved: since 0.2 it is `python -m reproduction` in a checkout."
-            )
-        return super().resolve_command(ctx, args)
+
+def _discard_stdout() -> None:
+    """Write no more to stdout: Python flushes it at the end, and would report the error again."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        with open(os.devnull, "w", encoding="utf-8") as nothing, suppress(OSError, ValueError):
+            os.dup2(nothing.fileno(), sys.stdout.fileno())
 
 
 def _print_error(error: Exception, *, debug: bool) -> int:
@@ -186,7 +193,7 @@ def main() -> None:
 
 
 def run(application: typer.Typer, name: str) -> None:
-    """Run an application with readable streams and an orderly Ctrl-C.
+    """Run an application.
 
     Parameters
     ----------
@@ -198,58 +205,4 @@ def run(application: typer.Typer, name: str) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # do not fail if the terminal lacks ±
-    _keep_libraries_off_stdout()
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupt)
-        sys.unraisablehook = _interrupt_again
-    try:
-        application(prog_name=name)
-    except KeyboardInterrupt:  # while the commands are set up
-        typer.echo("Interrupted.", err=True)
-        sys.exit(INTERRUPTED)
-
-
-def _interrupt(signum: int, _: FrameType | None) -> None:
-    _interrupts.append(signum)
-    raise KeyboardInterrupt
-
-
-def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
-    """Repeat a Ctrl-C that was lost in a callback of a compiled library, which cannot raise."""
-    if issubclass(lost.exc_type, KeyboardInterrupt):
-        later = threading.Timer(0.05, _interrupt_main_thread)
-        later.daemon = True
-        later.start()
-    else:
-        sys.__unraisablehook__(lost)
-
-
-def _interrupt_main_thread() -> None:
-    if sys.platform == "win32":
-        signal.raise_signal(signal.SIGINT)
-    else:  # also interrupts a blocking system call
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-
-
-def _keep_libraries_off_stdout() -> None:
-    """Redirect output of compiled libraries to stderr: LAPACK prints its errors to descriptor 1.
-
-    `sys.stdout` gets a copy of descriptor 1, which then becomes stderr, so that ``--json`` prints
-    one document whatever the libraries print.
-    """
-    stdout = sys.stdout
-    if not isinstance(stdout, io.TextIOWrapper) or stdout.fileno() != 1:
-        return
-    stdout.flush()
-    try:
-        own = os.dup(1)
-        os.dup2(2, 1)
-    except OSError:  # there is no stderr
-        return
-    sys.stdout = open(  # noqa: SIM115
-        own,
-        "w",
-        encoding=stdout.encoding,
-        errors=stdout.errors,
-        buffering=1 if stdout.line_buffering else -1,
-    )
+    application(prog_name=name)

@@ -1,9 +1,8 @@
-"""Options of every command: ``--config``, ``--save-config``, ``--quiet`` and ``--debug``."""
+"""Options of every command: ``--config``, ``--quiet`` and ``--debug``; groups of options."""
 
 import difflib
 import functools
 import inspect
-import json
 import tomllib
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -13,8 +12,8 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from bagwise._methods import METHODS
-from bagwise.cli.options import flag, option, parse_parameters
-from bagwise.cli.output import note, quietly, refuse_existing
+from bagwise.cli.options import flag, option
+from bagwise.cli.output import quietly
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
 
 _PANEL = "Any command"
@@ -22,14 +21,11 @@ EXIT_CODES = (
     "Exit codes: 0 success, 2 invalid input (one line on stderr explains it), 1 internal error, "
     "130 interrupted by Ctrl-C."
 )
-_OF_NO_RUN = {"config", "save_config", "debug", "force", "help", "quiet"}
+_OF_NO_RUN = {"config", "debug", "force", "help", "quiet"}
 
 
-# From the shell to a command: `bagwise.__main__.main` loads `cli.app`; `app.run` sets up streams
-# and Ctrl-C; `OneLineErrors.main` turns errors into a line and an exit code; Typer parses the
-# arguments; `run` in `_with_run_options` applies the options of every command, then calls it.
 class Application(typer.Typer):
-    """A Typer application whose commands take ``--config``, ``--save-config``, ``-q``, ``--debug``.
+    """A Typer application whose commands take ``--config``, ``--quiet`` and ``--debug``.
 
     A parameter whose type is a dataclass of options is expanded into these options.
     """
@@ -39,7 +35,7 @@ class Application(typer.Typer):
         register = super().command(name, **{"epilog": EXIT_CODES} | settings)
 
         def decorate(function: Any) -> Any:
-            register(_with_run_options(function))
+            register(_with_common_options(function))
             return function
 
         return decorate
@@ -62,49 +58,20 @@ def read_options(context: typer.Context, path: Path | None) -> Path | None:
     """
     if path is None or context.resilient_parsing:
         return path
-    known = {key: o for o in context.command.params if _is_kept(o) for key in _keys(o)}
-    values = {}
+    options = [each for each in context.command.params if each.name not in _OF_NO_RUN]
+    known = {key: each for each in options for key in _keys(each)}
+    context.default_map = {}
     for key, value in _read_toml(path).items():
-        option = known.get(key.replace("_", "-"))
-        if option is None:
+        found = known.get(key.replace("_", "-"))
+        if found is None:
             near = difflib.get_close_matches(key.replace("_", "-"), known, n=1, cutoff=0.5)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise InputError(
                 f"{path}: {context.command_path} has no option {key!r}.{hint} It has "
                 f"{', '.join(known)}."
             )
-        values[option.name] = _as_typed(value, option, f"{path}: {key!r}")
-    context.default_map = values
+        context.default_map[found.name] = _as_typed(value, found, f"{path}: {key!r}")
     return path
-
-
-def write_options(context: typer.Context, path: Path, *, force: bool) -> None:
-    """Save the options of a run in a TOML file for ``--config``.
-
-    Parameters
-    ----------
-    context : typer.Context
-        The command and its options.
-    path : Path
-        The file.
-    force : bool
-        Whether the file may be overwritten.
-    """
-    from bagwise import __version__
-    from bagwise._common.files import replacing
-
-    lines = [f"# Written by bagwise {__version__}; again: {context.command_path} --config {path}"]
-    tables = []
-    for parameter in context.command.params:
-        value = context.params.get(parameter.name) if _is_kept(parameter) else None
-        if value is None or value is False or (isinstance(value, (list, tuple)) and not value):
-            continue
-        if _key(parameter) == "set":
-            tables = ["", "[set]", *(_line(*_parameter(text)) for text in value)]
-        else:
-            lines.append(_line(_key(parameter), value))
-    with replacing(path, force=force) as temporary:
-        temporary.write_text("\n".join([*lines, *tables, ""]), encoding="utf-8")
 
 
 Config = Annotated[
@@ -116,14 +83,6 @@ Config = Annotated[
         rich_help_panel=_PANEL,
         help="Read options from this file, named as here without the leading dashes; options on "
         "the command line take precedence. Paths are relative to the working directory.",
-    ),
-]
-SaveConfig = Annotated[
-    Path | None,
-    option(
-        metavar="TOML",
-        rich_help_panel=_PANEL,
-        help="Save the options of this run in a file for --config.",
     ),
 ]
 Quiet = Annotated[
@@ -138,27 +97,14 @@ Quiet = Annotated[
 Debug = Annotated[bool, flag("--debug", "Show the traceback of an error.", rich_help_panel=_PANEL)]
 
 
-def _with_run_options(function: Callable[..., None]) -> Callable[..., None]:
+def _with_common_options(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
-    def run(
-        *, context: typer.Context, save_config: Path | None, quiet: bool, **options: Any
-    ) -> None:
-        del options["config"], options["debug"]
-        force = bool(options.get("force"))
-        if save_config is not None:
-            used = [value.resolve() for value in options.values() if isinstance(value, Path)]
-            if save_config.resolve() in used:
-                raise InputError(
-                    f"--save-config {save_config} names a file that this run reads or writes."
-                )
-            refuse_existing([save_config], force=force)
+    def run(*, config: Path | None, quiet: bool, debug: bool, **options: Any) -> None:
+        del config, debug  # read before the command runs, and by the handler of errors
         for name, group in groups.items():
             options[name] = group(**{f.name: options.pop(f.name) for f in fields(group)})
         with quietly(quiet):
             function(**options)
-            if save_config is not None:
-                write_options(context, save_config, force=force)
-                note(f"Options of this run: {save_config}")
 
     own = inspect.signature(function, eval_str=True)
     groups: dict[str, Any] = {
@@ -166,17 +112,12 @@ def _with_run_options(function: Callable[..., None]) -> Callable[..., None]:
     }
     parameters = [q for p in own.parameters.values() for q in _expanded(p)]
     for name, kind, default in (
-        ("context", typer.Context, inspect.Parameter.empty),
         ("config", Config, None),
-        ("save_config", SaveConfig, None),
         ("quiet", Quiet, False),
         ("debug", Debug, False),
     ):
-        parameters.append(
-            inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
-            )
-        )
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter(name, keyword, default=default, annotation=kind))
     run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
@@ -193,19 +134,10 @@ def _expanded(parameter: inspect.Parameter) -> list[inspect.Parameter]:
     ]
 
 
-def _is_kept(option: Any) -> bool:
-    return option.name not in _OF_NO_RUN
-
-
 def _keys(option: Any) -> list[str]:
     """The names of an option in a file, without leading dashes; an argument keeps its name."""
     long = [name[2:] for name in option.opts if name.startswith("--")]
     return long or [str(option.name).replace("_", "-")]
-
-
-def _key(option: Any) -> str:
-    """The name of an option in a saved file."""
-    return _keys(option)[0]
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -222,17 +154,17 @@ def _as_typed(value: Any, option: Any, where: str) -> Any:
     """Convert a TOML value to its form on the command line: string, list of strings, or flag."""
     if getattr(option, "is_flag", False):
         if not isinstance(value, bool):
-            raise InputError(f"{where} is {_toml(value)}: expected true or false.")
+            raise InputError(f"{where} is {value!r}: expected true or false.")
         return value
-    if isinstance(value, dict) and _key(option) == "set":
-        return [f"{name}={_text(item)}" for name, item in _flat(value).items()]
+    if isinstance(value, dict) and option.name == "parameters":
+        return [f"{name}={item}" for name, item in _flat(value).items()]
     several = getattr(option, "multiple", False)
     if isinstance(value, dict) or (isinstance(value, list) and not several):
-        expected = "a list of texts" if several else "one value"
-        raise InputError(f"{where} is {_toml(value)}: expected {expected}.")
+        expected = "a list of strings" if several else "one value"
+        raise InputError(f"{where} is {value!r}: expected {expected}.")
     if not several:
-        return _text(value)
-    return [_text(item) for item in (value if isinstance(value, list) else [value])]
+        return str(value)
+    return [str(item) for item in (value if isinstance(value, list) else [value])]
 
 
 def _flat(table: dict[str, Any]) -> dict[str, Any]:
@@ -242,25 +174,3 @@ def _flat(table: dict[str, Any]) -> dict[str, Any]:
         nested = isinstance(item, dict) and name in METHODS
         flat |= {f"{name}.{own}": inner for own, inner in item.items()} if nested else {name: item}
     return flat
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else _toml(value)
-
-
-def _parameter(text: str) -> tuple[str, Any]:
-    """Name and value of ``C=10``; only numbers and booleans are converted."""
-    ((name, value),) = parse_parameters([text]).items()
-    plain = isinstance(value, (bool, int)) or (isinstance(value, float) and value - value == 0)
-    return name, value if plain else text.partition("=")[2]
-
-
-def _line(key: str, value: Any) -> str:
-    return f"{_toml(key) if '.' in key else key} = {_toml(value)}"
-
-
-def _toml(value: Any) -> str:
-    # Strings, numbers, booleans and lists are written alike in JSON and TOML, except DEL.
-    if isinstance(value, dict):
-        return "{ " + ", ".join(_line(key, item) for key, item in value.items()) + " }"
-    return json.dumps(value, default=str, ensure_ascii=False).replace("\x7f", "\\u007f")

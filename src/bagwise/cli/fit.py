@@ -64,8 +64,6 @@ def fit(
     ```
     bagwise fit musk1.csv -o auto.skops
     bagwise fit musk1.csv -m nsk --set C=10 -o model.skops
-    bagwise fit musk1.csv -m pdmisvm -o pdmisvm.skops --save-config run.toml
-    bagwise fit --config run.toml -o again.skops
     ```
     """
     refuse_existing([output], force=force, inputs=[file])

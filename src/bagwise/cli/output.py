@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -286,9 +287,9 @@ def refuse_existing(paths: Iterable[Path], *, force: bool, inputs: Iterable[Path
     from bagwise._common.files import check_output
     from bagwise.exceptions import OutputExistsError
 
-    read = {path.resolve() for path in inputs}
+    read = {os.path.realpath(path) for path in inputs}  # Path.resolve fails for a link to itself
     for path in paths:
-        if path.resolve() in read:
+        if os.path.realpath(path) in read:
             raise OutputExistsError(
                 f"{path} is an input file: write to another file. --force does not overwrite "
                 "inputs."
