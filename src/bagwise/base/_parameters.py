@@ -182,7 +182,8 @@ def with_parameters(cls: type[Estimator]) -> type[Estimator]:
     Parameters
     ----------
     cls : type
-        The class of the estimator; each annotated attribute with a default is a parameter. Those
+        The class of the estimator; each annotated attribute is a parameter, except those that end
+        with an underscore. Those
         of a decorated base class come first.
 
     Returns
@@ -192,9 +193,14 @@ def with_parameters(cls: type[Estimator]) -> type[Estimator]:
     """
     annotated = inspect.get_annotations(cls)
     inherited: tuple[dict[str, Any], ...] = getattr(cls, "_declared", ({}, {}))
-    own = {n: kind for n, kind in annotated.items() if n == "_" or (n[0] != "_" and n in vars(cls))}
+    # Annotations of fitted attributes have no default; a required parameter has none either.
+    own = {
+        name: kind
+        for name, kind in annotated.items()
+        if name == "_" or (name[0] != "_" and (name in vars(cls) or name[-1] != "_"))
+    }
     annotations = inherited[0] | own
-    defaults = inherited[1] | {name: vars(cls)[name] for name in own if name != "_"}
+    defaults = inherited[1] | {name: vars(cls)[name] for name in own if name in vars(cls)}
     for name, default in defaults.items():
         setattr(cls, name, default)
     cls.__annotations__ = annotations
