@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import DataNotFoundError
-from bagwise.solvers.annotation.orlr_parts import BagLabelSets, posteriors
+from bagwise.solvers.annotation.orlr_parts import BagLabelSets, infer
 from reproduction.bag_data import load_dataset
 
 from .harness import Fact, Row, growth
@@ -28,7 +28,7 @@ def one_bag(n, k):
     bag_sets = BagLabelSets(
         np.array([0, n]), np.ones((1, k), np.int8), background=False, max_operations=np.inf
     )
-    return scores, lambda: posteriors(bag_sets, slice(0, 1), scores)
+    return scores, lambda: infer(bag_sets, slice(0, 1), scores)
 
 
 def best(run, rounds=5, clock=time.process_time):

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 
 from bagwise import compiled
+from bagwise.annotation import ORedLogisticRegression
 from bagwise.bags import Bags
+from bagwise.base._kernel_bags import width_of
 from bagwise.classification import (
     BalancedSparseMIL,
     CitationKNN,
@@ -33,6 +37,7 @@ __all__ = [
     "MeanInterceptSVM",
     "MinimaxSVM",
     "OffsetFreeSVM",
+    "SelectedORLR",
     "SummedBalancedSparseMIL",
     "SummedSparseMIL",
     "TruncatedSparseMIL",
@@ -50,6 +55,30 @@ class MinimaxSVM(SetKernelSVM):
 
     def _width(self, bags: Bags) -> float:
         return kernel_width(self.gamma, bags)
+
+
+class SelectedORLR(ORedLogisticRegression):
+    """ORLR; the width of its kernel, then the penalty, have the highest held-out likelihood."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, instance_labels: Any = None) -> Any:
+        """Select the settings by three-fold cross-validation, and fit with them."""
+        width = width_of(self.gamma, X)
+        reg = 0.01 if isinstance(self.reg, str) else self.reg
+        for name, middle in (("gamma", width), ("reg", reg)):
+            grid = {name: [factor * middle for factor in (1.0, 0.5, 2.0)]}
+            model = ORedLogisticRegression(**self.get_params()).set_params(tol=2e-3)
+            folds = KFold(3, shuffle=True, random_state=0)
+            search = GridSearchCV(model, grid, scoring=_held_out, cv=folds, refit=False)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the final fit raises the same warnings
+                self.set_params(**search.fit(X, y).best_params_)
+        return super().fit(X, y, sample_weight, instance_labels)
+
+
+def _held_out(model: ORedLogisticRegression, bags: Bags, label_sets: Any) -> float:
+    """Mean log-likelihood of the label sets that are possible."""
+    values = model.log_likelihood(bags, label_sets)
+    return float(values[np.isfinite(values)].mean())
 
 
 class MeanInterceptSVM(InstanceMarginSVM):

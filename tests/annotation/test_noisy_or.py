@@ -169,7 +169,7 @@ class TestEdges:
 
     def test_refusals(self, problem, fitted):
         bags, sets, _ = problem
-        with pytest.raises(LabelError, match="no bag to learn from"):
+        with pytest.raises(LabelError, match="known label and a positive weight"):
             NoisyOrLogisticRegression().fit(bags, np.full_like(sets, -1))
         for threshold in (0, 1.5, "half", np.nan):
             with pytest.raises(InputError, match="expected a probability above 0"):

@@ -13,7 +13,7 @@ from bagwise.annotation import ORedLogisticRegression
 from bagwise.compiled import label_sets
 from bagwise.engines.parts import Parts
 from bagwise.exceptions import InputError
-from bagwise.solvers.annotation.orlr import _Problem
+from bagwise.solvers.annotation.orlr import PenalisedLoss
 from bagwise.solvers.annotation.orlr_parts import ORLRPart
 from orlr_oracle import drawn, inference, posterior, with_wrong_sets
 
@@ -116,8 +116,7 @@ def test_the_gradient_is_that_of_the_objective(rng):
     rates = 0.1, 0.05
     part = ORLRPart(bags, sets, rng.uniform(1, 2, 8), background=False, fit_intercept=True,
                     max_operations=1e9, rates=rates)  # fmt: skip
-    parts = Parts(part)
-    problem = _Problem(parts, 0.7, 3.0, rng.normal(size=3), rates=rates)
+    problem = PenalisedLoss(Parts(part), 0.7, 3.0, rng.normal(size=3), (rates,))
     theta = rng.normal(size=(4, 4))
     _, gradient = problem.loss(theta)
     for place in [(0, 0), (1, 2), (3, 3)]:

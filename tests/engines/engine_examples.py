@@ -78,8 +78,6 @@ ANSWERS = [
 
 MODELS = {
     "orlr": ORedLogisticRegression(),
-    "orlr-em": ORedLogisticRegression(solver="em", max_iter=3),
-    "orlr-gem": ORedLogisticRegression(solver="gem", max_iter=5),
     "mimlca": MIMLCA(n_init=3, random_state=0),
     "plda": MultiInstancePLDA(null=True, tol=1e-9),
 }

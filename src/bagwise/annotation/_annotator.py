@@ -1,22 +1,30 @@
-"""Base class of annotators: instance labels, with or without the label set of the bag."""
+"""Base classes of annotators: instance labels, with or without the label set of the bag."""
 
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 
 from bagwise import compiled
+from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Array
 from bagwise._validation import check_label_sets
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin
-from bagwise.engines import over_partitions
+from bagwise.base import BagClassifierMixin, BagEstimator
+from bagwise.base._kernel_bags import kernel_bags, kernel_product, nystroem_of_bags, width_of
+from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE
+from bagwise.engines import over_partitions, to_numpy
+from bagwise.engines.arrays import product
+
+LINEAR_REG = 1.0  # reg="auto"
 
 
 class AnnotatorMixin(BagClassifierMixin):
     """Score each instance for each class, after a fit on label sets or on one label per bag."""
 
     _learns_label_sets = True
+    _min_classes = 1
 
     def annotate(self, X: Any, label_sets: Any) -> Array:
         """Assign to each instance one of the labels of its bag (transductive).
@@ -44,6 +52,44 @@ class AnnotatorMixin(BagClassifierMixin):
         scores = np.where(allowed, over_partitions(self._checked_scores, bags), -np.inf)
         new = np.isneginf(scores).all(axis=1, keepdims=True)  # only labels that no training bag has
         return self._labels_of(np.where(new & allowed, 0.0, scores))
+
+
+class KernelAnnotator(AnnotatorMixin, BagEstimator):
+    """An annotator that is linear in the instances, or in the Nystroem features of a kernel."""
+
+    _parameter_constraints: dict[str, Any] = {
+        "reg": [StrOptions({"auto"}), NOT_NEGATIVE],
+        "kernel": [StrOptions({"linear", "rbf"}), callable],
+        "gamma": [StrOptions({"half_scale", "scale", "auto"}), POSITIVE],
+        "n_components": [COUNT],
+    }
+    _runs_elsewhere = ("cluster", "device")
+    _may_be_infinite = ("intercept_",)  # -inf: a class that no bag has
+    _advice = "raise max_iter or reg, or standardise the instances"
+    _kernel_reg = 0.02  # reg="auto" for nonlinear kernels
+
+    reg: float | str
+    kernel: Any
+    n_components: int
+    gamma: float | str
+
+    def _features(self, bags: Bags, rng: RandomState) -> Bags:
+        """Set the penalty and the kernel; return the bags with their kernel features."""
+        usual = LINEAR_REG if self.kernel == "linear" else self._kernel_reg
+        self.reg_ = usual if isinstance(self.reg, str) else self.reg
+        if self.kernel == "linear":
+            return bags
+        gamma = 1.0
+        if self.kernel == "rbf":
+            self.gamma_ = gamma = float(width_of(self.gamma, bags))
+        self.nystroem_ = nystroem_of_bags(self, gamma, self.n_components, rng, bags)
+        return kernel_bags(self.nystroem_, bags)
+
+    def _linear_scores(self, bags: Bags) -> Array:
+        """W x + b, or W phi(x) + b."""
+        if hasattr(self, "nystroem_"):
+            return kernel_product(self.nystroem_, bags.instances, self.coef_) + self.intercept_
+        return to_numpy(product(bags.instances, self.coef_)) + self.intercept_
 
 
 def best_threshold(scores: Array, label_sets: Array) -> float:

@@ -1,17 +1,21 @@
 """M3MIML: a maximum-margin model per label; a bag has the score of its best instance."""
 
 from dataclasses import KW_ONLY
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
+from sklearn.exceptions import ConvergenceWarning
 
-from bagwise._validation import check_bags, check_label_sets
+from bagwise._common.types import Floats
+from bagwise._common.warnings import warn_user
 from bagwise.annotation._annotator import AnnotatorMixin
-from bagwise.base import fit_method, with_known_labels
+from bagwise.bags import Bags
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.base._parameters import with_parameters
-from bagwise.compiled.threads import one_core_if_small
+from bagwise.labels import Labels
 from bagwise.solvers.annotation.m3miml import m3miml
+from bagwise.solvers.result import SolverResult
 
 
 @with_parameters
@@ -63,6 +67,10 @@ class M3MIML(AnnotatorMixin, KernelMachine):
     -----
     Cost: that of :class:`bagwise.classification.BagMarginSVM` for one round, per label.
 
+    For a label of few bags w = 0 may be optimal. The bags then get nearly equal scores for this
+    label; instances are ranked by the difference of the class means. If this is so for all labels,
+    the fit warns.
+
     References
     ----------
     Zhang, Zhou. M3MIML: a maximum margin method for multi-instance multi-label learning. ICDM
@@ -81,6 +89,7 @@ class M3MIML(AnnotatorMixin, KernelMachine):
     instance_pooling = "max"
     _may_be_infinite = ("intercept_",)  # -inf: a class that no training bag has
     keeps = "one concept"
+    _advice = "scale the instances, or lower C"
 
     C: float = 1.0
     _: KW_ONLY
@@ -91,38 +100,27 @@ class M3MIML(AnnotatorMixin, KernelMachine):
     tol: float = 1e-6
     verbose: int = 0
 
-    @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit one model per label.
-
-        Parameters
-        ----------
-        {X}
-        y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            The label set of each bag; bags of unknown label set are left out.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        bags, labels = with_known_labels(bags, check_label_sets(y, bags))
+    def _solve(
+        self, bags: Bags, labels: Labels, weight: Floats, rng: RandomState
+    ) -> list[SolverResult]:
         carried = labels.indicator == 1
-        rows = bags.instances.astype(np.float64, copy=False)
-        space = self._space(rows)
+        space = self._space(bags.instances.astype(np.float64, copy=False))
         coef = np.zeros((len(labels.classes), bags.n_instances))
         # A label of all bags needs no weights: an intercept of 1 meets every margin. A label of
         # no bag is never predicted.
         intercept = np.where(carried.all(axis=0), 1.0, -np.inf)
-        learned = np.flatnonzero(carried.any(axis=0) & ~carried.all(axis=0))
-        with one_core_if_small(rows):
-            results = [
-                m3miml(space, bags.offsets, carried[:, label], C=self.C, tol=self.tol)
-                for label in self._track(learned, "label")
-            ]
-        for label, result in zip(learned, results, strict=True):
-            coef[label], intercept[label] = result.solution
-        self._keep_progress(results, "scale the instances, or lower C")
+        varied = np.flatnonzero(carried.any(axis=0) & ~carried.all(axis=0))
+        results = [
+            m3miml(space, bags.offsets, carried[:, label], C=self.C, tol=self.tol)
+            for label in self._track(varied, "label")
+        ]
+        for label, result in zip(varied, results, strict=True):
+            coef[label], intercept[label] = result.solution[:2]
+        if results and not any(result.solution[2] for result in results):
+            warn_user(
+                "M3MIML learned nothing: no weights cost less than none for any label, and all "
+                "bags get nearly the same scores. Raise C, or use ORedLogisticRegression.",
+                ConvergenceWarning,
+            )
         self._keep(space, coef, intercept)
-        self.classes_, self.label_kind_ = labels.classes, labels.kind
-        return self
+        return results

@@ -3,35 +3,31 @@
 from dataclasses import KW_ONLY
 from functools import partial
 from numbers import Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 from scipy.special import expit, log_expit, softmax
 
 from bagwise import compiled
-from bagwise._common.types import Array, Ints
-from bagwise._validation import check_bags, check_label_sets, check_sample_weight
-from bagwise.annotation._annotator import AnnotatorMixin
-from bagwise.annotation._held_out import Training
-from bagwise.annotation._kernel_features import (
-    KERNEL_CONSTRAINTS,
-    KernelFeaturesMixin,
-    check_fit_memory,
-)
+from bagwise._common.types import Array, Floats, Ints
+from bagwise._validation import check_label_sets
+from bagwise.annotation._annotator import KernelAnnotator
 from bagwise.annotation._ored_logistic import UNSEEN
 from bagwise.bags import Bags
-from bagwise.base import fit_method
-from bagwise.base._kernel_bags import kernel_bags
+from bagwise.base import WeightedFit
 from bagwise.base._parameters import with_parameters
-from bagwise.engines import one_core_if_few_instances, over_partitions
-from bagwise.exceptions import InputError, LabelError
+from bagwise.engines import over_partitions
+from bagwise.exceptions import InputError
+from bagwise.labels import Labels
 from bagwise.solvers.annotation.noisy_or import noisy_or_logistic
+from bagwise.solvers.result import SolverResult
 
 THRESHOLD = 0.3
 
 
 @with_parameters
-class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
+class NoisyOrLogisticRegression(WeightedFit, KernelAnnotator):
     r"""One logistic regression per label, for instances that may have several labels, or none.
 
     An instance has label c with probability :math:`p_c(x) = 1 / (1 + e^{-(w_c x + b_c)})`,
@@ -50,16 +46,13 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     {annotator_kernel}
     {annotator_components}
     {annotator_gamma}
-    {select}
-    fit_intercept : bool, default=True
-        Whether to fit b.
     max_iter : int, default=1000
         Maximum number of iterations.
     tol : float, default=1e-5
         Largest entry of the gradient, divided by the number of instances, at the end.
     random_state : int, RandomState or None, default=None
-        Draws the landmarks of a kernel, and the folds of `select`. A fit that is to be resumed from
-        a checkpoint needs a number.
+        Draws the landmarks of a kernel. A fit that is to be resumed from a checkpoint needs a
+        number.
     {checkpoint}
     {verbose}
 
@@ -118,78 +111,39 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     """
 
     instance_pooling = "noisy-or"
-    _may_be_infinite = ("intercept_",)  # -inf: a class that no training bag has
-    _runs_elsewhere = ("cluster", "device")
-
-    _parameter_constraints = KERNEL_CONSTRAINTS
 
     reg: float | str = "auto"
     _: KW_ONLY
     kernel: Any = "linear"
     n_components: int = 300
     gamma: float | str = "scale"
-    select: bool = False
-    fit_intercept: bool = True
     max_iter: int = 1000
     tol: float = 1e-5
     random_state: Any = None
     checkpoint: Any = None
     verbose: int = 0
 
-    @fit_method
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from label sets.
-
-        Parameters
-        ----------
-        {X}
-        y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            The label set of each bag; bags of unknown label set (None, a row of -1) do not count.
-        sample_weight : array-like of shape (n_bags,), default=None
-            Weights of the bags.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        labels = check_label_sets(y, bags)
-        weights = check_sample_weight(sample_weight, bags)
-        used = labels.known & (weights > 0)
-        if not used.any():
-            raise LabelError(
-                "there is no bag to learn from: all have an unknown label set, or weight 0."
-            )
-        known, carried = bags if used.all() else bags[used], labels.indicator[used] == 1
-        always, weights = carried.all(axis=0) & self.fit_intercept, weights[used]
-        learned = np.flatnonzero(carried.any(axis=0) & ~always)
-        reg, nystroem = self._setting(Training(known, carried.astype(np.int8), weights))
-        features = known if nystroem is None else kernel_bags(nystroem, known)
-        check_fit_memory(features, max(1, len(learned)), keeps_posterior=False)
-        with one_core_if_few_instances(features):
-            result = noisy_or_logistic(
-                features,
-                carried[:, learned].astype(np.int8),
-                weights=weights,
-                reg=reg,
-                fit_intercept=self.fit_intercept,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                track=partial(self._track, task="iteration"),
-                checkpoint=self.checkpoint,
-            )
-        self._keep_progress(result, "raise max_iter or reg, or standardise the instances")
-        self._keep_kernel(nystroem)
+    def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: RandomState) -> SolverResult:
+        carried = labels.indicator == 1
+        always, n_instances = carried.all(axis=0), bags.n_instances
+        learned = carried.any(axis=0) & ~always
+        result = noisy_or_logistic(
+            self._features(bags, rng),
+            carried[:, learned].astype(np.int8),
+            weights=weight,
+            reg=self.reg_,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            track=partial(self._track, task="iteration"),
+            checkpoint=self.checkpoint,
+        )
         coef, intercept = result.solution
-        n_classes = len(labels.classes)
-        self.reg_ = reg
-        self.coef_ = np.zeros((n_classes, features.n_features), coef.dtype)
+        self.coef_ = np.zeros((len(learned), coef.shape[1]), coef.dtype)
         # Finite log-odds for a label of all bags, as if one additional instance lacked it.
-        certain = np.log(known.n_instances + 1.0)
+        certain = np.log(n_instances + 1.0)
         self.intercept_ = np.where(always, certain, -np.inf).astype(intercept.dtype)
         self.coef_[learned], self.intercept_[learned] = coef, intercept
-        self.classes_, self.label_kind_ = labels.classes, labels.kind
-        return self
+        return result
 
     def predict_instance_sets(self, X: Any, *, threshold: float = THRESHOLD) -> Ints:
         """Predict all labels of each instance, without the label set of its bag.

@@ -1,25 +1,26 @@
 """ORedClassifier: any classifier, trained on instances that ORLR has labelled."""
 
-from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
+from scipy.sparse import issparse
 from sklearn import config_context
 from sklearn.base import clone, is_classifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
 from bagwise._common.sklearn import HasMethods
 from bagwise._common.types import Array, Floats, Ints
-from bagwise._validation import check_bags, check_label_sets
 from bagwise.annotation._annotator import AnnotatorMixin, best_threshold
 from bagwise.annotation._ored_logistic import ORedLogisticRegression
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, fit_method
-from bagwise.base._estimator import with_known_labels
+from bagwise.base import BagEstimator
 from bagwise.base._parameters import with_parameters
 from bagwise.exceptions import InputError, LabelError
+from bagwise.labels import Labels
 
 ONE_CLASS = "all instances have one class: a classifier needs two classes or more."
 SVC_TOL = 1e-8  # with scikit-learn's default, scores depend on the order of the rows
@@ -38,8 +39,8 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
     ----------
     base_estimator : classifier, default=None
         Any scikit-learn classifier with ``decision_function`` or ``predict_proba``; by default
-        ``SVC(C=10, break_ties=True)``. If its ``fit`` has no `sample_weight`, instances are not
-        weighted.
+        ``SVC(C=10, break_ties=True)`` on centred instances. If its ``fit`` has no
+        `sample_weight`, instances are not weighted.
     annotator : ORedLogisticRegression, default=None
         The first stage; ``ORedLogisticRegression(kernel="rbf")`` by default.
     random_state : int, RandomState or None, default=None
@@ -85,38 +86,23 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
     annotator: Any = None
     random_state: Any = None
 
-    @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from label sets.
-
-        Parameters
-        ----------
-        {X}
-        y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            The label set of each bag; bags of unknown label set are left out.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        bags, labels = with_known_labels(bags, check_label_sets(y, bags))
+    def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: RandomState) -> None:
         labelled = (labels.indicator == 1).any(axis=1)  # others have none of the labels
         if len(labels.classes) < 2 or not labelled.any():
             raise LabelError(ONE_CLASS)
-        annotator = self._annotator().fit(bags, labels.indicator)
+        first = self.annotator
+        if first is None:
+            first = ORedLogisticRegression(kernel="rbf", random_state=rng.randint(2**31))
+        self.annotator_ = clone(first).fit(bags, labels.indicator)
         seen = bags[labelled]
-        posterior = annotator.annotate_proba(seen, labels.indicator[labelled])
+        posterior = self.annotator_.annotate_proba(seen, labels.indicator[labelled])
         codes = posterior.argmax(axis=1)
         chances = posterior[np.arange(len(codes)), codes]
         named = codes < len(labels.classes)  # the others are background
         self.estimator_ = self._fitted(seen.instances[named], codes[named], chances[named])
-        self.annotator_ = annotator
-        self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.threshold_ = 0.0
         if labels.kind == "sets":
             self.threshold_ = best_threshold(self._bag_scores(bags), labels.indicator)
-        return self
 
     def predict_instances(self, X: Any) -> Array:
         """Predict the class of each instance by the second stage, without its bag's label set.
@@ -155,26 +141,24 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
                 "them in the form that fit was given."
             ) from error
 
-    def _annotator(self) -> Any:
-        if self.annotator is not None:
-            return clone(self.annotator)
-        seed = check_random_state(self.random_state).randint(2**31)
-        return ORedLogisticRegression(kernel="rbf", random_state=seed)
-
     def _fitted(self, rows: Any, codes: Ints, weights: Floats) -> Any:
         """Fit the second stage on label codes."""
-        inner = SVC(C=10.0, tol=SVC_TOL, break_ties=True, random_state=0)  # tied votes are frequent
+        # Tied votes are frequent.
+        inner: Any = SVC(C=10.0, tol=SVC_TOL, break_ties=True, random_state=0)
         if self.base_estimator is not None:
             inner = clone(self.base_estimator)
         if not is_classifier(inner):
             raise InputError(f"base_estimator is {inner!r}: expected a scikit-learn classifier.")
         if len(np.unique(codes)) < 2:
             raise LabelError(ONE_CLASS)
-        weighted = has_fit_parameter(inner, "sample_weight")
-        fit = partial(inner.fit, sample_weight=weights) if weighted else inner.fit
+        weighted = {"sample_weight": weights} if has_fit_parameter(inner, "sample_weight") else {}
+        if self.base_estimator is None and not issparse(rows):
+            # The kernel is a function of differences of squares: rows far from 0 lose all digits.
+            inner = make_pipeline(StandardScaler(with_std=False), inner)
+            weighted = {"svc__sample_weight": weights}
         try:
             with config_context(skip_parameter_validation=False):  # validate the user's parameters
-                return fit(rows, codes)
+                return inner.fit(rows, codes, **weighted)
         except ValueError as error:  # such as coefficients that are not finite
             raise InputError(
                 f"{type(inner).__name__} cannot be fitted to the labelled instances ({error}): "

@@ -1,47 +1,32 @@
 """ORedLogisticRegression (ORLR): exact probabilities of instance labels from bag label sets."""
 
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, replace
+from dataclasses import KW_ONLY
 from functools import partial
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
+from numpy.random import RandomState
 from scipy.special import expit, log_softmax, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from bagwise import compiled
 from bagwise._common.sklearn import Interval, StrOptions
-from bagwise._common.types import Array, Bools, Ints
+from bagwise._common.types import Array, Bools, Floats
 from bagwise._common.warnings import warn_user
-from bagwise._validation import (
-    check_bags,
-    check_instance_labels,
-    check_label_sets,
-    check_sample_weight,
-)
-from bagwise.annotation._annotator import AnnotatorMixin
-from bagwise.annotation._held_out import Training, learn_missing_rate
-from bagwise.annotation._kernel_features import (
-    KERNEL_CONSTRAINTS,
-    KernelFeaturesMixin,
-    check_fit_memory,
-)
+from bagwise._validation import check_instance_labels, check_label_sets, check_sample_weight
+from bagwise.annotation._annotator import KernelAnnotator
 from bagwise.bags import Bags
 from bagwise.base import fit_method
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.base._scoring import log_odds_of
-from bagwise.engines import one_core_if_few_instances, over_blocks
+from bagwise.engines import over_blocks
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
-from bagwise.solvers.annotation.orlr import first_rates, ored_logistic
-from bagwise.solvers.annotation.orlr_parts import (
-    BagLabelSets,
-    Rates,
-    posteriors,
-    report_counts,
-)
+from bagwise.solvers.annotation.orlr import FIRST_MISSING, FIRST_SPURIOUS, ored_logistic
+from bagwise.solvers.annotation.orlr_parts import BagLabelSets, blocks_of_bags, infer
 from bagwise.solvers.result import SolverResult
 
 # A class without training bags has probability zero. If the label set of a new bag contains it, its
@@ -50,7 +35,7 @@ UNSEEN = 1e4
 
 
 @with_parameters
-class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
+class ORedLogisticRegression(KernelAnnotator):
     r"""Logistic regression of instances, learned from the label sets of bags (Pham 2014).
 
     An instance has label c with probability :math:`p_c(x) = \mathrm{softmax}(W x + b)_c`, and the
@@ -77,7 +62,6 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     {annotator_kernel}
     {annotator_components}
     {annotator_gamma}
-    {select}
     missing : float or "learn", default=0.0
         Probability that the label of an instance is not reported in the label set of its bag: an
         instance can have a label outside the set. "learn" estimates it by EM on held-out bags
@@ -90,14 +74,6 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         label set; its probabilities are the last column. Its name is -1 (numeric labels) or
         "background" (texts). Give another name instead of True if that is a label already, or if
         `instance_labels` contains background, since -1 means "unknown" there.
-    solver : {"lbfgs", "em", "gem"}, default="lbfgs"
-        L-BFGS on the likelihood itself; EM with a full M-step; or the paper's generalised EM with
-        one gradient step per posterior. All maximise the same likelihood; L-BFGS is the fastest.
-    fit_intercept : bool, default=True
-        Whether to fit b.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the labels; the weight of a bag is their mean over its label set. "balanced":
-        inverse to the number of bags with the label.
     max_iter : int, default=1000
         Maximum number of iterations.
     tol : float, default=1e-5
@@ -106,14 +82,10 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         Exact inference takes instances x subsets x labels operations (n k 2^k, less if a bag has
         only a few more instances than labels), about a nanosecond each. Bags that need more, or a
         table of more than 512 MB, are approximated by belief propagation, with a warning.
-    warm_start : bool, default=False
-        Start from the solution of the last fit, if classes and features are the same. A kernel
-        keeps its width and landmarks.
     random_state : int, RandomState or None, default=None
-        Draws the landmarks of a kernel, and the folds of `select`. A fit that is to be resumed from
-        a checkpoint needs a number.
+        Draws the landmarks of a kernel, and the folds on which `missing` is learned. A fit that is
+        to be resumed from a checkpoint needs a number.
     {checkpoint}
-    {verbose}
 
     Attributes
     ----------
@@ -156,6 +128,9 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     (bit masks). All terms are non-negative; logarithms are used if probabilities underflow. A long
     table is stored at every sqrt(n)-th instance only. Bags are processed in parallel.
 
+    The penalty and the width of the kernel can be selected by the likelihood of held-out bags, for
+    which no label of an instance is needed: see the example.
+
     The likelihood is not concave. The fit begins at W = 0: with the linear kernel nothing is
     random.
 
@@ -173,20 +148,22 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     array(['wren', 'robin'], dtype='<U5')
     >>> model.predict_instances([[[0.0], [1.4]]])
     array(['wren', 'wren'], dtype='<U5')
+
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> def held_out(model, bags, label_sets):
+    ...     return model.log_likelihood(bags, label_sets).mean()
+    >>> search = GridSearchCV(ORedLogisticRegression(), {"reg": [0.1, 1.0]}, scoring=held_out, cv=2)
+    >>> search.fit(bags, model.predict(bags)).best_params_
+    {'reg': 0.1}
     """
 
-    _runs_elsewhere = ("cluster", "device")
-    _may_be_infinite = ("intercept_",)  # -inf: a class that no training bag has
     _kernel_reg = 0.01
 
     _parameter_constraints = {
-        **KERNEL_CONSTRAINTS,
         "missing": [StrOptions({"learn"}), Interval(Real, 0, 1, closed="left")],
         "spurious": [StrOptions({"learn"}), Interval(Real, 0, 1, closed="left")],
         "background": "no_validation",  # a label may be anything
-        "solver": [StrOptions({"lbfgs", "em", "gem"})],
         "max_operations": [NOT_NEGATIVE],
-        "warm_start": ["boolean"],
     }
 
     reg: float | str = "auto"
@@ -194,20 +171,14 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     kernel: Any = "linear"
     n_components: int = 300
     gamma: float | str = "half_scale"
-    select: bool = False
     missing: float | str = 0.0
     spurious: float | str = 0.0
     background: Any = False
-    solver: str = "lbfgs"
-    fit_intercept: bool = True
-    class_weight: Any = None
     max_iter: int = 1000
     tol: float = 1e-5
     max_operations: float = 1e9
-    warm_start: bool = False
     random_state: Any = None
     checkpoint: Any = None
-    verbose: int = 0
 
     @property
     def instance_pooling(self) -> str:  # type: ignore[override]
@@ -240,39 +211,60 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         -------
         self
         """
-        bags = check_bags(self, X, reset=True)
-        labels = check_label_sets(y, bags)
-        weights = check_sample_weight(sample_weight, bags) * self._label_weights(labels)
-        background_label = self._background_label(labels.classes)
-        background = background_label is not None
-        known = check_instance_labels(instance_labels, bags, labels, background=background_label)
-        codes = None if known is None else known.codes
-        rates = first_rates(self.missing, self.spurious)
-        bag_sets = self._bag_sets(bags, labels.indicator, background, codes, rates)
-        _warn_of_impossible(bag_sets, bags)
-        _warn_of_approximation(bag_sets, bags)
-        used = _bags_to_learn_from(bag_sets, weights)
-        columns = _columns_to_learn(bag_sets, used)
-        training = _training(bags, bag_sets, weights, used, columns)
-        start = self._start(labels.classes, columns, background)
-        reg, nystroem = self._setting(training, warm=start is not None)
-        training = training.with_features(nystroem)
-        check_fit_memory(training.bags, len(columns), keeps_posterior=self.solver != "lbfgs")
-        result = self._solved(training, reg, start)
-        self._keep_progress(result, "raise max_iter or reg, or standardise the instances")
-        self._keep_kernel(nystroem)
-        coef, intercept, learned_rates = result.solution
-        n_columns = len(labels.classes) + background
-        self.reg_ = reg
-        self.coef_ = np.zeros((n_columns, coef.shape[1]), coef.dtype)
-        self.intercept_ = np.full(n_columns, -np.inf, intercept.dtype)
-        self.coef_[columns], self.intercept_[columns] = coef, intercept
-        self.missing_, self.spurious_ = learned_rates.tolist()
-        self.classes_, self.label_kind_ = labels.classes, labels.kind
-        self.background_label_ = background_label
-        self.approximate_bags_ = np.flatnonzero(bag_sets.approximate & used)
-        self.left_out_ = np.flatnonzero(bag_sets.impossible)
-        return self
+        return self._fit(X, (y, instance_labels), sample_weight)
+
+    def _training_set(
+        self, bags: Bags, y: Any, sample_weight: Any
+    ) -> tuple[Bags, BagLabelSets, Floats]:
+        label_sets, instance_labels = y
+        labels = self._check_labels(label_sets, bags)
+        weight = check_sample_weight(sample_weight, bags)
+        self.background_label_ = self._background_label()
+        self.missing_ = FIRST_MISSING if isinstance(self.missing, str) else self.missing
+        self.spurious_ = FIRST_SPURIOUS if isinstance(self.spurious, str) else self.spurious
+        sets = self._bag_sets(bags, labels, instance_labels)
+        _warn(
+            sets.impossible, bags, "are left out, since the model gives their label set "
+            "probability zero ({}): the bag has more labels than instances, or no label, which "
+            "needs background=True."
+        )  # fmt: skip
+        _warn_of_approximation(sets.approximate, bags)
+        has_labels = sets.has_label_set.copy()
+        has_labels[sets.known_instances[0]] = True
+        used = has_labels & ~sets.impossible & (weight > 0)
+        if not used.any():
+            raise LabelError(
+                "there is no bag to learn from: all have an unknown or impossible label set, or "
+                "weight 0."
+            )
+        self.approximate_bags_ = np.flatnonzero(sets.approximate & used)
+        self.left_out_ = np.flatnonzero(sets.impossible)
+        if used.all():
+            return bags, sets, weight
+        return bags[used], sets.take(np.flatnonzero(used)), weight[used]
+
+    def _solve(
+        self, bags: Bags, sets: BagLabelSets, weight: Floats, rng: RandomState
+    ) -> SolverResult:
+        result = ored_logistic(
+            self._features(bags, rng),
+            sets.indicator,
+            weights=weight,
+            instance_codes=sets.instance_codes if len(sets.instance_codes) else None,
+            reg=self.reg_,
+            background=sets.background,
+            missing=self.missing,
+            spurious=self.spurious,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            max_operations=self.max_operations,
+            random_state=check_random_state(self.random_state),
+            track=partial(self._track, task="iteration"),
+            checkpoint=self.checkpoint,
+        )
+        self.coef_, self.intercept_, rates = result.solution
+        self.missing_, self.spurious_ = rates.tolist()
+        return result
 
     def predict_instances(self, X: Any, *, background_above: float | None = None) -> Array:
         """Predict the class of each instance, without the label set of its bag (inductive, Eq. 15).
@@ -414,204 +406,67 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     def _infer(
         self, bags: Bags, label_sets: Any, instance_labels: Any, annotate: bool
     ) -> tuple[list[Array], list[Array]]:
-        sets = check_label_sets(label_sets, bags, classes=self.classes_)
-        background = self.background_label_
-        given = check_instance_labels(instance_labels, bags, sets, background=background)
-        instance_codes = None if given is None else given.codes
-        rates = getattr(self, "missing_", 0.0), getattr(self, "spurious_", 0.0)
-        has_background = background is not None
-        bag_sets = self._bag_sets(bags, sets.indicator, has_background, instance_codes, rates)
-        _warn_of_approximation(bag_sets, bags)
+        labels = check_label_sets(label_sets, bags, classes=self.classes_)
+        sets = self._bag_sets(bags, labels, instance_labels)
+        _warn_of_approximation(sets.approximate, bags)
         if annotate:
-            _warn_of_empty(bag_sets, bags)
-        posterior, log_likelihood, n_unsettled = [], [], 0
-        for block, logits in self._logit_blocks(bags, bag_sets):
-            proba, value, settled = posteriors(bag_sets, block, logits)
-            n_unsettled += int((~settled).sum())
-            posterior.append(proba)
-            log_likelihood.append(value)
+            _warn(
+                sets.impossible & (sets.n_labels == 0), bags, "have an empty label set, and the "
+                "model has no background class for their instances ({}): they are labelled as if "
+                "the set were unknown. Fit with background=True, or leave these bags out."
+            )  # fmt: skip
+        found = [infer(sets, block, logits) for block, logits in self._logit_blocks(bags)]
+        n_unsettled = sum(int((~each.settled).sum()) for each in found)
         if n_unsettled:
             warn_user(
                 f"belief propagation did not converge in {n_unsettled} of {len(bags)} bags: raise "
                 "max_operations for exact posteriors.",
                 ConvergenceWarning,
             )
-        return posterior, log_likelihood
+        return [each.posterior for each in found], [each.log_likelihood for each in found]
 
-    def _logit_blocks(self, bags: Bags, bag_sets: BagLabelSets) -> Iterator[tuple[slice, Array]]:
+    def _logit_blocks(self, bags: Bags) -> Iterator[tuple[slice, Array]]:
         """Yield blocks of bags with the logits of instances, finite even for unseen classes."""
         lowest = np.where(np.isfinite(self.intercept_), 0.0, -UNSEEN)
-        blocks = list(bag_sets.blocks(len(self.intercept_)))
-        for (block, _), found in zip(
-            blocks, over_blocks(self._linear_scores, bags, blocks), strict=True
-        ):
-            logits = found.astype(np.float64)
+        blocks = list(blocks_of_bags(bags.offsets, len(lowest)))
+        found = over_blocks(self._linear_scores, bags, blocks)
+        for (block, _), scores in zip(blocks, found, strict=True):
+            logits = scores.astype(np.float64)
             floor = np.min(logits, axis=1, keepdims=True, where=np.isfinite(logits), initial=0.0)
             yield block, np.where(np.isfinite(logits), logits, floor + lowest)
 
-    def _bag_sets(
-        self,
-        bags: Bags,
-        indicator: Ints,
-        background: bool,
-        instance_codes: Ints | None,
-        rates: Rates,
-    ) -> BagLabelSets:
-        sets = BagLabelSets(bags.offsets, indicator, background, self.max_operations)
-        if instance_codes is not None:
-            sets = replace(sets, instance_codes=instance_codes)
-        return sets.with_rates(*rates)
+    def _bag_sets(self, bags: Bags, labels: Labels, instance_labels: Any) -> BagLabelSets:
+        background = self.background_label_
+        known = check_instance_labels(instance_labels, bags, labels, background=background)
+        return BagLabelSets(
+            bags.offsets, labels.indicator, background is not None, self.max_operations,
+            np.empty(0, np.int64) if known is None else known.codes, self.missing_, self.spurious_,
+        )  # fmt: skip
 
-    def _start(self, classes: Array, columns: Ints, background: bool) -> tuple[Array, Array] | None:
-        if not self.warm_start or not hasattr(self, "coef_"):
-            return None
-        nystroem = getattr(self, "nystroem_", None)
-        n_features = self.coef_.shape[1] if nystroem is None else nystroem.n_features_in_
-        kernel = "linear" if nystroem is None else nystroem.kernel
-        same_features = kernel == self.kernel and n_features == self.n_features_in_
-        same_features &= nystroem is None or not self.select
-        same = np.array_equal(self.classes_, classes) and len(self.coef_) == (
-            len(classes) + background
-        )
-        if not (same and same_features):
-            return None
-        intercept = self.intercept_[columns]
-        return self.coef_[columns], np.where(np.isfinite(intercept), intercept, 0.0)
-
-    def _solved(
-        self, features: Training, reg: float, start: tuple[Array, Array] | None
-    ) -> SolverResult:
-        missing = self.missing
-        if isinstance(missing, str):
-            rng = check_random_state(self.random_state)
-            missing = learn_missing_rate(self, features, reg, rng)
-        with one_core_if_few_instances(features.bags):
-            return ored_logistic(
-                features.bags,
-                features.sets,
-                background=self.background is not False,
-                max_operations=self.max_operations,
-                weights=features.weights,
-                reg=reg,
-                fit_intercept=self.fit_intercept,
-                solver=self.solver,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                instance_codes=features.codes,
-                missing=missing,
-                spurious=self.spurious,
-                start=start,
-                track=partial(self._track, task="iteration"),
-                checkpoint=self.checkpoint,
-            )
-
-    def _report_counts(self, bags: Bags, sets: Ints) -> Array:
-        """Expected numbers of wrong and correct reports; see `report_counts`."""
-        background = self.background_label_ is not None
-        bag_sets = self._bag_sets(bags, sets, background, None, (self.missing_, self.spurious_))
-        blocks = self._logit_blocks(bags, bag_sets)
-        counts = np.concatenate([report_counts(bag_sets, *block) for block in blocks])
-        counts[bag_sets.impossible] = 0.0
-        return counts
-
-    def _background_label(self, classes: Array) -> Any:
+    def _background_label(self) -> Any:
         if self.background is False:
             return None
-        numeric = classes.dtype.kind in "iufb"
+        numeric = self.classes_.dtype.kind in "iufb"
         name = (-1 if numeric else "background") if self.background is True else self.background
-        if name in classes.tolist():
+        if name in self.classes_.tolist():
             raise LabelError(
                 f"{name!r} is already a label: choose another name with background=..."
             )
         return name
 
-    def _label_weights(self, labels: Labels) -> Array:
-        """Weight of each bag: the mean of its labels' weights."""
-        carried = labels.indicator == 1
-        counts = carried.sum(axis=0)
-        if self.class_weight is None:
-            return np.ones(len(carried))
-        if isinstance(self.class_weight, str):
-            each = counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1))
-        else:
-            each = np.array([self.class_weight.get(name, 1.0) for name in labels.classes.tolist()])
-        n_labels = carried.sum(axis=1)
-        return np.where(n_labels > 0, carried @ each / np.maximum(n_labels, 1), 1.0)
+
+def _warn_of_approximation(approximate: Bools, bags: Bags) -> None:
+    _warn(
+        approximate, bags, "have too many labels for exact inference and are approximated by "
+        "belief propagation ({}); max_operations sets the limit."
+    )  # fmt: skip
 
 
-def _bags_to_learn_from(bag_sets: BagLabelSets, weights: Array) -> Bools:
-    has_labels = bag_sets.has_label_set | (bag_sets.n_known_instances > 0)
-    used = has_labels & ~bag_sets.impossible & (weights > 0)
-    if not used.any():
-        raise LabelError(
-            "there is no bag to learn from: all have an unknown or impossible label set, or "
-            "weight 0."
-        )
-    return used
-
-
-def _columns_to_learn(bag_sets: BagLabelSets, used: Bools) -> Ints:
-    """Classes that some bag or known instance has, and the background."""
-    n_labels = bag_sets.indicator.shape[1]
-    shown = np.append((bag_sets.indicator[used] == 1).any(axis=0), bag_sets.background)
-    codes = _codes_of(bag_sets, used)
-    if codes is not None:
-        shown[codes[codes >= 0]] = True
-    return np.flatnonzero(shown[: n_labels + bag_sets.background])
-
-
-def _codes_of(bag_sets: BagLabelSets, used: Bools) -> Ints | None:
-    """Known classes of the instances of the used bags (-1: unknown), or None if none is given."""
-    if not len(bag_sets.instance_codes):
-        return None
-    return bag_sets.instance_codes[np.repeat(used, np.diff(bag_sets.offsets))]
-
-
-def _training(
-    bags: Bags, bag_sets: BagLabelSets, weights: Array, used: Bools, columns: Ints
-) -> Training:
-    """Training data of the used bags, with classes as positions in `columns`."""
-    labels = columns[: len(columns) - bag_sets.background]
-    codes = _codes_of(bag_sets, used)
-    if codes is not None:
-        codes = np.where(codes < 0, -1, np.searchsorted(columns, codes))
-    some = bags if used.all() else bags[used]
-    return Training(some, bag_sets.indicator[np.ix_(used, labels)], weights[used], codes)
-
-
-def _warn_of_impossible(bag_sets: BagLabelSets, bags: Bags) -> None:
-    chosen = np.flatnonzero(bag_sets.impossible)
+def _warn(which: Bools, bags: Bags, text: str) -> None:
+    """Warn of some bags, with the names of the first of them."""
+    chosen = np.flatnonzero(which)
     if len(chosen):
-        warn_user(
-            f"{len(chosen)} of {len(bags)} bags are left out, since the model gives their label "
-            f"set probability zero ({_names_of(chosen, bags)}): the bag has more labels than "
-            "instances, or no label, which needs background=True.",
-            UserWarning,
-        )
-
-
-def _warn_of_empty(bag_sets: BagLabelSets, bags: Bags) -> None:
-    chosen = np.flatnonzero(bag_sets.impossible & (np.diff(bag_sets.set_offsets) == 0))
-    if len(chosen):
-        warn_user(
-            f"{len(chosen)} of {len(bags)} bags have an empty label set, and the model has no "
-            f"background class for their instances ({_names_of(chosen, bags)}): they are labelled "
-            "as if the set were unknown. Fit with background=True, or leave these bags out.",
-            UserWarning,
-        )
-
-
-def _warn_of_approximation(bag_sets: BagLabelSets, bags: Bags) -> None:
-    chosen = np.flatnonzero(bag_sets.approximate)
-    if len(chosen):
-        warn_user(
-            f"{len(chosen)} of {len(bags)} bags have too many labels for exact inference and are "
-            f"approximated by belief propagation ({_names_of(chosen, bags)}); max_operations sets "
-            "the limit.",
-            UserWarning,
-        )
-
-
-def _names_of(chosen: Ints, bags: Bags) -> str:
-    names = ", ".join(bags.name_of(i) for i in chosen[:5])
-    return names if len(chosen) <= 5 else f"{names} and {len(chosen) - 5} more"
+        names = ", ".join(bags.name_of(i) for i in chosen[:5])
+        if len(chosen) > 5:
+            names += f" and {len(chosen) - 5} more"
+        warn_user(f"{len(chosen)} of {len(bags)} bags {text.format(names)}", UserWarning)

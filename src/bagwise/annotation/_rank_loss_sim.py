@@ -2,18 +2,18 @@
 
 from dataclasses import KW_ONLY
 from functools import partial
-from typing import Any, Self
 
+from numpy.random import RandomState
 from sklearn.utils.extmath import safe_sparse_dot
 
-from bagwise._common.types import Array, Ints
-from bagwise._validation import check_bags, check_label_sets
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.annotation._annotator import AnnotatorMixin, best_threshold
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, fit_method, with_known_labels
+from bagwise.base import BagEstimator
 from bagwise.base._parameters import NOT_NEGATIVE, POSITIVE, with_parameters
-from bagwise.compiled.threads import one_core_if_small
+from bagwise.labels import Labels
 from bagwise.solvers.annotation.rank_loss import rank_loss_sim
+from bagwise.solvers.result import SolverResult
 
 
 @with_parameters
@@ -60,7 +60,8 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
     Notes
     -----
     Each round solves a convex problem by L-BFGS, with a smoothed hinge loss. Updating the weights
-    may raise the objective; the fit then stops.
+    may raise the objective; the fit then stops. Bags whose label set is unknown, empty, or contains
+    all labels are not used.
 
     References
     ----------
@@ -78,6 +79,7 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
     """
 
     instance_pooling = "softmax"
+    _advice = "raise max_iter or tol"
 
     _parameter_constraints = {"reg": [POSITIVE], "tol": [NOT_NEGATIVE]}
 
@@ -88,41 +90,22 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
     tol: float = 1e-3
     verbose: int = 0
 
-    @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from label sets.
-
-        Parameters
-        ----------
-        {X}
-        y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            The label set of each bag. Bags whose set is unknown, empty, or contains all labels are
-            not used.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        bags, labels = with_known_labels(bags, check_label_sets(y, bags))
-        with one_core_if_small(bags.instances):
-            result = rank_loss_sim(
-                bags.instances,
-                bags.offsets,
-                labels.indicator,
-                reg=self.reg,
-                fit_intercept=self.fit_intercept,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                track=partial(self._track, task="round"),
-            )
-        self._keep_progress(result, "raise max_iter or tol")
+    def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: RandomState) -> SolverResult:
+        result = rank_loss_sim(
+            bags.instances,
+            bags.offsets,
+            labels.indicator,
+            reg=self.reg,
+            fit_intercept=self.fit_intercept,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            track=partial(self._track, task="round"),
+        )
         self.coef_, self.intercept_ = result.solution
-        self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.threshold_ = 0.0
         if labels.kind == "sets":
             self.threshold_ = best_threshold(self._bag_scores(bags), labels.indicator)
-        return self
+        return result
 
     def _score(self, bags: Bags) -> Array:
         return safe_sparse_dot(bags.instances, self.coef_.T, dense_output=True) + self.intercept_

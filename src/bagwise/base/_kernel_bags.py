@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.kernel_approximation import Nystroem
 from sklearn.utils import gen_batches
 
@@ -84,7 +85,20 @@ def nystroem_of_bags(
     n_landmarks = min(n_landmarks, bags.n_instances)
     chosen = np.sort(rng.choice(bags.n_instances, n_landmarks, replace=False))
     rows = by_place(bags, lambda bags: bags.rows(chosen), partial(_rows_elsewhere, chosen))
-    return nystroem_of(model, gamma, n_landmarks, 0, rows.astype(np.float64))
+    rows = rows.astype(np.float64)
+    origin = _origin(model.kernel, rows)
+    nystroem = nystroem_of(model, gamma, n_landmarks, 0, rows if origin is None else rows - origin)
+    if origin is not None:
+        nystroem.components_ = nystroem.components_ + origin
+    return nystroem
+
+
+def _origin(kernel: Any, landmarks: Any) -> Floats | None:
+    """Mean of the landmarks, if the kernel is a function of differences.
+
+    It is subtracted first: distances are differences of squares, which lose all digits far from 0.
+    """
+    return landmarks.mean(axis=0) if kernel == "rbf" and not issparse(landmarks) else None
 
 
 def _rows_elsewhere(chosen: Ints, bags: Bags) -> Array:
@@ -166,6 +180,9 @@ def _features(nystroem: Nystroem, rows: Any) -> Any:
     """
     rows = float64(rows)
     if nystroem.kernel == "rbf":
-        kernel = gaussian(rows, nystroem.components_, nystroem.gamma)
+        origin, landmarks = _origin("rbf", nystroem.components_), nystroem.components_
+        if origin is not None and not issparse(rows):
+            rows, landmarks = rows - like(origin, rows), landmarks - origin
+        kernel = gaussian(rows, landmarks, nystroem.gamma)
         return product(kernel, nystroem.normalization_)
     return like(nystroem_features(nystroem, to_numpy(rows)), rows)

@@ -50,7 +50,6 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "pos_label": [Integral, Real, str, tuple, "boolean", None],
     "random_state": ["random_state"],
     "reg": [NOT_NEGATIVE],
-    "select": ["boolean"],
     "threshold": [StrOptions({"auto", "zero", "training", "out_of_fold"})],
     "tol": [POSITIVE],
     "verbose": ["verbose"],
@@ -131,11 +130,6 @@ pos_label_ : label
     The positive one of two classes; None unless there are two.
 rows = X : array-like or CSR of shape (n_rows, n_features)
     The rows.
-select : bool
-    Choose `reg`, and the width of "rbf", by the likelihood of held-out bags (two of three
-    folds; no label of an instance is needed): `gamma` times 1/2, 1 or 2, then `reg` times
-    1/2, 1 or 2. A setting that is clearly worse on the first fold is not tried on the
-    second. Takes three to five times as long as one fit.
 support_ : ndarray of shape (n_support,)
     Positions of the training instances with non-zero weight (nonlinear kernels).
 support_vectors_ : ndarray or CSR of shape (n_support, n_features)

@@ -13,7 +13,7 @@ m labels of the set is spurious^m, since any of the labels may be listed by mist
 import numpy as np
 
 from bagwise.compiled.compilation import compiled
-from bagwise.compiled.label_lattice import TABLE, log_sum, normalise, sum_over_labelings
+from bagwise.compiled.label_lattice import TABLE, log_sum, sum_over_labelings
 
 # Inference method of a bag.
 FREE = 0  # the label set is unknown: plain softmax
@@ -56,16 +56,18 @@ def posteriors(  # type: ignore[no-untyped-def]
         k = len(labels)
         may_be_silent = how[bag] != FREE and (background or missing > 0.0)
         norms, log_q = np.empty(n), np.full((n, k + 1), -np.inf)
-        posterior = np.empty((n, k + 1))
+        posterior, value = np.empty((n, k + 1)), 0.0
         for i in range(n):
             row, code = scores[first + i], instance_codes[first + i] if len(instance_codes) else -1
             norms[i] = log_sum(row)
             for c in range(k):
                 if code < 0 or code == labels[c]:
-                    log_q[i, c] = row[labels[c]] - norms[i] + log_reported
+                    log_q[i, c] = row[labels[c]] + log_reported
             if may_be_silent:
                 log_q[i, k] = _log_silent(row, norms[i], background, missing, code)
-        value = normalise(log_q)
+            inside = log_sum(log_q[i])
+            log_q[i] -= inside
+            value += inside - norms[i]
         if how[bag] == EXACT:
             chance, counts[bag, 2] = _exact(log_q, spurious, posterior)
         elif how[bag] == APPROXIMATE:
@@ -95,15 +97,14 @@ def posteriors(  # type: ignore[no-untyped-def]
 
 @_compiled
 def _log_silent(scores, norm, background, missing, code):  # type: ignore[no-untyped-def]
-    """Log-probability that an instance reports nothing, jointly with its label if that is known."""
+    """Log-weight of reporting nothing, jointly with the label of the instance if that is known."""
     last = len(scores) - 1
     log_missing = np.log(missing) if missing > 0.0 else -np.inf
     if code >= 0:
-        log_p = scores[code] - norm
-        return log_p if background and code == last else log_missing + log_p
+        return scores[code] + (0.0 if background and code == last else log_missing)
     if background:
-        return np.logaddexp(log_missing, scores[last] - norm + np.log1p(-missing))
-    return log_missing
+        return np.logaddexp(log_missing + norm, scores[last] + np.log1p(-missing))
+    return log_missing + norm
 
 
 @_compiled

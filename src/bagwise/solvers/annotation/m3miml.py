@@ -42,12 +42,13 @@ def m3miml(
     Returns
     -------
     SolverResult
-        ``solution`` is (coef of instances, intercept).
+        ``solution`` is (coef of instances, intercept, whether w is not 0).
     """
     costs = np.full(len(carried), C)
     problem = bag_problem(offsets, carried, costs, slack_per_bag=True)
     machine = max_margin(space, problem, tol=tol)
-    if np.ptp(machine.scores) < TIE * tol:
+    learned = np.ptp(machine.scores) >= TIE * tol
+    if not learned:
         # w = 0 up to the error of the solver. Instances are ranked by the model of vanishing C
         # instead, the difference of the class means.
         weights = problem.mean_difference()
@@ -55,4 +56,5 @@ def m3miml(
         coef = weights * (TILT * tol / max(largest, np.finfo(float).tiny))
         b = TIE * tol * round(float(machine.intercept) / (TIE * tol))
         machine = replace(machine, coef=coef, intercept=b)
-    return machine.result()
+    result = machine.result()
+    return replace(result, solution=(*result.solution, np.array(learned)))

@@ -35,9 +35,9 @@ def noisy_or_logistic(
     *,
     weights: Floats,
     reg: float,
-    fit_intercept: bool,
-    max_iter: int,
-    tol: float,
+    fit_intercept: bool = True,
+    max_iter: int = 1000,
+    tol: float = 1e-5,
     start: tuple[Array, Array] | None = None,
     track: Callable[[range], Any] = iter,
     checkpoint: Any = None,
@@ -55,11 +55,11 @@ def noisy_or_logistic(
         Weights of the bags.
     reg : float
         lambda, relative to the sum over bags.
-    fit_intercept : bool
+    fit_intercept : bool, default=True
         Whether b is fitted; it is not penalised.
-    max_iter : int
+    max_iter : int, default=1000
         Maximum number of iterations.
-    tol : float
+    tol : float, default=1e-5
         Largest entry of the gradient, per instance, at which to stop.
     start : tuple (W, b), default=None
         Starting point. By default W = 0, and b as if one instance of each bag that carries the
@@ -86,23 +86,18 @@ def noisy_or_logistic(
             checkpoint=None if checkpoint is None else Checkpoint(checkpoint, settings),
         )  # fmt: skip
         theta = np.zeros((n_labels, bags.n_features + 1))
-        saved: dict[str, Any] = {"theta": theta, "curve": []}
-        is_resumed = problem.checkpoint is not None and problem.checkpoint.load(saved, parts)
-        if is_resumed:
-            theta = saved["theta"]
-        elif start is not None:
+        if start is not None:
             theta = problem.centred(np.column_stack(start).astype(np.float64))
         elif fit_intercept:
             share = weights @ (indicator == 1) / problem.scale
             theta[:, -1] = np.log(share) - np.log1p(-np.minimum(share, 0.5))
-        before = list(saved["curve"])
-        theta, curve, converged = minimise(problem, theta, max_iter - len(before), tol, track)
-        curve = before + curve
-        theta = problem.uncentred(theta)
-        if problem.checkpoint is not None:
-            problem.checkpoint.remove()
-    solution = theta[:, :-1].astype(dtype), theta[:, -1].astype(dtype)
-    return SolverResult(solution, np.array(curve) * problem.scale, converged)
+        problem, theta, _ = problem.resumed(theta)
+        theta, curve, converged = minimise(
+            problem, theta, max_iter - len(problem.before), tol, track
+        )
+        solution = problem.planes(theta, bags)
+        problem.close()
+    return SolverResult(solution, np.array([*problem.before, *curve]) * problem.scale, converged)
 
 
 class NoisyOrPart(LinearPart):

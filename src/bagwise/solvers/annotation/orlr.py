@@ -11,9 +11,12 @@ Some instance labels may be known from an annotator: the likelihood is then that
 and of the known labels, log P(Y_b, y_i for i known | X_b, W).
 
 Label sets may be wrong: `missing` is the probability that the label of an instance is not reported,
-`spurious` that a label is listed which no instance reports. The latter may be learned by EM:
+`spurious` that a label is listed which no instance reports. Both may be learned by EM:
 
-    spurious = E[spurious labels] / E[labels that no instance reports].
+    spurious = E[spurious labels] / E[labels that no instance reports],
+    missing = E[instances that report no label] / E[instances with a label],
+
+the latter on held-out bags: a flexible model explains every label set of its training bags.
 
 Value and gradient are sums over parts: blocks of whole bags, in memory, on a device or on workers.
 """
@@ -28,15 +31,18 @@ import numpy as np
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.engines import Checkpoint, Parts, codes_by_bag, place
-from bagwise.solvers.annotation.orlr_parts import CORRECT, ORLRPart, Rates
+from bagwise.solvers.annotation.orlr_parts import BagLabelSets, ORLRPart
 from bagwise.solvers.lbfgs import Objective, lbfgs
 from bagwise.solvers.result import SolverResult
 
-FIRST_RATES: Rates = (0.1, 0.01)  # starting point of EM
+FIRST_MISSING, FIRST_SPURIOUS = 0.1, 0.01  # starting point of EM
 RATE_RANGE = 1e-6, 0.5
-RATE_CHANGE = 0.02  # relative change of a rate at which EM stops
 RARE = 1e-4  # rate of spurious labels in the first fit of W
-EM_STEPS = 20
+SPURIOUS_STEPS, SPURIOUS_CHANGE = 20, 0.02  # maximum number of EM steps; relative change at the end
+MISSING_STEPS, MISSING_CHANGE = 6, 0.1
+NEGLIGIBLE = 0.01  # rate of missing labels at which EM stops
+MISSING_TOL = 1e-4
+N_FOLDS = 3
 FIRST_ITERATIONS, ITERATIONS_PER_STEP = 150, 60
 TINY = 1e-300
 
@@ -47,18 +53,19 @@ def ored_logistic(
     bags: Bags,
     indicator: Ints,
     *,
-    background: bool,
-    max_operations: float,
-    weights: Floats,
-    reg: float,
-    fit_intercept: bool,
-    solver: str,
-    max_iter: int,
-    tol: float,
+    weights: Floats | None = None,
     instance_codes: Ints | None = None,
-    missing: float = 0.0,
+    reg: float = 1.0,
+    background: bool = False,
+    missing: float | str = 0.0,
     spurious: float | str = 0.0,
+    fit_intercept: bool = True,
+    solver: str = "lbfgs",
+    max_iter: int = 1000,
+    tol: float = 1e-5,
+    max_operations: float = 1e9,
     start: tuple[Array, Array] | None = None,
+    random_state: Any = None,
     track: Callable[[range], Any] = iter,
     checkpoint: Any = None,
 ) -> SolverResult:
@@ -70,30 +77,33 @@ def ored_logistic(
         The bags: in memory, on a device or on workers.
     indicator : ndarray of shape (n_bags, n_labels)
         Their label sets.
-    background : bool
-        Whether there is a background class: the last one, allowed in any bag, in no label set.
-    max_operations : float
-        Cost of a bag, instances x subsets x labels, beyond which its posterior is approximated.
-    weights : ndarray of shape (n_bags,)
+    weights : ndarray of shape (n_bags,), default=None
         Weights of the bags.
-    reg : float
-        lambda, relative to the sum over bags.
-    fit_intercept : bool
-        Whether b is fitted; it is not penalised.
-    solver : {"lbfgs", "em", "gem"}
-        L-BFGS on the likelihood, EM with a full M-step, or the paper's EM with one gradient step.
-    max_iter : int
-        Maximum number of iterations.
-    tol : float
-        Largest entry of the gradient, per instance, at which to stop.
     instance_codes : ndarray of int64 of shape (n_instances,), default=None
         The class of each instance, -1 if unknown.
-    missing : float, default=0.0
+    reg : float, default=1.0
+        lambda, relative to the sum over bags.
+    background : bool, default=False
+        Whether there is a background class: the last one, allowed in any bag, in no label set.
+    missing : float or "learn", default=0.0
         Probability that the label of an instance is not reported.
     spurious : float or "learn", default=0.0
         Probability that a label is listed which no instance reports.
+    fit_intercept : bool, default=True
+        Whether b is fitted; it is not penalised.
+    solver : {"lbfgs", "em", "gem"}, default="lbfgs"
+        L-BFGS on the likelihood, EM with a full M-step, or the paper's EM with one gradient step.
+        All maximise the same likelihood; L-BFGS is the fastest.
+    max_iter : int, default=1000
+        Maximum number of iterations.
+    tol : float, default=1e-5
+        Largest entry of the gradient, per instance, at which to stop.
+    max_operations : float, default=1e9
+        Cost of a bag, instances x subsets x labels, beyond which its posterior is approximated.
     start : tuple (W, b), default=None
         Starting point; zeros by default.
+    random_state : RandomState, default=None
+        Draws the folds on which `missing` is learned.
     track : callable, default=iter
         Wraps the range of iterations, to show progress.
     checkpoint : path, default=None
@@ -102,52 +112,60 @@ def ored_logistic(
     Returns
     -------
     SolverResult
-        ``solution = (W, b, (missing, spurious))``; the curve is minus the penalised
-        log-likelihood.
+        ``solution = (W, b, (missing, spurious))``, with b = -inf for a class without data; the
+        curve is minus the penalised log-likelihood.
     """
-    n_classes = indicator.shape[1] + background
-    by_bag = [] if instance_codes is None else [codes_by_bag(instance_codes, bags.offsets)]
+    weights = np.ones(len(bags)) if weights is None else weights
+    if isinstance(missing, str):
+        missing = _learn_missing(
+            bags, indicator, weights, instance_codes, random_state, reg=reg, background=background,
+            spurious=0.0 if isinstance(spurious, str) else spurious, fit_intercept=fit_intercept,
+            max_iter=max_iter, tol=max(tol, MISSING_TOL), max_operations=max_operations,
+        )  # fmt: skip
+    # Classes without data are left out: their probability is zero.
+    seen = np.append((indicator == 1).any(axis=0), np.ones(int(background), bool))
+    if instance_codes is not None:
+        seen[instance_codes[instance_codes >= 0]] = True
+        instance_codes = np.where(instance_codes < 0, -1, (np.cumsum(seen) - 1)[instance_codes])
+    indicator, n_classes = indicator[:, seen[: indicator.shape[1]]], int(seen.sum())
     settings = (
         "ORLR", reg, solver, background, max_operations, fit_intercept, n_classes, missing, spurious
     )  # fmt: skip
-    rates = first_rates(missing, spurious)
+    rates = missing, FIRST_SPURIOUS if isinstance(spurious, str) else spurious
     with place(
-        bags, ORLRPart, indicator, weights, *by_bag, background=background,
+        bags, ORLRPart, indicator, weights, *_codes(instance_codes, bags), background=background,
         fit_intercept=fit_intercept, max_operations=max_operations, rates=rates,
     ) as parts:  # fmt: skip
-        problem = _Problem.of(
-            parts, bags, weights, reg=reg, fit_intercept=fit_intercept,
+        problem = PenalisedLoss.of(
+            parts, bags, weights, reg=reg, fit_intercept=fit_intercept, arguments=(rates,),
             checkpoint=None if checkpoint is None else Checkpoint(checkpoint, settings),
         )  # fmt: skip
-        problem = replace(problem, rates=rates)
         theta = np.zeros((n_classes, bags.n_features + 1))
         if start is not None:
-            theta = problem.centred(np.column_stack(start).astype(np.float64))
+            theta = problem.centred(np.column_stack(start)[seen].astype(np.float64))
         run = minimise if solver == "lbfgs" else partial(_em, gradient_step=solver == "gem")
-        before: list[float] = []
-        saved: dict[str, Any] = {"theta": theta, "curve": [], "rates": rates}
-        is_resumed = problem.checkpoint is not None and problem.checkpoint.load(saved, parts)
-        if is_resumed:
-            theta, before = saved["theta"], saved["curve"].tolist()
-            problem = replace(problem, rates=tuple(saved["rates"].tolist()))
-        elif rates[1] > RARE and start is None:
+        problem, theta, is_resumed = problem.resumed(theta)
+        if rates[1] > RARE and start is None and not is_resumed:
             # From W = 0, labels of rare classes would be taken for spurious ones before W has
             # learned to recognise these classes.
-            near = replace(problem, rates=(rates[0], RARE))
+            near = replace(problem, arguments=((missing, RARE),), checkpoint=None)
             theta, _, _ = run(near, theta, min(FIRST_ITERATIONS, max_iter), 5 * tol, iter)
         if spurious == "learn":
-            problem, theta, more = _learn_spurious(problem, theta, run, max_iter, tol)
-            before += more
-        theta, curve, converged = run(problem, theta, max_iter - len(before), tol, track)
-        if before and not curve:  # already converged after the last change of the rates
+            problem, theta = _learn_spurious(problem, theta, run, max_iter, tol)
+        theta, curve, converged = run(problem, theta, max_iter - len(problem.before), tol, track)
+        if problem.before and not curve:  # already converged after the last change of the rates
             curve = [problem.loss(theta)[0]]
-        curve = before + curve
-        theta = problem.uncentred(theta)
-        if problem.checkpoint is not None:
-            problem.checkpoint.remove()
-    dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
-    solution = theta[:, :-1].astype(dtype), theta[:, -1].astype(dtype), np.array(problem.rates)
-    return SolverResult(solution, np.array(curve) * problem.scale, converged)
+        W, b = problem.planes(theta, bags)
+        problem.close()
+    coef = np.zeros((len(seen), W.shape[1]), W.dtype)
+    intercept = np.full_like(b, -np.inf, shape=len(seen))
+    coef[seen], intercept[seen] = W, b
+    solution = coef, intercept, np.array(problem.arguments[0])
+    return SolverResult(solution, np.array([*problem.before, *curve]) * problem.scale, converged)
+
+
+def _codes(instance_codes: Ints | None, bags: Bags) -> list[Any]:
+    return [] if instance_codes is None else [codes_by_bag(instance_codes, bags.offsets)]
 
 
 @dataclass(frozen=True)
@@ -157,13 +175,17 @@ class PenalisedLoss:
     `scale` is the total weight of the instances: values, gradients and `tol` are per instance. The
     intercept is that of instances centred at `origin`. It is not penalised, so the problem is the
     same. Without centring, if the mean is far from 0, a step in W would shift all scores.
+    `arguments` are further arguments of the parts: the error rates of ORLR. `before` is the curve
+    of earlier iterations.
     """
 
     parts: Parts
     reg: float
     scale: float
     origin: Floats
+    arguments: tuple[Any, ...] = ()
     checkpoint: Checkpoint | None = None
+    before: tuple[float, ...] = ()
 
     @classmethod
     def of(
@@ -175,100 +197,127 @@ class PenalisedLoss:
         reg: float,
         fit_intercept: bool,
         checkpoint: Checkpoint | None,
+        arguments: tuple[Any, ...] = (),
     ) -> Self:
         """Build the loss of placed bags, with the weighted mean of the instances as origin."""
         scale, origin = float(weights @ bags.sizes), np.zeros(bags.n_features)
         if fit_intercept:
             origin = _coarse(parts.total("sums") / scale)
-        return cls(parts, reg, scale, origin, checkpoint)
+        return cls(parts, reg, scale, origin, arguments, checkpoint)
 
     def centred(self, theta: Floats) -> Floats:
         """Convert [W b] of the original instances to theta."""
-        theta = theta.copy()
-        theta[:, -1] += theta[:, :-1] @ self.origin
-        return theta
+        return np.column_stack([theta[:, :-1], theta[:, -1] + theta[:, :-1] @ self.origin])
 
     def uncentred(self, theta: Floats) -> Floats:
         """Convert theta to [W b] of the original instances."""
-        theta = theta.copy()
-        theta[:, -1] -= theta[:, :-1] @ self.origin
-        return theta
+        return np.column_stack([theta[:, :-1], theta[:, -1] - theta[:, :-1] @ self.origin])
+
+    def planes(self, theta: Floats, bags: Bags) -> tuple[Floats, Floats]:
+        """W and b of the original instances, in their precision."""
+        theta = self.uncentred(theta).astype(np.dtype(str(bags.dtype).removeprefix("torch.")))
+        return theta[:, :-1], theta[:, -1]
 
     def loss(self, theta: Floats) -> tuple[float, Floats]:
         """Value and gradient at the centred theta."""
-        return self._penalised("loss", theta)
+        return self._evaluate("loss", theta)
 
-    def keep(self, theta: Floats, curve: list[float], **more: Any) -> None:
+    def surrogate_at(self, theta: Floats) -> Objective:
+        """The auxiliary function (Eq. 7) of EM for the posterior at theta."""
+        return lambda new: self._evaluate("surrogate", new, self.uncentred(theta))
+
+    def total(self, method: str, theta: Floats, *more: Any) -> Any:
+        """Sum of the results of a method of the parts."""
+        return self.parts.total(method, self.uncentred(theta), *more, *self.arguments)
+
+    def resumed(self, theta: Floats) -> tuple[Self, Floats, bool]:
+        """The problem and the iterate of the checkpoint, if there is one."""
+        saved: dict[str, Any] = {"theta": theta, "curve": [], "arguments": self.arguments}
+        if self.checkpoint is None or not self.checkpoint.load(saved, self.parts):
+            return self, theta, False
+        arguments = tuple(tuple(each) for each in saved["arguments"].tolist())
+        before = tuple(saved["curve"].tolist())
+        return replace(self, arguments=arguments, before=before), saved["theta"], True
+
+    def keep(self, theta: Floats, curve: list[float]) -> None:
         """Save an iterate in the checkpoint, if it is time."""
         if self.checkpoint is not None:
-            self.checkpoint.save({"theta": theta, "curve": curve, **more}, self.parts)
+            saved = {"theta": theta, "curve": [*self.before, *curve], "arguments": self.arguments}
+            self.checkpoint.save(saved, self.parts)
 
-    def _penalised(self, method: str, theta: Floats, *more: Any) -> tuple[float, Floats]:
-        value, gradient = self.parts.total(method, self.uncentred(theta), *more)
+    def close(self) -> None:
+        """Remove the checkpoint."""
+        if self.checkpoint is not None:
+            self.checkpoint.remove()
+
+    def _evaluate(self, method: str, theta: Floats, *more: Any) -> tuple[float, Floats]:
+        value, gradient = self.total(method, theta, *more)
         W, gradient = theta[:, :-1], gradient.copy()
         gradient[:, :-1] += self.reg * W - np.outer(gradient[:, -1], self.origin)
         return (value + 0.5 * self.reg * float(np.sum(W**2))) / self.scale, gradient / self.scale
 
 
-@dataclass(frozen=True)
-class _Problem(PenalisedLoss):
-    """Minus the penalised log-likelihood of ORLR per instance, at given error rates."""
-
-    rates: Rates = CORRECT
-
-    def loss(self, theta: Floats) -> tuple[float, Floats]:
-        """Value and gradient at the centred theta."""
-        return self._penalised("loss", theta, self.rates)
-
-    def keep(self, theta: Floats, curve: list[float], **more: Any) -> None:
-        """Save an iterate and the rates in the checkpoint, if it is time."""
-        super().keep(theta, curve, rates=self.rates, **more)
-
-    def reports(self, theta: Floats) -> Floats:
-        """Expected counts of missing and spurious labels at theta: see `_Part.reports`."""
-        return self.parts.total("reports", self.uncentred(theta), self.rates)
-
-    def surrogate_at(self, theta: Floats) -> Objective:
-        """The auxiliary function (Eq. 7) for the posterior at theta."""
-        self.parts.do("expect", self.uncentred(theta), self.rates)
-        self.parts.renew()
-        return partial(self._penalised, "surrogate")
-
-
-def first_rates(missing: float | str, spurious: float | str) -> Rates:
-    """Initial error rates: the given ones, or the starting point of EM for "learn".
-
-    Parameters
-    ----------
-    missing, spurious : float or "learn"
-        Probabilities of missing and of spurious labels.
-
-    Returns
-    -------
-    tuple of float
-    """
-    return (
-        FIRST_RATES[0] if isinstance(missing, str) else missing,
-        FIRST_RATES[1] if isinstance(spurious, str) else spurious,
-    )
-
-
 def _learn_spurious(
-    problem: _Problem, theta: Floats, run: Callable[..., Outcome], max_iter: int, tol: float
-) -> tuple[_Problem, Floats, list[float]]:
+    problem: PenalisedLoss, theta: Floats, run: Callable[..., Outcome], max_iter: int, tol: float
+) -> tuple[PenalisedLoss, Floats]:
     """Update the rate of spurious labels and W alternately; leave one iteration for the end."""
-    missing, curve = problem.rates[0], list[float]()
-    for _ in range(EM_STEPS):
-        _, _, spurious, left = problem.reports(theta)
-        rate = float(np.clip(spurious / max(spurious + left, TINY), *RATE_RANGE))
-        change = abs(rate - problem.rates[1]) / rate
-        problem = replace(problem, rates=(missing, rate))
-        n_iter = min(ITERATIONS_PER_STEP, max_iter - 1 - len(curve))
-        if change <= RATE_CHANGE or n_iter < 1:
+    for _ in range(SPURIOUS_STEPS):
+        missing, last = problem.arguments[0]
+        _, _, n_spurious, n_left = problem.total("reports", theta)
+        rate = float(np.clip(n_spurious / max(n_spurious + n_left, TINY), *RATE_RANGE))
+        problem = replace(problem, arguments=((missing, rate),))
+        n_iter = min(ITERATIONS_PER_STEP, max_iter - 1 - len(problem.before))
+        if abs(rate - last) <= SPURIOUS_CHANGE * rate or n_iter < 1:
             break
         theta, more, _ = run(problem, theta, n_iter, tol, iter)
-        curve += more
-    return problem, theta, curve
+        problem = replace(problem, before=(*problem.before, *more))
+    return problem, theta
+
+
+def _learn_missing(
+    bags: Bags,
+    indicator: Ints,
+    weights: Floats,
+    instance_codes: Ints | None,
+    rng: Any,
+    **options: Any,
+) -> float:
+    """Estimate the rate of missing labels by EM, with the E-step on held-out bags."""
+    fold_of, rate = rng.permutation(len(bags)) % N_FOLDS, FIRST_MISSING
+    starts: list[Any] = [None] * len(np.unique(fold_of))
+    possible = ~BagLabelSets(
+        bags.offsets, indicator, options["background"], missing=rate, spurious=options["spurious"],
+        instance_codes=np.empty(0, np.int64) if instance_codes is None else instance_codes,
+    ).impossible  # fmt: skip
+    for _ in range(MISSING_STEPS if len(starts) > 1 else 0):
+        counts = np.zeros(4)
+        for fold, start in enumerate(starts):
+            inside, codes = possible & (fold_of != fold), instance_codes
+            if codes is not None:
+                codes = codes[np.repeat(inside, bags.sizes)]
+            W, b, _ = ored_logistic(
+                bags[inside], indicator[inside], weights=weights[inside], instance_codes=codes,
+                missing=rate, start=start, **options,
+            ).solution  # fmt: skip
+            seen = np.isfinite(b)
+            starts[fold] = W, np.where(seen, b, 0.0)
+            # A bag with a label that is absent from the other folds has probability zero.
+            absent = (indicator[:, ~seen[: indicator.shape[1]]] == 1).any(axis=1)
+            held_out = np.flatnonzero((fold_of == fold) & ~absent)
+            if len(held_out):
+                with place(
+                    bags[held_out], ORLRPart, indicator[held_out], weights[held_out],
+                    background=options["background"], fit_intercept=True,
+                    max_operations=options["max_operations"],
+                ) as parts:  # fmt: skip
+                    rates = rate, options["spurious"]
+                    counts += parts.total("reports", np.column_stack([W, b]), rates)
+        if counts[:2].sum() == 0:
+            break
+        last, rate = rate, float(np.clip(counts[0] / counts[:2].sum(), *RATE_RANGE))
+        if abs(rate - last) <= MISSING_CHANGE * last or rate <= NEGLIGIBLE:
+            break
+    return rate
 
 
 def _coarse(values: Floats) -> Floats:
@@ -320,7 +369,12 @@ def minimise(
 
 
 def _em(
-    problem: _Problem, theta: Floats, max_iter: int, tol: float, track: Any, gradient_step: bool
+    problem: PenalisedLoss,
+    theta: Floats,
+    max_iter: int,
+    tol: float,
+    track: Any,
+    gradient_step: bool,
 ) -> Outcome:
     """EM: posterior labels in the E-step, a logistic regression on them in the M-step.
 

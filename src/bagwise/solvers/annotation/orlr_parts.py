@@ -1,9 +1,8 @@
 """ORLR on a block of bags: label sets, posterior labels, and the likelihood with its gradient.
 
-For numpy arrays ``bagwise.compiled.label_sets`` computes the posterior labels. For torch tensors
-the same recursion runs on batches of bags with similar numbers of labels, one instance of each bag
-per step; on a GPU it is one kernel (``orlr_kernels``). The few bags in which it underflows, or that
-are approximated, are passed to the compiled code.
+``bagwise.compiled.label_sets`` computes the posterior labels of numpy arrays. On a GPU, one kernel
+(``orlr_kernels``) runs the recursion on batches of bags with similar numbers of labels; the few
+bags in which it underflows, or that are approximated, are passed to the compiled code.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,7 +50,7 @@ class BagLabelSets:
         The label sets as zeros and ones; a row of -1 if the label set is unknown.
     background : bool
         Whether the last class is a background class: allowed in any bag, in no label set.
-    max_operations : float
+    max_operations : float, default=1e9
         Cost of a bag, instances x subsets x labels, beyond which its posterior is approximated.
     instance_codes : ndarray of int64 of shape (n_instances,) or (0,), default=()
         The class of each instance, -1 if unknown; empty if all are unknown.
@@ -64,16 +63,20 @@ class BagLabelSets:
     offsets: Ints
     indicator: Ints
     background: bool
-    max_operations: float
+    max_operations: float = 1e9
     instance_codes: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     missing: float = 0.0
     spurious: float = 0.0
 
-    def with_rates(self, missing: float, spurious: float) -> BagLabelSets:
-        """These label sets with other error rates."""
-        if (missing, spurious) == (self.missing, self.spurious):
-            return self
-        return replace(self, missing=missing, spurious=spurious)
+    @property
+    def sizes(self) -> Ints:
+        """Number of instances of each bag."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def n_labels(self) -> Ints:
+        """Number of labels of each bag."""
+        return np.count_nonzero(self.indicator == 1, axis=1)
 
     @cached_property
     def has_label_set(self) -> Bools:
@@ -88,7 +91,13 @@ class BagLabelSets:
     @cached_property
     def set_offsets(self) -> Ints:
         """Where the label set of each bag begins."""
-        return offsets_of(np.count_nonzero(self.indicator == 1, axis=1))
+        return offsets_of(self.n_labels)
+
+    @cached_property
+    def known_instances(self) -> tuple[Ints, Ints]:
+        """Bag and label of each instance whose label is known."""
+        rows = np.flatnonzero(self.instance_codes >= 0)
+        return np.searchsorted(self.offsets, rows, side="right") - 1, self.instance_codes[rows]
 
     @cached_property
     def impossible(self) -> Bools:
@@ -97,46 +106,28 @@ class BagLabelSets:
         Known instances, and the labels that they account for, do not count. If labels may be
         spurious, no set is too large; if labels may be missing, a set may be empty.
         """
-        n, k = np.diff(self.offsets), np.diff(self.set_offsets)
-        bag, label = self._known_instances
-        set_of = np.repeat(np.arange(len(k)), k)
-        width = self.indicator.shape[1] + 1  # number of classes, with background
-        met = np.isin(set_of * width + self.set_labels, bag * width + label)
-        k_open = k - np.bincount(set_of[met], minlength=len(k))
-        too_few = (k_open > n - self.n_known_instances) & (self.spurious == 0)
+        n_bags, (bag, label) = len(self.sizes), self.known_instances
+        labelled = self.indicator[bag, np.minimum(label, self.indicator.shape[1] - 1)] == 1
+        labelled &= label < self.indicator.shape[1]
+        met = np.unique(np.column_stack([bag, label])[labelled], axis=0)[:, 0]
+        n_open = self.sizes - np.bincount(bag, minlength=n_bags)
+        too_few = (self.n_labels - np.bincount(met, minlength=n_bags) > n_open) & (
+            self.spurious == 0
+        )
         never_empty = not self.background and self.missing == 0
-        return self.has_label_set & (too_few | ((k == 0) & never_empty))
-
-    @cached_property
-    def n_known_instances(self) -> Ints:
-        """Number of instances of each bag whose label is known."""
-        return np.bincount(self._known_instances[0], minlength=len(self.has_label_set))
-
-    @cached_property
-    def _known_instances(self) -> tuple[Ints, Ints]:
-        """Bag and label of each instance whose label is known."""
-        rows = np.flatnonzero(self.instance_codes >= 0)
-        return np.searchsorted(self.offsets, rows, side="right") - 1, self.instance_codes[rows]
-
-    @property
-    def is_counted(self) -> Bools:
-        """Which instances enter the likelihood: those with a known label set or label."""
-        counted = np.repeat(self.has_label_set, np.diff(self.offsets))
-        return counted | (self.instance_codes >= 0) if len(self.instance_codes) else counted
+        return self.has_label_set & (too_few | ((self.n_labels == 0) & never_empty))
 
     @cached_property
     def operations(self) -> Floats:
         """Cost of exact inference per bag: instances x reachable subsets x labels."""
-        n, k = np.diff(self.offsets), np.diff(self.set_offsets)
-        return compiled.label_lattice.operations(n, k, self.spurious > 0)
+        return compiled.label_lattice.operations(self.sizes, self.n_labels, self.spurious > 0)
 
     @cached_property
     def how(self) -> Ints:
         """Inference method of each bag: exact, unless it takes too much time or memory."""
-        n, k = np.diff(self.offsets).astype(float), np.diff(self.set_offsets)
-        rows = 2 * np.sqrt(n) + 4  # of the checkpointed table
-        too_costly = (self.operations > self.max_operations) | (8 * rows * 2.0**k > LARGEST_TABLE)
-        ways = compiled.label_sets
+        ways, k = compiled.label_sets, self.n_labels
+        n_bytes = 8 * (2 * np.sqrt(self.sizes) + 4) * 2.0**k  # of the checkpointed table
+        too_costly = (self.operations > self.max_operations) | (n_bytes > LARGEST_TABLE)
         how = np.where(too_costly, ways.APPROXIMATE, ways.EXACT)
         how[self.impossible] = np.where(k == 0, ways.FREE, ways.RESTRICTED)[self.impossible]
         how[~self.has_label_set] = ways.FREE
@@ -147,9 +138,19 @@ class BagLabelSets:
         """Which posteriors are approximated by belief propagation."""
         return self.how == compiled.label_sets.APPROXIMATE
 
-    def blocks(self, n_classes: int) -> Iterator[tuple[slice, slice]]:
-        """Slices of bags and of their instances, in blocks whose scores fit in memory."""
-        return blocks_of_bags(self.offsets, n_classes)
+    def take(self, chosen: Ints) -> BagLabelSets:
+        """The label sets of some bags."""
+        offsets, rows = offsets_of(self.sizes[chosen]), self.rows_of(chosen)
+        codes = self.instance_codes[rows] if len(self.instance_codes) else self.instance_codes
+        return replace(
+            self, offsets=offsets, indicator=self.indicator[chosen], instance_codes=codes
+        )
+
+    def rows_of(self, chosen: Ints) -> Ints:
+        """Positions of the instances of some bags, bag by bag."""
+        sizes = self.sizes[chosen]
+        shift = self.offsets[:-1][chosen] - offsets_of(sizes)[:-1]
+        return np.repeat(shift, sizes) + np.arange(sizes.sum())
 
 
 def blocks_of_bags(offsets: Ints, n_classes: int) -> Iterator[tuple[slice, slice]]:
@@ -167,12 +168,24 @@ def blocks_of_bags(offsets: Ints, n_classes: int) -> Iterator[tuple[slice, slice
     tuple of slice
     """
     n_blocks = int(np.ceil(offsets[-1] * n_classes / BLOCK))
-    bounds = block_bounds(offsets, max(1, n_blocks)).tolist()
-    for start, stop in pairwise(bounds):
+    for start, stop in pairwise(block_bounds(offsets, max(1, n_blocks)).tolist()):
         yield slice(start, stop), slice(offsets[start], offsets[stop])
 
 
-def posteriors(bag_sets: BagLabelSets, block: slice, scores: Array) -> tuple[Floats, Floats, Bools]:
+class Inference(NamedTuple):
+    """What the label sets of a block of bags say of its instances."""
+
+    posterior: Floats  # (n_instances, n_classes); with weights: softmax - posterior, weighted
+    log_likelihood: Floats  # (n_bags,): 0 if nothing is known, -inf if the labels are impossible
+    settled: Bools  # (n_bags,): False if belief propagation ran out of sweeps
+    # (n_bags, 3): expected numbers of instances whose label was not reported, of those whose label
+    # was, and of spurious labels
+    counts: Floats
+
+
+def infer(
+    bag_sets: BagLabelSets, block: slice, scores: Array, weights: Floats | None = None
+) -> Inference:
     """Posterior labels of instances given the label sets of their bags.
 
     Parameters
@@ -183,77 +196,35 @@ def posteriors(bag_sets: BagLabelSets, block: slice, scores: Array) -> tuple[Flo
         The bags of the block.
     scores : ndarray of shape (n_instances of the block, n_classes)
         W x + b.
+    weights : ndarray of shape (n_bags of the block,), default=None
+        With weights, the derivative of the loss in the scores replaces the posterior.
 
     Returns
     -------
-    posterior : ndarray of shape (n_instances of the block, n_classes)
-    log_likelihood : ndarray of shape (n_bags of the block,)
-        log P(Y, known labels | X); 0 if nothing is known, -inf if the labels are impossible.
-    settled : ndarray of bool of shape (n_bags of the block,)
-        False if belief propagation ran out of sweeps.
+    Inference
     """
-    return _infer(bag_sets, block, scores, None)[:3]
-
-
-def report_counts(bag_sets: BagLabelSets, block: slice, scores: Array) -> Floats:
-    """Expected counts of missing and spurious labels, for the EM step of the error rates.
-
-    Parameters
-    ----------
-    bag_sets : BagLabelSets
-        The bags and their label sets.
-    block : slice
-        The bags of the block.
-    scores : ndarray of shape (n_instances of the block, n_classes)
-        W x + b.
-
-    Returns
-    -------
-    ndarray of shape (n_bags of the block, 3)
-        Instances whose label was not reported, instances whose label was, and spurious labels.
-    """
-    return _infer(bag_sets, block, scores, None)[3]
-
-
-def loss_residuals(
-    bag_sets: BagLabelSets, block: slice, scores: Array, weights: Floats
-) -> tuple[Floats, Floats]:
-    """Derivative of the loss with respect to the scores, and the log-likelihood of each bag.
-
-    The derivative is softmax minus posterior, times the weight of the bag. Convergence of belief
-    propagation is not returned: a fit continues without it.
-    """
-    return _infer(bag_sets, block, scores, weights)[:2]
-
-
-def _infer(
-    bag_sets: BagLabelSets, block: slice, scores: Array, weights: Floats | None
-) -> tuple[Floats, Floats, Bools, Floats]:
-    """Posteriors (with `weights`: residuals), log-likelihoods, convergence of bags, counts."""
     offsets = bag_sets.offsets[block.start : block.stop + 1]
+    rows = slice(offsets[0], offsets[-1])
     offsets = offsets - offsets[0]
     n_bags = len(offsets) - 1
     scores = np.ascontiguousarray(scores, dtype=np.float64)
-    out, log_likelihood, settled = np.empty_like(scores), np.empty(n_bags), np.ones(n_bags, bool)
-    counts = np.empty((n_bags, 3))
+    found = Inference(
+        np.empty_like(scores), np.empty(n_bags), np.ones(n_bags, bool), np.empty((n_bags, 3))
+    )
     cost = np.minimum(bag_sets.operations[block], bag_sets.max_operations)
-    cost = np.cumsum(np.concatenate([[0.0], cost + 10.0 * np.diff(offsets) * scores.shape[1]]))
+    cost = np.append(0.0, np.cumsum(cost + 10.0 * np.diff(offsets) * scores.shape[1]))
     n_blocks = n_threads() if cost[-1] > 10 * SMALL else 1
     # More blocks than threads: a few bags may cost as much as all others.
     bounds = block_bounds(cost, n_blocks if n_blocks == 1 else 4 * n_blocks)
-    labels, codes = read_only(
-        bag_sets.set_labels,
-        bag_sets.instance_codes[slice(*bag_sets.offsets[[block.start, block.stop]])],
-    )
+    labels, codes = read_only(bag_sets.set_labels, bag_sets.instance_codes[rows])
     run_blocks(
         compiled.label_sets.posteriors, bounds, offsets, scores,
         bag_sets.set_offsets[block.start : block.stop + 1], labels,
         bag_sets.background, float(bag_sets.missing), float(bag_sets.spurious), bag_sets.how[block],
-        np.ones(n_bags) if weights is None else weights, weights is not None, codes, out,
-        log_likelihood, settled, counts,
+        np.ones(n_bags) if weights is None else weights, weights is not None, codes, *found,
     )  # fmt: skip
-    log_likelihood[bag_sets.impossible[block]] = -np.inf
-    return out, log_likelihood, settled, counts
+    found.log_likelihood[bag_sets.impossible[block]] = -np.inf
+    return found
 
 
 class LinearPart(Part):
@@ -286,7 +257,7 @@ class LinearPart(Part):
         weights = None if np.all(self.weights == 1) else np.repeat(self.weights, self.bags.sizes)
         return to_numpy(column_sums(self.X, weights))
 
-    def _scores(self, theta: Floats, rows: slice) -> Any:
+    def _scores(self, theta: Any, rows: slice) -> Any:
         """X W' + b, in float64."""
         scores = float64(product(self.X[rows], like(theta[:, :-1], self.X)))
         return scores + like(theta[:, -1], scores)
@@ -297,7 +268,7 @@ class LinearPart(Part):
             gradient[:, -1] += to_numpy(residual.sum(axis=0))
 
 
-class _Part(LinearPart):
+class ORLRPart(LinearPart):
     """A block of whole bags with their label sets.
 
     Parameters
@@ -318,12 +289,6 @@ class _Part(LinearPart):
         Cost of a bag, instances x subsets x labels, beyond which its posterior is approximated.
     rates : tuple of float
         Probabilities that a label is missing, and that it is spurious, in the first call.
-
-    Attributes
-    ----------
-    posterior : array of shape (n_instances, n_classes)
-        The posterior of the last `expect`, for `surrogate`. Checkpoints do not store it, since it
-        follows from theta.
     """
 
     def __init__(
@@ -342,64 +307,55 @@ class _Part(LinearPart):
         sets = BagLabelSets(bags.offsets, indicator, background, max_operations)
         if instance_codes is not None:
             sets = replace(sets, instance_codes=codes_of_instances(instance_codes, bags.offsets))
-        self.bag_sets = sets.with_rates(*rates)
+        self.bag_sets = sets
+        self._set_rates(rates)
         self.n_classes = indicator.shape[1] + background
-        self.posterior: Any = None
 
     def identity(self) -> str:
         """Digest of the bags, their label sets, weights and known instance labels."""
         return digest(self.bags, self.indicator, self.weights, self.bag_sets.instance_codes)
 
-    def expect(self, theta: Floats, rates: Rates = CORRECT) -> None:
-        """The E-step: keep the posterior labels of all instances for `surrogate`."""
-        raise NotImplementedError
-
     def reports(self, theta: Floats, rates: Rates) -> Floats:
-        """Weighted sum of `report_counts`, and weighted number of labels that are not listed."""
-        sets = self._at(rates)
-        listed = sets.has_label_set
-        left = np.where(listed, self.indicator.shape[1] - np.diff(sets.set_offsets), 0)
-        total = np.append(np.zeros(3), self.weights @ left)
-        for bags, rows in sets.blocks(self.n_classes):
-            counts = report_counts(sets, bags, to_numpy(self._scores(theta, rows)))
-            total[:3] += self.weights[bags] @ counts
+        """Expected numbers of wrong reports: see `Inference`; and of labels that are not listed."""
+        self._set_rates(rates)
+        sets, total = self.bag_sets, np.zeros(4)
+        unlisted = np.where(sets.has_label_set, self.indicator.shape[1] - sets.n_labels, 0)
+        for bags, rows in blocks_of_bags(sets.offsets, self.n_classes):
+            counts = infer(sets, bags, to_numpy(self._scores(theta, rows))).counts
+            counts = np.column_stack([counts, unlisted[bags]])
+            total += self.weights[bags] @ np.where(sets.impossible[bags, None], 0.0, counts)
         return total
-
-    def _at(self, rates: Rates) -> BagLabelSets:
-        self.bag_sets = self.bag_sets.with_rates(*rates)
-        return self.bag_sets
 
     def loss(self, theta: Floats, rates: Rates = CORRECT) -> tuple[float, Floats]:
         """Minus the log-likelihood of the label sets, and its gradient in theta = [W b]."""
-        self._at(rates)
+        self._set_rates(rates)
         value, gradient = 0.0, np.zeros_like(theta)
-        for bags, rows in self._blocks():
-            residual, log_likelihood = self._residual(bags, self._scores(theta, rows))
-            value -= float(self.weights[bags] @ log_likelihood)
-            self._add_gradient(gradient, residual, rows)
+        for bags, rows in blocks_of_bags(self.bag_sets.offsets, self.n_classes):
+            # Whether belief propagation settled does not matter: a fit continues without it.
+            found = infer(self.bag_sets, bags, self._scores(theta, rows), self.weights[bags])
+            value -= float(self.weights[bags] @ found.log_likelihood)
+            self._add_gradient(gradient, found.posterior, rows)
         return value, gradient
 
-    def surrogate(self, theta: Floats) -> tuple[float, Floats]:
-        """Minus the auxiliary function (Eq. 7) for the stored posterior, and its gradient."""
-        value, gradient = 0.0, np.zeros_like(theta)
-        for _, rows in self._blocks():
-            log_p, posterior = log_softmax(self._scores(theta, rows)), self.posterior[rows]
-            each = like(self._instance_weights[rows, None], log_p)
+    def surrogate(self, theta: Floats, before: Floats, rates: Rates) -> tuple[float, Floats]:
+        """Minus the auxiliary function (Eq. 7) for the posterior at `before`, and its gradient."""
+        self._set_rates(rates)
+        sets, value, gradient = self.bag_sets, 0.0, np.zeros_like(theta)
+        counted = np.repeat(sets.has_label_set, sets.sizes)
+        if len(sets.instance_codes):
+            counted |= sets.instance_codes >= 0
+        weights = np.repeat(self.weights, sets.sizes) * counted
+        for bags, rows in blocks_of_bags(sets.offsets, self.n_classes):
+            posterior = infer(sets, bags, to_numpy(self._scores(before, rows))).posterior
+            log_p = log_softmax(self._scores(theta, rows))
+            posterior, each = like(posterior, log_p), like(weights[rows, None], log_p)
             value -= float((each * posterior * log_p).sum())
             self._add_gradient(gradient, (exp(log_p) - posterior) * each, rows)  # Eq. 14
         return value, gradient
 
-    @cached_property
-    def _instance_weights(self) -> Floats:
-        return np.repeat(self.weights, self.bags.sizes) * self.bag_sets.is_counted
-
-    def _blocks(self) -> Iterator[tuple[slice, slice]]:
-        """Slices of bags and of their instances, in blocks whose scores fit in memory."""
-        raise NotImplementedError
-
-    def _residual(self, bags: slice, scores: Any) -> tuple[Any, Floats]:
-        """Weighted softmax minus posterior of the instances, and log P(Y | X) of the bags."""
-        raise NotImplementedError
+    def _set_rates(self, rates: Rates) -> None:
+        if rates != (self.bag_sets.missing, self.bag_sets.spurious):
+            self.bag_sets = replace(self.bag_sets, missing=rates[0], spurious=rates[1])
 
 
 @dataclass(frozen=True)
@@ -407,7 +363,7 @@ class _Group:
     """Bags with at most k labels each, the largest first, as one padded batch.
 
     Padding labels are in the initial subset. Rows are the instances of the group, bag by bag; the
-    last of the k + 1 columns is the background.
+    last of the k + 1 columns is "no label reported".
     """
 
     k: int
@@ -416,52 +372,44 @@ class _Group:
     first: Any  # (n_bags,) first row of each bag
     start: Any  # (n_bags,) the padding labels, as a bit mask
     n_unlisted: Any  # (n_bags,) number of labels that are not in the set
-    n_running: list[int]  # number of bags with a j-th row
     rows: Any  # (n_rows,) index among all instances
-    place: Any  # (n_rows, k + 1) flat index of the score of a label; for padding, any of the row
-    allowed: Any  # (n_rows, k + 1) whether the row may have the label
+    place: Any  # (n_rows, k) flat index of the score of a label; for padding, any of the row
+    allowed: Any  # (n_rows, k) whether the row may have the label
 
 
-class TensorORLRPart(_Part):
+class TensorORLRPart(ORLRPart):
     """All bags on a device, in groups of bags with similar numbers of labels.
 
     An evaluation waits for the device once, when its result is copied. Only then is it known
-    whether the recursion underflowed; the few such bags are passed to the compiled code.
+    whether the recursion underflowed; the few such bags are passed to the compiled code, and so are
+    all bags if there are no kernels for the device.
     """
+
+    recursion: Any = None  # the function of `orlr_kernels`
 
     def __init__(self, bags: Bags, *per_bag: Any, **options: Any) -> None:
         super().__init__(bags, *per_bag, **options)
-        self.instance_codes = beside(self.bag_sets.instance_codes, self.X)
-        self.bag_weights = beside(self.weights, self.X)
-        n_labels = (self.indicator == 1).sum(axis=1)
-        fast = (self.bag_sets.how == compiled.label_sets.EXACT) & (n_labels <= SET_SIZES[-1])
-        self.others = np.flatnonzero(~fast)
-        size = np.searchsorted(SET_SIZES, n_labels)
-        self._recursion: Any = subset_recursion
-        if has_kernels(self.X):
+        if self.recursion is None and has_kernels(self.X):
             from bagwise.solvers.annotation import orlr_kernels
 
-            self._recursion = orlr_kernels.subset_recursion
-        self._ends: dict[tuple[int, float], Any] = {}
-        self._recording = CORRECT, Replay()
+            self.recursion = orlr_kernels.subset_recursion
+        self.bag_weights = beside(self.weights, self.X)
+        self.row_weights = beside(np.repeat(self.weights, bags.sizes)[:, None], self.X)
+        n_labels = self.bag_sets.n_labels
+        fast = (self.bag_sets.how == compiled.label_sets.EXACT) & (n_labels <= SET_SIZES[-1])
+        fast &= self.recursion is not None
+        self.others = np.flatnonzero(~fast)
+        size = np.searchsorted(SET_SIZES, n_labels)
         self.groups = [
             self._group(k, some)
             for i, k in enumerate(SET_SIZES)
             for some in self._cut(k, np.flatnonzero(fast & (size == i)))
         ]
-
-    def expect(self, theta: Floats, rates: Rates = CORRECT) -> None:
-        """The E-step: keep the posterior labels of all instances."""
-        self._at(rates)
-        scores = self._scores(theta, slice(None))
-        norm = torch.logsumexp(scores, dim=1)
-        self.posterior, _, failed = self._posteriors(scores, norm, self.others)
-        if bool(failed.any()):
-            self.posterior = self._posteriors(scores, norm, self._hard(failed))[0]
+        self._recording = CORRECT, Replay()
 
     def loss(self, theta: Floats, rates: Rates = CORRECT) -> tuple[float, Floats]:
         """Minus the log-likelihood of the label sets, and its gradient in theta = [W b]."""
-        self._at(rates)
+        self._set_rates(rates)
         there = beside(theta, self.X)  # one copy to the device, one back with the result
         evaluate = partial(self._loss, hard=self.others)
         if len(self.others) or self.X.shape[0] * self.n_classes > RECORDED:
@@ -472,15 +420,25 @@ class TensorORLRPart(_Part):
             result, failed = self._recording[1].run(evaluate, there)
         found = to_numpy(result)
         if found[1] > 0:
-            found = to_numpy(self._loss(there, self._hard(failed))[0])
+            hard = np.union1d(self.others, np.flatnonzero(to_numpy(failed)))
+            found = to_numpy(self._loss(there, hard)[0])
         return float(found[0]), found[2:].reshape(theta.shape)
 
     def _loss(self, theta: Any, hard: Ints) -> tuple[Any, Any]:
-        """Value, number of failed bags and gradient, as one tensor; and which bags failed."""
+        """Value, number of failed bags and gradient, as one tensor; and which bags failed.
+
+        The `hard` bags are passed to the compiled code.
+        """
         scores = self._scores(theta, slice(None))
-        norm = torch.logsumexp(scores, dim=1)
-        posterior, log_likelihood, failed = self._posteriors(scores, norm, hard)
-        residual = (scores - norm[:, None]).exp_().sub_(posterior).mul_(self._row_weights)
+        log_p = log_softmax(scores)
+        posterior, log_likelihood = torch.zeros_like(scores), scores.new_zeros(len(self.bags))
+        failed = torch.zeros(len(self.bags), dtype=torch.bool, device=scores.device)
+        for group in self.groups:
+            self._infer_group(group, log_p, posterior, log_likelihood, failed)
+        if len(hard):
+            self._infer_compiled(hard, scores, posterior, log_likelihood)
+            failed[beside(hard, scores)] = False
+        residual = log_p.exp_().sub_(posterior).mul_(self.row_weights)
         of_b = residual.sum(dim=0) if self.fit_intercept else torch.zeros_like(residual[0])
         of_W = float64(residual.to(self.X.dtype).T @ self.X)
         value = -(self.bag_weights @ log_likelihood)
@@ -488,110 +446,54 @@ class TensorORLRPart(_Part):
         gradient = torch.cat([of_W, of_b[:, None]], dim=1)
         return torch.cat([head, gradient.ravel()]), failed
 
-    def _hard(self, failed: Any) -> Ints:
-        return np.union1d(self.others, np.flatnonzero(to_numpy(failed)))
-
-    @cached_property
-    def _instance_weights(self) -> Any:
-        return beside(np.repeat(self.weights, self.bags.sizes) * self.bag_sets.is_counted, self.X)
-
-    @property
-    def _row_weights(self) -> Any:
-        return self._instance_weights[:, None]
-
-    def _scores(self, theta: Any, rows: slice) -> Any:
-        """X W' + b, in float64."""
-        there = beside(theta, self.X)
-        scores = float64(self.X[rows] @ there[:, :-1].to(self.X.dtype).T)
-        return scores + there[:, -1]
-
-    def _blocks(self) -> Iterator[tuple[slice, slice]]:
-        yield slice(None), slice(None)
-
-    def _posteriors(self, scores: Any, norm: Any, hard: Ints) -> tuple[Any, Any, Any]:
-        """Posterior of every instance, log P(Y | X) of every bag, and which bags underflowed.
-
-        The `hard` bags are passed to the compiled code.
-        """
-        posterior = torch.zeros_like(scores)
-        log_likelihood = scores.new_zeros(len(self.bags))
-        failed = torch.zeros(len(self.bags), dtype=torch.bool, device=scores.device)
-        for group in self.groups:
-            self._expect_group(group, scores, norm, posterior, log_likelihood, failed)
-        if len(hard):
-            self._expect_compiled(hard, scores, posterior, log_likelihood)
-            failed[beside(hard, scores)] = False
-        return posterior, log_likelihood, failed
-
-    def _expect_group(
-        self, group: _Group, scores: Any, norm: Any, posterior: Any, log_likelihood: Any,
-        failed: Any,
-    ) -> None:  # fmt: skip
+    def _infer_group(
+        self, group: _Group, log_p: Any, posterior: Any, log_likelihood: Any, failed: Any
+    ) -> None:
         """Write the posteriors and likelihoods of a group of bags, and whether they failed."""
-        k, rows = group.k, group.rows
-        missing, spurious = self.bag_sets.missing, self.bag_sets.spurious
-        log_q = scores.take(group.place).masked_fill_(~group.allowed, -torch.inf)
-        if missing > 0:
-            log_q += np.log1p(-missing)
-            silent = self._log_mass(rows, scores, norm) + np.log(missing)
-            log_q[:, k] = torch.logaddexp(log_q[:, k], silent)
+        k, rows, sets = group.k, group.rows, self.bag_sets
+        listed = log_p.take(group.place).masked_fill_(~group.allowed, -torch.inf)
+        log_none = log_p.new_full((len(rows), 1), -torch.inf)
+        if sets.background or sets.missing > 0:
+            silent = log_p[rows] + self._log_silent  # log P(a label, and it is not reported)
+            if len(sets.instance_codes):
+                code = beside(sets.instance_codes, self.X)[rows, None]
+                other = torch.arange(self.n_classes, device=silent.device) != code
+                silent.masked_fill_(other & (code >= 0), -torch.inf)
+            log_none = torch.logsumexp(silent, dim=1, keepdim=True)
+        log_q = torch.cat([listed + np.log1p(-sets.missing), log_none], dim=1)
         inside = torch.logsumexp(log_q, dim=1)
         q = (log_q - inside[:, None]).exp_()
-        joint, total, sums = self._recursion(q, inside - norm[rows], group, self._end(k))
+        joint, total, sums = self.recursion(q, inside, group, self._ends[k])
         joint /= joint.sum(dim=1, keepdim=True)
-        if missing > 0:
-            posterior[rows] = self._silent(rows, scores, norm) * joint[:, k, None]
-            joint[:, k] = 0.0
-        # Padding adds zeros.
-        posterior.view(-1).scatter_add_(0, group.place.view(-1), joint.view(-1))
-        log_likelihood[group.bags] = sums + total.log() + group.n_unlisted * np.log1p(-spurious)
+        if sets.background or sets.missing > 0:
+            share = (silent - log_none).exp_().nan_to_num_(0.0)  # nan if every label is reported
+            posterior[rows] = share * joint[:, k:]
+        posterior.view(-1).scatter_add_(0, group.place.view(-1), joint[:, :k].reshape(-1))
+        log_spared = group.n_unlisted * np.log1p(-sets.spurious)
+        log_likelihood[group.bags] = sums + total.log() + log_spared
         failed[group.bags] = ~(total > UNDERFLOW)
 
-    def _end(self, k: int) -> Any:
-        """Weight of each subset after the last instance: labels it lacks are spurious."""
-        key = k, float(self.bag_sets.spurious)
-        if key not in self._ends:
-            lacking = np.array([k - subset.bit_count() for subset in range(1 << k)])
-            self._ends[key] = beside(key[1] ** lacking, self.X)
-        return self._ends[key]
+    def _set_rates(self, rates: Rates) -> None:
+        super()._set_rates(rates)
+        # Log-probability that each class is not reported, and the weights of the final subsets: the
+        # labels they lack are spurious.
+        with np.errstate(divide="ignore"):
+            silent = np.full(self.indicator.shape[1] + self.bag_sets.background, np.log(rates[0]))
+        silent[self.indicator.shape[1] :] = 0.0
+        self._log_silent = beside(silent, self.X)
+        self._ends = {
+            k: beside(rates[1] ** np.array([k - s.bit_count() for s in range(1 << k)]), self.X)
+            for k in SET_SIZES
+        }
 
-    def _log_mass(self, rows: Any, scores: Any, norm: Any) -> Any:
-        """Log of the unnormalised probability of any label, or of the known label."""
-        if not len(self.instance_codes):
-            return norm[rows]
-        label = self.instance_codes[rows]
-        known = scores[rows, label.clip(min=0)]
-        return torch.where(label < 0, norm[rows], known)
-
-    def _silent(self, rows: Any, scores: Any, norm: Any) -> Any:
-        """Class probabilities of instances whose label is not reported: see `_spread`."""
-        chance = (scores[rows] - norm[rows, None]).exp()
-        if self.bag_sets.background:
-            chance[:, :-1] *= self.bag_sets.missing
-        chance = chance / chance.sum(dim=1, keepdim=True)
-        if not len(self.instance_codes):
-            return chance
-        label = self.instance_codes[rows, None]
-        own = (torch.arange(chance.shape[1], device=chance.device) == label).to(chance.dtype)
-        return torch.where(label < 0, chance, own)
-
-    def _expect_compiled(
+    def _infer_compiled(
         self, chosen: Ints, scores: Any, posterior: Any, log_likelihood: Any
     ) -> None:
-        sizes = self.bags.sizes[chosen]
-        offsets = offsets_of(sizes)
-        rows = np.repeat(self.bags.offsets[:-1][chosen] - offsets[:-1], sizes)
-        place = torch.as_tensor(rows + np.arange(offsets[-1]), device=scores.device)
-        codes = self.instance_codes[place] if len(self.instance_codes) else self.instance_codes
-        bag_sets = replace(
-            self.bag_sets, offsets=offsets, indicator=self.indicator[chosen],
-            instance_codes=to_numpy(codes),
-        )  # fmt: skip
-        found, value, _ = posteriors(bag_sets, slice(0, len(chosen)), to_numpy(scores[place]))
-        posterior[place] = torch.as_tensor(found, device=scores.device)
-        log_likelihood[torch.as_tensor(chosen, device=scores.device)] = torch.as_tensor(
-            value, device=scores.device
-        )
+        place = beside(self.bag_sets.rows_of(chosen), scores)
+        scores = to_numpy(scores[place])
+        found = infer(self.bag_sets.take(chosen), slice(0, len(chosen)), scores)
+        posterior[place] = beside(found.posterior, posterior)
+        log_likelihood[beside(chosen, posterior)] = beside(found.log_likelihood, posterior)
 
     def _cut(self, k: int, mine: Ints) -> list[Ints]:
         """Split bags, the largest first, into groups whose tables fit in memory."""
@@ -600,103 +502,28 @@ class TensorORLRPart(_Part):
         return np.split(mine, np.flatnonzero(np.diff(part)) + 1) if len(mine) else []
 
     def _group(self, k: int, mine: Ints) -> _Group:
-        sizes, n_classes = self.bags.sizes[mine], self.n_classes
-        first = offsets_of(sizes)
-        bag = np.repeat(np.arange(len(mine)), sizes)
-        rows = self.bags.offsets[:-1][mine][bag] + np.arange(first[-1]) - first[bag]
-        columns = np.full((len(mine), k + 1), -1)
+        sizes, rows = self.bags.sizes[mine], self.bag_sets.rows_of(mine)
+        columns = np.full((len(mine), k), -1)
         of, label = np.nonzero(self.indicator[mine] == 1)
         n_labels = np.bincount(of, minlength=len(mine))
         columns[of, np.arange(len(of)) - offsets_of(n_labels)[of]] = label
-        if self.bag_sets.background:
-            columns[:, k] = n_classes - 1
-        start = (1 << k) - (1 << n_labels)  # bits of the padding labels
-        allowed = columns[bag] >= 0
+        columns = np.repeat(columns, sizes, axis=0)
+        allowed = columns >= 0
         if len(self.bag_sets.instance_codes):
             code = self.bag_sets.instance_codes[rows, None]
-            allowed &= (code < 0) | (code == columns[bag])
-        place = rows[:, None] * n_classes + np.maximum(columns[bag], 0)
+            allowed &= (code < 0) | (code == columns)
         move = partial(beside, other=self.X)
         return _Group(
             k=k,
             bags=move(mine),
             sizes=move(sizes),
-            first=move(first[:-1]),
-            start=move(start),
+            first=move(offsets_of(sizes)[:-1]),
+            start=move((1 << k) - (1 << n_labels)),
             n_unlisted=move(float64(self.indicator.shape[1] - n_labels)),
-            n_running=np.searchsorted(-sizes, -np.arange(sizes[0])).tolist(),
             rows=move(rows),
-            place=move(place),
+            place=move(rows[:, None] * self.n_classes + np.maximum(columns, 0)),
             allowed=move(allowed),
         )
 
 
-class ORLRPart(_Part):
-    """Bags in this process or on a worker, with compiled inference."""
-
-    tensor_part = TensorORLRPart
-
-    def expect(self, theta: Floats, rates: Rates = CORRECT) -> None:
-        """The E-step: keep the posterior labels of all instances."""
-        self._at(rates)
-        found = [
-            posteriors(self.bag_sets, bags, self._scores(theta, rows))[0]
-            for bags, rows in self._blocks()
-        ]
-        self.posterior = np.concatenate(found)
-
-    def _blocks(self) -> Iterator[tuple[slice, slice]]:
-        return self.bag_sets.blocks(self.n_classes)
-
-    def _residual(self, bags: slice, scores: Array) -> tuple[Array, Floats]:
-        return loss_residuals(self.bag_sets, bags, scores, self.weights[bags])
-
-
-def subset_recursion(q: Any, inside: Any, group: _Group, end: Any) -> tuple[Any, Any, Any]:
-    """Run the recursion over label subsets for a group of bags; see ``orlr_kernels``."""
-    k, n_bags = group.k, len(group.sizes)
-    joint, bag = torch.empty_like(q), torch.arange(n_bags, device=q.device)
-    a, sums = q.new_zeros(n_bags, 1 << k), q.new_zeros(n_bags)
-    a[bag, group.start] = 1.0
-    table = []
-    for j, m in enumerate(group.n_running):
-        table.append(a[:m])
-        rows = group.first[:m] + j
-        sums[:m] += inside[rows]
-        a = torch.cat([_forward(a[:m], q[rows], k), a[m:]])
-    total = a @ end
-    b = end.repeat(n_bags, 1)
-    for j in range(len(table) - 1, -1, -1):
-        m = group.n_running[j]
-        rows = group.first[:m] + j
-        joint[rows], b[:m] = _backward(table[j], b[:m], q[rows], k)
-    return joint, total, sums
-
-
-def _halves(table: Any, c: int) -> tuple[Any, Any]:
-    """Views of the subsets without and with label c."""
-    split = table.view(len(table), -1, 2, 1 << c)
-    return split[:, :, 0], split[:, :, 1]
-
-
-def _forward(a: Any, q: Any, k: int) -> Any:
-    """The forward table A after one more instance."""
-    new = q[:, k, None] * a
-    for c in range(k):
-        without, having = _halves(a, c)
-        _halves(new, c)[1].add_(q[:, c, None, None] * (without + having))
-    return new
-
-
-def _backward(a: Any, b: Any, q: Any, k: int) -> tuple[Any, Any]:
-    """Joint probability of an instance's label and the label set; backward table B before it."""
-    new = q[:, k, None] * b
-    joint = [(a * b).sum(dim=1)]
-    for c in range(k):
-        without, having = _halves(a, c)
-        ahead = _halves(b, c)[1]
-        joint.insert(c, ((without + having) * ahead).sum(dim=(1, 2)))
-        step = q[:, c, None, None] * ahead
-        for half in _halves(new, c):
-            half.add_(step)
-    return torch.stack(joint, dim=1) * q, new
+ORLRPart.tensor_part = TensorORLRPart
