@@ -95,7 +95,8 @@ def heatmap(
     classes, axes = metadata.get("classes"), axes_of(coords)
     label = _class(class_name, fitted, classes)
     kept = {name: v for name, v in metadata.get("columns", {}).items() if name != "merge"}
-    facts, more = metadata | {"columns": kept}, {"memory_limit": memory_limit}
+    facts = metadata | {"columns": kept}
+    more: Any = {"memory_limit": memory_limit}
     data = read_for_model(file, fitted, facts, columns, extra_columns=axes, **more)
     names, n_slides, pictures, sizes = data.bags.names.tolist(), len(data.bags), None, None
     if thumbnails is not None:
