@@ -16,7 +16,7 @@ from bagwise._common.warnings import warn_user
 from bagwise._validation.values import VALUE_RANGE, check_values
 from bagwise.bags import Bags
 from bagwise.engines import check_each, check_place, is_here
-from bagwise.engines.mapped import check_mapped_size, is_mapped
+from bagwise.engines.mapped import is_mapped
 from bagwise.exceptions import InputError, InputTypeError, SparseInputError
 
 FLOATS = (np.float64, np.float32)
@@ -223,8 +223,6 @@ def _with_floats(bags: Bags) -> Bags:
     Instances in a file are converted when they are read: 8-bit and 16-bit numbers to float32.
     """
     mapped = is_mapped(bags.source)
-    if mapped:
-        check_mapped_size(bags.source)
     if bags.dtype in FLOATS and not bags.is_sparse and bags.n_features:
         return bags
     if mapped and bags.n_features:

@@ -13,7 +13,7 @@ from bagwise.bags import Bags
 from bagwise.engines.arrays import dense, is_tensor, to_numpy
 from bagwise.engines.blocks import bag_blocks, row_blocks
 from bagwise.engines.mapped import release_pages
-from bagwise.engines.tensors import check_version, free_memory, torch
+from bagwise.engines.tensors import free_memory, torch
 from bagwise.exceptions import InputError
 
 ON_DEVICE = 2**26  # values read at a time for a GPU
@@ -179,7 +179,6 @@ def device_named(device: str | None) -> Any:
     -------
     torch.device
     """
-    check_version()
     try:
         return torch.empty(0, device="cpu" if device is None else device).device  # "cuda:0"
     except (RuntimeError, AssertionError) as error:  # torch built without CUDA asserts

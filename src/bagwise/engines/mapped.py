@@ -9,7 +9,6 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
+from sklearn.utils import gen_batches
 
 from bagwise._common.memory import require_memory
 from bagwise._common.tables import ComputedTable, Source, StreamedTable, read_only
@@ -25,11 +25,8 @@ from bagwise.exceptions import InputError
 
 _PREFIX = "bagwise-"
 _OPEN_FILES = Path("/proc/self/fd")  # Linux
-_NOT_SUPPORTED = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)
 KEPT_IN_MEMORY = 2**28  # bytes up to which a streamed table is gathered in memory
 _BLOCK = 2**22  # values copied at a time
-_READ = 2**20  # bytes read at a time
-_ZEROS = 2**22  # bytes written at a time without posix_fallocate
 
 
 def is_mapped(table: Any) -> bool:
@@ -39,28 +36,6 @@ def is_mapped(table: Any) -> bool:
             return True
         table = table.base
     return isinstance(table, StreamedTable)
-
-
-def check_mapped_size(table: Any) -> None:
-    """Raise an error if the file of a mapped table has become too short for it.
-
-    Reading a page beyond the end of the file kills the process with SIGBUS, which Python cannot
-    catch; so the size is checked before rows are read. Other tables are accepted.
-    """
-    while isinstance(table, ComputedTable):
-        table = table.base
-    origin = _origin(table)
-    if not isinstance(origin, np.memmap) or not table.size:
-        return
-    start = origin.__array_interface__["data"][0]
-    end = origin.offset + int(np.lib.array_utils.byte_bounds(table)[1]) - start
-    mapping: Any = origin.base
-    size = mapping.size()  # of the mapped file, even if another file has its name now
-    if size < end:
-        raise InputError(
-            f"the file {origin.filename} has become shorter: it has {size} bytes, and the mapped "
-            f"instances end at byte {end}. Write it again, and map it again."
-        )
 
 
 def release_pages(table: Any) -> None:
@@ -77,10 +52,9 @@ def release_pages(table: Any) -> None:
 
 
 def read_ahead(table: Array, blocks: Sequence[slice]) -> Iterator[slice]:
-    """Yield blocks of rows, while a thread reads the next block of a mapped file.
+    """Yield blocks of rows, while the operating system reads the next block of a mapped file.
 
-    The thread reads into the page cache, where the mapping finds the rows without waiting. The
-    operating system reads ahead too, but less than a fast disk allows.
+    It reads ahead without being asked too, but less than a fast disk allows.
 
     Parameters
     ----------
@@ -96,35 +70,18 @@ def read_ahead(table: Array, blocks: Sequence[slice]) -> Iterator[slice]:
     """
     origin = _origin(table)
     by_rows = isinstance(origin, np.memmap) and table.flags.c_contiguous
-    if not by_rows or not hasattr(os, "preadv"):
+    if not by_rows or not hasattr(mmap, "MADV_WILLNEED"):
         yield from blocks
         return
-    first = origin.__array_interface__["data"][0] - origin.offset
-    ends = [np.lib.array_utils.byte_bounds(table[rows]) for rows in blocks]
-    pieces = [(int(low) - first, int(high) - first) for low, high in ends]
-    with contextlib.ExitStack() as stack:
-        try:  # the file may have been removed: only the mapping can read it then
-            file = stack.enter_context(open(str(origin.filename), "rb", buffering=0))
-        except OSError:
-            yield from blocks
-            return
-        pool = stack.enter_context(ThreadPoolExecutor(1, "bagwise-read"))
-        pending = [pool.submit(_read, file.fileno(), *piece) for piece in pieces[:1]]
-        for i, rows in enumerate(blocks):
-            pending[i].result()
-            pending += [pool.submit(_read, file.fileno(), *p) for p in pieces[i + 1 : i + 2]]
-            yield rows
-
-
-def _read(handle: int, start: int, stop: int) -> None:
-    """Read bytes of a file into the page cache, and discard them."""
-    buffer = memoryview(bytearray(min(_READ, max(0, stop - start))))
-    with contextlib.suppress(OSError):
-        while start < stop:
-            n_read = os.preadv(handle, [buffer[: stop - start]], start)
-            if not n_read:
-                break
-            start += n_read
+    mapping: Any = origin.base
+    # The mapping begins at a page of the file before the array.
+    first = origin.__array_interface__["data"][0] - origin.offset % mmap.ALLOCATIONGRANULARITY
+    for i, rows in enumerate(blocks):
+        for following in blocks[i + 1 : i + 2]:
+            low, high = np.lib.array_utils.byte_bounds(table[following])
+            start = (low - first) // mmap.PAGESIZE * mmap.PAGESIZE
+            mapping.madvise(mmap.MADV_WILLNEED, start, high - first - start)
+        yield rows
 
 
 def gathered(source: Source) -> Source:
@@ -152,9 +109,7 @@ def gathered(source: Source) -> Source:
         return Source(read_only(source.rows(slice(None))), source.offsets)
     shape = source.n_rows, table.shape[1]
     out = mapped_array(shape, table.dtype)[0] if in_file else np.empty(shape, table.dtype)
-    step = max(1, _BLOCK // max(1, shape[1]))
-    for start in range(0, len(out), step):
-        block = slice(start, start + step)
+    for block in gen_batches(len(out), max(1, _BLOCK // max(1, shape[1]))):
         out[block] = source.rows(block)
         if in_file:
             release_pages(table)
@@ -217,7 +172,12 @@ def mapped_array(
             end()
             raise
     except OSError as error:
-        raise InputError(_no_room(folder, n_bytes, error)) from error
+        raise InputError(
+            f"no file of {n_bytes / 1e9:.3g} GB can be made in {folder or 'TMPDIR'} "
+            f"({error.strerror or error}), where an array larger than the memory allowed is kept: "
+            "free some space there, set the environment variable TMPDIR to a folder on a larger "
+            "disk, or allow more memory with memory_limit=."
+        ) from error
     if end != file.close:
         file.close()  # the mapping holds the file open
     array.filename = name
@@ -245,27 +205,10 @@ def _remove(path: str) -> None:
 
 def _allocate(handle: int, n_bytes: int) -> None:
     """Allocate the blocks of a file: writing to a mapped page without one causes SIGBUS."""
-    if hasattr(os, "posix_fallocate"):
-        try:
-            os.posix_fallocate(handle, 0, n_bytes)
-            return
-        except OSError as error:
-            if error.errno not in _NOT_SUPPORTED:
-                raise
-    zeros = memoryview(bytes(_ZEROS))
-    at = os.lseek(handle, 0, os.SEEK_END)
-    while at < n_bytes:
-        at += os.write(handle, zeros[: n_bytes - at])
-
-
-def _no_room(folder: str | os.PathLike[str] | None, n_bytes: int, error: OSError) -> str:
-    where = folder
-    if folder is None:
-        with contextlib.suppress(OSError):
-            where = tempfile.gettempdir()
-    return (
-        f"no file of {n_bytes / 1e9:.3g} GB can be made in {where or 'a temporary folder'} "
-        f"({error.strerror or error}), where an array larger than the memory allowed is kept: "
-        "free some space there, set the environment variable TMPDIR to a folder on a larger disk, "
-        "or allow more memory with memory_limit=."
-    )
+    try:
+        os.posix_fallocate(handle, 0, n_bytes)
+    except AttributeError:  # not on this system
+        return
+    except OSError as error:  # not on this file system, or the disk is full
+        if error.errno == errno.ENOSPC:
+            raise

@@ -15,7 +15,6 @@ from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.compiled import threads
 from bagwise.engines.blocks import bag_blocks, in_blocks
-from bagwise.engines.mapped import check_mapped_size
 from bagwise.engines.parts import Parts
 from bagwise.engines.tensors import free_memory
 from bagwise.exceptions import InputError
@@ -162,8 +161,6 @@ def place(bags: Bags, part: type[Any], *per_bag: Array, **options: Any) -> Parts
         from bagwise.engines.dask import DaskParts, DistributedBags
 
         return DaskParts(cast("DistributedBags", bags), part, per_bag, options)
-    if bags.where == "mapped":
-        check_mapped_size(bags.source)
     if bags.where == "device":
         part = part.tensor_part
         if part is None:

@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import re
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -14,7 +13,7 @@ from bagwise._common.tables import float_type
 from bagwise.bags import Bags
 from bagwise.engines.arrays import is_tensor
 from bagwise.engines.blocks import row_blocks
-from bagwise.exceptions import InputError, MissingExtraError
+from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 
 COPIED = 2**25  # values copied to a device at a time
@@ -30,19 +29,6 @@ class _Torch:
 
 
 torch = _Torch()
-
-OLDEST = (2, 2)  # version of torch, as in pyproject.toml
-
-
-def check_version() -> None:
-    """Raise an error if torch is too old."""
-    found = str(torch.version.__version__)
-    if tuple(map(int, re.findall(r"\d+", found)[:2])) < OLDEST:
-        needed = ".".join(map(str, OLDEST))
-        raise MissingExtraError(
-            f"torch {found} is installed, and {needed} or later is needed: "
-            'pip install --upgrade "bagwise[torch]"'
-        )
 
 
 def on_device(bags: Bags, device: Any, dtype: Any = None) -> Bags:
@@ -62,7 +48,6 @@ def on_device(bags: Bags, device: Any, dtype: Any = None) -> Bags:
     -------
     Bags
     """
-    check_version()
     if bags.is_sparse:
         raise InputError("sparse instances stay on the CPU: use bags.instances.toarray() first.")
     wanted = getattr(torch, dtype) if isinstance(dtype, str) else dtype

@@ -76,7 +76,7 @@ class _OneSided(BasePart):
         """Sum of the instances, times `up` in bags with the concept, times -`down` in others."""
         shares = self.problem.weights[:, None] * np.where(self.signs > 0, up, -down)
         shares = np.repeat(shares, self.bags.sizes, axis=0)
-        self.changed = self.beside_state(shares.astype(to_numpy(self.X[:0]).dtype))
+        self.changed = self.beside_state(shares.astype(str(self.X.dtype).removeprefix("torch.")))
         return self.project()[0]
 
 
