@@ -44,6 +44,10 @@ class Clips:
     end: Floats
     file: list[str | None] | None = None
 
+    def __getitem__(self, rows: Ints) -> Clips:
+        files = None if self.file is None else [self.file[row] for row in rows]
+        return Clips(self.start[rows], self.end[rows], files)
+
     def take(self, rows: Ints, bags: Array) -> Clips:
         """Select and reorder clips for other bags.
 

@@ -15,6 +15,9 @@ from bagwise.io.clips import Clips
 from bagwise.io.labels import labels_in_file
 from bagwise.labels import Labels, plain_array, refuse_masked
 
+_PER_BAG = ("labels", "label_sets", "patch_sizes", "slide_sizes", "groups", "wholes")
+_PER_INSTANCE = ("instance_labels", "coords")
+
 
 @dataclass
 class Contents:
@@ -99,30 +102,15 @@ class Contents:
         -------
         Contents
         """
-        bags = self.bags
-        rows = np.flatnonzero(np.isin(bags.bag_index, index))
-        clips = self.clips
-        if clips is not None:
-            files = None if clips.file is None else [clips.file[row] for row in rows]
-            clips = Clips(clips.start[rows], clips.end[rows], files)
-        return replace(
-            self,
-            bags=bags[index],
-            clips=clips,
-            columns={name: [values[row] for row in rows] for name, values in self.columns.items()},
-            **{name: _part(getattr(self, name), rows) for name in ("instance_labels", "coords")},
-            **{
-                name: _part(getattr(self, name), index)
-                for name in (
-                    "labels",
-                    "label_sets",
-                    "patch_sizes",
-                    "slide_sizes",
-                    "groups",
-                    "wholes",
-                )
-            },
-        )
+        rows = np.flatnonzero(np.isin(self.bags.bag_index, index))
+        columns = {name: [values[row] for row in rows] for name, values in self.columns.items()}
+        clips = None if self.clips is None else self.clips[rows]
+        taken = replace(self, bags=self.bags[index], columns=columns, clips=clips)
+        for names, which in ((_PER_BAG, index), (_PER_INSTANCE, rows)):
+            for name in names:
+                values = getattr(self, name)
+                setattr(taken, name, None if values is None else values[which])
+        return taken
 
     def to_bunch(self) -> Bunch:
         """Return the contents in the form of scikit-learn's data sets."""
@@ -152,10 +140,6 @@ def _with_missing(labels: Labels) -> Array:
     if labels.classes.dtype.kind in "iuf" or not labels.known.any():
         return np.append(labels.classes.astype(np.float64), np.nan)[labels.codes]
     return np.array(labels.tolist(), dtype=object)
-
-
-def _part(values: Any, index: Ints) -> Any:
-    return None if values is None else values[index]
 
 
 def check_contents(

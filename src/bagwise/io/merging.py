@@ -1,6 +1,7 @@
 """Join the bags of a file that belong together, such as the slides of a patient."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -42,7 +43,8 @@ def merge_contents(contents: Contents, by: Array, column: str, part: str | None)
     members = np.split(order, offsets[1:-1])
     rows = bags.with_instances(np.arange(bags.n_instances)[:, None]).merge(by).instances.ravel()
     names = [f"{column} {name}" for name in ids.tolist()]
-    found = Contents(_merged(bags, by, rows), classes=contents.classes, extras=contents.extras)
+    found = replace(contents, bags=_merged(bags, by, rows), wholes=None)
+    found.patch_sizes = found.slide_sizes = None
     if labels is not None:
         found.labels = labels[_agreed(labels.texts, members, names, "labels")]
     if sets is not None:
@@ -58,10 +60,7 @@ def merge_contents(contents: Contents, by: Array, column: str, part: str | None)
     names_of_bags = bags.names[bags.bag_index]
     if contents.clips is not None:
         found.clips = contents.clips.take(rows, names_of_bags.tolist())
-    for name, values in contents.columns.items():
-        found.columns[name] = [values[row] for row in rows]
-    found.left_out, found.suspects = contents.left_out, contents.suspects
-    found.absent, found.n_other_entries = contents.absent, contents.n_other_entries
+    found.columns = {name: [v[row] for row in rows] for name, v in contents.columns.items()}
     found.columns[part or PART] = names_of_bags[rows].tolist()
     return found
 

@@ -1,5 +1,6 @@
 """``read_bags`` and ``write_bags``, for every format."""
 
+import contextlib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -43,6 +44,7 @@ from bagwise.io.sources import Source
 from bagwise.io.table import open_frame, open_table, read_table
 from bagwise.io.write_table import BagTable, write_csv, write_parquet
 
+_ARGUMENTS = {*Request.__dataclass_fields__} - {"features", "exclude", "keep", "dtype", "cluster"}
 _MISSING = ("unlabelled", "drop", "error")
 _USUAL_IDS = ("bag", "slide_id", "file", "file_path", "filename", "recording")  # in labels=
 _SUFFIXES = {  # of slides and recordings
@@ -190,26 +192,11 @@ def read_bags(
     >>> data.bags.ids.tolist(), data.y.tolist(), data.feature_names
     (['s1', 's2'], [True, False], ['red'])
     """
-    request = Request(
-        bag=bag,
-        label=label,
-        label_set=label_set,
-        instance_label=instance_label,
-        features=None if features is None else _names(features),
-        exclude=_names(exclude),
-        keep=_names(meta),
-        labels=labels,
-        missing=missing,
-        id_column=id_column,
-        classes=classes,
-        separator=separator,
-        dtype=_number_type(dtype),
-        format=format,
-        memory_limit=memory_limit,
-        scratch=scratch,
-        cluster=None if client is None else Cluster(client, npartitions),
-        allow_external=allow_external,
-    )
+    given: dict[str, Any] = {name: value for name, value in locals().items() if name in _ARGUMENTS}
+    given["features"] = None if features is None else _names(features)
+    given |= {"exclude": _names(exclude), "keep": _names(meta), "dtype": _number_type(dtype)}
+    cluster = None if client is None else Cluster(client, npartitions)
+    request = Request(**given, cluster=cluster)
     contents = read_contents(source, request)
     ids = [name for name in contents.left_out if is_id_name(name)]
     if ids:
@@ -238,21 +225,16 @@ def read_contents(source: Any, request: Request) -> Contents:
     inside = request
     if request.missing not in _MISSING:
         raise InputError(f"missing={request.missing!r}: expected one of {', '.join(_MISSING)}.")
-    if isinstance(request.labels, str | os.PathLike) and not Path(request.labels).exists():
-        raise DataNotFoundError(f"labels={os.fspath(request.labels)!r}: no such file.")
-    if isinstance(request.labels, str | os.PathLike) and Path(request.labels).is_dir():
-        raise InputError(
-            f"labels={os.fspath(request.labels)!r} is a folder: expected a table "
-            "with a row per bag."
-        )
+    table = None
     if request.labels is not None:
-        inside = _without_labels(source, request)
+        table = _open_labels(request)
+        inside = _without_labels(source, request, table)
     if isinstance(source, str | os.PathLike):
         contents = _read_file(Path(source), inside, workspace)
     else:
         contents = read_table(open_frame(source), inside, workspace)
-    if request.labels is not None:
-        contents = _relabel(contents, request)
+    if table is not None:
+        contents = _relabel(contents, request, table)
     elif request.id_column is not None:
         raise InputError("id_column= names a column of the table labels=: give that table.")
     if request.merge is not None:
@@ -266,33 +248,15 @@ def read_contents(source: Any, request: Request) -> Contents:
     return contents
 
 
-def _without_labels(source: Any, request: Request) -> Request:
-    """The request for the file itself: without labels, and without columns that `labels` has."""
-    beside: list[str] = []
+def _without_labels(source: Any, request: Request, table: Any) -> Request:
+    """The request for the file itself: without labels, and without columns that `table` has."""
     is_file = isinstance(source, str | os.PathLike)
     if not is_file or format_of(Path(source), request.format) in TABLES:
-        beside = _names_in(request.labels)
+        beside = [] if isinstance(table, Mapping) else table.names
     else:
-        beside = [name for name in (request.group, request.merge) if name is not None]
-    return replace(
-        request,
-        label=None,
-        label_set=None,
-        group=None if request.group in beside else request.group,
-        merge=None if request.merge in beside else request.merge,
-    )
-
-
-def _names_in(labels: Any) -> list[str]:
-    """The columns of the table `labels`; none for a dict."""
-    if isinstance(labels, Mapping):
-        return []
-    if not isinstance(labels, str | os.PathLike):
-        return open_frame(labels).names
-    path = Path(labels)
-    with format_errors(path):
-        format = format_of(path, None)
-        return open_table(path, format, Request()).names if format in TABLES else []
+        beside = [request.group, request.merge]
+    group, merge = (None if n in beside else n for n in (request.group, request.merge))
+    return replace(request, label=None, label_set=None, group=group, merge=merge)
 
 
 def suspicion(names: Sequence[str]) -> str:
@@ -452,44 +416,54 @@ def _read_file(path: Path, request: Request, workspace: Workspace) -> Contents:
 # Labels from another source
 
 
-def _relabel(contents: Contents, request: Request) -> Contents:
-    """Replace the labels of bags by those of a dict or a table, matched by the ids as strings."""
+def _open_labels(request: Request) -> Any:
+    """The argument `labels`: a dict, or a table as a source."""
     labels = request.labels
     if isinstance(labels, Mapping):
-        columns, entries = _mapped_labels(labels, contents.bags)
+        return labels
+    if not isinstance(labels, str | os.PathLike):
+        return open_frame(labels)
+    path = Path(labels)
+    if not path.exists():
+        raise DataNotFoundError(f"labels={str(path)!r}: no such file.")
+    if path.is_dir():
+        raise InputError(f"labels={str(path)!r} is a folder: expected a table with a row per bag.")
+    with format_errors(path):
+        format = format_of(path, None)
+        if format not in TABLES:
+            raise InputError(f"labels={str(path)!r} is not a CSV or Parquet table.")
+        ids = [*_USUAL_IDS, request.id_column or "bag"]  # read as strings
+        return open_table(path, format, replace(request, features=None, extra_columns=ids))
+
+
+def _relabel(contents: Contents, request: Request, table: Any) -> Contents:
+    """Replace the labels of bags by those of a dict or a table, matched by the ids as strings."""
+    if isinstance(table, Mapping):
+        columns, entries = _mapped_labels(table, contents.bags)
         kept: dict[str, list[Any]] = {}
         if not set(request.keep) <= contents.columns.keys():
             raise InputError("labels= is a dict: columns to keep come from a table.")
-    elif isinstance(labels, str | os.PathLike):
-        path = Path(labels)
-        with format_errors(path):
-            format = format_of(path, None)
-            if format not in TABLES:
-                raise InputError(f"labels={str(path)!r} is not a CSV or Parquet table.")
-            ids = [*_USUAL_IDS, request.id_column or "bag"]  # read as strings
-            table = open_table(path, format, replace(request, extra_columns=ids))
-            with naming(path):
-                columns, kept, entries, request = _tabled_labels(table, request, contents)
     else:
-        columns, kept, entries, request = _tabled_labels(open_frame(labels), request, contents)
+        path = Path(request.labels) if isinstance(request.labels, str | os.PathLike) else None
+        with contextlib.ExitStack() as stack:
+            if path is not None:
+                stack.enter_context(format_errors(path))
+                stack.enter_context(naming(path))
+            columns, kept, entries, request = _tabled_labels(table, request, contents)
     for name, values in kept.items():
         contents.columns[name] = [values[bag] for bag in contents.bags.bag_index]
     absent = np.flatnonzero(entries.rows < 0)
     names = [str(name) for name in contents.bags.names[absent].tolist()]
-    if names and request.missing == "error":
-        raise LabelError(
-            f"labels= has no entry for {len(names)} of {len(contents.bags)} bags, such as "
-            f"{names[0]!r}: add them, or choose missing='unlabelled' or missing='drop'."
-        )
+    named = request.group or request.merge
     if names and request.missing == "drop":
         present = np.flatnonzero(entries.rows >= 0)
         contents = contents.take(present)
         columns = {role: column.take(present) for role, column in columns.items()}
-    elif names and (request.group or request.merge):
+    elif names and (request.missing == "error" or named):
+        unknown = f", so their {named} is unknown" if named and request.missing != "error" else ""
         raise LabelError(
             f"labels= has no entry for {len(names)} of {len(contents.bags)} bags, such as "
-            f"{names[0]!r}, so their {request.group or request.merge} is unknown: add them, or "
-            "leave them out with missing='drop'."
+            f"{names[0]!r}{unknown}: add them, or leave them out with missing='drop'."
         )
     contents.absent, contents.n_other_entries = names, entries.n_others
     label_bags(contents, columns, request, instances=None)
