@@ -176,7 +176,7 @@ def test_frames_of_three_libraries_agree(frame):
     assert bags.ids.tolist() == ["s2", "s1"]
     assert bags.feature_names == ["x", "n"]
     assert_same(bags, [np.array([[1.0, 1], [3, 3]]), np.array([[2.0, 2]])])
-    with pytest.raises(InputError, match=r"\['t'\] are not numeric.*features="):
+    with pytest.raises(InputError, match=r"are not numbers: 't'.*features="):
         Bags.from_frame(frame(columns), bag="slide")
     with pytest.raises(InputError, match=r"no column 'case'.*slide"):
         Bags.from_frame(frame(columns), bag="case")
@@ -192,7 +192,7 @@ def test_frames_with_numbers_for_names():
 
 def test_frames_with_equal_names_are_refused():
     frame = pd.DataFrame([[1.0, 2.0, "a"]], columns=["x", "x", "bag"])
-    with pytest.raises(InputError, match="distinct column names"):
+    with pytest.raises(InputError, match=r"unique column names|several columns"):
         Bags.from_frame(frame, bag="bag")
 
 
@@ -311,7 +311,7 @@ def test_ids_of_any_type_are_kept():
         (lambda: Bags.from_groups(np.zeros((1, 1)), [[]]), "shape|names of bags"),
         (lambda: Bags.from_groups(np.zeros((2, 1)), pd.array(["a", None])), "row 1 belongs to no"),
         (lambda: Bags(np.zeros((1, 1)), [[0], [1, 2]]), "offsets are ragged"),
-        (lambda: Bags.from_frame({"a": [1]}, bag="a"), "with distinct column names, got dict"),
+        (lambda: Bags.from_frame({"a": [1]}, bag="a"), "cannot read bags from dict"),
     ],
 )
 def test_errors_say_what_arrived(make, message):

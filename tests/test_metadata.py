@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from bagwise import Bags
-from bagwise._common import metadata
-from bagwise._common.metadata import are_ids, bag_level_features, is_id_name, times_of_clips
 from bagwise.exceptions import DataWarning, InputError
-from bagwise.io import read_bags, write_bags
+from bagwise.io import metadata, read_bags, write_bags
+from bagwise.io.metadata import are_ids, bag_level_features, is_id_name, times_of_clips
 
 
 def slow_bag_level(instances, offsets):
@@ -191,7 +190,7 @@ def test_a_table_of_lists_keeps_a_value_per_bag(tmp_path):
     path = tmp_path / "lists.parquet"
     frame.to_parquet(path)
     assert read_bags(path, meta="site").meta["site"].tolist() == ["A", "A", "A", "B"]
-    with pytest.raises(InputError, match="holds lists"):
+    with pytest.raises(InputError, match="has lists"):
         read_bags(path, meta="x", features=["x"])
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from bagwise._common.metadata import are_ids, bag_level_features, is_id_name, quoted, times_of_clips
 from bagwise._common.tables import (
     Instances,
     Source,
@@ -21,8 +20,7 @@ from bagwise._common.tables import (
     read_only,
 )
 from bagwise._common.types import Array, Ints
-from bagwise._common.warnings import warn_user
-from bagwise.exceptions import DataWarning, InputError
+from bagwise.exceptions import InputError
 from bagwise.labels import is_missing, plain_array, refuse_masked
 
 __all__ = ["Bags"]
@@ -219,10 +217,10 @@ class Bags:
         bag : str
             The column with the bag of each row.
         features : sequence of str, default=None
-            The feature columns. By default all columns except `bag`, ids (``patch_id``, ``index``)
-            and the times of clips (``start``, ``end``). Ids and times are recognised by their
-            names and values and left out with a warning. Leave the label column out: a model
-            would learn from it.
+            The feature columns. By default all columns except `bag`, columns called ``label``,
+            ``label_set`` or ``instance_label``, ids (``patch_id``, ``index``) and the times of
+            clips (``start``, ``end``). Ids and times are recognised by their names and values.
+            Leave other columns of labels out: a model would learn from them.
 
         Returns
         -------
@@ -246,46 +244,11 @@ class Bags:
         >>> Bags.from_frame(frame, bag="slide")
         Bags(n_bags=2, n_instances=3, n_features=1, dtype=float64)
         """
-        import narwhals.stable.v2 as nw
+        from bagwise.io import read_bags
 
-        try:
-            table: Any = nw.from_native(frame, eager_only=True)
-            columns = list(table.columns)
-        except (TypeError, nw.exceptions.NarwhalsError) as error:
-            raise InputError(
-                f"expected a pandas, polars or pyarrow data frame with distinct column names, got "
-                f"{type(frame).__name__}: {error}"
-            ) from error
-        features = [features] if isinstance(features, str) else features
-        names = [c for c in columns if c != bag] if features is None else list(features)
-        if len(set(names)) < len(names):
-            raise InputError(f"features= names a column twice: {names}.")
-        missing = [c for c in [bag, *names] if c not in columns]
-        if missing:
-            raise InputError(f"no column {missing[0]!r}: the columns are {columns}.")
-        kinds = {name: table.get_column(name).dtype for name in names}  # a name may be a number
-        odd = [c for c, kind in kinds.items() if not (kind.is_numeric() or kind == nw.Boolean)]
-        if odd:
-            raise InputError(
-                f"the columns {odd} are not numeric: name the feature columns with features=[...]."
-            )
-        if not names:
-            raise InputError(
-                f"no feature column is left beside {bag!r}: the columns are {columns}."
-            )
-        groups = table.get_column(bag).to_numpy()
-        if features is None:
-            names = _without_metadata(table, names, groups)
-        X = table.select(nw.col(*names)).to_numpy()
-        bags = cls.from_groups(X, groups, feature_names=[str(c) for c in names])
-        if features is None:
-            found = [str(names[j]) for j in bag_level_features(bags.instances, bags.offsets)]
-            if found:
-                warn_user(
-                    f"{quoted(found)}: constant within every bag and different between bags, so "
-                    "probably labels or metadata. Name the feature columns with features=[...].",
-                    DataWarning,
-                )
+        if features is not None:  # a name may be a number
+            features = [features] if isinstance(features, str) else [str(f) for f in features]
+        bags: Bags = read_bags(frame, bag=str(bag), features=features).bags
         return bags
 
     @property
@@ -728,27 +691,6 @@ def offsets_of(sizes: ArrayLike) -> Ints:
         Starts at 0 and ends with the total number of instances.
     """
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-
-
-def _without_metadata(table: Any, names: list[str], groups: Array) -> list[str]:
-    """Leave out columns of a frame that are ids or times of clips, with a warning."""
-    left_out = list(times_of_clips(str(name) for name in names) or ())
-    candidates = [name for name in names if is_id_name(str(name))]
-    if candidates:
-        order, offsets, _ = group_rows(groups)
-        bag = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        left_out += [
-            name for name in candidates if are_ids(table.get_column(name).to_numpy()[order], bag)
-        ]
-    features = [name for name in names if name not in left_out]
-    if not left_out or not features:
-        return names
-    warn_user(
-        f"{quoted([str(name) for name in left_out])}: left out, because these are ids or times "
-        "and not features. Name the feature columns with features=[...] to use them.",
-        DataWarning,
-    )
-    return features
 
 
 def _columns_of(table: Any) -> list[Any] | None:

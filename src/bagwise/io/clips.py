@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bagwise._common.metadata import plain_name, times_of_clips
 from bagwise._common.types import Array, Floats, Ints
+from bagwise.io.metadata import plain_name, times_of_clips
 
 _FILES = (
     "file_path", "filepath", "file", "filename", "file_name", "recording", "audio_file",

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._common.metadata import are_ids, is_id_name
 from bagwise._common.types import Array, Floats, Ints
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
@@ -18,6 +17,7 @@ from bagwise.io.clips import ClipColumns, Clips, clip_columns
 from bagwise.io.contents import Contents
 from bagwise.io.files import Cluster
 from bagwise.io.labels import Column, Grouping, bag_labels, constant_in_bags, encode_columns
+from bagwise.io.metadata import are_ids, is_id_name
 from bagwise.io.sources import Conversion, Source
 from bagwise.labels import plain_array
 
@@ -225,6 +225,8 @@ def _features(source: Source, request: Request) -> list[str]:
         left = _with_names(source, [n for n in source.names if n not in out])
     else:
         left = list(request.features)
+    if len(set(left)) < len(left):
+        raise InputError(f"features= names a column twice: {listed(left)}.")
     leaked = [name for name in left if name in taken]
     if leaked:
         raise InputError(f"the column {leaked[0]!r} cannot be a feature and the bag or a label.")

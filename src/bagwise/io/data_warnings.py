@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._common.metadata import bag_level_features, quoted
 from bagwise._common.types import Array
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
@@ -16,6 +15,7 @@ from bagwise.engines import readable_table
 from bagwise.exceptions import DataWarning
 from bagwise.io.contents import Contents
 from bagwise.io.labels import Grouping
+from bagwise.io.metadata import bag_level_features, quoted
 
 _SEPARATORS = (",", ";", "|", "/", "+")  # between the labels of a set
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)")  # 00e1 may be a hexadecimal id

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, DTypeLike
 from sklearn.utils import Bunch
 
 from bagwise._common.files import replacing
-from bagwise._common.metadata import is_id_name, quoted
 from bagwise._common.types import Array, Ints
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
@@ -39,6 +38,7 @@ from bagwise.io.hdf5 import read_hdf5, write_hdf5
 from bagwise.io.labels import Column, group
 from bagwise.io.memory import Workspace, make_workspace
 from bagwise.io.merging import merge_contents
+from bagwise.io.metadata import is_id_name, quoted
 from bagwise.io.npz import read_npz, write_npz
 from bagwise.io.sources import Source
 from bagwise.io.table import open_frame, open_table, read_table
