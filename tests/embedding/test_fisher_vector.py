@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags
 from bagwise.datasets import load_musk1
-from bagwise.embedding import FisherVector, _block_sums, _fisher_vector
+from bagwise.embedding import FisherVector, _base, _fisher_vector
 from bagwise.exceptions import InputError, SparseInputError
 from bagwise.persistence import load_model, save_model
 from bagwise.preprocessing import InstanceTransformer
@@ -95,7 +95,7 @@ def test_blocks_do_not_matter(n_values, monkeypatch):
     bags, _ = example()
     model = FisherVector(random_state=0).fit(bags)
     expected = model.transform(bags)
-    monkeypatch.setattr(_block_sums, "BLOCK", expected.shape[1] * n_values)
+    monkeypatch.setattr(_base, "BLOCK", expected.shape[1] * n_values)
     np.testing.assert_allclose(model.transform(bags), expected, atol=1e-7)  # of square roots
 
 

@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 from bagwise import Bags
 from bagwise.classification import SetKernelSVM
 from bagwise.datasets import load_musk1
-from bagwise.embedding import RandomFourierEmbedding, _block_sums, _random_fourier
+from bagwise.embedding import RandomFourierEmbedding, _base, _random_fourier
 from bagwise.exceptions import NotEnoughMemoryError
 from bagwise.pairwise import bag_kernel, kernel_width
 from bagwise.preprocessing import InstanceTransformer
@@ -83,7 +83,7 @@ def test_blocks_do_not_matter(n_values, monkeypatch):
     bags, _ = example()
     model = RandomFourierEmbedding(n_components=20, normalization=None, random_state=0).fit(bags)
     expected = model.transform(bags)
-    monkeypatch.setattr(_block_sums, "BLOCK", 20 * n_values)
+    monkeypatch.setattr(_base, "BLOCK", 20 * n_values)
     np.testing.assert_allclose(model.transform(bags), expected, rtol=1e-12, atol=1e-12)
     monkeypatch.setattr(_random_fourier, "MOMENTS_BLOCK", 4 * n_values)
     again = RandomFourierEmbedding(n_components=20, random_state=0).fit(bags)

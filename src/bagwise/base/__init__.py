@@ -4,6 +4,7 @@ from bagwise.base._estimator import (
     BagEstimator,
     BagTransformerMixin,
     RowEstimator,
+    UnlabelledFit,
     WeightedFit,
     class_weights,
     fit_method,

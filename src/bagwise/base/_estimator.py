@@ -316,6 +316,27 @@ class WeightedFit:
         return self._fit(X, y, sample_weight)
 
 
+class UnlabelledFit:
+    """The common ``fit`` of a transformer that needs no labels; it defines ``_learn(bags)``."""
+
+    @fit_method
+    def fit(self: Any, X: Any, y: Any = None) -> Any:
+        """Fit the transformer to the bags.
+
+        Parameters
+        ----------
+        {X}
+        y : ignored
+            Present for compatibility with pipelines.
+
+        Returns
+        -------
+        self
+        """
+        self._learn(check_bags(self, X, reset=True))
+        return self
+
+
 class RowEstimator(BagEstimator):
     """Base class of estimators on plain rows (a 2-D X): each row is a bag of one instance."""
 

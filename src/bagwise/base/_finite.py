@@ -50,7 +50,7 @@ def checked_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
         X = args[0] if args else kwargs.get("X")
         with numerical_errors(self, X):
             earlier = fitted_attributes(self)
-            if not getattr(self, "warm_start", False):
+            if fit.__name__ == "fit" and not getattr(self, "warm_start", False):
                 forget(self, earlier)
             try:
                 quietly(fit, self, *args, **kwargs)

@@ -1,23 +1,21 @@
 """BagDissimilarity (MInD): represent a bag by its distances to the training bags."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Array, Floats
-from bagwise._validation import check_bags
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, fit_method
 from bagwise.base._parameters import with_parameters
+from bagwise.embedding._base import BagEmbedding
 from bagwise.pairwise import DISTANCES, distances_between
 
 
 @with_parameters
-class BagDissimilarity(TransformerMixin, BagEstimator):
+class BagDissimilarity(BagEmbedding):
     """Represent each bag by its distances to prototype bags (MInD, Cheplygina 2015).
 
     The result is a 2-D array with one row per bag, for any scikit-learn model.
@@ -68,41 +66,13 @@ class BagDissimilarity(TransformerMixin, BagEstimator):
     n_prototypes: int | None = None
     random_state: Any = None
 
-    @fit_method
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Store the prototype bags.
-
-        Parameters
-        ----------
-        {X}
-        y : ignored
-            Present for compatibility with pipelines.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
+    def _learn(self, bags: Bags) -> None:
         if self.n_prototypes is not None and self.n_prototypes < len(bags):
             rng = check_random_state(self.random_state)
             bags = bags[np.sort(rng.choice(len(bags), self.n_prototypes, replace=False))]
         self.prototypes_ = bags
-        return self
 
-    def transform(self, X: Any) -> Floats:
-        """Compute the distance of each bag to each prototype.
-
-        Parameters
-        ----------
-        {X}
-
-        Returns
-        -------
-        ndarray of shape (n_bags, n_prototypes)
-        """
-        return self._evaluate(X, self._distances)
-
-    def _distances(self, bags: Bags) -> Floats:
+    def _embedded(self, bags: Bags) -> Floats:
         return distances_between(bags, self.prototypes_, kind=self.kind, metric=self.metric)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:

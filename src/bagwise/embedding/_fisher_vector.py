@@ -2,12 +2,11 @@
 
 import warnings
 from numbers import Real
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 from sklearn import config_context
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
@@ -16,13 +15,11 @@ from sklearn.utils import check_random_state
 from bagwise._common.memory import require_memory
 from bagwise._common.sklearn import Interval
 from bagwise._common.types import Array, Floats
-from bagwise._validation import check_bags
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, fit_method
 from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.compiled.row_order import row_ranks
 from bagwise.compiled.threads import one_core_if_small
-from bagwise.embedding._block_sums import sums_by_bag
+from bagwise.embedding._base import BagEmbedding, sums_by_bag
 from bagwise.exceptions import InputError
 
 NO_VARIANCE = 1e-12  # relative to the largest variance; smaller ones are rounding errors
@@ -30,7 +27,7 @@ REG_COVAR = 0.01  # added to the variances of the mixture, relative to those of 
 
 
 @with_parameters
-class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimator):
+class FisherVector(BagEmbedding):
     r"""Represent each bag by its Fisher vector in a Gaussian mixture (miFV, Wei et al. 2017).
 
     A mixture with diagonal covariances is fitted to the principal components of all instances. A
@@ -109,21 +106,7 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimat
     max_instances: int | None = 100_000
     random_state: Any = None
 
-    @fit_method
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the principal components and the mixture to the instances.
-
-        Parameters
-        ----------
-        {X}
-        y : ignored
-            Present for compatibility with pipelines.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
+    def _learn(self, bags: Bags) -> None:
         rng = check_random_state(self.random_state)
         rows = _drawn_instances(bags, self.max_instances, rng)
         with one_core_if_small(rows):
@@ -131,23 +114,8 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimat
             mixture = diagonal_mixture((rows - center) @ projection, self.n_components, rng)
         self.weights_, self.means_, self.covariances_ = mixture
         self.center_, self.projection_ = center, projection
-        return self
 
-    def transform(self, X: Any) -> Floats:
-        """Compute the Fisher vector of each bag.
-
-        Parameters
-        ----------
-        {X}
-
-        Returns
-        -------
-        ndarray of shape (n_bags, 2 * n_components * n_axes)
-            The gradients by the means, then those by the deviations; component by component.
-        """
-        return self._evaluate(X, self._fisher_vectors)
-
-    def _fisher_vectors(self, bags: Bags) -> Floats:
+    def _embedded(self, bags: Bags) -> Floats:
         mixture = Mixture(self.weights_, self.means_, self.covariances_)
 
         def of_instances(rows: Array) -> Floats:

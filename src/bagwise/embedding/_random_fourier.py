@@ -1,31 +1,31 @@
 """RandomFourierEmbedding: random features of the set kernel, at a cost linear in the instances."""
 
+from copy import deepcopy
 from functools import partial
-from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
-from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from bagwise._common.memory import require_memory
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Floats
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, fit_method
+from bagwise.base import fit_method
 from bagwise.base._parameters import COUNT, with_parameters
-from bagwise.embedding._block_sums import sums_by_bag
-from bagwise.engines import fold_bags
+from bagwise.embedding._base import BagEmbedding, sums_by_bag
+from bagwise.engines import fold_bags, row_blocks
+from bagwise.pairwise import kernel_width
 
 MOMENTS_BLOCK = 2**22  # values per block of instances whose moments are computed at once
 
 
 @with_parameters
-class RandomFourierEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimator):
+class RandomFourierEmbedding(BagEmbedding):
     r"""Represent each bag by random Fourier features of the set kernel, for linear models.
 
     An instance becomes :math:`\phi(x) = \sqrt{2 / D}\,(\cos x^\top W, \sin x^\top W)` with D/2
@@ -95,25 +95,11 @@ class RandomFourierEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     normalization: str | None = "feature"
     random_state: Any = None
 
-    @fit_method
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw the frequencies, and compute the kernel width.
-
-        Parameters
-        ----------
-        {X}
-        y : ignored
-            Present for compatibility with pipelines.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
+    def _learn(self, bags: Bags) -> None:
         rng = check_random_state(self.random_state)
         n_frequencies = (self.n_components + 1) // 2
-        frequencies = orthogonal_frequencies(bags.n_features, n_frequencies, rng)
-        return self._learn(bags, Moments.of_nothing(bags.n_features), frequencies)
+        self.frequencies_ = orthogonal_frequencies(bags.n_features, n_frequencies, rng)
+        self._continue(StandardScaler(with_mean=False), bags)
 
     @fit_method
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -131,29 +117,20 @@ class RandomFourierEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """
         if not hasattr(self, "frequencies_"):
             return self.fit(X)
-        seen = Moments(self.n_instances_seen_, self.mean_, self.var_)
-        return self._learn(check_bags(self, X, reset=False), seen, self.frequencies_)
-
-    def _learn(self, bags: Bags, seen: "Moments", frequencies: Floats) -> Self:
-        moments = fold_bags(_with_instances, seen, bags)
-        self.frequencies_, self.gamma_ = frequencies, moments.kernel_width(self.gamma)
-        self.n_instances_seen_, self.mean_, self.var_ = moments
+        self._continue(deepcopy(self._moments), check_bags(self, X, reset=False))
         return self
 
-    def transform(self, X: Any) -> Floats:
-        """Sum the features of the instances of each bag, and normalise.
+    def _continue(self, moments: StandardScaler, bags: Bags) -> None:
+        self._moments = fold_bags(_with_instances, moments, bags)
+        self.n_instances_seen_ = int(self._moments.n_samples_seen_)
+        self.mean_, self.var_ = self._moments.mean_, self._moments.var_
+        if isinstance(self.gamma, str) and self.gamma == "scale":
+            variance = float(self.var_.mean() + self.mean_.var())  # of all values
+            self.gamma_ = 1.0 / (bags.n_features * variance) if variance > 0 else 1.0
+        else:
+            self.gamma_ = kernel_width(self.gamma, bags)
 
-        Parameters
-        ----------
-        {X}
-
-        Returns
-        -------
-        ndarray of shape (n_bags, n_components)
-        """
-        return self._evaluate(X, self._mean_map)
-
-    def _mean_map(self, bags: Bags) -> Floats:
+    def _embedded(self, bags: Bags) -> Floats:
         frequencies = np.sqrt(2 * self.gamma_) * self.frequencies_
         features = partial(fourier_features, frequencies=frequencies, centre=self.mean_)
         sums = sums_by_bag(bags, features, self._n_features_out)
@@ -163,58 +140,18 @@ class RandomFourierEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         else:
             scale = np.full(len(bags), np.sqrt(frequencies.shape[1]))
             scale *= bags.sizes if self.normalization == "average" else 1.0
-        sums /= scale[:, None]
-        return sums
+        return sums / scale[:, None]
 
     @property
     def _n_features_out(self) -> int:
         return 2 * self.frequencies_.shape[1]
 
 
-class Moments(NamedTuple):
-    """Number, mean and variance of the instances seen so far."""
-
-    n: int
-    mean: Floats
-    var: Floats
-
-    @classmethod
-    def of_nothing(cls, n_features: int) -> "Moments":
-        """Moments before the first instance."""
-        return cls(0, np.zeros(n_features), np.zeros(n_features))
-
-    def merged(self, other: "Moments") -> "Moments":
-        """Combine the moments of two sets of instances (Chan, Golub and LeVeque 1979)."""
-        n = self.n + other.n
-        share = other.n / n
-        step = other.mean - self.mean
-        var = (1 - share) * self.var + share * other.var + share * (1 - share) * np.square(step)
-        return Moments(n, self.mean + share * step, var)
-
-    def kernel_width(self, gamma: str | float) -> float:
-        """Kernel width, as computed by `bagwise.pairwise.kernel_width`."""
-        if not isinstance(gamma, str):
-            return float(gamma)
-        if gamma == "auto":
-            return 1.0 / len(self.mean)
-        variance = float(self.var.mean() + self.mean.var())  # of all values
-        return 1.0 / (len(self.mean) * variance) if variance > 0 else 1.0
-
-
-def _with_instances(moments: Moments, bags: Bags) -> Moments:
-    """Update the moments with the instances of more bags, in blocks."""
-    n_rows = max(1, MOMENTS_BLOCK // bags.n_features)
-    for first, last in pairwise([*range(0, bags.n_instances, n_rows), bags.n_instances]):
-        moments = moments.merged(_moments(bags.rows(slice(first, last))))
+def _with_instances(moments: StandardScaler, bags: Bags) -> StandardScaler:
+    """Update the mean and variance of the features with the instances of more bags."""
+    for _, rows in row_blocks(bags, MOMENTS_BLOCK):
+        moments.partial_fit(rows.astype(np.float64, copy=False))
     return moments
-
-
-def _moments(rows: Any) -> Moments:
-    if sparse.issparse(rows):
-        mean, var = mean_variance_axis(rows.astype(np.float64), axis=0)
-    else:
-        mean, var = rows.mean(axis=0, dtype=np.float64), rows.var(axis=0, dtype=np.float64)
-    return Moments(rows.shape[0], mean, var)
 
 
 def orthogonal_frequencies(n_features: int, n_frequencies: int, rng: Any) -> Floats:

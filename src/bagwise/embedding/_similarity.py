@@ -1,24 +1,21 @@
 """InstanceSimilarity: represent a bag by its similarities to training instances."""
 
-from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Floats
-from bagwise._validation import check_bags
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, fit_method
 from bagwise.base._parameters import with_parameters
 from bagwise.compiled.row_order import row_ranks
+from bagwise.embedding._base import BagEmbedding
 from bagwise.pairwise import check_distance_cost, distances_between, kernel_width
 
 
 @with_parameters
-class InstanceSimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimator):
+class InstanceSimilarity(BagEmbedding):
     r"""Represent each bag by its similarities to training instances (the embedding of MILES, 2006).
 
     The similarity of bag B to the prototype instance z is that of its nearest instance,
@@ -65,37 +62,12 @@ class InstanceSimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagE
     n_prototypes: int | None = None
     random_state: Any = None
 
-    @fit_method
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Store the prototypes.
-
-        Parameters
-        ----------
-        {X}
-        y : ignored
-            Present for compatibility with pipelines.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
+    def _learn(self, bags: Bags) -> None:
         self.gamma_ = kernel_width(self.gamma, bags)
         self.prototypes_ = distinct_instances(bags, self.n_prototypes, self.random_state)
-        return self
 
-    def transform(self, X: Any) -> Floats:
-        """Compute the similarity of each bag to each prototype.
-
-        Parameters
-        ----------
-        {X}
-
-        Returns
-        -------
-        ndarray of shape (n_bags, n_prototypes)
-        """
-        return self._evaluate(X, partial(similarity_to, self.prototypes_, gamma=self.gamma_))
+    def _embedded(self, bags: Bags) -> Floats:
+        return similarity_to(self.prototypes_, bags, self.gamma_)
 
     @property
     def _n_features_out(self) -> int:

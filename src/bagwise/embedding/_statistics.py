@@ -1,24 +1,21 @@
 """BagStatistics: represent a bag by statistics of its features."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from itertools import pairwise
 from numbers import Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise import compiled
 from bagwise._common.memory import require_memory
 from bagwise._common.sklearn import _check_feature_names_in
 from bagwise._common.types import Array, Floats, Ints
-from bagwise._validation import check_bags
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, fit_method
 from bagwise.base._parameters import with_parameters
+from bagwise.embedding._base import BagEmbedding
 from bagwise.engines import bag_blocks
 from bagwise.exceptions import InputError
 
@@ -28,7 +25,7 @@ Statistic = str | float
 
 
 @with_parameters
-class BagStatistics(TransformerMixin, BagEstimator):
+class BagStatistics(BagEmbedding):
     """Represent each bag by statistics of each feature over its instances.
 
     The result is a 2-D array with one row per bag, for any scikit-learn model.
@@ -51,8 +48,8 @@ class BagStatistics(TransformerMixin, BagEstimator):
     -----
     Columns are grouped by statistic, in the order of the features: "mean_x0", "mean_x1", ...,
     "q0.1_x0", ..., "size". All are computed in double precision, in time linear in the number of
-    values; quantiles sort the values of each bag. Sparse instances are not made dense, and
-    memory-mapped ones are read in place.
+    values; quantiles sort the values of each bag. Sparse instances are made dense
+    for quantiles only, one bag at a time; memory-mapped ones are read in place.
 
     Examples
     --------
@@ -73,37 +70,11 @@ class BagStatistics(TransformerMixin, BagEstimator):
 
     statistics: Any = ("mean", "min", "max", "std")
 
-    @fit_method
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the parameters, and keep the number and names of the features.
-
-        Parameters
-        ----------
-        {X}
-        y : ignored
-            Present for compatibility with pipelines.
-
-        Returns
-        -------
-        self
-        """
+    def _learn(self, bags: Bags) -> None:
         _check_statistics(self.statistics)
-        check_bags(self, X, reset=True)
-        return self
 
-    def transform(self, X: Any) -> Floats:
-        """Compute the statistics of each bag.
-
-        Parameters
-        ----------
-        {X}
-
-        Returns
-        -------
-        ndarray of shape (n_bags, n_columns)
-        """
-        statistics = _check_statistics(self.statistics)
-        return self._evaluate(X, partial(bag_statistics, statistics=statistics))
+    def _embedded(self, bags: Bags) -> Floats:
+        return bag_statistics(bags, _check_statistics(self.statistics))
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns: the statistic, then the feature.
@@ -183,8 +154,8 @@ def _of_sparse(bags: Bags, wanted: set[Statistic]) -> dict[Statistic, Array]:
     n_stored = np.diff(offsets)
     size = bags.sizes[bag]
     n_zeros = size - n_stored
-    levels = {statistic for statistic in wanted if isinstance(statistic, float)}
-    of_runs = _of_columns(values, offsets, wanted - levels)
+    levels = sorted(statistic for statistic in wanted if isinstance(statistic, float))
+    of_runs = _of_columns(values, offsets, wanted - set(levels))
     if "mean" in of_runs:
         mean = of_runs["mean"] * (n_stored / size)
         # Squares around the mean of all values: of the stored values (within), then of the zeros.
@@ -194,13 +165,13 @@ def _of_sparse(bags: Bags, wanted: set[Statistic]) -> dict[Statistic, Array]:
     for name, extreme in (("min", np.minimum), ("max", np.maximum)):
         if name in wanted:
             of_runs[name] = np.where(n_zeros > 0, extreme(of_runs[name], 0), of_runs[name])
-    if levels:
-        ranked = _order_statistics(values, offsets, n_zeros)
-        of_runs |= {level: _quantile(ranked, size, level) for level in levels}
     found: dict[Statistic, Array] = {"size": bags.sizes[:, None]}
     for statistic, of_run in of_runs.items():
         found[statistic] = np.zeros(bags.shape)
         found[statistic][bag, column] = of_run
+    if levels:
+        of_bags = [np.quantile(some.toarray().astype(np.float64), levels, axis=0) for some in bags]
+        found |= dict(zip(levels, np.stack(of_bags, axis=1), strict=True))
     return found
 
 
@@ -216,27 +187,6 @@ def _runs(bags: Bags) -> tuple[Ints, Ints, Array, Ints]:
     begins[1:] = (np.diff(bag) != 0) | (np.diff(by_bag.indices) != 0)
     first = np.flatnonzero(begins)
     return bag[first], by_bag.indices[first], by_bag.data, np.append(first, by_bag.nnz)
-
-
-def _order_statistics(values: Array, offsets: Ints, n_zeros: Ints) -> Callable[[Ints], Floats]:
-    """Return a function from ranks, one per run, to the values of that rank, zeros included."""
-    run = np.repeat(np.arange(len(n_zeros)), np.diff(offsets))
-    ordered = values[np.lexsort((values, run))].astype(np.float64)
-    n_negative = np.bincount(run, weights=ordered < 0, minlength=len(n_zeros)).astype(np.intp)
-
-    def ranked(rank: Ints) -> Floats:
-        is_zero = (rank >= n_negative) & (rank < n_negative + n_zeros)
-        place = offsets[:-1] + np.where(rank < n_negative, rank, rank - n_zeros)
-        return np.where(is_zero, 0.0, ordered[np.where(is_zero, 0, place)])
-
-    return ranked
-
-
-def _quantile(ranked: Callable[[Ints], Floats], size: Ints, level: float) -> Floats:
-    place = level * (size - 1)
-    below = place.astype(np.intp)
-    low, high = ranked(below), ranked(np.minimum(below + 1, size - 1))
-    return low + (high - low) * (place - below)
 
 
 def _check_statistics(statistics: Any) -> list[Statistic]:

@@ -2,16 +2,16 @@
 
 from dataclasses import KW_ONLY
 from functools import partial, reduce
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._common.sklearn import Interval, RealNotInt, StrOptions
 from bagwise._common.types import Array
-from bagwise._validation import check_bags, is_table
+from bagwise._validation import is_table
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, BagTransformerMixin, fit_method
+from bagwise.base import BagEstimator, BagTransformerMixin, UnlabelledFit
 from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.engines import (
     each_partition,
@@ -25,7 +25,7 @@ FEWEST, MOST = 16, 64  # limits on the number of components for "auto"
 
 
 @with_parameters
-class InstancePCA(BagTransformerMixin, BagEstimator):
+class InstancePCA(UnlabelledFit, BagTransformerMixin, BagEstimator):
     """Project instances to their principal components (PCA), reading them in blocks.
 
     Use it for many features and few bags, such as features of foundation models. Features are
@@ -104,21 +104,7 @@ class InstancePCA(BagTransformerMixin, BagEstimator):
     standardize: bool = True
     whiten: bool = False
 
-    @fit_method
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the components of the instances.
-
-        Parameters
-        ----------
-        {X}
-        y : ignored
-            Present for compatibility with pipelines.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
+    def _learn(self, bags: Bags) -> None:
         moments = reduce(Moments.merged, each_partition(row_moments, bags))
         found = principal_components(moments, standardize=self.standardize, dtype=bags.dtype)
         k = self._number(found.variances, bags)
@@ -127,7 +113,6 @@ class InstancePCA(BagTransformerMixin, BagEstimator):
         total = found.variances.sum()
         self.explained_variance_ratio_ = found.variances[:k] / (total if total > 0 else 1.0)
         self.mean_, self.scale_ = found.mean, found.scale
-        return self
 
     def transform(self, X: Any) -> Any:
         """Project the instances of each bag.

@@ -1,16 +1,40 @@
-"""Sum features over the instances of each bag, in blocks to save memory."""
+"""Base class of transformers from bags to a 2-D array; sums over the instances of each bag."""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Floats
 from bagwise.bags import Bags
+from bagwise.base import BagEstimator, UnlabelledFit
 from bagwise.compiled import threads
 
 BLOCK = 2**18  # values per block, which stay in the cache between features and sums
+
+
+class BagEmbedding(UnlabelledFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimator):
+    """A transformer from bags to a 2-D array.
+
+    A subclass defines ``_learn(bags)``, ``_embedded(bags)`` and ``_n_features_out``.
+    """
+
+    _embedded: Callable[[Bags], Floats]
+
+    def transform(self, X: Any) -> Floats:
+        """Represent each bag by a row.
+
+        Parameters
+        ----------
+        {X}
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_columns)
+        """
+        return self._evaluate(X, self._embedded)
 
 
 def sums_by_bag(bags: Bags, features: Callable[[Any], Floats], n_columns: int) -> Floats:
