@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,8 +26,8 @@ INSTANCE = [
 ]
 ROI = [
     metrics.roi_success_rate,
-    metrics.roi_success_rate_relevant,
-    metrics.roi_success_rate_predicted,
+    partial(metrics.roi_success_rate, of="relevant"),
+    partial(metrics.roi_success_rate, of="predicted"),
 ]
 
 
@@ -142,8 +144,8 @@ class TestRankings:
             ([[0, 1]], [[0.0, np.nan]], InputError, "NaN for bag 0, class 1"),
             ([[0, 1]], [[0.0, 1.0, 2.0]], LabelError, r"\(1, 2\) and scores \(1, 3\)"),
             ([0, 1], [0.0, 1.0], LabelError, r"\(n_bags, n_classes\)"),
-            ([[0, 1], [1]], [[0.0, 1.0]], LabelError, "cannot be read as numbers"),
-            ([{"a"}, {"b"}], [[0.0, 1.0]], LabelError, "cannot be read as numbers"),
+            ([[0, 1], [1]], [[0.0, 1.0]], LabelError, "are not numbers"),
+            ([{"a"}, {"b"}], [[0.0, 1.0]], LabelError, "are not numbers"),
             (np.zeros((0, 2)), np.zeros((0, 2)), LabelError, "nothing to measure"),
             ([[-1, -1]], [[0.0, 1.0]], LabelError, "nothing to measure"),
         ],
@@ -300,8 +302,8 @@ class TestRegionsOfInterest:
 
     def test_by_hand(self):
         arguments = self.TRUTH, self.PREDICTED, self.HITS
-        assert metrics.roi_success_rate_relevant(*arguments) == pytest.approx(1 / 3)  # Eq. 33
-        assert metrics.roi_success_rate_predicted(*arguments) == pytest.approx(1 / 3)  # Eq. 34
+        assert metrics.roi_success_rate(*arguments, of="relevant") == pytest.approx(1 / 3)
+        assert metrics.roi_success_rate(*arguments, of="predicted") == pytest.approx(1 / 3)
         assert metrics.roi_success_rate(*arguments) == pytest.approx(2 * 1 / (3 + 3))
 
     @given(
@@ -312,8 +314,8 @@ class TestRegionsOfInterest:
     def test_f_mean_is_the_harmonic_mean_of_both_rates(self, arguments):
         truth, predicted, hits = arguments
         truth[0] = predicted[0] = hits[0] = 1
-        recall = metrics.roi_success_rate_relevant(truth, predicted, hits)
-        precision = metrics.roi_success_rate_predicted(truth, predicted, hits)
+        recall = metrics.roi_success_rate(truth, predicted, hits, of="relevant")
+        precision = metrics.roi_success_rate(truth, predicted, hits, of="predicted")
         assert metrics.roi_success_rate(truth, predicted, hits) == pytest.approx(
             2 / (1 / recall + 1 / precision)
         )
@@ -322,8 +324,8 @@ class TestRegionsOfInterest:
         ("ours", "theirs"),
         [
             (metrics.roi_success_rate, sk.f1_score),
-            (metrics.roi_success_rate_relevant, sk.recall_score),
-            (metrics.roi_success_rate_predicted, sk.precision_score),
+            (partial(metrics.roi_success_rate, of="relevant"), sk.recall_score),
+            (partial(metrics.roi_success_rate, of="predicted"), sk.precision_score),
         ],
     )
     def test_with_every_region_right_they_are_f1_recall_and_precision(self, ours, theirs):

@@ -42,7 +42,8 @@ def count(text, tree):
 def exported(tree):
     """The names in a literal `__all__`; None if there is none."""
     for node in tree.body:
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if getattr(targets[0], "id", "") == "__all__":
             if not isinstance(node.value, ast.List | ast.Tuple):
                 return None
             values = [getattr(element, "value", None) for element in node.value.elts]

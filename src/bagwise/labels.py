@@ -14,15 +14,7 @@ from scipy import sparse
 from bagwise._common.types import Array, Bools, Ints
 from bagwise.exceptions import LabelError
 
-__all__ = [
-    "Labels",
-    "is_missing",
-    "is_unlabelled",
-    "plain_array",
-    "positive_by_name",
-    "short_list",
-    "sorted_labels",
-]
+__all__ = ["Labels"]
 
 UNLABELLED = -1  # the code of an unknown label, and scikit-learn's value for one
 LARGEST_TABLE = 2**32  # label sets take one byte per bag and class

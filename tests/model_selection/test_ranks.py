@@ -5,7 +5,8 @@ import pytest
 from scipy.stats import chi2
 
 from bagwise.exceptions import InputError
-from bagwise.model_selection import Comparison, Evaluation, critical_difference, ranks
+from bagwise.model_selection import Comparison, Evaluation, ranks
+from bagwise.model_selection._ranks import critical_difference
 
 # AUC of four versions of C4.5 on 14 data sets: Table 6 of Demsar (2006). Its ranks tell two rounded
 # values apart, 0.975 and 0.975 (0.9751 here).

@@ -2,4 +2,4 @@
 
 from bagwise.cli.app import app, main
 
-__all__ = ["app", "main"]
+__all__: list[str] = []

@@ -26,12 +26,7 @@ from bagwise.metrics._instances import (
     per_category_accuracy,
 )
 from bagwise.metrics._rankings import average_precision, coverage, one_error
-from bagwise.metrics._regions import (
-    roi_hits,
-    roi_success_rate,
-    roi_success_rate_predicted,
-    roi_success_rate_relevant,
-)
+from bagwise.metrics._regions import roi_hits, roi_success_rate
 
 __all__ = [
     "FlippingCurve",
@@ -48,6 +43,4 @@ __all__ = [
     "per_category_accuracy",
     "roi_hits",
     "roi_success_rate",
-    "roi_success_rate_predicted",
-    "roi_success_rate_relevant",
 ]

@@ -14,6 +14,7 @@ from bagwise.bags import Bags
 from bagwise.base._pipelines import predicts_numbers
 from bagwise.base._selections import Selection, selection_scores, undecided_score
 from bagwise.exceptions import InputError
+from bagwise.metrics._instances import as_numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,10 +144,7 @@ def flipping_curve(
 
 
 def _checked_attributions(attributions: ArrayLike, bags: Bags) -> Floats:
-    try:
-        values = np.asarray(attributions, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"attributions are not numbers: {error}.") from error
+    values = as_numbers(attributions, "attributions")
     if values.ndim not in (1, 2) or len(values) != bags.n_instances:
         raise InputError(
             f"attributions have shape {values.shape} for {bags.n_instances} instances: expected "

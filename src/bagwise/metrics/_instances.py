@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import average_precision_score, normalized_mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix
 
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags
@@ -165,7 +165,9 @@ def class_purity(instance_labels: ArrayLike, clusters: ArrayLike) -> float:
     >>> class_purity([0, 0, 1, 1, 1], [7, 7, 7, 8, 8])
     0.8
     """
-    counts = _contingency(instance_labels, clusters)
+    counts = contingency_matrix(
+        *_known_pairs(instance_labels, clusters, "clusters", same_kind=False), sparse=True
+    )
     return float(counts.max(axis=0).sum() / counts.sum())
 
 
@@ -201,16 +203,8 @@ def normalized_mutual_info(instance_labels: ArrayLike, clusters: ArrayLike) -> f
     >>> normalized_mutual_info([0, 0, 1, 1], [5, 9, 5, 9])
     0.0
     """
-    counts = _contingency(instance_labels, clusters).tocoo()
-    n = counts.sum()
-    in_class, in_cluster = (np.asarray(counts.sum(axis=axis)).ravel() for axis in (1, 0))
-    entropies = _entropy(in_class / n) + _entropy(in_cluster / n)
-    if entropies == 0:
-        return 1.0
-    joint = counts.data / n
-    independent = in_class[counts.row] * in_cluster[counts.col] / n**2
-    information = float(np.sum(joint * np.log(joint / independent)))
-    return min(max(2 * information / entropies, 0.0), 1.0)
+    pairs = _known_pairs(instance_labels, clusters, "clusters", same_kind=False)
+    return float(normalized_mutual_info_score(*pairs))
 
 
 def instance_calibration_error(
@@ -255,10 +249,7 @@ def instance_calibration_error(
     >>> round(instance_calibration_error([0, 1, 1, -1], proba), 3)
     0.333
     """
-    try:
-        proba = np.asarray(probabilities, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"probabilities are not numbers: {error}.") from error
+    proba = as_numbers(probabilities, "probabilities")
     if proba.ndim != 2 or not ((proba >= 0) & (proba <= 1 + 1e-6)).all():
         raise InputError(
             f"probabilities have shape {proba.shape}: expected numbers from 0 to 1, of shape "
@@ -271,7 +262,7 @@ def instance_calibration_error(
         raise InputError(f"n_bins is {n_bins!r}: expected a whole number, 1 or more.")
     truth, named = _known_pairs(instance_labels, names[proba.argmax(axis=1)], "probabilities")
     known = as_labels(instance_labels, "instance_labels")
-    sure = proba.max(axis=1)[known != (-1 if known.dtype.kind in "iu" else "-1")]
+    sure = proba.max(axis=1)[_is_known(known)]
     bins = np.minimum((sure * n_bins).astype(int), n_bins - 1)
     gaps = np.bincount(bins, sure - (truth == named))
     return float(np.abs(gaps).sum() / len(sure))
@@ -313,16 +304,13 @@ def instance_average_precision(
     0.8333333333333333
     """
     truth = as_labels(instance_labels, "instance_labels")
-    try:
-        values = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"scores are not numbers: {error}.") from error
+    values = as_numbers(scores, "scores")
     if values.shape != truth.shape or not np.isfinite(values).all():
         raise InputError(
             f"scores have shape {values.shape} for {len(truth)} instance labels: expected one "
             "finite number per instance."
         )
-    known = truth != (-1 if truth.dtype.kind in "iu" else "-1")
+    known = _is_known(truth)
     positive = truth == label
     if bags is None:
         cut = [slice(None)]
@@ -338,18 +326,6 @@ def instance_average_precision(
     if not found:
         raise LabelError(f"no instance has the label {label!r}: nothing to find.")
     return float(np.mean(found))
-
-
-def _entropy(shares: Floats) -> float:
-    return float(-np.sum(shares * np.log(shares)))
-
-
-def _contingency(instance_labels: ArrayLike, clusters: ArrayLike) -> Any:
-    """Sparse contingency matrix: instances per class (rows) and cluster (columns)."""
-    truth, cluster = _known_pairs(instance_labels, clusters, "clusters", same_kind=False)
-    rows = np.unique(truth, return_inverse=True)[1]
-    columns = np.unique(cluster, return_inverse=True)[1]
-    return sparse.coo_array((np.ones(len(rows)), (rows, columns))).tocsr()
 
 
 def _large_categories(
@@ -379,7 +355,7 @@ def _known_pairs(
             f"instance_labels has {len(truth)} entries and {name} {len(values)}: give one each "
             "per instance."
         )
-    known = truth != (-1 if truth.dtype.kind in "iu" else "-1")
+    known = _is_known(truth)
     if not known.any():
         raise LabelError("no instance has a known label (all are -1): nothing to measure.")
     if same_kind and (truth.dtype.kind == "U") != (values.dtype.kind == "U"):
@@ -388,6 +364,20 @@ def _known_pairs(
             "to the other, for example with classes[instance_labels]."
         )
     return truth[known], values[known]
+
+
+def as_numbers(values: ArrayLike, name: str, error: type[InputError] = InputError) -> Floats:
+    """Read an array of numbers."""
+    try:
+        if np.iscomplexobj(values):
+            raise TypeError("they are complex")
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as cause:
+        raise error(f"{name} are not numbers: {cause}.") from cause
+
+
+def _is_known(labels: Array) -> Bools:
+    return labels != (-1 if labels.dtype.kind in "iu" else "-1")
 
 
 def as_labels(values: ArrayLike, name: str) -> Array:

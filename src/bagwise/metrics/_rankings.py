@@ -1,13 +1,14 @@
 """Metrics for rankings of the labels of each bag."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
+from scipy.stats import rankdata
+from sklearn.metrics import label_ranking_average_precision_score
 
 from bagwise._common.types import Array, Bools, Floats
 from bagwise.exceptions import InputError, LabelError
+from bagwise.metrics._instances import as_numbers
 
 
 def one_error(label_sets: ArrayLike, scores: ArrayLike) -> float:
@@ -121,26 +122,20 @@ def average_precision(label_sets: ArrayLike, scores: ArrayLike) -> float:
     0.75
     """
     relevant, score = _ranked_bags(label_sets, scores)
-    rank = _ranks(score)
-    # Ranks among the labels of the bag; the other labels are ranked below all of them.
-    rank_inside = _ranks(-np.where(relevant, rank, rank.shape[1] + 1))
-    n_labels = relevant.sum(axis=1)
-    precision = np.where(relevant, rank_inside / rank, 0.0).sum(axis=1)
-    per_bag = np.where(n_labels > 0, precision / np.maximum(n_labels, 1), 1.0)
-    return float(per_bag.mean())
+    return float(label_ranking_average_precision_score(relevant, -_ranks(score)))
 
 
 def _ranks(scores: Array) -> Array:
     """Rank the scores of each row, 1 for the highest; ties all get the last of their ranks."""
-    from scipy.stats import rankdata  # slow to import
-
     return rankdata(-scores, method="max", axis=1)
 
 
 def _ranked_bags(label_sets: ArrayLike, scores: ArrayLike) -> tuple[Bools, Floats]:
     """Check label sets and scores, and leave out bags with unknown labels."""
-    sets = _numbers(label_sets, "label_sets", LabelError)
-    score = _numbers(scores, "scores", InputError)
+    dense: Any = label_sets
+    dense = dense.toarray() if sparse.issparse(dense) else dense
+    sets = as_numbers(dense, "label_sets", LabelError)
+    score = as_numbers(scores, "scores")
     if sets.ndim != 2 or score.shape != sets.shape:
         raise LabelError(
             f"label_sets have shape {sets.shape} and scores {score.shape}: expected both as "
@@ -163,17 +158,3 @@ def _ranked_bags(label_sets: ArrayLike, scores: ArrayLike) -> tuple[Bools, Float
         bag, label = missing[0]
         raise InputError(f"scores are NaN for bag {bag}, class {label}: expected numbers.")
     return sets[known] == 1, score[known]
-
-
-def _numbers(values: Any, name: str, error: type[InputError]) -> Floats:
-    if sparse.issparse(values):
-        values = values.toarray()
-    try:
-        if np.iscomplexobj(values):
-            raise TypeError("they are complex")
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as cause:
-        raise error(
-            f"{name} cannot be read as numbers ({cause}): expected an array of shape "
-            "(n_bags, n_classes)."
-        ) from cause

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import UndefinedMetricWarning
 
 from bagwise._common.types import Array, Bools
 from bagwise.bags import Bags
@@ -62,11 +63,11 @@ def roi_hits(
             f"the key instance of {bags.name_of(bag)} is row {rows[bag]}, but the bag has "
             f"{bags.sizes[bag]} instances: rows count from 0 inside each bag."
         )
-    return _carries(truth, label, "instance_labels")[bags.offsets[:-1] + rows]
+    return _has_label(truth, label, "instance_labels")[bags.offsets[:-1] + rows]
 
 
 def roi_success_rate(
-    y_true: ArrayLike, y_pred: ArrayLike, hits: ArrayLike, *, pos_label: Any = 1
+    y_true: ArrayLike, y_pred: ArrayLike, hits: ArrayLike, *, of: str = "both", pos_label: Any = 1
 ) -> float:
     r"""Success rate in locating regions of interest: an F-measure.
 
@@ -85,6 +86,9 @@ def roi_success_rate(
     hits : array-like of bool of shape (n_bags,)
         Whether the instance returned for the bag is a true region of interest
         (:func:`roi_hits`); used only if the bag is relevant and predicted relevant.
+    of : {"both", "relevant", "predicted"}, default="both"
+        The success rate of relevant bags (Eq. 33), that of the bags predicted relevant (Eq. 34), or
+        the harmonic mean of both.
     pos_label : default=1
         The label of a relevant bag.
 
@@ -105,87 +109,6 @@ def roi_success_rate(
     >>> roi_success_rate([1, 1, 1, 0], [1, 1, 0, 1], [True, False, True, False])
     0.3333333333333333
     """
-    successes, relevant, predicted = _roi_counts(y_true, y_pred, hits, pos_label)
-    return _rate(2 * successes, relevant + predicted, "no bag is relevant or predicted relevant")
-
-
-def roi_success_rate_relevant(
-    y_true: ArrayLike, y_pred: ArrayLike, hits: ArrayLike, *, pos_label: Any = 1
-) -> float:
-    r"""Success rate of relevant images (Eq. 33): successes among the relevant bags.
-
-    .. math:: \frac{\#\text{successes}}{\#\text{relevant}}
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_bags,)
-        True bag labels.
-    y_pred : array-like of shape (n_bags,)
-        Predicted bag labels.
-    hits : array-like of bool of shape (n_bags,)
-        Whether the returned instance is a true region of interest (:func:`roi_hits`).
-    pos_label : default=1
-        The label of a relevant bag.
-
-    Returns
-    -------
-    float
-        In [0, 1]. 0 with scikit-learn's ``UndefinedMetricWarning`` if no bag is relevant.
-
-    See Also
-    --------
-    roi_success_rate : Defines a success; has the reference.
-
-    Examples
-    --------
-    >>> from bagwise.metrics import roi_success_rate_relevant
-    >>> roi_success_rate_relevant([1, 1, 0, 0], [1, 1, 1, 0], [True, False, False, False])
-    0.5
-    """
-    successes, relevant, _ = _roi_counts(y_true, y_pred, hits, pos_label)
-    return _rate(successes, relevant, "no bag is relevant")
-
-
-def roi_success_rate_predicted(
-    y_true: ArrayLike, y_pred: ArrayLike, hits: ArrayLike, *, pos_label: Any = 1
-) -> float:
-    r"""Success rate of regions of interest (Eq. 34): successes among the bags predicted relevant.
-
-    .. math:: \frac{\#\text{successes}}{\#\text{predicted relevant}}
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n_bags,)
-        True bag labels.
-    y_pred : array-like of shape (n_bags,)
-        Predicted bag labels.
-    hits : array-like of bool of shape (n_bags,)
-        Whether the returned instance is a true region of interest (:func:`roi_hits`).
-    pos_label : default=1
-        The label of a relevant bag.
-
-    Returns
-    -------
-    float
-        In [0, 1]. 0 with scikit-learn's ``UndefinedMetricWarning`` if no bag is predicted relevant.
-
-    See Also
-    --------
-    roi_success_rate : Defines a success; has the reference.
-
-    Examples
-    --------
-    >>> from bagwise.metrics import roi_success_rate_predicted
-    >>> roi_success_rate_predicted([1, 1, 0, 0], [1, 0, 1, 0], [True, True, False, False])
-    0.5
-    """
-    successes, _, predicted = _roi_counts(y_true, y_pred, hits, pos_label)
-    return _rate(successes, predicted, "no bag is predicted relevant")
-
-
-def _roi_counts(
-    y_true: ArrayLike, y_pred: ArrayLike, hits: ArrayLike, pos_label: Any
-) -> tuple[int, int, int]:
     truth, prediction = as_labels(y_true, "y_true"), as_labels(y_pred, "y_pred")
     hit = as_labels(hits, "hits")
     if not len(truth) == len(prediction) == len(hit):
@@ -195,14 +118,23 @@ def _roi_counts(
         )
     if not np.isin(hit, (0, 1)).all():
         raise LabelError("hits hold something other than True and False: see roi_hits.")
-    relevant = _carries(truth, pos_label, "y_true")
-    predicted = _carries(prediction, pos_label, "y_pred")
-    # An irrelevant image has no true region of interest, whatever the labels of its instances.
-    successes = relevant & predicted & (hit == 1)
-    return int(successes.sum()), int(relevant.sum()), int(predicted.sum())
+    if of not in ("both", "relevant", "predicted"):
+        raise InputError(f'of={of!r}: expected "both", "relevant" or "predicted".')
+    relevant = _has_label(truth, pos_label, "y_true")
+    predicted = _has_label(prediction, pos_label, "y_pred")
+    successes = int((relevant & predicted & (hit == 1)).sum())
+    possible = {"relevant": int(relevant.sum()), "predicted": int(predicted.sum())}
+    total = possible[of] if of in possible else sum(possible.values()) / 2
+    if not total:
+        which = "relevant or predicted relevant" if of == "both" else of
+        warnings.warn(
+            f"no bag is {which}: the rate is set to 0.", UndefinedMetricWarning, stacklevel=2
+        )
+        return 0.0
+    return successes / total
 
 
-def _carries(labels: Array, label: Any, name: str) -> Bools:
+def _has_label(labels: Array, label: Any, name: str) -> Bools:
     """Mask of the entries equal to `label`; a string is never compared with a number."""
     if len(labels) and isinstance(label, str) != (labels.dtype.kind == "U"):
         raise LabelError(
@@ -210,12 +142,3 @@ def _carries(labels: Array, label: Any, name: str) -> Bools:
             f"{np.unique(labels)[:5].tolist()}."
         )
     return labels == label
-
-
-def _rate(numerator: int, denominator: int, undefined: str) -> float:
-    if denominator == 0:
-        from sklearn.exceptions import UndefinedMetricWarning
-
-        warnings.warn(f"{undefined}: the rate is set to 0.", UndefinedMetricWarning, stacklevel=3)
-        return 0.0
-    return numerator / denominator

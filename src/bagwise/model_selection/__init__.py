@@ -3,7 +3,7 @@
 from bagwise.model_selection._comparison import Comparison, Difference, compare
 from bagwise.model_selection._evaluation import Evaluation, evaluate
 from bagwise.model_selection._held_out import HeldOut, held_out_predictions
-from bagwise.model_selection._ranks import Ranks, critical_difference, ranks
+from bagwise.model_selection._ranks import Ranks, ranks
 from bagwise.model_selection._significance import corrected_t_test
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "Ranks",
     "compare",
     "corrected_t_test",
-    "critical_difference",
     "evaluate",
     "held_out_predictions",
     "ranks",

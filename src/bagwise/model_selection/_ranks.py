@@ -80,7 +80,7 @@ def critical_difference(n_models: int, n_data_sets: int, *, alpha: float = 0.05)
 
     Examples
     --------
-    >>> from bagwise.model_selection import critical_difference
+    >>> from bagwise.model_selection._ranks import critical_difference
     >>> round(critical_difference(4, 14), 2)
     1.25
     """

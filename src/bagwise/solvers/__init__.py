@@ -2,4 +2,4 @@
 
 from bagwise.solvers.result import SolverResult
 
-__all__ = ["SolverResult"]
+__all__: list[str] = []
