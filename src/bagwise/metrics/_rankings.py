@@ -132,9 +132,9 @@ def _ranks(scores: Array) -> Array:
 
 def _ranked_bags(label_sets: ArrayLike, scores: ArrayLike) -> tuple[Bools, Floats]:
     """Check label sets and scores, and leave out bags with unknown labels."""
-    dense: Any = label_sets
-    dense = dense.toarray() if sparse.issparse(dense) else dense
-    sets = as_numbers(dense, "label_sets", LabelError)
+    if sparse.issparse(label_sets):
+        label_sets = label_sets.toarray()  # type: ignore[union-attr]
+    sets = as_numbers(label_sets, "label_sets", LabelError)
     score = as_numbers(scores, "scores")
     if sets.ndim != 2 or score.shape != sets.shape:
         raise LabelError(
