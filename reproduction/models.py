@@ -58,7 +58,10 @@ class MinimaxSVM(SetKernelSVM):
 
 
 class SelectedORLR(ORedLogisticRegression):
-    """ORLR; the width of its kernel, then the penalty, have the highest held-out likelihood."""
+    """ORLR whose kernel width, then penalty, are selected by the likelihood of held-out bags.
+
+    The given setting is kept unless another one is better by more than one standard error.
+    """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, instance_labels: Any = None) -> Any:
         """Select the settings by three-fold cross-validation, and fit with them."""
@@ -68,11 +71,18 @@ class SelectedORLR(ORedLogisticRegression):
             grid = {name: [factor * middle for factor in (1.0, 0.5, 2.0)]}
             model = ORedLogisticRegression(**self.get_params()).set_params(tol=2e-3)
             folds = KFold(3, shuffle=True, random_state=0)
-            search = GridSearchCV(model, grid, scoring=_held_out, cv=folds, refit=False)
+            search = GridSearchCV(model, grid, scoring=_held_out, cv=folds, refit=_first)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the final fit raises the same warnings
                 self.set_params(**search.fit(X, y).best_params_)
         return super().fit(X, y, sample_weight, instance_labels)
+
+
+def _first(results: dict[str, Any]) -> int:
+    """The first candidate that is not behind the best one by the standard error over folds."""
+    scores = np.array([results[f"split{i}_test_score"] for i in range(3)])
+    behind = scores[:, [scores.sum(axis=0).argmax()]] - scores
+    return int(np.flatnonzero(behind.mean(axis=0) <= behind.std(axis=0) / np.sqrt(3))[0])
 
 
 def _held_out(model: ORedLogisticRegression, bags: Bags, label_sets: Any) -> float:

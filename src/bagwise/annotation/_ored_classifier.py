@@ -116,21 +116,7 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
         ndarray of shape (n_instances,)
             Values of ``classes_``.
         """
-        return self._evaluate(X, lambda bags: self.classes_[self._codes(bags)])
-
-    def _codes(self, bags: Bags) -> Ints:
-        self._columns()
-        return np.asarray(self._ask("predict", bags))
-
-    def _columns(self) -> Ints:
-        """Classes of the second stage, as positions in ``classes_``."""
-        codes = np.asarray(self.estimator_.classes_)
-        if codes.dtype.kind not in "iu" or not np.isin(codes, np.arange(len(self.classes_))).all():
-            raise InputError(
-                f"the second stage has the classes {codes.tolist()}, but the model has "
-                f"{len(self.classes_)} classes: fit it again."
-            )
-        return codes
+        return self._evaluate(X, lambda bags: self.classes_[self._ask("predict", bags)])
 
     def _ask(self, method: str, bags: Bags) -> Array:
         try:
@@ -180,7 +166,7 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
                 "decision_function_shape='ovr'."
             )
         scores = np.repeat(found.min(axis=1, keepdims=True) - 1.0, len(self.classes_), axis=1)
-        scores[:, self._columns()] = found
+        scores[:, inner.classes_] = found
         return scores
 
     def _pool(self, values: Array, offsets: Ints) -> Array:
