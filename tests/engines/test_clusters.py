@@ -13,14 +13,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags, _validation, preprocessing
-from bagwise._common import memory
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM, SetKernelSVM
 from bagwise.embedding import BagStatistics
 from bagwise.engines import Part, dask, one_core_if_few_instances, place
 from bagwise.engines.arrays import add
 from bagwise.engines.dask import DaskParts, _mapped_rows, _packed
-from bagwise.exceptions import InputError, NotEnoughMemoryError
+from bagwise.exceptions import InputError
 from bagwise.io import read_bags, write_bags
 from bagwise.metric_learning import MIMLCA
 from bagwise.model_selection import evaluate
@@ -123,23 +122,6 @@ def test_distributed_bags_are_cross_validated(client):
     here = train_test_split(bags, random_state=0)
     same_bags(train.collect(), here[0])
     same_bags(test.collect(), here[1])
-
-
-def test_the_memory_of_workers_counts_not_that_of_the_client(client, monkeypatch):
-    bags, sets = with_label_sets()
-    away = bags.distribute(client, npartitions=2)
-    limit, rows = away.worker_share()
-    assert 1e6 < limit < np.inf
-    assert bags.n_instances / 2 <= rows < bags.n_instances
-    monkeypatch.setattr(memory, "_ALWAYS_GRANTED", 0)
-    monkeypatch.setattr(memory, "available_memory", lambda: 20_000)  # W fits, scores do not
-    ORedLogisticRegression(tol=1.0).fit(away, sets)
-    with pytest.raises(NotEnoughMemoryError):
-        ORedLogisticRegression(tol=1.0).fit(bags, sets)
-    monkeypatch.setattr(memory, "available_memory", lambda: 10**12)
-    monkeypatch.setattr(type(away), "worker_share", lambda self: (10_000.0, rows))
-    with pytest.raises(NotEnoughMemoryError, match="reduce the features"):
-        ORedLogisticRegression(tol=1.0).fit(away, sets)
 
 
 def test_workers_map_a_mapped_file_themselves(client, tmp_path):

@@ -125,12 +125,12 @@ def kernel_bags(nystroem: Nystroem, bags: Bags) -> Bags:
     Bags
     """
     n_landmarks = len(nystroem.component_indices_)
-    available, n_instances = memory_of_parts(bags)
+    n_instances = bags.n_instances
     in_file = by_place(bags, lambda bags: is_mapped(bags.source), lambda bags: False)
     if not in_file:
         require_memory(
             8.0 * n_instances * n_landmarks,
-            available=available,
+            available=memory_of_parts(bags),
             purpose=f"{n_landmarks:,} Nystroem features of {n_instances:,} instances",
             remedy="use fewer components or kernel='linear', or map the instances from a file",
         )

@@ -62,11 +62,6 @@ def one_core_if_few(n_values: int) -> AbstractContextManager[Any]:
     return blas_cores(1) if n_values < 1_000_000 else nullcontext()
 
 
-def few_cores() -> AbstractContextManager[Any]:
-    """Limit BLAS to a quarter of the cores: its threads, even idle ones, slow down others."""
-    return blas_cores(max(1, n_threads() // 4))
-
-
 def block_bounds(offsets: Ints, n_blocks: int) -> Ints:
     """Split bags into at most `n_blocks` runs of whole bags with about equally many instances.
 

@@ -1,8 +1,6 @@
 """Mini-batches of bags for training with torch, from memory, a file or a device."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,7 @@ from bagwise import compiled
 from bagwise._common.types import Floats, Ints
 from bagwise.bags import Bags
 from bagwise.engines.arrays import dense, is_tensor, to_numpy
-from bagwise.engines.blocks import bag_blocks, row_blocks
+from bagwise.engines.blocks import ahead, bag_blocks, row_blocks
 from bagwise.engines.mapped import release_pages
 from bagwise.engines.tensors import free_memory, torch
 from bagwise.exceptions import InputError
@@ -93,20 +91,10 @@ class Batches:
             stream.synchronize()
             return rows
 
-        def ready(coming: Future[Any]) -> Any:
-            rows = coming.result()
+        for rows in ahead(copied, blocks):
             if stream is not None:
                 rows.record_stream(torch.cuda.current_stream(self.device))
-            return rows
-
-        with ThreadPoolExecutor(max_workers=1) as pool:
-            coming: deque[Future[Any]] = deque()
-            for block in blocks:
-                coming.append(pool.submit(copied, block))
-                if len(coming) > 1:
-                    yield ready(coming.popleft())
-            while coming:
-                yield ready(coming.popleft())
+            yield rows
 
     def read(self, chosen: Ints) -> Any:
         """Read the instances of some bags.

@@ -1,7 +1,8 @@
 """Read instances in blocks, so that a table larger than memory is never in memory as a whole."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -137,24 +138,36 @@ def bag_blocks_ahead(bags: Bags) -> Iterator[tuple[slice, Array]]:
     table, blocks = readable_table(bags), list(bag_blocks(bags, 2 * BLOCK))
     rows = [rows_of(bags, block) for block in blocks]
     if isinstance(table, StreamedTable):
-        yield from zip(blocks, _read_by_thread(table, rows), strict=True)
+        # Read-only like the rows of a mapped file: the same compiled signature.
+        yield from zip(blocks, ahead(lambda some: read_only(table[some]), rows), strict=True)
         return
     for block, some in zip(blocks, read_ahead(table, rows), strict=True):
         yield block, table[some]
         release_pages(table)
 
 
-def _read_by_thread(table: StreamedTable, blocks: list[slice]) -> Iterator[Array]:
-    """Yield the rows of each block, while a thread reads the next block."""
+def ahead(read: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+    """Yield ``read(item)`` for each item, while a thread reads the next one.
+
+    Parameters
+    ----------
+    read : callable
+        Called on the thread.
+    items : iterable
+        Its arguments.
+
+    Yields
+    ------
+    object
+    """
     with ThreadPoolExecutor(1, "bagwise-read") as pool:
-        coming = [pool.submit(table.__getitem__, rows) for rows in blocks[:1]]
-        for following in [*blocks[1:], None]:
-            done = coming.pop()
-            instances = done.result()
-            if following is not None:
-                coming.append(pool.submit(table.__getitem__, following))
-            del done  # also refers to the rows
-            yield read_only(instances)  # like a mapped file: the same compiled signature
+        coming: deque[Future[Any]] = deque()
+        for item in items:
+            coming.append(pool.submit(read, item))
+            if len(coming) > 1:
+                yield coming.popleft().result()
+        while coming:
+            yield coming.popleft().result()
 
 
 def read_bag_blocks(bags: Bags) -> Iterator[tuple[slice, Any]]:

@@ -104,21 +104,6 @@ class DistributedBags(Bags):
         """Number of partitions."""
         return len(self.futures)
 
-    def worker_share(self) -> tuple[float, int]:
-        """Memory of the smallest worker, and the largest number of instances on a worker.
-
-        Returns
-        -------
-        n_bytes : float
-            Infinity if workers have no limit.
-        n_instances : int
-            Size of the largest partition times the number of partitions per worker.
-        """
-        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        limits = [float(worker.get("memory_limit") or "inf") for worker in workers]
-        rows = np.diff(self._offsets[self.bounds])
-        return min(limits, default=np.inf), int(rows.max()) * -(-len(rows) // max(1, len(limits)))
-
     def collect(self) -> Bags:
         """Bring all instances into this process.
 
@@ -213,9 +198,7 @@ class DistributedBags(Bags):
         return self._submit(_in_order, pieces, order)
 
     def _one(self, i: int) -> Any:
-        partition = int(np.searchsorted(self.bounds, i, side="right")) - 1
-        future = self.futures[partition]
-        return self._submit(getitem, future, i - int(self.bounds[partition])).result()
+        return self._gather(np.array([i])).collect()[0]
 
     def _submit(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
         return self.client.submit(function, *args, pure=False, **options)

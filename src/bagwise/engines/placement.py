@@ -116,26 +116,11 @@ def one_core_if_few_instances(bags: Bags) -> AbstractContextManager[Any]:
     return threads.one_core_if_few(bags.n_instances * bags.n_features)
 
 
-def memory_of_parts(bags: Bags) -> tuple[float | None, int]:
-    """Memory available to the parts of the bags, and the number of instances that share it.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-
-    Returns
-    -------
-    n_bytes : float or None
-        Memory of the smallest worker, or free memory of the device; None for this process.
-    n_instances : int
-        Instances that share it.
-    """
+def memory_of_parts(bags: Bags) -> float | None:
+    """Free memory of the device in bytes; infinity on Dask workers, None in this process."""
     if bags.where == "cluster":
-        return bags.worker_share()  # type: ignore[attr-defined]
-    if bags.where == "device":
-        return free_memory(bags.instances.device), bags.n_instances
-    return None, bags.n_instances
+        return np.inf
+    return free_memory(bags.instances.device) if bags.where == "device" else None
 
 
 def place(bags: Bags, part: type[Any], *per_bag: Array, **options: Any) -> Parts:

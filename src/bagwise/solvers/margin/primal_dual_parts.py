@@ -19,7 +19,7 @@ from bagwise.compiled.threads import (
     bag_bounds,
     blas_cores,
     even_bounds,
-    few_cores,
+    n_threads,
     over_bags,
     run_blocks,
 )
@@ -397,7 +397,9 @@ class PrimalDualPart(BasePart):
     ) -> tuple[Array, Array, Array]:
         """Run `change` and `update` on dense instances in one pass, block by block."""
         projected = np.zeros(step.shape, self.X.dtype)
-        with few_cores():  # products are limited by memory bandwidth; one core reads the file
+        with blas_cores(
+            max(1, n_threads() // 4)
+        ):  # products are limited by memory bandwidth; one core reads the file
             for block, X in bag_blocks_ahead(self.bags):
                 self._change_bags(block, X, step)
                 self._update_bags(block, factor, shift, mu, next_mu)
