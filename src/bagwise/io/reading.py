@@ -226,9 +226,12 @@ def read_contents(source: Any, request: Request) -> Contents:
     if request.missing not in _MISSING:
         raise InputError(f"missing={request.missing!r}: expected one of {', '.join(_MISSING)}.")
     table = None
+    in_table = not isinstance(source, str | os.PathLike) or (
+        format_of(Path(source), request.format) in TABLES
+    )
     if request.labels is not None:
         table = _open_labels(request)
-        inside = _without_labels(source, request, table)
+        inside = _without_labels(request, table if in_table else None)
     if isinstance(source, str | os.PathLike):
         contents = _read_file(Path(source), inside, workspace)
     else:
@@ -248,13 +251,9 @@ def read_contents(source: Any, request: Request) -> Contents:
     return contents
 
 
-def _without_labels(source: Any, request: Request, table: Any) -> Request:
+def _without_labels(request: Request, table: Any) -> Request:
     """The request for the file itself: without labels, and without columns that `table` has."""
-    is_file = isinstance(source, str | os.PathLike)
-    if not is_file or format_of(Path(source), request.format) in TABLES:
-        beside = [] if isinstance(table, Mapping) else table.names
-    else:
-        beside = [request.group, request.merge]
+    beside = getattr(table, "names", []) if table is not None else [request.group, request.merge]
     group, merge = (None if n in beside else n for n in (request.group, request.merge))
     return replace(request, label=None, label_set=None, group=group, merge=merge)
 
