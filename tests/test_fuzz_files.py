@@ -17,6 +17,6 @@ def test_bags_agree_with_a_list_of_arrays(subject):
 
 @pytest.mark.parametrize("subject", readers.subjects())
 def test_damaged_files_are_read_or_refused(subject):
-    for seed in range(10):
+    for seed in range(30):
         outcome = readers.case(subject, seed)
         assert outcome.verdict != BAD, (seed, outcome)

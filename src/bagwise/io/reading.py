@@ -226,10 +226,11 @@ def read_contents(source: Any, request: Request) -> Contents:
     if request.missing not in _MISSING:
         raise InputError(f"missing={request.missing!r}: expected one of {', '.join(_MISSING)}.")
     table = None
-    in_table = not isinstance(source, str | os.PathLike) or (
-        format_of(Path(source), request.format) in TABLES
-    )
     if request.labels is not None:
+        in_table = True
+        if isinstance(source, str | os.PathLike):
+            with format_errors(Path(source)):
+                in_table = format_of(Path(source), request.format) in TABLES
         table = _open_labels(request)
         inside = _without_labels(request, table if in_table else None)
     if isinstance(source, str | os.PathLike):
