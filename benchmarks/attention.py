@@ -32,10 +32,10 @@ from sklearn.metrics import log_loss
 from sklearn.utils import Bunch
 
 from bagwise import Bags
-from bagwise._methods.ready_made import standardised
 from bagwise.classification import AttentionMIL, TorchBagClassifier
 from bagwise.datasets import load_dataset, make_bags, make_digit_bags
 from bagwise.model_selection._folds import make_folds
+from bagwise.preprocessing._steps import prepared
 
 from .harness import Fact, Row, table
 
@@ -76,7 +76,7 @@ def abmil(n_features, n_outputs):
 
 
 def torchmil_abmil(**options):
-    return standardised(TorchBagClassifier(abmil, batch_dimension=True, **options), sparse=False)
+    return prepared(TorchBagClassifier(abmil, batch_dimension=True, **options), sparse=False)
 
 
 MODELS = {

@@ -12,12 +12,12 @@ import sys
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
-from bagwise._methods.ready_made import pooled_trees
 from bagwise.auto import AutoBagClassifier
 from bagwise.classification import MILBoost, SetKernelSVM
 from bagwise.datasets import make_bags, make_digit_bags
 from bagwise.exceptions import DataNotFoundError
 from bagwise.metrics import flipping_curve, instance_average_precision
+from bagwise.model_selection._baselines import pooled_trees
 from bagwise.predictions import instance_attributions
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 from reproduction.bag_data import load_dataset

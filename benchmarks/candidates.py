@@ -9,9 +9,9 @@ import argparse
 
 import numpy as np
 
-from bagwise._methods import find_method
 from bagwise.auto import AutoBagClassifier
 from bagwise.auto._members import default_members
+from bagwise.auto._methods import find_method
 from bagwise.model_selection import compare
 from bagwise.model_selection._folds import make_folds
 

@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 
 from bagwise import Bags
-from bagwise._methods import find_method, make_model
+from bagwise.auto._methods import find_method, make_model
 from bagwise.model_selection import evaluate
 from bagwise.preprocessing import InstancePCA
 

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.preprocessing import StandardScaler
 
-from bagwise._methods.ready_made import standardised
 from bagwise.classification import (
     BagMarginSVM,
     BalancedSparseMIL,
@@ -22,6 +21,7 @@ from bagwise.datasets import load_elephant, load_musk1, make_bags, make_digit_ba
 from bagwise.exceptions import DataNotFoundError
 from bagwise.pairwise import kernel_width
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
+from bagwise.preprocessing._steps import prepared
 
 OLD = {"kernel": "linear", "threshold": "zero"}
 OLD_SPARSE = OLD | {"negative_weight": 1.0}
@@ -69,7 +69,7 @@ def data_sets():
 def before_and_after(models, bags, y):
     """Mean accuracies in five folds, drawn twice; the new models clip values at 10 deviations."""
     old, new = models
-    pipelines = make_bag_pipeline(InstanceTransformer(StandardScaler()), old), standardised(new)
+    pipelines = make_bag_pipeline(InstanceTransformer(StandardScaler()), old), prepared(new)
     folds = [StratifiedKFold(5, shuffle=True, random_state=seed) for seed in (0, 1)]
     return [
         np.mean([cross_val_score(model, bags, y, cv=cv) for cv in folds]) for model in pipelines

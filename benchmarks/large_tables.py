@@ -52,15 +52,15 @@ def opened(path, n_bags, *, mapped=True):
 
 def cross_validated(bags, y):
     """Accuracy of trees on statistics of bags, in five folds."""
-    from bagwise._methods.ready_made import pooled_trees
     from bagwise.model_selection import evaluate
+    from bagwise.model_selection._baselines import pooled_trees
 
     return evaluate(pooled_trees(n_estimators=50), bags, y).scores["accuracy"]
 
 
 def fitted(bags, y):
     """Scores of some bags by pdMISVM on 64 principal components, fitted to all."""
-    from bagwise._methods import find_method, make_model
+    from bagwise.auto._methods import find_method, make_model
 
     model = make_model(
         find_method("pdmisvm"), {"max_iter": 50}, scale=True, sparse=False, pca=64

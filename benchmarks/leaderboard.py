@@ -23,12 +23,12 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import clone
 
-from bagwise._methods import METHODS, find_method, make_model
-from bagwise._methods.ready_made import baselines
+from bagwise.auto._methods import METHODS, find_method, make_model
 from bagwise.datasets import make_bags, make_digit_bags
 from bagwise.displays import RankDisplay
 from bagwise.exceptions import BagwiseError, DataNotFoundError
 from bagwise.model_selection import Comparison, Evaluation, compare, ranks
+from bagwise.model_selection._baselines import baselines
 from bagwise.model_selection._folds import make_folds
 from reproduction.bag_data import load_dataset
 

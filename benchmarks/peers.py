@@ -15,7 +15,7 @@ from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
-from bagwise._methods import find_method, make_model
+from bagwise.auto._methods import find_method, make_model
 from bagwise.base._selections import bag_scores, undecided_score
 from bagwise.datasets import load_elephant, load_musk1
 from bagwise.exceptions import DataNotFoundError

@@ -14,23 +14,25 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import GroupKFold, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from bagwise._methods.ready_made import pooled_trees_regressor, ridge_cv, standardised
 from bagwise.auto import AutoBagRegressor
+from bagwise.auto._pipelines import ridge_cv
 from bagwise.bags import Bags
 from bagwise.datasets import make_digit_bags
 from bagwise.embedding import BagStatistics
 from bagwise.exceptions import DataNotFoundError
+from bagwise.model_selection._baselines import pooled_trees_regressor
+from bagwise.preprocessing._steps import prepared
 from bagwise.regression import SetKernelRegressor
 from reproduction.bag_data import load_dataset
 
 MODELS = {
     "auto": AutoBagRegressor(random_state=0),
-    "set kernel": standardised(SetKernelRegressor()),
+    "set kernel": prepared(SetKernelRegressor()),
     "pooled trees": pooled_trees_regressor(),
     "forest on means": make_pipeline(
         BagStatistics(("mean",)), RandomForestRegressor(300, random_state=0)
     ),
-    "ridge on means": standardised(make_pipeline(BagStatistics(("mean",)), ridge_cv())),
+    "ridge on means": prepared(make_pipeline(BagStatistics(("mean",)), ridge_cv())),
 }
 
 

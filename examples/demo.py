@@ -25,16 +25,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bagwise import __version__
-from bagwise._methods import METHODS, audited_model, make_model
-from bagwise._methods.ready_made import (
-    baselines,
-    metric_citation_knn,
-    single_instance_svm,
-    standardised,
-)
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.assumptions import check_assumptions
 from bagwise.auto import AutoBagClassifier
+from bagwise.auto._methods import METHODS, audited_model, make_model
+from bagwise.auto._pipelines import metric_citation_knn
 from bagwise.bags import Bags
 from bagwise.classification import CitationKNN, PrimalDualMISVM, SetKernelSVM
 from bagwise.cli.output import print_table
@@ -45,9 +40,11 @@ from bagwise.io import write_bags
 from bagwise.metric_learning import MIMLCA, MultiInstanceKMeans
 from bagwise.metrics import class_purity, instance_accuracy, roi_hits
 from bagwise.model_selection import compare
+from bagwise.model_selection._baselines import baselines, single_instance_svm
 from bagwise.persistence import load_model, save_model
 from bagwise.predictions import Predictions
 from bagwise.preprocessing import InstanceTransformer
+from bagwise.preprocessing._steps import prepared
 from bagwise.report._cells import LEADERBOARD_CAPTION, leaderboard_columns
 from bagwise.report._page import Code, Figure, Section, Table, render_page
 from bagwise.semi_supervised import WellSVMClassifier
@@ -66,7 +63,7 @@ def musk_accuracy(folder: Path) -> Section:
     """Compare the methods on Musk1."""
     data = load_musk1()
     models = {name: make_model(METHODS[name], {}, scale=True, sparse=False) for name in COMPARED}
-    majority = baselines(label_sets=False, names=["majority"])
+    majority = baselines(names=["majority"])
     models |= {f"baseline: {name}": model for name, model in majority.items()}
     evaluations = compare(models, data.bags, data.y, cv=N_FOLDS)
     accuracy = {evaluation.name: evaluation.scores["accuracy"] for evaluation in evaluations}
@@ -141,7 +138,7 @@ def letters(folder: Path) -> Section:
     """Label the letters of words whose label sets are known."""
     data = load_letter_carroll(random_state=0)
     train, test = train_test_split(np.arange(len(data.bags)), test_size=0.25, random_state=0)
-    model = standardised(ORedLogisticRegression(kernel="rbf", random_state=0))
+    model = prepared(ORedLogisticRegression(kernel="rbf", random_state=0))
     model.fit(data.bags[train], data.label_sets[train])
     words, sets = data.bags[test], data.label_sets[test]
     truth = _instance_values(data.bags, data.instance_labels, test)
@@ -174,7 +171,7 @@ def digits(folder: Path) -> Section:
     train, test = train_test_split(
         np.arange(len(bags)), test_size=50, stratify=labels, random_state=0
     )
-    model = standardised(SetKernelSVM(C=10)).fit(bags[train], labels[train])
+    model = prepared(SetKernelSVM(C=10)).fit(bags[train], labels[train])
     predicted = model.predict(bags[test])
     with_nine = test[labels[test] == "yes"]
     keys = Predictions(model, bags[with_nine]).key_instance_table()["key_instance"]
@@ -318,7 +315,7 @@ def _ranking() -> Answer:
 
 
 def _compared(models: dict[str, Any], bags: Any, y: Any, measure: str) -> Answer:
-    scaled = {name: standardised(model) for name, model in models.items()}
+    scaled = {name: prepared(model) for name, model in models.items()}
     ours, plain = compare(scaled, bags, y, cv=5)
     means = [float(np.mean(result.scores[measure])) for result in (ours, plain)]
     return means[0], means[1], sum(ours.seconds)

@@ -8,7 +8,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import gc
-from functools import cache, partial
+from functools import cache
 
 import hypothesis
 import numpy as np
@@ -55,12 +55,10 @@ def rng():
 @pytest.fixture
 def few_trees(monkeypatch):
     """Reduce the trees of the baseline, which is fitted in every fold of every evaluation."""
-    from bagwise._methods import ready_made
+    from bagwise.model_selection import _baselines
 
-    monkeypatch.setattr(ready_made, "pooled_trees", partial(ready_made.pooled_trees, 20))
-    fewer = partial(ready_made.pooled_trees_regressor, 20)
-    monkeypatch.setattr(ready_made, "pooled_trees_regressor", fewer)
-    monkeypatch.setattr(ready_made, "_TREES_PER_LABEL", 5)
+    monkeypatch.setattr(_baselines, "N_TREES", 20)
+    monkeypatch.setattr(_baselines, "TREES_PER_LABEL", 5)
 
 
 @pytest.fixture

@@ -50,13 +50,10 @@ PACKAGES = {
     "datasets": {"_common", "exceptions", "bags"},
     "io": {"_common", "exceptions", "extras", "labels", "bags", "engines"},
     "persistence": {"_common", "exceptions", "base", "extras", "bags"},
-    "model_selection": FOUNDATION | {"metrics"},
-    "_methods": FOUNDATION
-    | {"annotation", "classification", "cluster", "metric_learning", "semi_supervised"}
-    | {"embedding", "preprocessing", "regression"},
+    "model_selection": FOUNDATION | {"classification", "embedding", "metrics", "preprocessing"},
     "auto": FOUNDATION
-    | {"annotation", "classification", "regression", "embedding", "preprocessing"}
-    | {"_methods", "model_selection"},
+    | {"annotation", "classification", "metric_learning", "regression", "embedding"}
+    | {"preprocessing", "model_selection"},
     "assumptions": FOUNDATION | {"datasets"},
     "predictions": FOUNDATION,
     "displays": FOUNDATION | {"model_selection", "predictions"},

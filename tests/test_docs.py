@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import bagwise
 from bagwise import _validation, base
-from bagwise._methods import METHODS
+from bagwise.auto._methods import METHODS
 from bagwise.base import _parameters
 from estimators import public_estimators
 from optional import skip_where_absent

@@ -20,11 +20,11 @@ from sklearn.preprocessing import (
 )
 
 from bagwise import Bags
-from bagwise._methods.ready_made import instance_scaler
 from bagwise.classification import CitationKNN, SetKernelSVM
 from bagwise.embedding import BagStatistics
 from bagwise.exceptions import BagwiseError, InputError, LabelError
 from bagwise.preprocessing import InstancePCA, InstanceTransformer, make_bag_pipeline
+from bagwise.preprocessing._steps import instance_scaler
 from checks import example
 
 

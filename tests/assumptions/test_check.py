@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from assumptions.models import Both, Count, First, Known, Mean, NoDecoy, Standard
 
-from bagwise._methods import METHODS, audited_model
 from bagwise.assumptions import AssumptionCheck, check_assumptions
 from bagwise.assumptions._check import ENOUGH, STRENGTHS, TESTS, Row, trials
 from bagwise.auto import AutoBagClassifier
 from bagwise.auto._members import default_members, keeping
+from bagwise.auto._methods import METHODS, audited_model
 from bagwise.base._pipelines import kept_assumption
 from bagwise.classification import PrimalDualMISVM, SingleInstanceClassifier
 from bagwise.exceptions import InputError

@@ -15,14 +15,6 @@ from sklearn.model_selection import (
 )
 from typer.testing import CliRunner
 
-from bagwise._methods import ready_made
-from bagwise._methods.ready_made import (
-    LabelFrequencies,
-    OnePerLabel,
-    baselines,
-    single_instance_svm,
-    standardised,
-)
 from bagwise.classification import CitationKNN, SetKernelSVM
 from bagwise.cli import app
 from bagwise.cli.evaluate import _warnings
@@ -30,8 +22,15 @@ from bagwise.datasets import load_letter_carroll
 from bagwise.exceptions import InputError, NotEnoughMemoryError
 from bagwise.io import read_bags
 from bagwise.metrics import average_precision, coverage, one_error
-from bagwise.model_selection import Comparison, Evaluation, compare
+from bagwise.model_selection import Comparison, Evaluation, _baselines, compare
+from bagwise.model_selection._baselines import (
+    LabelFrequencies,
+    OnePerLabel,
+    baselines,
+    single_instance_svm,
+)
 from bagwise.model_selection._folds import make_folds
+from bagwise.preprocessing._steps import prepared
 
 
 @pytest.fixture
@@ -49,7 +48,7 @@ def evaluated(run, *words):
 def test_scores_are_those_of_scikit_learn(run, slides, data):
     words = (*COLUMNS, "-m", "citation-knn", "--set", "n_citers=2", "--folds", "4", "--seed", "3")
     setting, methods = evaluated(run, slides, *words)
-    model = standardised(CitationKNN(n_citers=2))
+    model = prepared(CitationKNN(n_citers=2))
     folds = StratifiedKFold(4, shuffle=True, random_state=3)
     for name, scoring in {"accuracy": "accuracy", "AUC": "roc_auc"}.items():
         expected = cross_val_score(model, data.bags, data.y, cv=folds, scoring=scoring)
@@ -67,7 +66,7 @@ def test_the_plain_baselines_stand_beside(run, slides, data):
     assert list(methods) == expected
     assert methods["baseline: majority"]["accuracy"]["mean"] == pytest.approx(0.5, abs=0.1)
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    made = baselines(label_sets=False, names=["pooled trees", "sil"])
+    made = baselines(names=["pooled trees", "sil"])
     for name, model in made.items():
         scores = cross_val_score(model, data.bags, data.y, cv=folds)
         np.testing.assert_allclose(methods[f"baseline: {name}"]["accuracy"]["folds"], scores)
@@ -79,7 +78,7 @@ def test_pooled_trees_are_three_lines_of_scikit_learn(data):
         for bag in data.bags
     ]
     trees = ExtraTreesClassifier(20, random_state=0).fit(statistics, data.y)
-    model = baselines(label_sets=False)["pooled trees"].fit(data.bags, data.y)
+    model = baselines()["pooled trees"].fit(data.bags, data.y)
     np.testing.assert_allclose(model.predict_proba(data.bags), trees.predict_proba(statistics))
 
 
@@ -89,9 +88,9 @@ def test_several_methods_are_compared_with_the_first(run, slides, data):
     names = ["nsk", "sil", "baseline: majority", "baseline: pooled trees"]
     assert list(methods) == names
     models = {
-        "nsk": standardised(SetKernelSVM(C=10)),
-        "sil": standardised(single_instance_svm(C=2)),
-    } | {f"baseline: {name}": model for name, model in baselines(label_sets=False).items()}
+        "nsk": prepared(SetKernelSVM(C=10)),
+        "sil": prepared(single_instance_svm(C=2)),
+    } | {f"baseline: {name}": model for name, model in baselines().items()}
     expected = compare(models, data.bags, data.y, cv=3, repeats=2)
     for found in expected:
         assert methods[found.name]["accuracy"]["folds"] == pytest.approx(found.scores["accuracy"])
@@ -161,7 +160,7 @@ def test_a_baseline_that_does_not_fit_into_memory_is_left_out(run, slides, monke
     def refuse(n_bytes, **words):
         raise NotEnoughMemoryError(f"{words['purpose']}: {words['remedy']}.")
 
-    monkeypatch.setattr(ready_made, "require_memory", refuse)
+    monkeypatch.setattr(_baselines, "require_memory", refuse)
     result = run("evaluate", slides, *COLUMNS, "-m", "sil", "--folds", "2", "-q")
     assert result.exit_code == 0
     assert "pooled trees" not in result.stdout
@@ -191,7 +190,7 @@ def test_groups_stay_together(run, slides, data):
     setting, methods = evaluated(run, slides, *words)
     groups = np.array([f"p{i // 2}" for i in range(24)])
     folds = StratifiedGroupKFold(3, shuffle=True, random_state=0).split(data.bags, data.y, groups)
-    expected = cross_val_score(standardised(CitationKNN()), data.bags, data.y, cv=list(folds))
+    expected = cross_val_score(prepared(CitationKNN()), data.bags, data.y, cv=list(folds))
     np.testing.assert_allclose(methods["citation-knn"]["accuracy"]["folds"], expected)
     assert setting["group"] == "patient"
 
@@ -264,7 +263,7 @@ def test_label_sets_are_measured_by_rank(run, tmp_path):
     data = load_letter_carroll(random_state=0)
     bags, sets = data.bags[:60], data.label_sets[:60]
     folds = make_folds(sets, n_folds=2)
-    models = {"citation-knn": standardised(CitationKNN())} | baselines(label_sets=True)
+    models = {"citation-knn": prepared(CitationKNN())} | baselines(label_sets=True)
     comparison = compare(models, bags, sets, cv=folds)
     outcomes = {o.name: o for o in comparison}
     for (train, test), *measured in zip(
@@ -274,7 +273,7 @@ def test_label_sets_are_measured_by_rank(run, tmp_path):
         outcomes["citation-knn"].scores["average precision"],
         strict=True,
     ):
-        model = standardised(CitationKNN()).fit(bags[train], sets[train])
+        model = prepared(CitationKNN()).fit(bags[train], sets[train])
         scores = model.predict_proba(bags[test])
         expected = [f(sets[test], scores) for f in (one_error, coverage, average_precision)]
         assert measured == pytest.approx(expected)
@@ -346,7 +345,7 @@ def test_scores_are_chosen_by_the_names_of_scikit_learn(run, slides, data):
         folds = StratifiedKFold(3, shuffle=True, random_state=0)
         y = (data.y == "yes").astype(int)
         for measure, scorer in (("f1", "f1"), ("AUC", "roc_auc")):
-            expected = cross_val_score(standardised(model), data.bags, y, cv=folds, scoring=scorer)
+            expected = cross_val_score(prepared(model), data.bags, y, cv=folds, scoring=scorer)
             np.testing.assert_allclose(methods[name][measure]["folds"], expected)
         assert set(methods[name]) == {"name", "f1", "AUC", "seconds"}
     # The first of the scores decides the differences.
@@ -390,7 +389,7 @@ def test_auc_of_several_classes_is_the_mean_of_each_against_the_others(run, tmp_
     path = write_rows(tmp_path / "three.csv", rows)
     _, methods = evaluated(run, path, "-m", "nsk", "--folds", "3", "--no-baseline")
     data, folds = read_bags(path), StratifiedKFold(3, shuffle=True, random_state=0)
-    model = standardised(SetKernelSVM())
+    model = prepared(SetKernelSVM())
     for (train, test), found in zip(
         folds.split(data.y, data.y), methods["nsk"]["AUC"]["folds"], strict=True
     ):

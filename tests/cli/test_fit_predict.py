@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags
-from bagwise._methods import METHODS
+from bagwise.auto._methods import METHODS
 from bagwise.classification import SetKernelSVM
 from bagwise.io import read_bags, write_bags
 from bagwise.persistence import load_model, save_model

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sklearn.base import clone
 
-from bagwise._methods import METHODS, find_method, make_model
+from bagwise.auto._methods import METHODS, find_method, make_model
 from bagwise.cli.options import parameters_by_method, parse_parameters
 from bagwise.exceptions import InputError
 

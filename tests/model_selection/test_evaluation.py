@@ -14,11 +14,11 @@ from sklearn.model_selection import (
 from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags
-from bagwise._methods.ready_made import LabelFrequencies
 from bagwise.classification import CitationKNN, SetKernelSVM, SingleInstanceClassifier
 from bagwise.datasets import load_letter_carroll, make_bags
 from bagwise.exceptions import BagwiseError, InputError
 from bagwise.model_selection import HeldOut, compare, evaluate, held_out_predictions
+from bagwise.model_selection._baselines import LabelFrequencies
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 
 

@@ -10,7 +10,6 @@ from sklearn.utils import check_random_state
 
 from bagwise._common.sklearn import Interval, StrOptions
 from bagwise._common.types import Array, Floats
-from bagwise._methods.ready_made import instance_scaler
 from bagwise._validation import check_bags, check_groups
 from bagwise.auto._members import Member, column_scores
 from bagwise.auto._race import Race
@@ -24,6 +23,7 @@ from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.model_selection._folds import Fold
 from bagwise.preprocessing import BagPipeline
+from bagwise.preprocessing._steps import instance_scaler
 from bagwise.solvers.stacking import Stack
 
 

@@ -19,9 +19,9 @@ from sklearn.svm import SVC
 from sklearn.utils import get_tags
 
 from bagwise._common.types import Array, Floats, Ints
-from bagwise._methods import find_method
-from bagwise._methods.ready_made import OnePerLabel, ridge_cv
 from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
+from bagwise.auto._methods import find_method
+from bagwise.auto._pipelines import ridge_cv
 from bagwise.bags import Bags
 from bagwise.base._pipelines import fit_arguments, kept_assumption, predicts_numbers
 from bagwise.classification import (
@@ -42,6 +42,7 @@ from bagwise.embedding import (
     RandomFourierEmbedding,
 )
 from bagwise.exceptions import InputError
+from bagwise.model_selection._baselines import OnePerLabel
 from bagwise.pairwise import kernel_between, kernel_width
 from bagwise.preprocessing import BagPipeline, InstanceTransformer, make_bag_pipeline
 from bagwise.regression import SetKernelRegressor

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bagwise import __version__
-from bagwise._methods import find_method, make_model
+from bagwise.auto._methods import find_method, make_model
 from bagwise.cli import options
 from bagwise.cli.corrections import read_known
 from bagwise.cli.output import (

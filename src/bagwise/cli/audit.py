@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bagwise._methods import METHODS, audited_model, find_method
+from bagwise.auto._methods import METHODS, audited_model, find_method
 from bagwise.cli import options
 from bagwise.cli.output import as_records, computing, print_json, print_table
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bagwise._methods import CSP
+from bagwise.auto._methods import CSP
 from bagwise.cli import options
 from bagwise.cli.output import (
     as_records,
@@ -58,10 +58,10 @@ def cluster(
     page = output.with_suffix(".html")
     refuse_existing([output, *[page][no_report:]], force=force, inputs=[file])
 
-    from bagwise._methods.ready_made import instance_steps
     from bagwise._validation import check_bags
     from bagwise.cli.reading import note_labels, read_columns
     from bagwise.extras import import_extra
+    from bagwise.preprocessing._steps import instance_steps
     from bagwise.report import Report
     from bagwise.report._spaces import cluster_summary, clustered_instances
 

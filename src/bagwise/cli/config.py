@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from bagwise._methods import METHODS
+from bagwise.auto._methods import METHODS
 from bagwise.cli.options import flag, option
 from bagwise.cli.output import quietly
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError

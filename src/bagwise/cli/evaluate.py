@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bagwise._methods import METHODS, find_method, make_model
+from bagwise.auto._methods import METHODS, find_method, make_model
 from bagwise.cli import options
 from bagwise.cli.numbers import Task, check_task, make_for_task, target_of
 from bagwise.cli.output import (
@@ -92,9 +92,9 @@ def evaluate(
     """
     written = _outputs(output)
     refuse_existing(written, force=force, inputs=[file])
-    from bagwise._methods.ready_made import BASELINES, baselines
     from bagwise.cli.reading import note_width, positive_note, read_labelled
     from bagwise.model_selection import compare
+    from bagwise.model_selection._baselines import BASELINES, baselines
     from bagwise.model_selection._folds import make_folds
     from bagwise.model_selection._measures import check_scoring
 
@@ -102,7 +102,7 @@ def evaluate(
     values = options.parse_parameters(parameters)
     settings = options.parameters_by_method(values, chosen)
     beside = dict.fromkeys([*(() if no_baseline else BASELINES), *(baseline or ())])
-    baselines(label_sets=False, names=beside)
+    baselines(names=beside)
     check_task(task, positive)
     for name, found in chosen.items():  # reject wrong parameters before reading
         make_for_task(found, settings[name], task)
@@ -181,15 +181,15 @@ def _baselines(
     label_sets: bool,
 ) -> dict[str, Any]:
     """The baselines that are affordable and not already among the methods."""
-    from bagwise._methods.ready_made import affordable_baselines, baselines, number_baselines
+    from bagwise.model_selection._baselines import affordable_baselines, baselines
 
-    affordable = affordable_baselines(bags, names)
-    if target.is_number:
-        plain = number_baselines(affordable, impute=steps.impute)
-    else:
-        plain = baselines(
-            label_sets=label_sets, sparse=bags.is_sparse, names=affordable, impute=steps.impute
-        )
+    plain = baselines(
+        label_sets=label_sets,
+        numbers=target.is_number,
+        sparse=bags.is_sparse,
+        names=affordable_baselines(bags, names),
+        impute=steps.impute,
+    )
     return {
         f"baseline: {name}": model
         for name, model in plain.items()

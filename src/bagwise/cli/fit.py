@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from bagwise._methods import Method, find_method, make_model
+from bagwise.auto._methods import Method, find_method, make_model
 from bagwise.cli import options
 from bagwise.cli.corrections import read_known
 from bagwise.cli.numbers import Task, check_task, make_for_task, target_of

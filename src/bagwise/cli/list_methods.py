@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from bagwise._methods import METHODS, Method, find_method, search_methods
+from bagwise.auto._methods import METHODS, Method, find_method, search_methods
 from bagwise.cli import options
 from bagwise.cli.output import print_json, print_lines, print_table
 from bagwise.exceptions import InputError

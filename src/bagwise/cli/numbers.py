@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from bagwise._common.types import Floats
-from bagwise._methods import Method
+from bagwise.auto._methods import Method
 from bagwise.cli.options import Columns, option
 from bagwise.cli.output import note
 from bagwise.exceptions import InputError, LabelError

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bagwise._methods import CSP, METHODS, Method
+from bagwise.auto._methods import CSP, METHODS, Method
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 

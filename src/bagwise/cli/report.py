@@ -139,10 +139,10 @@ def _held_out(
     """Cross-validated predictions of the labelled bags, by the model and by the baselines."""
     from sklearn.base import is_classifier
 
-    from bagwise._methods import ready_made
     from bagwise.base import RowEstimator
     from bagwise.base._pipelines import final_estimator, predicts_numbers
     from bagwise.model_selection import held_out_predictions
+    from bagwise.model_selection._baselines import affordable_baselines, baselines
     from bagwise.model_selection._folds import make_folds
     from bagwise.model_selection._held_out import predictions_of_models
 
@@ -155,16 +155,17 @@ def _held_out(
         what = "the numbers of the bags" if numbers else "labels"
         option = "label=" if numbers else "label= or label_set="
         raise LabelError(f"--folds needs {what}: name their column with {option}.")
-    names = ready_made.affordable_baselines(bags)
+    beside = baselines(
+        label_sets=not numbers and y.has_sets,
+        numbers=numbers,
+        sparse=bags.is_sparse,
+        names=affordable_baselines(bags),
+        impute=impute,
+    )
     if numbers:
         known = np.isfinite(y)
         own_groups = None if groups is None else groups[known]
         splits = make_folds(y[known], n_folds=folds, seed=seed, groups=own_groups, numbers=True)
-        beside = ready_made.number_baselines(names, impute=impute)
-    else:
-        beside = ready_made.baselines(
-            label_sets=y.has_sets, sparse=bags.is_sparse, names=names, impute=impute
-        )
     models = [fitted, *beside.values()]
     with progress("Cross-validating", total=folds * len(models)) as step:
         if numbers:

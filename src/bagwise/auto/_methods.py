@@ -12,8 +12,6 @@ from typing import Any
 
 from bagwise.exceptions import InputError
 
-__all__ = ["CSP", "METHODS", "Method", "find_method", "make_model", "search_methods"]
-
 
 @dataclass(frozen=True)
 class Method:
@@ -152,7 +150,7 @@ def search_methods(text: str) -> list[Method]:
 
     Examples
     --------
-    >>> from bagwise._methods import search_methods
+    >>> from bagwise.auto._methods import search_methods
     >>> [method.name for method in search_methods("mi-SVM")][:2]
     ['misvm-instance', 'pdmisvm']
     """
@@ -189,7 +187,7 @@ def find_method(name: str) -> Method:
 
     Examples
     --------
-    >>> from bagwise._methods import find_method
+    >>> from bagwise.auto._methods import find_method
     >>> [find_method(name).name for name in ("MI-SVM", "mi-svm", "BagMarginSVM", "mi-SVM")]
     ['misvm-bag', 'misvm-bag', 'misvm-bag', 'misvm-instance']
     """
@@ -216,40 +214,11 @@ def _letters(name: str) -> str:
     return "".join(filter(str.isalnum, name.lower()))
 
 
-def make_model(
-    method: Method,
-    parameters: Mapping[str, Any],
-    *,
-    scale: bool,
-    sparse: bool,
-    pca: int | str | None = None,
-    impute: str | None = None,
-) -> Any:
-    """Make the estimator, with steps before it that impute, project and standardise instances.
+def make_model(method: Method, parameters: Mapping[str, Any], **steps: Any) -> Any:
+    """Make the estimator, after the steps of `bagwise.preprocessing._steps.prepared`."""
+    from bagwise.preprocessing._steps import prepared
 
-    Parameters
-    ----------
-    method : Method
-        The method.
-    parameters : mapping
-        Its parameters.
-    scale : bool
-        Whether instances are standardised.
-    sparse : bool
-        Whether instances are sparse: they are then scaled but not centred.
-    pca : int, "auto" or None, default=None
-        Number of principal components of the instances; None to use the features themselves.
-    impute : {"mean", "median"} or None, default=None
-        Replacement of missing values; None refuses them.
-
-    Returns
-    -------
-    estimator
-    """
-    from bagwise._methods.ready_made import prepared
-
-    model = method.make(parameters)
-    return prepared(model, scale=scale, sparse=sparse, pca=pca, impute=impute)
+    return prepared(method.make(parameters), **steps)
 
 
 def audited_model(method: Method, parameters: Mapping[str, Any]) -> Any:
@@ -257,17 +226,6 @@ def audited_model(method: Method, parameters: Mapping[str, Any]) -> Any:
 
     No test depends on the decision threshold. The cross-validation that sets it is therefore left
     out, which saves most of the time of a kernel SVM.
-
-    Parameters
-    ----------
-    method : Method
-        The method.
-    parameters : mapping
-        Its parameters.
-
-    Returns
-    -------
-    estimator
     """
     plain = {"threshold": "zero"} if "threshold" in method.parameters else {}
-    return make_model(method, {**plain, **parameters}, scale=True, sparse=False)
+    return make_model(method, {**plain, **parameters})

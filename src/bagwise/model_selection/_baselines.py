@@ -1,0 +1,247 @@
+"""The simple models that an evaluation is compared with."""
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+
+from bagwise._common.memory import require_memory
+from bagwise._common.types import Array, Floats
+from bagwise._common.warnings import warn_user
+from bagwise.bags import Bags
+from bagwise.base._pipelines import kept_assumption
+from bagwise.classification import SingleInstanceClassifier
+from bagwise.embedding import BagStatistics
+from bagwise.exceptions import DataWarning, InputError, NotEnoughMemoryError
+from bagwise.preprocessing._steps import prepared
+
+
+def single_instance_svm(C: float = 1.0, pooling: str = "max", max_iter: int = 10_000) -> Any:
+    """SIL with a linear SVM.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the errors on the instances.
+    pooling : {"max", "mean"}, default="max"
+        How instance scores are pooled to the score of the bag.
+    max_iter : int, default=10000
+        Maximum number of iterations of the solver.
+
+    Returns
+    -------
+    SingleInstanceClassifier
+    """
+    machine = LinearSVC(C=C, max_iter=max_iter, random_state=0)
+    return SingleInstanceClassifier(machine, pooling=pooling)
+
+
+def pooled_trees(n_estimators: int = 300) -> Any:
+    """Extremely randomised trees on the mean, minimum, maximum and deviation of each feature.
+
+    Parameters
+    ----------
+    n_estimators : int, default=300
+        Number of trees.
+
+    Returns
+    -------
+    Pipeline
+    """
+    return make_pipeline(BagStatistics(), ExtraTreesClassifier(n_estimators, random_state=0))
+
+
+def pooled_trees_regressor(n_estimators: int = 300) -> Any:
+    """Extremely randomised trees on pooled statistics, for a number per bag.
+
+    Parameters
+    ----------
+    n_estimators : int, default=300
+        Number of trees.
+
+    Returns
+    -------
+    Pipeline
+    """
+    trees = ExtraTreesRegressor(n_estimators, max_features=1 / 3, random_state=0)
+    return make_pipeline(BagStatistics(), trees)
+
+
+BASELINES = ("majority", "pooled trees")  # part of every evaluation
+N_TREES, TREES_PER_LABEL = 300, 50
+
+
+def baselines(
+    *,
+    label_sets: bool = False,
+    numbers: bool = False,
+    sparse: bool = False,
+    names: Iterable[str] = BASELINES,
+    impute: str | None = None,
+) -> dict[str, Any]:
+    """Make the simple models that an evaluation is compared with.
+
+    Parameters
+    ----------
+    label_sets : bool, default=False
+        Whether bags have label sets: there is then one model per label, and label frequencies
+        replace the majority.
+    numbers : bool, default=False
+        Whether bags have numbers: their mean replaces the majority.
+    sparse : bool, default=False
+        Whether instances are sparse.
+    names : iterable of str, default=("majority", "pooled trees")
+        Names of the baselines: "majority", "pooled trees" or "sil".
+    impute : {"mean", "median"} or None, default=None
+        Replacement of missing values.
+
+    Returns
+    -------
+    dict of str to estimator
+    """
+    sil: Any = single_instance_svm()
+    if numbers:
+        blind = ("mean", DummyRegressor())
+        trees = pooled_trees_regressor(N_TREES)
+    elif label_sets:
+        blind = ("frequencies", LabelFrequencies())
+        forest = ExtraTreesClassifier(TREES_PER_LABEL, random_state=0)
+        trees, sil = make_pipeline(BagStatistics(), OnePerLabel(forest)), OnePerLabel(sil)
+    else:
+        blind, trees = ("majority", DummyClassifier(strategy="prior")), pooled_trees(N_TREES)
+    made = {
+        "majority": blind,  # it does not use the instances
+        "pooled trees": (
+            "pooled trees",
+            prepared(trees, scale=False, sparse=sparse, impute=impute),
+        ),
+        "sil": ("sil", prepared(sil, sparse=sparse, impute=impute)),
+    }
+    for name in names:
+        if name not in made:
+            raise InputError(f"Unknown baseline {name!r}. Choose from {', '.join(made)}.")
+        if name == "sil" and numbers:
+            raise InputError("the baseline 'sil' predicts labels, and these bags have numbers.")
+    return dict(made[name] for name in names)
+
+
+def affordable_baselines(bags: Bags, names: Iterable[str] = BASELINES) -> list[str]:
+    """Leave out pooled trees, with a warning, if the table of statistics exceeds the memory.
+
+    The table is dense even for sparse instances. A missing baseline does not stop an evaluation.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags of the evaluation.
+    names : iterable of str, default=("majority", "pooled trees")
+        The baselines.
+
+    Returns
+    -------
+    list of str
+    """
+    kept = list(names)
+    if "pooled trees" not in kept:
+        return kept
+    try:
+        require_memory(
+            16.0 * len(bags) * 4 * bags.n_features,  # as float64, and the float32 of trees
+            purpose=f"the baseline pooled trees of {len(bags):,} bags and {bags.n_features:,} "
+            "features",
+            remedy="it is left out",
+        )
+    except NotEnoughMemoryError as error:
+        warn_user(str(error), DataWarning)
+        kept.remove("pooled trees")
+    return kept
+
+
+class LabelFrequencies(ClassifierMixin, BaseEstimator):
+    """Score each label by its share of the training bags, without using the instances.
+
+    Attributes
+    ----------
+    shares_ : ndarray of shape (n_classes,)
+        The share of the training bags that have each label.
+    classes_ : ndarray of shape (n_classes,)
+        The columns of the label sets.
+    """
+
+    def fit(self, X: Any, y: Array) -> Self:
+        """Count the labels of the bags; `X` is ignored."""
+        self.shares_ = np.mean(y, axis=0)
+        self.classes_ = np.arange(len(self.shares_))
+        return self
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the same scores for every bag, of shape (n_bags, n_classes)."""
+        return np.tile(self.shares_, (len(X), 1))
+
+    def predict(self, X: Any) -> Array:
+        """Return the labels of more than half of the training bags, as zeros and ones."""
+        return (self.predict_proba(X) > 0.5).astype(int)
+
+
+class OnePerLabel(ClassifierMixin, BaseEstimator):
+    """Fit one binary classifier per label of the label sets.
+
+    scikit-learn's ``OneVsRestClassifier`` does the same, but fails on bags if no training bag, or
+    every one, has a label.
+
+    Parameters
+    ----------
+    estimator : classifier
+        A classifier with ``decision_function`` or ``predict_proba``.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The columns of the label sets.
+    constants_ : ndarray of shape (n_classes,)
+        0; infinity for a label of all training bags, minus infinity for a label of none.
+    estimators_ : list
+        A fitted classifier for each of the other labels.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    @property
+    def keeps(self) -> str:
+        """The assumption that the models of the labels keep."""
+        return kept_assumption(self.estimator)
+
+    def fit(self, X: Any, y: Array) -> Self:
+        """Fit a clone per column of `y`."""
+        sets = np.asarray(y) > 0
+        self.classes_ = np.arange(sets.shape[1])
+        always, never = sets.all(axis=0), ~sets.any(axis=0)  # constant labels are not learned
+        self.constants_ = np.where(always, np.inf, np.where(never, -np.inf, 0.0))
+        learned = sets[:, self.constants_ == 0].T.astype(int)
+        self.estimators_ = [clone(self.estimator).fit(X, column) for column in learned]
+        return self
+
+    def decision_function(self, X: Any) -> Floats:
+        """Score each label of each bag, of shape (n_bags, n_classes)."""
+        scores = np.tile(self.constants_, (len(X), 1))
+        for k, model in zip(np.flatnonzero(self.constants_ == 0), self.estimators_, strict=True):
+            scores[:, k] = _label_scores(model, X)
+        return scores
+
+    def predict(self, X: Any) -> Array:
+        """Return the predicted labels of each bag, as zeros and ones."""
+        labels = np.tile((self.constants_ > 0).astype(int), (len(X), 1))
+        for k, model in zip(np.flatnonzero(self.constants_ == 0), self.estimators_, strict=True):
+            labels[:, k] = model.predict(X)
+        return labels
+
+
+def _label_scores(model: Any, X: Any) -> Floats:
+    has_scores = hasattr(model, "decision_function")
+    return model.decision_function(X) if has_scores else model.predict_proba(X)[:, 1]
