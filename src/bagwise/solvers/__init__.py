@@ -1,5 +1,3 @@
 """The algorithms of the papers, as functions on arrays."""
 
 from bagwise.solvers.result import SolverResult
-
-__all__: list[str] = []
