@@ -117,6 +117,26 @@ def noisy_or_likelihood(scores: Floats, offsets: Ints, positive: Bools) -> tuple
 
 
 @_compiled
+def best_step(scores, outputs, offsets, positive, longest):  # type: ignore[no-untyped-def]
+    """The first step along `outputs` at which the noisy-or likelihood stops increasing.
+
+    By bisection; at most `longest`. The arguments are those of `noisy_or_likelihood`.
+    """
+    weights = np.empty_like(scores)
+    low, high, doubling = 0.0, 0.25, True
+    while doubling or high - low > 1e-4 * high:
+        step = high if doubling else 0.5 * (low + high)
+        _likelihood(scores + step * outputs, offsets, positive, weights)
+        if (weights * outputs).sum() <= 0:
+            high, doubling = step, False
+        elif step >= longest:
+            return longest
+        else:
+            low, high = step, min(2 * step, longest) if doubling else high
+    return low
+
+
+@_compiled
 def _best_splits(  # type: ignore[no-untyped-def]
     first, last, columns, order, place, weights, moduli, W, A
 ):

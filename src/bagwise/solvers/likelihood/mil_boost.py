@@ -59,23 +59,23 @@ def mil_boost(
     start = _best_constant(np.diff(offsets), positive)
     scores = np.full(len(X), start)
     grown, curve = [], []
+    value, weights = trees.noisy_or_likelihood(scores, offsets, positive)
     for _ in track(range(n_estimators)):
-        _, weights = trees.noisy_or_likelihood(scores, offsets, positive)
         feature, threshold, leaf, place = trees.grow_tree(columns, order, weights, max_depth)
         outputs = leaf[place]
         if weights @ outputs <= tol * len(positive):
             break
-        step = learning_rate * _best_step(scores, outputs, offsets, positive)
+        step = learning_rate * trees.best_step(scores, outputs, offsets, positive, LONGEST)
         scores += step * outputs
         grown.append((feature, threshold, step * leaf))
-        curve.append(trees.noisy_or_likelihood(scores, offsets, positive)[0])
+        value, weights = trees.noisy_or_likelihood(scores, offsets, positive)
+        curve.append(value)
     n_inner = 2**max_depth - 1
     features = np.array([feature for feature, _, _ in grown], np.int32).reshape(-1, n_inner)
     thresholds = np.array([threshold for _, threshold, _ in grown]).reshape(-1, n_inner)
     leaves = np.array([leaf for _, _, leaf in grown]).reshape(-1, n_inner + 1)
     solution = np.array(start), features, thresholds, leaves
-    curve = curve or [trees.noisy_or_likelihood(scores, offsets, positive)[0]]
-    return SolverResult(solution, curve, converged=True)
+    return SolverResult(solution, curve or [value], converged=True)
 
 
 def _best_constant(sizes: Ints, positive: Bools) -> float:
@@ -92,23 +92,3 @@ def _best_constant(sizes: Ints, positive: Bools) -> float:
 
     u = np.exp(brentq(slope, -60.0, 10.0))
     return float(u + np.log(-np.expm1(-u)))
-
-
-def _best_step(scores: Floats, outputs: Floats, offsets: Ints, positive: Bools) -> float:
-    """The first step along `outputs` at which the likelihood stops increasing, by bisection."""
-
-    def still_rising(step: float) -> bool:
-        _, weights = compiled.boosted_trees.noisy_or_likelihood(
-            scores + step * outputs, offsets, positive
-        )
-        return float(weights @ outputs) > 0
-
-    low, high = 0.0, 0.25
-    while high < LONGEST and still_rising(high):
-        low, high = high, 2 * high
-    if low == LONGEST / 2 and still_rising(LONGEST):
-        return LONGEST
-    while high - low > 1e-4 * high:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if still_rising(middle) else (low, middle)
-    return low
