@@ -2,13 +2,9 @@
 
 import contextlib
 import os
-import re
 import secrets
 import shutil
-import socket
-import zlib
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -57,13 +53,8 @@ def check_place(path: Path, *, exists: bool, force: bool) -> None:
 
 
 def temporary_beside(path: Path, ending: str = ".tmp") -> Path:
-    """Make a hidden name in the same folder, so that the final rename stays on one file system.
-
-    Temporary files that killed processes left for the same path are removed.
-    """
-    _sweep(path)
-    writer = f"{_machine():08x}-{os.getpid()}"
-    return path.with_name(f".{path.name}.{writer}-{secrets.token_hex(4)}{ending}")
+    """Make a hidden name in the same folder, so that the final rename stays on one file system."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}{ending}")
 
 
 def npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -71,46 +62,3 @@ def npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     if np.lib.format.read_magic(file) == (1, 0):
         return np.lib.format.read_array_header_1_0(file)
     return np.lib.format.read_array_header_2_0(file)
-
-
-def _sweep(path: Path) -> None:
-    """Remove temporary files for a path whose writers, processes of this machine, have ended.
-
-    An ``.old`` folder holds the previous content of `path`: it is removed only if the replacement
-    exists.
-    """
-    pattern = re.compile(
-        rf"\.{re.escape(path.name)}\.{_machine():08x}-(\d+)-[0-9a-f]{{8}}\.(tmp|old)"
-    )
-    with contextlib.suppress(OSError):  # a folder that cannot be listed is left as it is
-        for left in os.scandir(path.parent):
-            found = pattern.fullmatch(left.name)
-            if found is None or _is_alive(int(found[1])):
-                continue
-            if left.is_dir(follow_symlinks=False):
-                if found[2] == "tmp" or path.exists():
-                    shutil.rmtree(left.path, ignore_errors=True)
-            else:
-                os.unlink(left.path)
-
-
-@cache
-def _machine() -> int:
-    """Identify this machine and its PID namespace: a shared folder may have other writers."""
-    try:
-        processes = os.stat("/proc/self/ns/pid").st_ino  # differs between containers
-    except OSError:
-        processes = 0
-    return zlib.crc32(f"{socket.gethostname()} {processes}".encode())
-
-
-def _is_alive(pid: int) -> bool:
-    if os.name != "posix":
-        return True  # on Windows, os.kill would end the process
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
