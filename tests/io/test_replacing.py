@@ -46,22 +46,6 @@ def test_a_killed_process_leaves_the_old_file(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be asked there")
-def test_what_killed_processes_left_is_swept(tmp_path):
-    pytest.importorskip("pyarrow")
-    path = tmp_path / "bags [1].csv"
-    died("os.replace = die; write_bags(path, bags)", path)
-    (left,) = names(tmp_path)
-    assert left.startswith(".bags [1].csv.")
-    own = temporary_beside(path)  # of a process that lives
-    own.write_text("mine")
-    others = [".bags [1].csv.tmp", ".other.csv.00000000-1-00000000.tmp", "bags [1].csv.tmp"]
-    for name in others:
-        (tmp_path / name).write_text("not ours to remove")
-    write_bags(path, Bags(np.eye(2), [0, 2]))
-    assert names(tmp_path) == sorted([path.name, own.name, *others])
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be asked there")
 def test_a_folder_that_is_replaced_is_never_lost(tmp_path):
     pytest.importorskip("h5py")
     path, bags = tmp_path / "bags", Bags(np.ones((4, 4)), [0, 2, 4], ["a", "b"])
