@@ -9,7 +9,6 @@ import numpy as np
 from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.metric_learning import MIMLCA, MultiInstancePLDA
-from bagwise.solvers.margin.primal_dual import LinearSpace, primal_dual
 
 # Where tests put tensors: `BAGWISE_TEST_DEVICE=cuda pytest tests/engines -k "tensor"` on a GPU.
 DEVICE = os.environ.get("BAGWISE_TEST_DEVICE", "cpu")
@@ -36,14 +35,6 @@ def with_label_sets(n_bags=60, n_classes=5, n_features=6, seed=0):
     sets = np.zeros((n_bags, n_classes), int)
     sets[bags.bag_index, kinds] = 1
     return bags, sets
-
-
-def solve(bags, codes, track=iter, path=None, exact=False, max_iter=40):
-    return primal_dual(
-        LinearSpace(bags), codes, 3, C=1.0, mu=1e-2, rho=1.1, max_iter=max_iter, tol=0.0,
-        exact=exact, shared=False, mask_own_class=True, fit_intercept=True,
-        weights=np.ones(len(codes)), rng=np.random.RandomState(0), track=track, checkpoint=path,
-    )  # fmt: skip
 
 
 def kill_a_worker(bags):

@@ -3,64 +3,18 @@
 import signal
 import subprocess
 import sys
-import textwrap
 
-import numpy as np
 import pytest
 from sklearn.base import clone
 from typer.testing import CliRunner
 
 from bagwise.cli import app
-from bagwise.engines import Checkpoint, checkpoint, iterate, place
+from bagwise.engines import Checkpoint, checkpoint, iterate
 from bagwise.engines.parts import Parts
 from bagwise.exceptions import InputError
 from bagwise.io import write_bags
-from bagwise.solvers.margin.primal_dual_parts import PrimalDualPart
 from checks import example
-from engine_examples import MODELS, Counter, relative, solve, with_label_sets
-
-KILLED = """
-import os, signal, sys
-import numpy as np
-sys.path[:0] = {path!r}
-from bagwise.engines import checkpoint
-from checks import example
-from engine_examples import solve
-
-checkpoint.INTERVAL = 0.0
-
-def track(turns):
-    for turn in turns:
-        if turn == {at}:
-            os.kill(os.getpid(), signal.SIGKILL)
-        yield turn
-
-bags, y = example(40, n_classes=3)
-solve(bags.to("cpu") if {tensor} else bags, np.unique(y, return_inverse=True)[1], track, {file!r},
-      exact={exact})
-"""
-
-
-@pytest.mark.parametrize(("tensor", "exact"), [(False, True), (True, False)])
-def test_a_killed_process_continues_where_it_was(tensor, exact, tmp_path):
-    if tensor:
-        pytest.importorskip("torch")
-    file = tmp_path / "fit.npz"
-    script = KILLED.format(path=sys.path, at=17, file=str(file), tensor=tensor, exact=exact)
-    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False)
-    assert ended.returncode == -signal.SIGKILL
-    bags, y = example(40, n_classes=3)
-    codes = np.unique(y, return_inverse=True)[1]
-    bags = bags.to("cpu") if tensor else bags
-    turns = []
-    found = solve(bags, codes, lambda items: map(turns.append, items), file, exact=exact)
-    expected = solve(bags, codes, exact=exact)
-    assert turns == [*range(17, 40)]
-    np.testing.assert_array_equal(found.solution[0], expected.solution[0])
-    np.testing.assert_array_equal(found.solution[1], expected.solution[1])
-    np.testing.assert_array_equal(found.objective_curve, expected.objective_curve)
-    assert not file.exists()
-
+from engine_examples import MODELS, Counter, relative, with_label_sets
 
 KILLED_WHILE_SAVING = """
 import os, signal, sys
@@ -152,21 +106,17 @@ def test_a_kill_within_a_save_leaves_the_last_checkpoint_and_no_litter(tmp_path)
 
 
 def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
-    bags, _ = example(30)
-    path = tmp_path / "fit.npz"
-    codes = np.zeros(30, np.int64)
-    parts = place(
-        bags, PrimalDualPart, codes, np.ones(30), n_classes=2, shared=False, mask=True, cost=1.0
-    )  # fmt: skip
-    parts.total("begin", np.zeros((2, 4)))
+    bags, sets = with_label_sets(n_bags=20)
+    path, parts = tmp_path / "fit.npz", Parts(Counter(None))
     other = Checkpoint(path, "other settings", interval=0.0)
     other.load({}, parts)
-    other.save({"W": np.zeros((2, 4))}, parts)
+    other.save({"n_iter": 3}, parts)
+    model = clone(MODELS["orlr"]).set_params(checkpoint=path)
     with pytest.raises(InputError, match="belongs to another fit"):
-        solve(bags, np.arange(30) % 3, path=path)
+        model.fit(bags, sets)
     path.write_bytes(b"no archive")
     with pytest.raises(InputError, match="not a checkpoint"):
-        solve(bags, codes, path=path)
+        model.fit(bags, sets)
 
 
 def test_a_checkpoint_is_seldom_written_and_removed_at_the_end(tmp_path):

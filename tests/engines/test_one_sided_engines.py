@@ -8,10 +8,7 @@ from scipy import sparse
 
 from bagwise import Bags
 from bagwise.classification import PrimalDualMISVM
-from bagwise.engines import checkpoint
 from bagwise.exceptions import InputError
-from bagwise.solvers.margin.one_sided import one_sided
-from bagwise.solvers.margin.primal_dual import LinearSpace
 from checks import example
 from engine_examples import ANSWERS, relative, with_label_sets
 
@@ -64,42 +61,3 @@ def test_sparse_instances_on_a_cluster_and_what_stays_local(client):
     assert relative(standard().fit(thin.distribute(client), y).coef_, expected) < 1e-6
     with pytest.raises(InputError, match="kernel='linear'"):
         standard(kernel="rbf").fit(bags.distribute(client), y)
-
-
-class InterruptedFitError(Exception):
-    """Stands for a process that ends."""
-
-
-def test_an_interrupted_fit_continues_to_the_same_bits(put, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
-    monkeypatch.setattr(checkpoint, "SHARE", np.inf)
-    bags, y = example(40)
-    bags, path = put(bags), tmp_path / "fit.npz"
-    signs = np.where(y == "q", 1.0, -1.0)[:, None]
-    fit = partial(
-        one_sided, LinearSpace(bags), signs, C=1.0, mu=1e-2, rho=1.2, max_iter=25, tol=1e-4,
-        exact=True, weights=np.ones(len(y)),
-    )  # fmt: skip
-    expected = fit()
-
-    def interrupted(items):
-        for i, item in enumerate(items):
-            if i == 17:
-                raise InterruptedFitError
-            yield item
-
-    with pytest.raises(InterruptedFitError):
-        fit(track=interrupted, checkpoint=path)
-    assert path.exists()
-    turns = []
-    found = fit(track=partial(map_and_keep, turns), checkpoint=path)
-    assert len(turns) < expected.n_iter - 10  # the first ones are in the file
-    np.testing.assert_array_equal(found.solution[0], expected.solution[0])
-    np.testing.assert_array_equal(found.objective_curve, expected.objective_curve)
-    assert not path.exists()
-
-
-def map_and_keep(turns, items):
-    for item in items:
-        turns.append(item)
-        yield item

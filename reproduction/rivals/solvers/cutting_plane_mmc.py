@@ -20,8 +20,8 @@ import numpy as np
 
 from bagwise._common.types import Floats, Ints
 from bagwise.solvers.margin.feature_space import FeatureSpace
-from bagwise.solvers.margin.small_qp import solve_small_qp
 from bagwise.solvers.result import SolverResult
+from reproduction.rivals.solvers.small_qp import solve_small_qp
 
 MAX_CUTS = 300
 

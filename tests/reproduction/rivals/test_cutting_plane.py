@@ -5,9 +5,9 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.solvers.margin.feature_space import KernelFeatures, LinearFeatures
-from bagwise.solvers.margin.small_qp import solve_small_qp
 from reproduction.rivals import CuttingPlaneMMC
 from reproduction.rivals.solvers.cutting_plane_mmc import cutting_plane_mmc, signed_svm
+from reproduction.rivals.solvers.small_qp import solve_small_qp
 
 
 @pytest.fixture

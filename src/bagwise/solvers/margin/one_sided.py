@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bagwise._common.types import Floats
-from bagwise.engines import Checkpoint, Parts, place
+from bagwise.engines import Parts, place
 from bagwise.engines.arrays import like
 from bagwise.solvers.margin.one_sided_parts import OneSidedKernelPart, OneSidedPart
 from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, alternate_directions
@@ -41,7 +41,6 @@ def one_sided(
     weights: Floats,
     fit_intercept: bool = True,
     track: Any = iter,
-    checkpoint: Any = None,
 ) -> SolverResult:
     """Run the ADMM until the constraints hold to a relative `tol`.
 
@@ -65,8 +64,6 @@ def one_sided(
         Weights of the bags: a weight of 2 is equivalent to a repeated bag.
     track : callable, default=iter
         Wraps the iterations, to show progress.
-    checkpoint : path, default=None
-        File to save intermediate results in, and to resume from.
 
     Returns
     -------
@@ -81,7 +78,6 @@ def one_sided(
     # If a column has no bags of one sign, its mean is zero.
     shares = np.array([1 / np.maximum(n_instances @ (signs == sign), TINY) for sign in (1, -1)])
     part = OneSidedKernelPart if isinstance(space, KernelSpace) else OneSidedPart
-    settings = "one-sided pdMISVM", C, mu, rho, exact, fit_intercept, n_columns
     with place(space.bags, part, signs.astype(np.float64), weights, cost=C) as parts:
 
         def start(used: Any) -> Any:
@@ -90,7 +86,6 @@ def one_sided(
         return alternate_directions(
             space, parts, problem, total, start, C=C, mu=mu, rho=rho, max_iter=max_iter, tol=tol,
             exact=exact, fit_intercept=fit_intercept, track=track,
-            file=None if checkpoint is None else Checkpoint(checkpoint, settings),
         )  # fmt: skip
 
 

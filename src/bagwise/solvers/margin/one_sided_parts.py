@@ -14,17 +14,16 @@ from bagwise import compiled
 from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
 from bagwise.compiled.threads import bag_bounds, blas_cores, even_bounds, run_blocks
-from bagwise.engines import digest, in_blocks, rows_of, to_numpy
+from bagwise.engines import in_blocks, rows_of, to_numpy
 from bagwise.engines.arrays import beside
-from bagwise.engines.tensors import has_kernels, torch
+from bagwise.engines.tensors import torch
 from bagwise.solvers.margin.primal_dual_parts import (
-    LARGEST_WITH_KERNELS,
     BasePart,
-    HostedPart,
     KernelPart,
     PrimalDualPart,
     TritonPrimalDualPart,
     bounds_of,
+    runs_triton,
 )
 
 FEW = 0.25  # share of non-zeros in the residual up to which the product with X skips zeros
@@ -61,10 +60,6 @@ class _OneSided(BasePart):
         )
         self.signs = signs
 
-    def identity(self) -> str:
-        """Digest of the bags, their signs and weights."""
-        return digest(self.bags, self.signs, self.problem.weights)
-
     def begin(self, W: Any) -> None:
         """Set the initial state: the copy equals the scores, multipliers are zero."""
         self.changed = None  # free the array of `mean_difference` first
@@ -76,14 +71,12 @@ class _OneSided(BasePart):
         """Sum of the instances, times `up` in bags with the concept, times -`down` in others."""
         shares = self.problem.weights[:, None] * np.where(self.signs > 0, up, -down)
         shares = np.repeat(shares, self.bags.sizes, axis=0)
-        self.changed = self.beside_state(shares.astype(str(self.X.dtype).removeprefix("torch.")))
+        self.changed = beside(shares.astype(str(self.X.dtype).removeprefix("torch.")), self.X)
         return self.project()[0]
 
 
 class TritonOneSidedPart(_OneSided, TritonPrimalDualPart):
     """All bags on a device, with a Triton kernel that loops over bags."""
-
-    STATE = _OneSided.STATE
 
     def __init__(self, bags: Bags, signs: Floats, weights: Floats, *, cost: float) -> None:
         super().__init__(bags, signs, weights, cost=cost)
@@ -116,10 +109,9 @@ class OneSidedPart(_OneSided, PrimalDualPart):
     @staticmethod
     def tensor_part(bags: Bags, signs: Floats, *per_bag: Any, **options: Any) -> BasePart:
         """The part of bags on a device."""
-        kernels = has_kernels(bags.instances) and signs.shape[1] <= LARGEST_WITH_KERNELS
-        return (TritonOneSidedPart if kernels else HostedOneSidedPart)(
-            bags, signs, *per_bag, **options
-        )
+        if runs_triton(bags, signs.shape[1]):
+            return TritonOneSidedPart(bags, signs, *per_bag, **options)
+        return OneSidedPart(bags.to("numpy"), signs, *per_bag, **options)
 
     def _begin_residual(self) -> None:
         # The residual overwrites the last change of the scores.
@@ -176,20 +168,13 @@ class OneSidedPart(_OneSided, PrimalDualPart):
         )  # fmt: skip
 
     def state(self) -> dict[str, Array]:
-        """State to save in a checkpoint."""
+        """Arrays that an iteration changes."""
         return BasePart.state(self)
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Continue from a checkpoint."""
+        """Replace the arrays that an iteration changes."""
         BasePart.restore(self, state)
         self._begin_residual()
-
-
-class HostedOneSidedPart(OneSidedPart, HostedPart):
-    """Instances on a device, and all else in this process."""
-
-    update = PrimalDualPart.update
-    project = HostedPart.project
 
 
 class OneSidedKernelPart(OneSidedPart, KernelPart):

@@ -21,7 +21,6 @@ from bagwise._common.memory import available_memory
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.engines import (
-    Checkpoint,
     Parts,
     bytes_in_file,
     iterate,
@@ -201,7 +200,6 @@ def primal_dual(
     mask_own_class: bool = True,
     fit_intercept: bool = True,
     track: Any = iter,
-    checkpoint: Any = None,
 ) -> SolverResult:
     """Run Algorithm 1 until the constraints hold to a relative `tol`.
 
@@ -233,8 +231,6 @@ def primal_dual(
         Whether b is fitted.
     track : callable, default=iter
         Wraps the iterations, to show progress.
-    checkpoint : path, default=None
-        File to save intermediate results in, and to resume from.
 
     Returns
     -------
@@ -244,7 +240,6 @@ def primal_dual(
     problem = Problem(space.bags.offsets, codes, weights, n_classes, shared)
     sizes = weights * np.diff(problem.offsets)
     total = np.bincount(codes, sizes, n_classes) * problem.extra + sizes.sum()
-    settings = "pdMISVM", C, mu, rho, exact, shared, mask_own_class, fit_intercept, n_classes
     with place(
         space.bags, space.part, codes, weights,
         n_classes=n_classes, shared=shared, mask=mask_own_class, cost=C,
@@ -253,7 +248,6 @@ def primal_dual(
             space, parts, problem, total, lambda used: space.start(used, rng, n_classes),
             C=C, mu=mu, rho=rho, max_iter=max_iter, tol=tol, exact=exact,
             fit_intercept=fit_intercept, track=track,
-            file=None if checkpoint is None else Checkpoint(checkpoint, settings),
         )  # fmt: skip
 
 
@@ -272,7 +266,6 @@ def alternate_directions(
     exact: bool,
     fit_intercept: bool,
     track: Any,
-    file: Checkpoint | None,
 ) -> SolverResult:
     """Run the ADMM: update W and b here, and all other variables in the parts.
 
@@ -290,8 +283,6 @@ def alternate_directions(
         Makes the initial W, given which features it may use.
     C, mu, rho, max_iter, tol, exact, fit_intercept, track
         As in `primal_dual`.
-    file : Checkpoint or None
-        File to save intermediate results in, and to resume from.
 
     Returns
     -------
@@ -339,7 +330,7 @@ def alternate_directions(
     first = {"W": first_W, "b": np.zeros(n_columns), "mu": mu, "curve": [], "residuals": []}
     # The residual is zero at the start.
     first |= {"projected": 0.0 * first_W, "residual_sums": np.zeros(n_columns)}
-    end = iterate(parts, first, begin, step, max_iter=max_iter, track=track, checkpoint=file)
+    end = iterate(parts, first, begin, step, max_iter=max_iter, track=track)
     solution = to_numpy(end["W"]), end["b"]
     converged = bool(end["residuals"][-1] < tol)
     return SolverResult(solution, end["curve"], converged, end["residuals"])

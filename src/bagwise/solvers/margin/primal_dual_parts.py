@@ -1,7 +1,7 @@
 """The state of pdMISVM for a block of bags: numpy arrays with compiled loops, or Triton kernels.
 
 For each copy of the scores, T and U, both store one index and one number per (bag, class) instead
-of a column of instances. On a device without Triton only the products with X are computed there.
+of a column of instances. Bags on a device without Triton are copied to this process.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,6 @@ from bagwise.compiled.threads import (
 from bagwise.engines import (
     Part,
     bag_blocks_ahead,
-    digest,
     read_bag_blocks,
     readable_table,
     rows_of,
@@ -166,10 +165,6 @@ class BasePart(Part):
         self.mask, self.cost = mask, float(cost)
         self.changed: Any = None
 
-    def identity(self) -> str:
-        """Digest of the bags, their classes and weights."""
-        return digest(self.bags, self.problem.codes, self.problem.weights)
-
     def grams(self) -> Any:
         """X' D X over the instances of each class, or over all if the splitting is shared."""
         p, X = self.problem, self.X
@@ -214,17 +209,13 @@ class BasePart(Part):
         raise NotImplementedError
 
     def state(self) -> dict[str, Any]:
-        """State to save in a checkpoint."""
+        """Arrays that an iteration changes."""
         return {name: getattr(self, name) for name in self.STATE}
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Continue from a checkpoint."""
+        """Replace the arrays that an iteration changes."""
         for name in self.STATE:
-            setattr(self, name, self.beside_state(state[name]))
-
-    def beside_state(self, array: Array) -> Any:
-        """Put an array where the state is."""
-        return beside(array, self.X)
+            setattr(self, name, state[name])
 
     def feature_ranges(self) -> tuple[Any, Any]:
         """Smallest and largest value of each feature."""
@@ -257,8 +248,6 @@ class TritonPrimalDualPart(BasePart):
     Instances and scores keep their precision; the variables per bag and class are float64. The
     residual is a dense tensor (n_instances, n_classes), `residual_sums` its sums over instances.
     """
-
-    STATE = (*BasePart.STATE, "residual", "residual_sums")
 
     def __init__(self, bags: Bags, codes: Array, weights: Floats, **options: Any) -> None:
         super().__init__(bags, codes, weights, **options)
@@ -318,8 +307,9 @@ class PrimalDualPart(BasePart):
     @staticmethod
     def tensor_part(bags: Bags, *per_bag: Any, **options: Any) -> BasePart:
         """The part of bags on a device."""
-        kernels = has_kernels(bags.instances) and options["n_classes"] <= LARGEST_WITH_KERNELS
-        return (TritonPrimalDualPart if kernels else HostedPart)(bags, *per_bag, **options)
+        if runs_triton(bags, options["n_classes"]):
+            return TritonPrimalDualPart(bags, *per_bag, **options)
+        return PrimalDualPart(bags.to("numpy"), *per_bag, **options)
 
     def feature_ranges(self) -> tuple[Array, Array]:
         """Smallest and largest value of each feature, block by block."""
@@ -448,39 +438,15 @@ class PrimalDualPart(BasePart):
         )  # fmt: skip
 
     def state(self) -> dict[str, Array]:
-        """State to save in a checkpoint."""
+        """Arrays that an iteration changes."""
         return super().state() | {"rows": self.residual.instances, "values": self.residual.values}
 
     def restore(self, state: dict[str, Array]) -> None:
-        """Continue from a checkpoint."""
+        """Replace the arrays that an iteration changes."""
         super().restore(state)
         self._begin_residual()
         self.residual.instances = state["rows"]
         self.residual.values = state["values"]
-
-
-class HostedPart(PrimalDualPart):
-    """Instances on a device, and all else in this process."""
-
-    update = PrimalDualPart.update
-
-    def beside_state(self, array: Array) -> Array:
-        """Keep an array in this process."""
-        return array
-
-    def feature_ranges(self) -> tuple[Any, Any]:
-        """Smallest and largest value of each feature."""
-        return self.X.amin(dim=0), self.X.amax(dim=0)
-
-    def _scores(self, W: Any) -> Array:
-        return np.ascontiguousarray(to_numpy(self.X @ W.T))
-
-    def _change_all(self, step: Any) -> None:
-        self.changed[:] = to_numpy(self.X @ step.T)
-
-    def project(self) -> tuple[Any, Array]:
-        """Compute residual' X on the device, and the sums of the residual, per class."""
-        return like(self._residual_matrix().toarray(), self.X) @ self.X, self._residual_sums()
 
 
 class KernelPart(PrimalDualPart):
@@ -499,6 +465,11 @@ class KernelPart(PrimalDualPart):
     def norms_of_scores(self, W: Array) -> Array:
         """a_m' (K a_m + b_m) of each class for the coefficients of the scores."""
         return np.einsum("mi,im->m", W, self.scores)
+
+
+def runs_triton(bags: Bags, n_columns: int) -> bool:
+    """Whether the Triton kernels run on bags on a device; else they are copied to this process."""
+    return has_kernels(bags.instances) and n_columns <= LARGEST_WITH_KERNELS
 
 
 def bounds_of(block: slice, offsets: Ints, n_values: float) -> Ints:

@@ -36,7 +36,7 @@ def solve_small_qp(
     Examples
     --------
     >>> import numpy as np
-    >>> from bagwise.solvers.margin.small_qp import solve_small_qp
+    >>> from reproduction.rivals.solvers.small_qp import solve_small_qp
     >>> x, y = solve_small_qp(np.eye(2), np.array([-3.0, 0.0]), np.ones((1, 2)), np.array([1.0]))
     >>> x.round(6), y.round(6)
     (array([1., 0.]), array([-2.]))
