@@ -4,15 +4,16 @@ import re
 import runpy
 import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.metrics.pairwise import euclidean_distances
+from test_estimator_template import mean_ridge
 from typer.testing import CliRunner
 
 import bagwise
-from bagwise import _validation, base
+from bagwise import base
 from bagwise.auto._methods import METHODS
 from bagwise.base import _parameters
 from estimators import public_estimators
@@ -155,15 +156,9 @@ def test_the_picture_is_small():
 def test_the_estimator_of_the_design_page_works():
     (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "design.md").read_text(), re.DOTALL)
 
-    def nearest_mean(rows, codes):
-        return np.array([rows[codes == m].mean(axis=0) for m in np.unique(codes)])
-
-    names = {
-        **vars(base), **vars(_validation), **vars(_parameters),
-        "nearest_mean": nearest_mean, "euclidean_distances": euclidean_distances,
-    }  # fmt: skip
+    names = {**vars(base), **vars(_parameters), "np": np, "Any": Any, "mean_ridge": mean_ridge}
     exec(code, names)
     bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
-    model = clone(names["NearestMean"](scale=2.0)).fit(bags, ["no", "no", "yes", "yes"])
+    model = clone(names["MeanRidge"](C=2.0)).fit(bags, ["no", "no", "yes", "yes"])
     assert model.predict([[[2.8]]]).tolist() == ["yes"]
     assert model.key_instances([[[0.0], [2.8]]], label="yes").tolist() == [1]

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
+__all__ = ["Bags", "__version__"]
+
 _PACKAGES = (
     "annotation",
     "assumptions",
@@ -35,8 +37,6 @@ _PACKAGES = (
     "semi_supervised",
 )
 
-__all__ = ["Bags", "__version__", *_PACKAGES]
-
 
 def __getattr__(name: str) -> Any:
     # Modules are loaded on first use, so that `import bagwise` is fast: NumPy and SciPy, which
@@ -49,4 +49,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_PACKAGES])
