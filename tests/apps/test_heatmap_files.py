@@ -159,7 +159,7 @@ def test_a_model_of_several_classes_and_one_without_scores(data, tmp_path, no_pi
     page = HeatMaps(trees, bags, coords, y).save(tmp_path / "trees")
     text = page.read_text(encoding="utf-8")
     assert "probability of tumour" in text
-    assert "its contribution to the score of the slide" in text
+    assert "is its weight in a linear approximation of the score" in text
     several = SetKernelSVM().fit(bags, ["a", "b", "c", "b"])
     HeatMaps(several, bags, coords, label="c", classes=["x", "y", "z"]).save(tmp_path / "c")
     tiles = read_qupath(tmp_path / "c" / "a.geojson")

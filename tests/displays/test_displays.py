@@ -12,7 +12,6 @@ from bagwise.displays import (
     ObjectiveDisplay,
     PosteriorDisplay,
 )
-from bagwise.displays._base import Display
 from bagwise.exceptions import InputError
 
 figure = pytest.importorskip("matplotlib.figure")
@@ -114,12 +113,6 @@ def test_key_instances_that_are_known_are_shown(scored):
         KeyInstanceDisplay.from_predictions(bags, np.zeros(12, int), image_shape=(3, 3))
 
 
-def test_images_must_have_the_size_of_an_instance(scored):
-    model, bags = scored
-    with pytest.raises(InputError, match="9 values"):
-        KeyInstanceDisplay.from_estimator(model, bags, image_shape=(3, 3))
-
-
 def test_models_without_instance_scores_are_refused(scored):
     _, bags = scored
     model = CitationKNN().fit(bags, np.arange(12) % 2)
@@ -170,22 +163,6 @@ def test_the_least_certain_come_first(annotated, axes):
     assert display.names[0] == f"{bags.ids[bag]}, row {first - bags.offsets[bag]}"
 
 
-def test_labels_beyond_the_colours_are_grey(axes):
-    proba = np.full((2, 12), 1 / 12)
-    PosteriorDisplay.from_predictions([[[0.0], [1.0]]], proba, ax=axes)
-    colours = [group[0].get_facecolor() for group in axes.containers]
-    assert len(set(colours)) == 10
-    np.testing.assert_allclose(bars(axes).sum(axis=1), 1)
-
-
-def test_long_labels_stand_in_a_legend(axes):
-    long = ["Olive-sided Flycatcher", "$Chestnut-backed Chickadee"]
-    proba = np.array([[0.3, 0.7], [0.5, 0.5]])
-    PosteriorDisplay.from_predictions([[[0.0], [1.0]]], proba, labels=long, ax=axes)
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == long
-    axes.figure.draw_without_rendering()
-
-
 def test_the_background_has_its_column(annotated, axes):
     _, bags, named = annotated
     model = ORedLogisticRegression(background=True).fit(bags, named)
@@ -227,19 +204,3 @@ def test_the_excess_is_above_the_lowest_of_all(axes):
     np.testing.assert_array_equal(axes.lines[1].get_ydata(), [2, 0.5])
     assert axes.get_yscale() == "log"
     axes.figure.draw_without_rendering()
-
-
-def test_a_curve_alone_has_the_name_of_its_model(annotated, axes):
-    model, _, _ = annotated
-    ObjectiveDisplay.from_estimator(model, ax=axes)
-    assert axes.lines[0].get_label() == "ORedLogisticRegression"
-    with pytest.raises(InputError, match="SetKernelSVM has no objective_curve_"):
-        ObjectiveDisplay.from_estimator(SetKernelSVM())
-    with pytest.raises(InputError, match=r"the curve of objective has shape \(0,\)"):
-        ObjectiveDisplay.from_predictions([])
-
-
-@pytest.mark.parametrize("display", Display.__subclasses__(), ids=lambda cls: cls.__name__)
-def test_the_axes_are_documented(display):
-    assert "    figure_ : matplotlib Figure\n" in display.__doc__
-    assert "{" not in display.__doc__.partition("Examples")[0]

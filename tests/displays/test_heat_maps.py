@@ -5,20 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from bagwise import Bags
-from bagwise.apps.heatmap._geojson import patches_as_geojson
 from bagwise.classification import SetKernelSVM, SingleInstanceClassifier
 from bagwise.displays import HeatMapDisplay
-from bagwise.displays._heat_maps import colour_limits, colours, patch_edges, squares
+from bagwise.displays._heat_maps import colour_limits, colours, patch_edges
 from bagwise.embedding import BagStatistics
 from bagwise.exceptions import InputError, LabelError
 from bagwise.predictions import Predictions, instance_attributions
 from bagwise.predictions._attributions import MOST_SCORED, N_SUBSETS
-from bagwise.preprocessing import InstanceTransformer
 
 
 @pytest.fixture
@@ -41,13 +38,6 @@ def test_values_are_the_scores_of_a_model_that_pools_them(bags):
     assert found.values.argmax() == 0
     other = Predictions(model, bags[1:2]).contributions(label="no")
     np.testing.assert_array_equal(other.values, -found.values)
-
-
-def test_values_through_a_pipeline_are_those_of_its_last_step(bags):
-    model = make_pipeline(InstanceTransformer(PCA(2)), SingleInstanceClassifier()).fit(bags, Y)
-    found = Predictions(model, bags[1:2]).contributions()
-    seen = model[:-1].transform(bags[1:2])
-    np.testing.assert_array_equal(found.values, model[-1].score_instances(seen))
 
 
 def test_other_models_are_asked_for_contributions(bags):
@@ -92,11 +82,6 @@ def test_the_edge_is_the_least_distance_on_the_grid(cells):
     expected = min((d for d in distances if d), default=1 / 256)  # one place: any size
     bags = Bags(cells, [0, len(cells)])
     np.testing.assert_equal(patch_edges(None, bags, cells * 256), [256 * expected])
-
-
-def test_squares_begin_at_the_upper_left_corner_and_close():
-    expected = [[[5, 7], [8, 7], [8, 10], [5, 10], [5, 7]]]
-    assert squares(np.array([[5, 7]]), 3).tolist() == expected
 
 
 @given(hnp.arrays(float, st.integers(1, 30), elements=st.floats(-100, 100)))
@@ -169,28 +154,3 @@ def test_a_display_asks_the_model(bags):
 def test_a_display_refuses_what_it_cannot_draw(values, places, more, message):
     with pytest.raises(InputError, match=message):
         HeatMapDisplay.from_predictions(values, places, **more)
-
-
-@pytest.mark.parametrize("edge", [256, 0.5])
-def test_geojson_is_as_published(edge):
-    coords = np.array([[0, 0], [1, 2]]) * edge
-    found = patches_as_geojson(
-        coords,
-        edge,
-        label="tumour",
-        supports=np.array([True, False]),
-        colours=np.array([[255, 0, 0], [0, 0, 255]]),
-        class_colour=[255, 0, 0],
-        measurements={"score": np.array([0.5, -1.0]), "rank": np.array([1, 2])},
-        names={0: "top 1"},
-        metadata={"block": ["B7", None], "site": [3, None]},
-    )
-    assert set(found) == {"type", "features"}
-    first, second = found["features"]
-    assert first["geometry"]["coordinates"][0][:3] == [[0, 0], [edge, 0], [edge, edge]]
-    assert first["properties"]["classification"] == {"name": "tumour", "color": [255, 0, 0]}
-    assert first["properties"]["name"] == "top 1"
-    assert first["properties"]["metadata"] == {"block": "B7", "site": "3"}  # QuPath reads texts
-    assert set(second["properties"]) == {"objectType", "color", "measurements"}
-    assert second["properties"]["measurements"][0] == {"name": "score", "value": -1.0}
-    assert type(first["geometry"]["coordinates"][0][0][0]) is (int if edge == 256 else float)

@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.metrics import r2_score
-from sklearn.model_selection import GroupKFold, LearningCurveDisplay, learning_curve
-from sklearn.pipeline import make_pipeline
+from sklearn.model_selection import GroupKFold, learning_curve
 
 from bagwise import Bags
 from bagwise.classification import SetKernelSVM
 from bagwise.displays import InstanceScoreDisplay, KeyFeatureDisplay
-from bagwise.embedding import BagDissimilarity, BagStatistics
 from bagwise.exceptions import InputError, LabelError
 from bagwise.predictions import permutation_importance
 from bagwise.regression import SetKernelRegressor
@@ -77,42 +75,6 @@ def test_learning_curves_of_scikit_learn_take_bags(data):
     model = SetKernelRegressor().fit(bags[first[: sizes[0]]], y[first[: sizes[0]]])
     assert test[0, 0] == pytest.approx(model.score(bags[held_out], y[held_out]))
     assert train.shape == (2, 3)
-
-
-def test_the_display_of_learning_curves(data):
-    figure = pytest.importorskip("matplotlib.figure")
-    bags, y = data
-    axes = figure.Figure().subplots()
-    shown = {"cv": 3, "train_sizes": [0.5, 1.0], "ax": axes}
-    LearningCurveDisplay.from_estimator(SetKernelRegressor(), bags, y, **shown)
-    assert axes.get_lines()
-
-
-def test_embeddings_give_frames_with_readable_columns(data):
-    pytest.importorskip("pandas")
-    bags, _ = data
-    statistics = BagStatistics(("mean", 0.9, "size")).set_output(transform="pandas")
-    frame = statistics.fit(bags).transform(bags)
-    assert list(frame.columns) == [
-        "mean_a",
-        "mean_b",
-        "mean_c",
-        "q0.9_a",
-        "q0.9_b",
-        "q0.9_c",
-        "size",
-    ]
-    frame = BagDissimilarity().set_output(transform="pandas").fit(bags[:3]).transform(bags)
-    assert list(frame.columns) == ["distance_m0", "distance_m1", "distance_m2"]
-    pipeline = make_pipeline(BagStatistics(), BagStatistics())  # rows are bags of one instance
-    assert pipeline[:1].fit(bags).get_feature_names_out()[0] == "mean_a"
-
-
-def test_ids_that_occur_twice_have_columns_of_their_own(data):
-    bags, _ = data
-    twice = Bags(bags.instances, bags.offsets, ["m"] * 30)
-    names = BagDissimilarity().fit(twice).get_feature_names_out()
-    assert len(set(names)) == 30
 
 
 def test_the_features_of_the_key_instance(data):

@@ -3,7 +3,6 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC
 
 from bagwise import Bags
 from bagwise.annotation import M3MIML, ORedLogisticRegression
@@ -169,21 +168,6 @@ def test_an_embedding_leaves_nothing_to_say_about_instances(rng):
         Predictions(model, bags).key_instance_table()
 
 
-def test_any_classifier_of_bags_has_a_table(rng):
-    bags, y = drawn(rng)
-    model = make_pipeline(BagDissimilarity(), SVC(kernel="linear")).fit(bags, y)
-    assert list(Predictions(model, bags).bag_table()) == ["bag", "predicted", "score"]
-
-
-def test_pipelines_inside_pipelines_are_opened(rng):
-    bags, y = drawn(rng)
-    inner = make_pipeline(InstanceTransformer(StandardScaler()), SetKernelSVM())
-    outer = make_pipeline(InstanceTransformer(), inner).fit(bags, y)
-    estimator, seen = instance_model(outer, bags)
-    assert isinstance(estimator, SetKernelSVM)
-    np.testing.assert_allclose(seen.instances.mean(axis=0), 0, atol=1e-12)
-
-
 def test_searches_are_opened(rng):
     bags, y = drawn(rng)
     pipeline = make_pipeline(InstanceTransformer(StandardScaler()), SetKernelSVM())
@@ -193,10 +177,3 @@ def test_searches_are_opened(rng):
     np.testing.assert_array_equal(
         table["key_instance"], Predictions(search.best_estimator_, bags).bag_table()["key_instance"]
     )
-
-
-def test_bags_without_ids_are_numbered(rng):
-    bags, y = drawn(rng)
-    plain = Bags(bags.instances, bags.offsets)
-    model = SingleInstanceClassifier().fit(plain, y)
-    assert Predictions(model, plain).bag_table()["bag"].tolist() == list(range(len(bags)))

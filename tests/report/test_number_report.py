@@ -31,16 +31,13 @@ def explorer_data(page):
     return json.loads(found[1])
 
 
-def test_the_page_tells_errors_and_largest_errors():
+def test_the_page_tells_errors():
     bags, y = example()
     model = SetKernelRegressor(C=1.0).fit(bags, y)
     page = Report(model, bags, y).to_html()
     assert f"{mean_absolute_error(y, model.predict(bags)):.3f}" in page
     assert "baseline: mean" in page
     assert "these errors are optimistic" in page
-    worst = int(np.abs(y - model.predict(bags)).argmax())
-    table = page[page.index("The largest errors") :]
-    assert table.index(f">m{worst}<") < 2000
     data = explorer_data(page)
     assert data["numbers"] is True
     assert data["bags"]["predicted"] == [f"{value:.4g}" for value in model.predict(bags)]

@@ -1,5 +1,6 @@
-"""Heat maps in a report: against a reference cell by cell, and the page in a browser."""
+"""Heat maps in a report: against the displays, and the page in a browser."""
 
+import base64
 import json
 import re
 
@@ -8,10 +9,12 @@ import pytest
 
 from bagwise import Bags
 from bagwise.classification import SingleInstanceClassifier
-from bagwise.displays._heat_maps import colour_limits, colours
+from bagwise.displays import HeatMapDisplay
+from bagwise.displays._heat_maps import colour_limits
 from bagwise.exceptions import InputError
-from bagwise.report import Report, _explorer
-from bagwise.report._explorer import EMPTY, MOST_CELLS, N_COLOURS, grid_cells, grid_picture
+from bagwise.predictions import Predictions
+from bagwise.report import Report
+from bagwise.report._explorer import MAP_DPI, heat_maps
 
 for needed in ("jinja2", "matplotlib"):
     pytest.importorskip(needed)
@@ -33,53 +36,26 @@ def maps_of(page):
     return json.loads(re.search(r'id="explorer-data">(.*?)</script>', page)[1])["maps"]
 
 
-def test_the_picture_is_the_highest_value_of_each_cell():
-    rng = np.random.default_rng(0)
-    coords, values = 7 * rng.integers(0, 6, size=(60, 2)), rng.normal(size=60)
-    limits = colour_limits(values)
-    cells, shape = grid_cells(coords, 7.0)
-    found = grid_picture(cells, shape, values, limits)
-    low, high = limits
-    expected = np.full((*shape, 3), EMPTY)
-    for row in range(shape[0]):
-        for column in range(shape[1]):
-            corner = coords.min(axis=0) + 7 * np.array([column, row])
-            here = values[(coords == corner).all(axis=1)]
-            if len(here):
-                share = np.clip((here.max() - low) / (high - low), 0, 1)
-                level = low + round(share * (N_COLOURS - 1)) / (N_COLOURS - 1) * (high - low)
-                expected[row, column] = colours(np.array([level]), limits)[0]
-    np.testing.assert_allclose(found, expected, atol=1)  # of 255: a level by rounding
-
-
-def test_places_without_a_grid_make_a_picture_of_limited_size():
-    coords = np.random.default_rng(0).uniform(0, 1e5, size=(500, 2))
-    cells, shape = grid_cells(coords, 0.01)
-    assert max(shape) == MOST_CELLS
-    assert (cells >= 0).all()
-    assert (cells < shape[::-1]).all()
-    assert grid_cells(coords[:1], 1.0)[1] == (1, 1)
-
-
-def test_each_bag_has_its_map_and_its_key():
+def test_each_bag_has_the_map_that_a_display_draws():
     bags, y, coords = slides()
     model = SingleInstanceClassifier().fit(bags, y)
     maps = maps_of(Report(model, bags, y, coords=coords).to_html())
-    keys = bags.offsets[:-1] + model.key_instances(bags)
-    for i, part in enumerate(bags.split(coords)):
-        assert maps["size"][i] == (np.ptp(part, axis=0) // 256 + 1).tolist()
-        assert maps["keys"][i] == [((coords[keys[i]] - part.min(axis=0)) // 256).tolist()]
-        assert maps["picture"][i].startswith("data:image/png;base64,")
+    scores = model.score_instances(bags)
+    for i, (own, part) in enumerate(zip(bags.split(scores), bags.split(coords), strict=True)):
+        drawn = HeatMapDisplay(
+            own, part, 256, value_name="score for “yes”", limits=colour_limits(scores), top=1
+        )
+        picture = maps["picture"][i].removeprefix("data:image/png;base64,")
+        assert base64.b64decode(picture) == drawn.png(MAP_DPI)
     assert "score for “yes”" in maps["caption"]
 
 
-def test_what_is_left_out_is_stated(monkeypatch):
+def test_what_is_left_out_is_stated():
     bags, y, coords = slides()
     model = SingleInstanceClassifier().fit(bags, y)
-    monkeypatch.setattr(_explorer, "MAP_BUDGET", 0)
-    page = Report(model, bags, y, coords=coords).to_html()
-    assert maps_of(page)["picture"] == [None] * len(bags)
-    assert "6 heat maps exceed the size limit of the page." in page
+    maps, note = heat_maps(Predictions(model, bags), coords, 256, most=4)
+    assert len(maps["picture"]) == 4
+    assert note == "The last 2 bags have no heat map."
 
 
 @pytest.mark.parametrize("place", [[0], [0.0, np.nan], ["a", "b"]])
@@ -98,9 +74,8 @@ def saved(tmp_path):
 
 
 def test_the_map_shows(open_page, saved):
-    drawn = open_page(saved).locator("#bag .heat svg")
-    assert drawn.get_attribute("aria-label").startswith("Heat map of 0: ")
-    assert drawn.locator("rect.key").count() == 1
+    drawn = open_page(saved).locator("#bag .heat img")
+    assert drawn.get_attribute("alt").startswith("Heat map of 0: ")
     assert drawn.bounding_box()["width"] > 50
 
 

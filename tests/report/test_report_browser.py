@@ -80,25 +80,6 @@ def test_search_and_filters(open_page, saved):
     assert len(shown_bags(page)) == 30
 
 
-@pytest.mark.parametrize(
-    ("start", "shown"),
-    [
-        ("/data/june/{:02}.wav", "{:02}.wav"),
-        ("D:\\data\\{:02}\\a.wav", "{:02}\\a.wav"),
-        ("{:02}/a.wav", "{:02}/a.wav"),
-        ("slide {:02}", "slide {:02}"),
-    ],
-)
-def test_the_list_shows_paths_from_where_they_differ(open_page, tmp_path, bags, y, start, shown):
-    named = Bags(bags.instances, bags.offsets, [start.format(i) for i in range(60)])
-    model = SingleInstanceClassifier().fit(named, y)
-    page = open_page(Report(model, named, y).save(tmp_path / "report.html"))
-    assert shown_bags(page)[:3] == [shown.format(i) for i in range(3)]
-    assert open_bag(page) == start.format(0)
-    page.get_by_label("Search bags").fill(start.format(7).lower())
-    assert shown_bags(page) == [shown.format(7)]
-
-
 def test_a_bag_opens_by_mouse_and_its_key_instance_shows(open_page, saved, bags, y):
     page = open_page(saved)
     page.get_by_role("link", name=re.compile(r"^slide 3\b")).click()
@@ -132,24 +113,6 @@ def test_a_bag_opens_by_keyboard(open_page, saved):
     expect(page.locator("#bag")).to_be_focused()
     page.keyboard.press("Escape")
     assert page.evaluate("document.activeElement.dataset.bag") == "1"
-
-
-def test_arrow_keys_turn_the_pages(open_page, saved):
-    page = open_page(saved)
-    page.locator("#list a").last.focus()
-    page.keyboard.press("ArrowDown")
-    assert open_bag(page) == "slide 50"
-    assert page.locator("#place").text_content() == "2 of 2"
-    page.keyboard.press("ArrowUp")
-    assert open_bag(page) == "slide 49"
-    page.get_by_role("button", name="Next").click()
-    assert shown_bags(page) == [f"slide {i}" for i in range(50, 60)]
-
-
-def test_an_address_opens_its_bag(open_page, saved):
-    page = open_page(saved.as_uri() + "#bag-55")
-    assert open_bag(page) == "slide 55"
-    assert page.locator("#place").text_content() == "2 of 2"
 
 
 def test_what_people_write_stays_text(open_page, tmp_path, bags, y):
@@ -227,62 +190,12 @@ def test_a_point_of_the_map_opens_its_bag(open_page, tmp_path, bags):
     assert "slide 7, row" in point.text_content()
 
 
-def test_thousands_of_bags_show_a_page_at_a_time(open_page, tmp_path):
-    rng = np.random.default_rng(0)
-    bags = Bags(rng.normal(size=(100_000, 2)), np.arange(0, 100_001, 20))
-    few = bags[:100]
-    model = SingleInstanceClassifier().fit(few, np.arange(100) % 2)
-    path = Report(model, bags).save(tmp_path / "report.html")
-    assert path.stat().st_size < 4_000_000
-    page = open_page(path)
-    assert page.locator("#count").text_content() == "5,000 bags"
-    assert page.locator("#list li").count() == 50
-    page.get_by_label("Search bags").fill("4999")
-    assert shown_bags(page) == ["4999"]
-    page.locator("#list a").click()
-    assert open_bag(page) == "4999"
-    assert page.locator("#bag tbody tr").count() == 20
-
-
-def test_large_bags_grow_when_asked(open_page, tmp_path, rng):
-    bags = Bags(rng.normal(size=(200, 2)), [0, 100, 200])
-    model = SingleInstanceClassifier().fit(bags, [0, 1])
-    page = open_page(Report(model, bags).save(tmp_path / "report.html"))
-    assert page.locator("#bag tbody tr").count() == 25
-    page.get_by_role("button", name="Show 75 more instances").click()
-    assert page.locator("#bag tbody tr").count() == 100
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_is_cut_off_on_a_telephone(open_page, saved, scheme):
     page = open_page(saved, viewport={"width": 360, "height": 740}, color_scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     light = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert light == ("rgb(253, 253, 252)" if scheme == "light" else "rgb(21, 24, 26)")
-
-
-def test_nothing_is_below_the_footer(open_page, saved):
-    """Texts for screen readers in a scrolled list made the page a screen longer."""
-    page = open_page(saved, viewport={"width": 1200, "height": 900})
-    heights = "[document.documentElement.scrollHeight, document.body.scrollHeight]"
-    whole, body = page.evaluate(heights)
-    assert whole <= body + 1
-
-
-def test_the_page_prints(open_page, saved, tmp_path):
-    """On paper: dark on white, whatever the screen; the list and the open bag, no controls."""
-    page = open_page(saved, color_scheme="dark")
-    page.emulate_media(media="print")
-    paint = "(name) => getComputedStyle(document.body)[name]"
-    assert page.evaluate(paint, "color") == "rgb(31, 35, 40)"
-    assert page.evaluate(paint, "backgroundColor") == "rgb(255, 255, 255)"
-    for control in ("#search", "#show", "#next", ".contents"):
-        assert not page.locator(control).is_visible()
-    hidden = "(list) => list.scrollHeight - list.clientHeight"
-    assert page.locator("#list").evaluate(hidden) <= 1
-    expect(page.locator("#list li")).to_have_count(50)
-    expect(page.locator("#bag .badge")).to_be_visible()
-    assert len(page.pdf()) > 10_000
 
 
 def test_axe_finds_no_fault(accessibility_faults, saved):

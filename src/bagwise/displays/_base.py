@@ -1,5 +1,6 @@
 """What all displays share: a figure of their own or given axes, frames, legends, rows of dots."""
 
+import io
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
@@ -11,6 +12,7 @@ from bagwise.base._parameters import describe
 from bagwise.extras import import_extra
 
 DOTS, MARK = "#4a90d0", "#d9762b"  # values, and what is marked among them
+DIAMOND = {"fmt": "D", "color": MARK, "markersize": 6, "capsize": 4, "linewidth": 1.6}
 
 
 class Display(ABC):
@@ -51,6 +53,12 @@ class Display(ABC):
         figures = import_extra("matplotlib.figure", extra="plot")
         figure = figures.Figure(figsize=size or self._size(), layout="constrained")
         return self.plot(ax=figure.subplots(self.n_panels, sharex=True)).figure_
+
+    def png(self, dpi: int) -> bytes:
+        """The content of a PNG file with the figure."""
+        buffer = io.BytesIO()
+        self.figure().savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+        return buffer.getvalue()
 
     @abstractmethod
     def _size(self) -> tuple[float, float]:

@@ -198,12 +198,8 @@ class HeatMapDisplay(Display):
         coords: ArrayLike,
         *,
         patch_size: float | None = None,
-        value_name: str = "score",
-        limits: tuple[float, float] | None = None,
-        top: int = 0,
-        image: ArrayLike | None = None,
-        image_size: tuple[float, float] | None = None,
         ax: Any = None,
+        **settings: Any,
     ) -> Self:
         """Plot given scores.
 
@@ -215,18 +211,10 @@ class HeatMapDisplay(Display):
             The upper left corner of each instance.
         patch_size : float, default=None
             Edge of the square that an instance covers; by default the spacing of the grid.
-        value_name : str, default="score"
-            Name of the score, for the colour bar.
-        limits : tuple (float, float), default=None
-            Ends of the colour scale; by default from the values.
-        top : int, default=0
-            Number of the highest scores that are framed.
-        image : array-like of shape (height, width, 3), default=None
-            A picture of the whole slide, which is drawn below the squares.
-        image_size : tuple (float, float), default=None
-            Width and height of the slide, in the unit of `coords`; needed for `image`.
         ax : matplotlib Axes, default=None
             Where to plot; a new figure by default.
+        **settings : object
+            `value_name`, `limits`, `top`, `image` and `image_size`, as for the class.
 
         Returns
         -------
@@ -241,10 +229,9 @@ class HeatMapDisplay(Display):
         if not (np.isfinite(scores).all() and np.isfinite(places).all()):
             raise InputError("values and coords must be finite numbers: leave the others out.")
         (edge,) = patch_edges(patch_size, Bags(places, [0, len(places)]), places).tolist()
-        picture = None if image is None else _check_image(image, image_size)
-        named: dict[str, Any] = {"value_name": value_name, "limits": limits, "top": top}
-        display = cls(scores, places, edge, image=picture, image_size=image_size, **named)
-        return display.plot(ax=ax)
+        if settings.get("image") is not None:
+            settings["image"] = _check_image(settings["image"], settings.get("image_size"))
+        return cls(scores, places, edge, **settings).plot(ax=ax)
 
     def _size(self) -> tuple[float, float]:
         extent = np.ptp(self.coords, axis=0) + self.patch_size
@@ -270,10 +257,8 @@ class HeatMapDisplay(Display):
         ax.add_collection(cells)
         if self.top > 0:
             best = squares(self.coords[order[::-1][: self.top]], self.patch_size)
-            frames = collections.PolyCollection(
-                best, facecolors="none", edgecolors="black", linewidths=1.2
-            )
-            ax.add_collection(frames)
+            frame = {"facecolors": "none", "edgecolors": "black", "linewidths": 1.2}
+            ax.add_collection(collections.PolyCollection(best, **frame))
         low, high = self.coords.min(axis=0), self.coords.max(axis=0) + self.patch_size
         margin = 0.02 * (high - low).max()
         ax.set_xlim(low[0] - margin, high[0] + margin)

@@ -9,7 +9,15 @@ from numpy.typing import ArrayLike
 
 from bagwise._common.types import Array
 from bagwise.base._pipelines import final_estimator
-from bagwise.displays._base import DOTS, MARK, Display, name_rows, plain_frame, plain_legend
+from bagwise.displays._base import (
+    DIAMOND,
+    DOTS,
+    MARK,
+    Display,
+    name_rows,
+    plain_frame,
+    plain_legend,
+)
 from bagwise.exceptions import InputError
 from bagwise.model_selection import Comparison, Difference, Ranks
 
@@ -155,7 +163,7 @@ class ComparisonDisplay(Display):
 
     @classmethod
     def from_scores(
-        cls, scores: Mapping[str, Sequence[float]], *, score_name: str = "accuracy", ax: Any = None
+        cls, scores: Mapping[str, Sequence[float]], *, ax: Any = None, **settings: Any
     ) -> Self:
         """Plot the scores of several methods, the first on top.
 
@@ -163,16 +171,16 @@ class ComparisonDisplay(Display):
         ----------
         scores : mapping of str to sequence of float
             The scores of each method, one per fold.
-        score_name : str, default="accuracy"
-            Name of the score, for the axis.
         ax : matplotlib Axes, default=None
             Where to plot; a new figure by default.
+        **settings : object
+            `score_name`, as for the class.
 
         Returns
         -------
         ComparisonDisplay
         """
-        return cls(scores, score_name=score_name).plot(ax=ax)
+        return cls(scores, **settings).plot(ax=ax)
 
     def _size(self) -> tuple[float, float]:
         return 6.4, 1.0 + 0.42 * len(self.scores)
@@ -181,10 +189,7 @@ class ComparisonDisplay(Display):
         for place, values in enumerate(self.scores.values()):
             folds = np.full(len(values), place)
             ax.plot(values, folds, "o", color=DOTS, alpha=0.7, markersize=5, mew=0)
-            ax.errorbar(
-                np.mean(values), place, xerr=np.std(values),
-                fmt="D", color=MARK, markersize=6, capsize=4, linewidth=1.6,
-            )  # fmt: skip
+            ax.errorbar(np.mean(values), place, xerr=np.std(values), **DIAMOND)
         name_rows(ax, list(self.scores))
         ax.set_xlabel(f"{self.score_name} (dots: folds; diamond: mean ± sd)")
         plain_frame(ax, grid="x")
@@ -247,10 +252,7 @@ class DifferenceDisplay(Display):
         ax.axvline(0, color="0.4", linewidth=1)
         for place, found in enumerate(self.differences):
             reach = np.array([[found.mean - found.lower], [found.upper - found.mean]])
-            ax.errorbar(
-                found.mean, place, xerr=None if np.isnan(reach).any() else reach,
-                fmt="D", color=MARK, markersize=6, capsize=4, linewidth=1.6,
-            )  # fmt: skip
+            ax.errorbar(found.mean, place, xerr=None if np.isnan(reach).any() else reach, **DIAMOND)
         name_rows(ax, [found.name for found in self.differences])
         ax.set_xlabel(
             f"{first.measure}: better than {first.reference} by\n({100 * first.confidence:g}% "

@@ -26,7 +26,12 @@ from bagwise.base._selections import (
 )
 from bagwise.exceptions import InputError
 
-METHODS = ("score", "single", "one_removed", "sampled")
+METHODS = {  # and what a contribution is
+    "score": "its score, from which the score of the bag is pooled",
+    "single": "the score of a bag with this instance alone",
+    "one_removed": "the score minus the score without the instance",
+    "sampled": "its weight in a linear approximation of the score on random subsets of the bag",
+}
 LEAST_SHARE, LARGEST_SHARE = 0.05, 0.5  # of subsets with the first, the last in rank
 PENALTY = 1.0  # on the deviation from the scores of single instances
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import is_clusterer
 
+from bagwise import compiled
 from bagwise._common.types import Array, Floats, Ints
 from bagwise._validation import check_bags, check_known_labels, check_label, check_length
 from bagwise.bags import Bags
@@ -411,10 +412,8 @@ class Predictions:
                 table["predicted"] = self.label_names[chosen]
             else:
                 table["predicted"] = self._named(self.call("predict_instances"))
-        table["key"] = np.zeros(self.bags.n_instances, dtype=bool)
-        for _, _, rows in self.keys:
-            table["key"][rows] = True
-        return table
+        keys = np.concatenate([np.array([], dtype=int), *(rows for _, _, rows in self.keys)])
+        return table | {"key": np.isin(np.arange(self.bags.n_instances), keys)}
 
     def key_instance_table(self, label: Any = None) -> Columns:
         """Collect the key instance of each bag.
@@ -490,12 +489,10 @@ class Predictions:
                 "the contribution of an instance is the prediction minus the prediction without "
                 "it: there are too many instances to compare random subsets of each bag."
             )
-        keys = np.array([part.argmax() for part in self.bags.split(found)])
-        rows = self.bags.offsets[:-1] + keys
-        is_key = np.zeros(self.bags.n_instances, dtype=bool)
-        is_key[rows] = True
-        of_instances = self._rows() | {"contribution": found, "key": is_key}
-        return {"key_instance": keys, "key_contribution": found[rows]}, of_instances
+        rows = self.bags.offsets[:-1] + compiled.segments.argmax(found, self.bags.offsets)
+        is_key = np.isin(np.arange(len(found)), rows)
+        of_bags = {"key_instance": rows - self.bags.offsets[:-1], "key_contribution": found[rows]}
+        return of_bags, self._rows() | {"contribution": found, "key": is_key}
 
     def annotation_table(
         self,

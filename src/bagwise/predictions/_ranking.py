@@ -13,7 +13,7 @@ from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
-from bagwise.predictions._attributions import affordable_attributions
+from bagwise.predictions._attributions import METHODS, affordable_attributions
 
 if TYPE_CHECKING:
     from bagwise.predictions._predictions import Predictions
@@ -24,11 +24,6 @@ POOLINGS = {
     "sum": "the sum of the scores of its instances",
     "lse": "a smooth maximum of the scores of its instances",
     "noisy-or": "the noisy-or of its instances, whose scores are log-odds",
-}
-# Contributions for models without instance scores that pool to the score of the bag.
-CONTRIBUTIONS = {
-    "sampled": "its weight in a linear approximation of the score on random subsets of the bag",
-    "one_removed": "the score minus the score without the instance",
 }
 
 
@@ -109,7 +104,7 @@ def _by_classes(found: Predictions, predicted: Labels) -> Ranking:
             share = of_labels(proba, labels) if proba is not None and proba.ndim == 2 else None
             ranking = replace(ranking, labels=labels, proba=share)
     if _needs_contributions(found, ranking):
-        ranking = _with_contributions(found, predicted, ranking)
+        ranking = _with_contributions(found, ranking)
     if found.known is not None and found.seen is not None and hasattr(found.estimator, "annotate"):
         ranking = _annotated(found, found.known, ranking)
     return ranking
@@ -143,20 +138,22 @@ def _needs_contributions(found: Predictions, ranking: Ranking) -> bool:
     return getattr(found.estimator, "instance_pooling", None) is None
 
 
-def _with_contributions(found: Predictions, predicted: Labels, ranking: Ranking) -> Ranking:
+def _with_contributions(found: Predictions, ranking: Ranking) -> Ranking:
     """Order the instances by their contributions to the score of the bag, if affordable."""
     values, method = affordable_attributions(found.model, found.bags)
     if values is None:
-        return replace(ranking, explanation=f"{ranking.explanation} {method}")
-    values, of_class = _of_class(found, predicted, values)
+        return replace(ranking, explanation=f"{ranking.explanation} {method}".strip())
+    name = "contribution to the prediction"
+    if found.predicted is not None:
+        values, of_class = _of_class(found, found.predicted, values)
+        name = f"contribution to {of_class}"
     return replace(
         ranking,
         scores=values,
-        score_name=f"contribution to {of_class}",
+        score_name=name,
         explanation=(
-            "The score of an instance is its contribution to the score of the bag for "
-            f"{of_class}: {CONTRIBUTIONS[method]} (attribution method “{method}”). The key "
-            "instance has the largest contribution."
+            f"The score of an instance is its {name}: {METHODS[method]} (attribution method "
+            f"“{method}”). The key instance has the largest contribution."
         ),
         keys=_highest(values, found.bags),
     )
@@ -169,22 +166,17 @@ def _highest(values: Array, bags: Bags) -> dict[int, str]:
 
 def _annotated(found: Predictions, known: Labels, ranking: Ranking) -> Ranking:
     """Label the instances given the label sets of their bags."""
-    own, estimator = found.classes, found.estimator
-    rows = known.indicator[:, : len(own)] == 1
     # A set without any class of the model is unknown to it.
-    given = [set(own[row].tolist()) or None for row in rows]
+    rows = known.indicator[:, : len(found.classes)] == 1
+    given = [set(found.classes[row].tolist()) or None for row in rows]
     posterior = None
-    if hasattr(estimator, "annotate_proba"):
-        posterior = np.asarray(estimator.annotate_proba(found.seen, given))
-    labels = found.labels(estimator.annotate(found.seen, given), "instances")
+    if hasattr(found.estimator, "annotate_proba"):
+        posterior = np.asarray(found.estimator.annotate_proba(found.seen, given))
+    labels = found.labels(found.estimator.annotate(found.seen, given), "instances")
     labels = _with_background(found, labels, posterior)
-    return replace(
-        ranking,
-        labels=labels,
-        heading="label given the label set",
-        posterior=posterior,
-        proba=None if posterior is None else of_labels(posterior, labels),
-    )
+    proba = None if posterior is None else of_labels(posterior, labels)
+    heading = "label given the label set"
+    return replace(ranking, labels=labels, heading=heading, posterior=posterior, proba=proba)
 
 
 def _with_background(found: Predictions, labels: Labels, proba: Array | None) -> Labels:
@@ -241,21 +233,9 @@ def _assigned(found: Predictions) -> Ranking:
 
 def _by_numbers(found: Predictions) -> Ranking:
     """Scores or contributions of the instances, for a regressor."""
-    values = found.call("score_instances") if found.seen is not None else None
-    name = "score"
-    explanation = (
-        "The prediction of a bag is the mean of the scores of its instances. The key instance "
-        "has the highest."
-    )
+    values = None if found.seen is None else found.call("score_instances")
     if values is None:
-        values, method = affordable_attributions(found.model, found.bags)
-        if values is None:
-            return Ranking(explanation=method)
-        name, what = "contribution", CONTRIBUTIONS[method].replace("score", "prediction")
-        explanation = (
-            f"The contribution of an instance to the prediction is {what} (attribution method "
-            f"“{method}”). The key instance has the largest."
-        )
-    return Ranking(
-        scores=values, score_name=name, explanation=explanation, keys=_highest(values, found.bags)
-    )
+        return _with_contributions(found, Ranking())
+    text = "The prediction of a bag is the mean of the scores of its instances. The key instance "
+    keys = _highest(values, found.bags)
+    return Ranking(scores=values, keys=keys, explanation=f"{text}has the highest.")

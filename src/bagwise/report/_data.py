@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from bagwise._common.types import Bools, Ints
+from bagwise._common.types import Array, Bools, Ints
 from bagwise.bags import Bags
 from bagwise.engines import row_blocks
 from bagwise.exceptions import InputError
@@ -15,6 +15,7 @@ from bagwise.predictions import Predictions
 from bagwise.report._page import Section, Table
 from bagwise.report._plots import histogram
 
+MOST_LABELS = 12
 MOST_COMPARED = 1_000_000  # maximum number of instances in the search for copies
 
 
@@ -93,7 +94,7 @@ def data_section(subject: Predictions, groups: Any, seen: Bools | None) -> Secti
     group_of = None if groups is None else np.asarray(groups).astype(str)
     if group_of is not None and len(group_of) != len(bags):
         raise InputError(f"{len(group_of)} groups for {len(bags)} bags: give one each.")
-    leakage = _copies(subject, group_of)
+    leakage = [_copies(subject, group_of)]
     if group_of is not None:
         leakage.append(_groups(known, unit, group_of, seen))
     return Section("The data", items, beside, *leakage)
@@ -104,29 +105,22 @@ def target_section(subject: Predictions) -> Section | None:
     if subject.known_numbers is None:
         return None
     known = subject.known_numbers[np.isfinite(subject.known_numbers)]
-    facts = {
-        "known": len(known),
-        "unknown": len(subject.known_numbers) - len(known),
-        "mean": float(known.mean()),
-        "standard deviation": float(known.std()),
-        "smallest": float(known.min()),
-        "median": float(np.median(known)),
-        "largest": float(known.max()),
-    }
+    n_unknown = len(subject.known_numbers) - len(known)
+    facts: dict[str, Any] = {"known": len(known), "unknown": n_unknown}
+    facts |= {"mean": known.mean(), "standard deviation": known.std()}
+    facts |= {"smallest": known.min(), "median": np.median(known), "largest": known.max()}
     return Section("The numbers", Table({"": list(facts), "value": [*facts.values()]}, "Target"))
 
 
 def _label_counts(known: Labels, unit: str) -> Table:
     counts, total = known.counts, max(int(known.known.sum()), 1)
-    order = np.argsort(-counts, kind="stable")
-    order = order[counts[order] > 0]
+    order = np.argsort(-counts, kind="stable")[: min(MOST_LABELS, (counts > 0).sum())]
     columns = {
-        "label": [known.names[k] for k in order[:12]],
-        f"{unit}s": counts[order[:12]].tolist(),
-        "share": [f"{counts[k] / total:.0%}" for k in order[:12]],
+        "label": [known.names[k] for k in order],
+        f"{unit}s": counts[order].tolist(),
+        "share": [f"{counts[k] / total:.0%}" for k in order],
     }
-    more = f"; the 12 most common of {len(order)}" if len(order) > 12 else ""
-    return Table(columns, f"Labels{more}")
+    return Table(columns, "Labels" if (counts > 0).sum() <= MOST_LABELS else "Most common labels")
 
 
 def _groups(known: Labels | None, unit: str, group_of: Any, seen: Bools | None) -> str:
@@ -146,37 +140,31 @@ def _groups(known: Labels | None, unit: str, group_of: Any, seen: Bools | None) 
     )
 
 
-def _copies(subject: Predictions, group_of: Any) -> list[Any]:
+def _copies(subject: Predictions, group_of: Any) -> str:
     """Instances that occur in several bags, which would leak from training to test."""
-    bags, known, unit, names = subject.bags, subject.known, subject.unit, subject.bag_names
+    bags, known, unit = subject.bags, subject.known, subject.unit
     if bags.n_instances > MOST_COMPARED:
-        return ["There are too many instances to look for copies among them."]
+        return "There are too many instances to look for copies among them."
     pairs = np.unique(np.column_stack([_distinct(bags), bags.bag_index]), axis=0)
     holders = np.split(pairs[:, 1], np.flatnonzero(np.diff(pairs[:, 0])) + 1)
-    shared = sorted((found for found in holders if len(found) > 1), key=len, reverse=True)
+    shared = [found for found in holders if len(found) > 1]
     what = "instance" if unit == "bag" else "row"
     if not shared:
-        also = f"No {what} occurs in several bags" if unit == "bag" else "No row occurs twice"
-        return [f"{also}: no copies leak from training to test."]
+        return f"No {what} has a copy in another {unit}: no copies leak from training to test."
+
+    def across(values: Array) -> int:
+        return sum(len({*values[found].tolist()} - {-1}) > 1 for found in shared)
+
     text = (
         f"{len(shared):,} distinct {what}s occur in several {unit}s "
         f"({len(np.unique(np.concatenate(shared))):,} {unit}s share at least one). When such "
         f"{unit}s are split between training and test, metrics are too optimistic."
     )
     if known is not None and not known.has_sets:
-        across = sum(len({*known.codes[found].tolist()} - {-1}) > 1 for found in shared)
-        text += f" {across:,} of these {what}s are in {unit}s with different labels."
+        text += f" {across(known.codes):,} of these {what}s are in {unit}s with different labels."
     if group_of is not None:
-        across = sum(len({*group_of[found]}) > 1 for found in shared)
-        text += f" {across:,} are in different groups."
-    most = shared[:5]
-    columns = {
-        f"first {unit}": [names[found[0]] for found in most],
-        f"{unit}s": [len(found) for found in most],
-        "others": [", ".join(names[i] for i in found[1:5]) for found in most],
-    }
-    firsts = [int(found[0]) for found in most]
-    return [text, Table(columns, f"The {what}s with the most copies", bags=firsts)]
+        text += f" {across(group_of):,} are in different groups."
+    return text
 
 
 def _distinct(bags: Bags) -> Ints:

@@ -8,8 +8,10 @@ import numpy as np
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import (
     average_precision_score,
-    classification_report,
+    confusion_matrix,
+    precision_recall_fscore_support,
     roc_curve,
+    root_mean_squared_error,
 )
 
 from bagwise._common.types import Array, Bools, Floats
@@ -30,7 +32,6 @@ from bagwise.report._plots import axes, link_points
 MOST_CLASSES = 16  # of a confusion matrix
 MOST_CURVES = 12
 MOST_ROWS = 60
-MOST_ERRORS = 15  # bags that are listed
 
 
 def evaluation_section(
@@ -168,7 +169,7 @@ class _Assessment:
     def measures(self) -> dict[str, float | None]:
         """The metrics of one model."""
         if self.has_sets:
-            return {} if self.scores is None else {**label_set_measures(self.truth, self.scores)}
+            return {} if self.scores is None else dict(label_set_measures(self.truth, self.scores))
         areas = list(self.per_label(area_under_roc).values())
         area = float(np.mean(areas)) if areas else None
         return label_measures(self.truth, self.predicted) | {"AUC": area}
@@ -179,28 +180,27 @@ def _of_labels(
 ) -> list[Any]:
     unit, has_sets = subject.unit, known.has_sets
     assessed = _assess(subject, known, rows, found)
-    measures: dict[str, Mapping[str, Any]] = {"this model": assessed.measures()}
-    if others:
-        for name, other in others.items():
-            measures[name] = _assess(subject, known, rows, other).measures()
-    elif has_sets:  # a baseline without features: labels by frequency, or the most common one
+    measures = {"this model": assessed.measures()}
+    for name, other in others.items():
+        measures[name] = _assess(subject, known, rows, other).measures()
+    if not others and has_sets:  # baselines without features
         shares = np.tile(np.mean(assessed.truth == 1, axis=0), (len(assessed.truth), 1))
-        plain = replace(assessed, scores=shares)
-        measures["baseline: labels by frequency"] = plain.measures()
-    else:
+        measures["baseline: labels by frequency"] = replace(assessed, scores=shares).measures()
+    elif not others:
         commonest = np.full(len(assessed.truth), np.bincount(assessed.truth).argmax())
-        measures["baseline: most common label"] = label_measures(assessed.truth, commonest)
+        plain = replace(assessed, predicted=commonest, scores=None)
+        measures["baseline: most common label"] = plain.measures()
     caption = f"{len(assessed.truth):,} labelled {unit}s; higher is better"
     if has_sets:
         caption = "One-error and coverage are better when lower, average precision when higher"
     own = {name for name, value in measures["this model"].items() if value is not None}
     order = ("AUC", "average precision", "accuracy")
     decisive = next((name for name in order if name in own), "")
-    tables = [] if has_sets else [_confusions(assessed, unit)]
-    tables.append(_label_table(assessed, unit))
-    drawings = [d for d in (_roc(assessed), _calibration(assessed)) if d is not None]
-    parts = _comparison(measures, caption, decisive if others else "", decisive)
-    return [*parts, tables, *([drawings] if drawings else [])]
+    tables = [None if has_sets else _confusions(assessed, unit), _label_table(assessed, unit)]
+    drawn = [_roc(assessed), _calibration(assessed)]
+    beside = [[part for part in parts if part is not None] for parts in (tables, drawn)]
+    texts = _comparison(measures, caption, decisive if others else "", decisive)
+    return [*texts, *filter(None, beside)]
 
 
 def _assess(subject: Predictions, known: Labels, rows: Bools, found: HeldOut) -> _Assessment:
@@ -242,53 +242,41 @@ def _assess(subject: Predictions, known: Labels, rows: Bools, found: HeldOut) ->
     )
 
 
-def _confusions(assessed: _Assessment, unit: str) -> Table:
-    """The confusion matrix; for many classes, the most frequent errors."""
+def _confusions(assessed: _Assessment, unit: str) -> Table | None:
+    """The confusion matrix of several classes, if it is not too large to read."""
     known = assessed.predicted >= 0
     truth, predicted = assessed.truth[known], assessed.predicted[known]
     present = np.union1d(assessed.truth, predicted)
-    if len(present) > MOST_CLASSES:
-        pairs = np.column_stack([truth, predicted])[truth != predicted]
-        found, counts = np.unique(pairs, axis=0, return_counts=True)
-        order = np.argsort(-counts, kind="stable")[:15]
-        names = np.array(assessed.names, dtype=object)[found[order]].T.tolist()
-        columns = dict(
-            zip(("label", "predicted", f"{unit}s"), [*names, counts[order].tolist()], strict=True)
-        )
-        return Table(columns, "The most frequent errors")
-    matrix = np.zeros((len(present), len(present)), dtype=int)
-    np.add.at(matrix, (np.searchsorted(present, truth), np.searchsorted(present, predicted)), 1)
+    if not 1 < len(present) <= MOST_CLASSES:
+        return None
+    matrix = confusion_matrix(truth, predicted, labels=present)
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
-    table: dict[str, list[Any]] = {"label ↓ predicted →": [assessed.names[k] for k in present]}
-    for k, column in zip(present, matrix.T, strict=True):
-        heading = assessed.names[k]
-        while heading in table:  # a label may have the name of another column
-            heading += " "
-        table[heading] = column.tolist()
+    names = [assessed.names[k] for k in present]
+    # Two labels may have one name; a page shows no spaces at the end.
+    headings = [name + " " * (1 + names[:k].count(name)) for k, name in enumerate(names)]
+    table = {"label ↓ predicted →": names, **dict(zip(headings, matrix.T.tolist(), strict=True))}
     caption = f"Confusion matrix: {unit}s by label and prediction"
     return Table(table, caption, shades=shares.tolist())
 
 
 def _label_table(assessed: _Assessment, unit: str) -> Table:
     """Metrics of each label, most common first."""
-    labels = range(len(assessed.names))
-    found = classification_report(
-        assessed.truth, assessed.predicted, labels=labels, target_names=[str(k) for k in labels],
-        output_dict=True, zero_division=0,
-    )  # fmt: skip
-    present = [k for k in labels if found[str(k)]["support"]]
-    order = sorted(present, key=lambda k: -found[str(k)]["support"])[:MOST_ROWS]
+    *found, counts = precision_recall_fscore_support(
+        assessed.truth, assessed.predicted, labels=range(len(assessed.names)), zero_division=0
+    )
+    order = np.argsort(-counts, kind="stable")[: min((counts > 0).sum(), MOST_ROWS)]
     columns: dict[str, list[Any]] = {"label": [assessed.names[k] for k in order]}
-    columns[f"{unit}s"] = [int(found[str(k)]["support"]) for k in order]
-    for name in ("precision", "recall", "F1"):
-        columns[name] = [found[str(k)][name.replace("F1", "f1-score")] for k in order]
+    columns[f"{unit}s"] = counts[order].tolist()
+    for name, values in zip(("precision", "recall", "F1"), found, strict=True):
+        columns[name] = values[order].tolist()
     if len(assessed.rankings) > (not assessed.has_sets):
-        areas = assessed.per_label(area_under_roc)
-        columns["AUC"] = [areas.get(k) for k in order]
-    if assessed.has_sets and assessed.rankings:
-        precisions = assessed.per_label(average_precision_score)
-        columns["average precision"] = [precisions.get(k) for k in order]
-    more = f": the {len(order)} most common of {len(present)}" if len(order) < len(present) else ""
+        measures = {"AUC": area_under_roc}
+        if assessed.has_sets:
+            measures["average precision"] = average_precision_score
+        for name, measure in measures.items():
+            values = assessed.per_label(measure)
+            columns[name] = [values.get(k) for k in order]
+    more = ": the most common" if len(order) < (counts > 0).sum() else ""
     return Table(columns, f"Metrics of each label{more}")
 
 
@@ -300,30 +288,19 @@ def _roc(assessed: _Assessment) -> Figure | None:
     ax = axes("false positive rate", "true positive rate", diagonal=True)
     for k, ranking in rankings.items():
         ax.plot(*roc_curve(*ranking)[:2], label=assessed.names[k])
-    one = "of each label against the others"
-    if len(rankings) == 1:
-        one = f"of “{assessed.names[next(iter(rankings))]}”"
-    else:
-        plain_legend(ax, fontsize="small")
-    caption = f"ROC curve {one}. Area {area:.3f}; the dashed line is random guessing."
-    return Figure(ax.figure, f"ROC curve {one}, area under it {area:.3f}.", caption)
+    plain_legend(ax, fontsize="small")
+    text = f"ROC curve of {', '.join(f'“{assessed.names[k]}”' for k in rankings)}. Area {area:.3f}"
+    return Figure(ax.figure, f"{text}.", f"{text}; the dashed line is random guessing.")
 
 
 def _calibration(assessed: _Assessment) -> Figure | None:
     """Calibration: observed frequency against predicted probability, in ten bins."""
-    proba, truth, names = assessed.proba, assessed.truth, assessed.names
+    proba = assessed.proba
     if proba is None or assessed.has_sets or not np.isfinite(proba).all():
         return None
-    if proba.shape[1] == 2:
-        chance, right = proba[:, 1], truth == 1
-        ax = axes(f"probability of “{names[1]}”", f"share of “{names[1]}”", diagonal=True)
-    else:
-        chance, right = proba.max(axis=1), proba.argmax(axis=1) == truth
-        ax = axes(
-            "probability of the predicted label", "share of correct predictions", diagonal=True
-        )
-    observed, expected = calibration_curve(right, chance.clip(0, 1), n_bins=10)
-    ax.plot(expected, observed, marker="o")
+    chance, right = proba.max(axis=1).clip(0, 1), proba.argmax(axis=1) == assessed.truth
+    ax = axes("probability of the predicted label", "share of correct predictions", diagonal=True)
+    ax.plot(*calibration_curve(right, chance, n_bins=10)[::-1], marker="o")
     brier = f"Brier score {np.mean((chance - right) ** 2):.3f}"
     caption = f"Calibration: on the dashed line predicted and observed frequencies agree. {brier}."
     return Figure(ax.figure, f"Calibration curve, {brier}.", caption)
@@ -343,10 +320,11 @@ def _of_numbers(
         return []
     models = {name: as_numbers(other.predicted) for name, other in others.items()}
     models = models or {"baseline: mean": np.full(len(truth), truth[rows].mean())}
-    measures = {}
-    for name, values in ({"this model": predicted} | models).items():
-        measures[name] = number_measures(truth[rows], values[rows])
-        measures[name]["RMSE"] = float(np.sqrt(np.mean((truth - values)[rows] ** 2)))
+    measures = {
+        name: number_measures(truth[rows], values[rows])
+        | {"RMSE": float(root_mean_squared_error(truth[rows], values[rows]))}
+        for name, values in ({"this model": predicted} | models).items()
+    }
     caption = (
         f"{int(rows.sum()):,} bags; R2 and Spearman are better when higher, MAE and RMSE when lower"
     )
@@ -358,14 +336,6 @@ def _of_numbers(
         for i in bags
     ]
     alt = f"Predicted against observed numbers of {len(bags):,} bags."
-    shown = "Each point is a bag; on the line predicted and observed are equal."
-    worst = bags[np.argsort(-np.abs(truth - predicted)[bags], kind="stable")[:MOST_ERRORS]]
-    errors = {
-        "bag": [subject.bag_names[i] for i in worst],
-        "observed": truth[worst].tolist(),
-        "predicted": predicted[worst].tolist(),
-        "error": (predicted - truth)[worst].tolist(),
-    }
-    table = Table(errors, "The largest errors", bags=worst.tolist())
+    shown = "Each point is a bag, which it opens; on the line predicted and observed are equal."
     parts = _comparison(measures, caption, "MAE", "mean absolute error")
-    return [*parts, [Figure(ax.figure, alt, shown, titles), table]]
+    return [*parts, Figure(ax.figure, alt, shown, titles)]

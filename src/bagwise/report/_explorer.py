@@ -1,6 +1,6 @@
 """The list of all bags in a report, with their instances, media and heat maps."""
 
-import base64
+import itertools
 from typing import Any
 
 import numpy as np
@@ -8,21 +8,20 @@ from numpy.typing import ArrayLike
 
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import offsets_of
-from bagwise.displays._heat_maps import check_coords, colour_limits, colours, patch_edges
+from bagwise.displays import HeatMapDisplay
+from bagwise.displays._heat_maps import check_coords, colour_limits, patch_edges
 from bagwise.labels import Labels
 from bagwise.model_selection import HeldOut
 from bagwise.predictions import Predictions
 from bagwise.predictions._ranking import of_labels
 from bagwise.report._evaluation import as_numbers
-from bagwise.report._media import Media, embed, png
-from bagwise.report._page import Explorer, Section
+from bagwise.report._media import Media, embed
+from bagwise.report._page import Explorer, Section, data_url
 
 MOST_INSTANCES = 400_000  # maximum number on a page
 LEAST_PER_BAG = 20
-MOST_CELLS = 512  # along an edge of a map; finer grids get larger cells
-N_COLOURS = 64  # of the scale; fewer colours make smaller files
-MAP_BUDGET = 20_000_000  # bytes of all maps
-EMPTY = 232  # grey of cells without an instance
+MOST_MAPS = 300
+MAP_DPI = 70
 
 
 def explorer_section(
@@ -52,7 +51,7 @@ def explorer_section(
     ranking, unit = subject.ranking, subject.unit
     rows, ranks, offsets = _ranked(subject)
     embedded, media_note = embed(media, rows, ranks)
-    maps, map_note = _place_maps(subject, coords, patch_size)
+    maps, map_note = heat_maps(subject, coords, patch_size)
     data = {
         "unit": unit,
         "bags": _bag_columns(subject, held_out),
@@ -163,64 +162,35 @@ def _numbers(values: Array | None, rows: Ints | None = None) -> list[float | Non
     return [float(f"{v:.4g}") if abs(v) < 1e300 else None for v in chosen.tolist()]
 
 
-def _place_maps(
-    subject: Predictions, coords: ArrayLike | None, patch_size: ArrayLike | None
+def heat_maps(
+    subject: Predictions,
+    coords: ArrayLike | None,
+    patch_size: ArrayLike | None,
+    most: int = MOST_MAPS,
 ) -> tuple[dict[str, Any] | None, str]:
-    """For each bag a picture with a pixel per cell of its grid, and the cells of key instances.
+    """Draw the heat map of each of the first bags, in one colour scale.
 
     None without coordinates or scores; and a sentence for readers, empty if there is none.
     """
-    bags, ranking = subject.bags, subject.ranking
+    bags, scores = subject.bags, subject.ranking.scores
     if coords is None:
         return None, ""
     places = check_coords(coords, bags)
     edges = patch_edges(patch_size, bags, places)
-    if ranking.scores is None:
+    if scores is None:
         return None, "There is no heat map, because the model has no scores of instances."
-    limits, left = colour_limits(ranking.scores), MAP_BUDGET
-    is_key = np.zeros(bags.n_instances, dtype=bool)
-    is_key[list(ranking.keys)] = True
-    maps: dict[str, Any] = {"picture": [], "size": [], "keys": []}
-    parts = (bags.split(values) for values in (places, ranking.scores, is_key))
-    for edge, own, values, keys in zip(edges, *parts, strict=True):
-        cells, shape = grid_cells(own, edge)
-        data = png(grid_picture(cells, shape, values, limits))
-        left -= len(data)
-        address = f"data:image/png;base64,{base64.b64encode(data).decode()}" if left >= 0 else None
-        maps["picture"].append(address)
-        maps["size"].append([shape[1], shape[0]])
-        maps["keys"].append(cells[keys].tolist())
-    signed = limits[0] < 0 < limits[1]
-    colour = "red is high, blue is low" if signed else "yellow is high, dark blue is low"
-    maps["caption"] = (
-        f"Each instance at its position, coloured by its {ranking.score_name}: {colour}. "
-        f"The scale, from {limits[0]:.3g} to {limits[1]:.3g}, is the same for all {subject.unit}s. "
-        "Key instances are framed."
+    shared: dict[str, Any] = {
+        "value_name": subject.ranking.score_name, "limits": colour_limits(scores), "top": 1
+    }  # fmt: skip
+    parts = zip(bags.split(scores), bags.split(places), edges, strict=True)
+    pictures = [
+        data_url(HeatMapDisplay(*part, **shared).png(MAP_DPI), "image/png")
+        for part in itertools.islice(parts, most)
+    ]
+    caption = (
+        f"Each instance at its position, coloured by its {shared['value_name']}; all {subject.unit}"
+        "s share one colour scale. The highest is framed."
     )
-    n_absent = maps["picture"].count(None)
-    return maps, f"{n_absent} heat maps exceed the size limit of the page." if n_absent else ""
-
-
-def grid_cells(coords: Array, edge: float) -> tuple[Ints, tuple[int, int]]:
-    """The column and the row of each instance on a grid, and the size (rows, columns) of the grid.
-
-    Cells have the size of a patch, or are larger if there would be too many.
-    """
-    offset = np.asarray(coords, dtype=float)
-    offset = offset - offset.min(axis=0)
-    cell = max(edge, float(offset.max()) / (MOST_CELLS - 1))
-    cells = np.floor(offset / cell + 0.5).astype(np.int64)  # to the nearest corner of the grid
-    n_columns, n_rows = (cells.max(axis=0) + 1).tolist()
-    return cells, (n_rows, n_columns)
-
-
-def grid_picture(cells: Ints, shape: tuple[int, int], values: Floats, limits: Any) -> Array:
-    """The colours of the cells, of shape (rows, columns, 3); the highest value is on top."""
-    low, high = limits
-    step = (high - low) / (N_COLOURS - 1)
-    levels = low + np.rint((np.clip(values, low, high) - low) / step) * step
-    image = np.full((*shape, 3), EMPTY, dtype=np.uint8)
-    order = np.argsort(values, kind="stable")
-    column, row = cells[order].T
-    image[row, column] = colours(levels[order], limits)
-    return image
+    left = len(bags) - len(pictures)
+    note = f"The last {left:,} {subject.unit}s have no heat map." if left > 0 else ""
+    return {"picture": pictures, "caption": caption}, note

@@ -1,6 +1,5 @@
 """Embed images, sounds and texts of instances in a page, up to a size limit."""
 
-import base64
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import DataNotFoundError, InputError
 from bagwise.extras import import_extra
+from bagwise.report._page import data_url
 
 IMAGES = {f".{kind}": f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "bmp")}
 IMAGES[".jpg"] = "image/jpeg"
@@ -79,17 +79,18 @@ class Media:
                     f"media.{name} has {len(values)} entries for {bags.n_instances} instances: "
                     "give one each, None if there is none."
                 )
-        if self.clips is not None and (self.audio is None or np.shape(self.clips)[1:] != (2,)):
-            raise InputError(
-                "media.clips needs media.audio, and the start and end of each instance in seconds."
-            )
-        if self.boxes is not None and np.shape(self.boxes)[1:] != (4,):
-            raise InputError(
-                f"media.boxes has shape {np.shape(self.boxes)}: expected x, y, width and height of "
-                "each instance."
-            )
-        if self.boxes is not None and self.sources is None:
-            raise InputError("media.boxes needs media.sources: the images they lie in.")
+        needs = (("clips", "audio", ("start", "end")), ("boxes", "sources", ("x", "y", "w", "h")))
+        for name, needed, columns in needs:
+            values = getattr(self, name)
+            if values is None:
+                continue
+            if getattr(self, needed) is None:
+                raise InputError(f"media.{name} needs media.{needed}: they are parts of these.")
+            if np.shape(values)[1:] != (len(columns),):
+                raise InputError(
+                    f"media.{name} has shape {np.shape(values)}: expected {', '.join(columns)} of "
+                    "each instance."
+                )
 
 
 @dataclass
@@ -140,21 +141,18 @@ class EmbeddedMedia:
             if not path.is_file():
                 self.missing.append(str(path))
                 return -1
-            if part:
-                with path.open("rb") as file:
-                    sound = read_sound(file, *part)
-                if sound is None:
+            with path.open("rb") as file:
+                sound = read_sound(file, *part) if part else None
+                if part and sound is None:
                     self.n_uncut += 1
                     return -1
-                data, mime = sound.to_wav(), "audio/wav"
-            else:
-                with path.open("rb") as file:
-                    data = file.read(self.left + 1)
+                data = file.read(self.left + 1) if sound is None else sound.to_wav()
+            mime = "audio/wav" if part else mime
         if len(data) > self.left:
             self.n_large += 1
             return -1
         self.left -= len(data)
-        self.files.append(f"data:{mime};base64,{base64.b64encode(data).decode()}")
+        self.files.append(data_url(data, mime))
         return len(self.files) - 1
 
     def note(self, per_bag: int) -> str:
@@ -169,13 +167,10 @@ class EmbeddedMedia:
         if not (self.files or self.n_large or self.n_uncut):
             return ""
         text = f"Images and sounds are shown for the first {per_bag} instances of a bag."
-        if self.n_large:
+        if left := self.n_large + self.n_uncut:
             text += (
-                f" {self.n_large} files exceed the size limit of the page and are shown by name."
-            )
-        if self.n_uncut:
-            text += (
-                f" {self.n_uncut} clips are shown by name: only WAV files can be cut into clips."
+                f" {left} files are shown by name: they exceed the size limit of the page, or are "
+                "clips of files other than WAV."
             )
         return text
 

@@ -14,7 +14,7 @@ from bagwise.report._cells import LEADERBOARD_CAPTION, leaderboard_columns
 from bagwise.report._page import Figure, Section, Table
 
 MOST_ROWS = 40
-LONGEST = 200  # characters of a parameter
+LONGEST = 600  # characters of a model
 
 
 def model_section(subject: Predictions, facts: Mapping[str, Any]) -> Section:
@@ -22,16 +22,15 @@ def model_section(subject: Predictions, facts: Mapping[str, Any]) -> Section:
     rows: dict[str, str] = {name: str(value) for name, value in facts.items()}
     drawings = []
     for name, step in steps_of(subject.model):
-        chosen = getattr(step, "best_params_", None) or _chosen_parameters(step)
-        own = (f"{key} = {_short(value)}" for key, value in chosen.items())
-        rows[name] = f"{type(step).__name__}({', '.join(own)})"
+        best = getattr(step, "best_params_", None)
+        rows[name] = _short(step) if best is None else f"{type(step).__name__} chose {_short(best)}"
         curve = np.asarray(getattr(step, "objective_curve_", ()), dtype=float).ravel()
         curve = curve[np.isfinite(curve)]
         if len(curve) > 1:
             drawings.append(_training_curve(type(step).__name__, curve))
     columns = {"": list(rows), "value": list(rows.values())}
-    table = Table(columns, "Parameters that differ from their defaults")
-    return Section("The model", table, *drawings)
+    caption = "Parameters that differ from their defaults"
+    return Section("The model", Table(columns, caption), *drawings)
 
 
 def leaderboard_section(subject: Predictions) -> Section | None:
@@ -59,16 +58,6 @@ def steps_of(model: Any) -> list[tuple[str, Any]]:
             for inner, step in steps_of(part)
         ]
     return [("model", model)]
-
-
-def _chosen_parameters(step: Any) -> dict[str, Any]:
-    """The parameters that differ from the defaults of their class."""
-    try:
-        plain = type(step)().get_params(deep=False)
-    except TypeError:
-        plain = {}
-    found = step.get_params(deep=False).items()
-    return {k: v for k, v in found if k not in plain or repr(plain[k]) != repr(v)}
 
 
 def _short(value: Any) -> str:

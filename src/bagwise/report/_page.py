@@ -103,6 +103,11 @@ class Figure:
         return text.replace("<svg", f'<svg role="img" aria-label="{escape(self.alt)}"', 1)
 
 
+def data_url(content: bytes, kind: str) -> str:
+    """The content of a file, inside a page."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+
+
 @dataclass(frozen=True)
 class Picture:
     """A picture of a page: the content of a PNG file, a description, and a caption."""
@@ -114,14 +119,7 @@ class Picture:
     @property
     def source(self) -> str:
         """The picture as a data URL."""
-        return f"data:image/png;base64,{base64.b64encode(self.png).decode()}"
-
-
-@dataclass(frozen=True)
-class Code:
-    """A block of code."""
-
-    text: str
+        return data_url(self.png, "image/png")
 
 
 @dataclass(frozen=True)
@@ -170,7 +168,7 @@ class Section:
     ----------
     title : str
         The heading.
-    parts : tuple of str, dict, list, Table, Figure, Picture, Card, Code or Explorer
+    parts : tuple of str, dict, list, Table, Figure, Picture, Card or Explorer
         The parts, in order. A str is a paragraph of plain text, a dict a few numbers in large type
         by their names, a list holds parts that are shown side by side.
     """

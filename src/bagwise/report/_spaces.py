@@ -13,7 +13,6 @@ from bagwise.report._models import steps_of
 from bagwise.report._page import Figure, Section, Table
 from bagwise.report._plots import link_points
 
-MOST_ROWS = 40
 MOST_POINTS = 1000
 
 
@@ -57,24 +56,15 @@ def space_section(subject: Predictions) -> Section | None:
     if learner is None or before is None:
         return None
     mapped, known, ranking = learner.transform(before), subject.known, subject.ranking
-    parts: list[Any] = []
     by = "label of their bag"
     shown = Labels("instances", (), np.full(subject.bags.n_instances, -1))
     if subject.estimator is learner and ranking.labels is not None:
         shown, by = ranking.labels, ranking.heading
-        found, counts = np.unique(shown.codes[shown.known], return_counts=True)
-        order = np.argsort(-counts, kind="stable")[:MOST_ROWS]
-        columns = {by: [shown.names[k] for k in found[order]], "instances": counts[order].tolist()}
-        left = int((~shown.known).sum())
-        beside = f"; {left:,} instances have none" if left else ""
-        parts.append(Table(columns, f"Number of instances per label{beside}"))
     elif known is not None and not known.has_sets:
         shown = known[subject.bags.bag_index]
     coloured = f", coloured by {by}" if shown.known.any() else ""
-    parts.append(
-        _map(mapped.instances, shown, subject, f"Instances in the learned space{coloured}")
-    )
-    return Section("The learned distance", *parts)
+    caption = f"Instances in the learned space{coloured}"
+    return Section("The learned distance", _map(mapped.instances, shown, subject, caption))
 
 
 def _metric_step(subject: Predictions) -> tuple[Any, Bags | None]:
@@ -89,15 +79,10 @@ def _metric_step(subject: Predictions) -> tuple[Any, Bags | None]:
     return steps[place], bags
 
 
-def _sample(n: int) -> Any:
-    if n <= MOST_POINTS:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(0).permutation(n)[:MOST_POINTS])
-
-
 def _map(space: Any, labels: Labels, subject: Predictions, caption: str) -> Figure:
     """Draw a map of instances, whose points link to their bags."""
-    rows, n = _sample(space.shape[0]), space.shape[0]
+    n = space.shape[0]
+    rows = np.sort(np.random.default_rng(0).permutation(n)[:MOST_POINTS])
     bags, texts = subject.bags, labels[rows].texts
     (display,) = ClusterMapDisplay.from_embedding(space[rows], texts, max_instances=len(rows))
     figure, index = display.figure(), bags.bag_index[rows]

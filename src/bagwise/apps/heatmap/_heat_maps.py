@@ -1,11 +1,10 @@
 """Heat maps of slides: a picture and a GeoJSON file of each, and one page of all."""
 
-import io
 import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,32 +16,24 @@ import bagwise
 from bagwise._common.files import check_place, replacing
 from bagwise._common.types import Array
 from bagwise._validation import check_bags, check_known_labels, check_label
-from bagwise.apps.heatmap._geojson import patches_as_geojson
 from bagwise.apps.heatmap._thumbnails import check_thumbnails, read_thumbnail
 from bagwise.bags import Bags
 from bagwise.base._pipelines import final_estimator
 from bagwise.displays import HeatMapDisplay
-from bagwise.displays._heat_maps import check_coords, colour_limits, colours, patch_edges
+from bagwise.displays._heat_maps import check_coords, colour_limits, colours, patch_edges, squares
 from bagwise.exceptions import InputError, OutputExistsError
 from bagwise.extras import import_extra
 from bagwise.io.write_table import write_columns
 from bagwise.predictions import Predictions
+from bagwise.predictions._attributions import METHODS
 from bagwise.predictions._predictions import Contributions
 from bagwise.report._page import Card, Picture, Section, Table, render_page
 
 INDEX, TOP = "index.html", "top_patches.csv"
 MOST_PICTURES = 300  # on the page; all maps are files
 PIXELS_PER_INCH = 130
-_TOP_COLUMNS = ("slide", "rank", "row", "x", "y", "value", "class", "predicted", "label")
-_MEANINGS = {
-    "score": "The value of a patch is its score; the score of the slide is pooled from these "
-    "scores.",
-    "single": "The value of a patch is the score of a slide with this patch alone.",
-    "one_removed": "The value of a patch is the score of the slide minus the score without the "
-    "patch.",
-    "sampled": "The value of a patch is its contribution to the score of the slide: its weight in "
-    "a linear approximation of the score on random subsets of the patches.",
-}
+_OF_PATCHES = ("rank", "row", "x", "y", "value")
+_TOP_COLUMNS = ("slide", *_OF_PATCHES, "class", "predicted", "label")
 
 
 @dataclass(frozen=True)
@@ -57,10 +48,22 @@ class _SlideMap:
     score: float
     truth: str | None
     seen: bool
-    top: Array  # rows of the highest values, the highest first
+    order: Array  # rows of the patches, the highest value first
+    top: int
     meta: dict[str, list[Any]]  # further columns of the patches
     thumbnail: Any = None  # picture of the slide: a file
     size: tuple[float, float] | None = None  # width and height, in the unit of the coords
+
+    @property
+    def top_rows(self) -> Iterator[dict[str, Any]]:
+        """The top patches, as rows of a table."""
+        places, values = self.coords.tolist(), self.found.values.tolist()
+        for rank, row in enumerate(self.order[: self.top].tolist(), 1):
+            own = (self.name, rank, row, *places[row], values[row])
+            facts = (*own, self.found.name, self.predicted, self.truth)
+            yield dict(zip(_TOP_COLUMNS, facts, strict=True)) | {
+                name: column[row] for name, column in self.meta.items()
+            }
 
 
 @dataclass(eq=False, repr=False)
@@ -171,7 +174,9 @@ class HeatMaps:
             pictures.append(_picture(slide, limits))
             _write(target / f"{stem}.png", pictures[-1], force=force)
             _write(target / f"{stem}.geojson", _geojson(slide, limits), force=force)
-        write_columns(target / TOP, _top_columns(maps), force=force)
+        rows = [row for slide in maps for row in slide.top_rows]
+        columns = {name: np.array([row[name] for row in rows], dtype=object) for name in rows[0]}
+        write_columns(target / TOP, columns, force=force)
         page = self._page(maps, pictures, signed=limits[0] < 0 < limits[1])
         _write(target / INDEX, page.encode("utf-8"), force=force)
         return target / INDEX
@@ -193,26 +198,27 @@ class HeatMaps:
         known = check_known_labels(self.y, bags, classes=classes.tolist(), names=names)
         label = None if self.label is None else classes[check_label(self.label, classes)]
         truths = [None] * len(bags) if known is None else known.texts
-        places, meta = bags.split(coords), self._split_meta(bags)
         pictures, sizes = check_thumbnails(self.thumbnails, self.slide_sizes, bags)
+        self._check_meta(bags)
         maps = []
-        for i, name in enumerate(bags.names.tolist()):
+        for i, (start, stop) in enumerate(itertools.pairwise(bags.offsets.tolist())):
             predictions = Predictions(self.model, bags[i : i + 1], classes=names)
             found = predictions.contributions(
                 label, method=self.method, random_state=self.random_state
             )
             table = predictions.bag_table()
             slide = _SlideMap(
-                name=str(name),
-                coords=places[i],
+                name=str(bags.names[i]),
+                coords=coords[start:stop],
                 edge=edges[i],
                 found=found,
                 predicted=str(table["predicted"][0]),
                 score=_score(table, found.name, names),
                 truth=truths[i],
                 seen=bool(seen[i]),
-                top=np.argsort(-found.values, kind="stable")[: self.top],
-                meta={column: values[i] for column, values in meta.items()},
+                order=np.argsort(-found.values, kind="stable"),
+                top=self.top,
+                meta={str(name): list(v[start:stop]) for name, v in (self.meta or {}).items()},
                 thumbnail=pictures[i],
                 size=sizes[i],
             )
@@ -220,53 +226,48 @@ class HeatMaps:
             after_slide()
         return sorted(maps, key=lambda slide: -slide.score)
 
-    def _split_meta(self, bags: Bags) -> dict[str, list[list[Any]]]:
-        """The further columns of the patches, by slide."""
-        found = {}
+    def _check_meta(self, bags: Bags) -> None:
         for name, values in (self.meta or {}).items():
             if len(values) != bags.n_instances or str(name) in _TOP_COLUMNS:
                 raise InputError(
                     f"meta has {len(values)} values called {name!r} for {bags.n_instances} "
                     f"patches: expected one each, and another name than {', '.join(_TOP_COLUMNS)}."
                 )
-            ends = itertools.pairwise(bags.offsets.tolist())
-            found[str(name)] = [list(values[start:stop]) for start, stop in ends]
-        return found
 
     def _page(self, maps: list[_SlideMap], pictures: list[bytes], *, signed: bool) -> str:
         labels = {slide.found.name for slide in maps}
         of_label = f"of {labels.pop()}" if len(labels) == 1 else "of that class"
         kind = "probability" if hasattr(self.model, "predict_proba") else "score"
         heading = f"{kind} {of_label}"
-        n_patches = sum(len(slide.coords) for slide in maps)
-        numbers = {"slides": f"{len(maps):,}", "patches": f"{n_patches:,}"}
         columns: dict[str, list[Any]] = {
             "slide": [slide.name for slide in maps],
             heading: [slide.score for slide in maps],
             "predicted": [slide.predicted for slide in maps],
+            "label": [slide.truth for slide in maps],
+            "fitted on": [slide.seen or None for slide in maps],
+            "patches": [len(slide.coords) for slide in maps],
+            "highest value": [float(slide.found.values.max()) for slide in maps],
         }
+        numbers = {"slides": f"{len(maps):,}", "patches": f"{sum(columns['patches']):,}"}
         if known := [slide for slide in maps if slide.truth is not None]:
-            columns["label"] = [slide.truth for slide in maps]
             wrong = sum(slide.truth != slide.predicted for slide in known)
             numbers["wrongly predicted"] = f"{wrong:,} of {len(known):,}"
-        if n_seen := sum(slide.seen for slide in maps):
-            columns["fitted on"] = [slide.seen for slide in maps]
-        columns["patches"] = [len(slide.coords) for slide in maps]
-        columns["highest value"] = [float(slide.found.values.max()) for slide in maps]
-        texts = [_MEANINGS[m] for m in dict.fromkeys(slide.found.method for slide in maps)]
+        methods = dict.fromkeys(METHODS[slide.found.method] for slide in maps)
         meaning = "red patches support the class, blue ones oppose it"
-        texts.append(
+        texts = [
+            f"The value of a patch (an instance; the slide is its bag) is {' or '.join(methods)}.",
             f"All maps share one colour scale: {meaning if signed else 'yellow is high'}. The "
             f"{self.top} highest patches of a slide are framed. The folder of this page has "
-            "the patches of each slide for QuPath (.geojson) and all top patches (.csv)."
-        )
-        if n_seen:
+            "the patches of each slide for QuPath (.geojson) and all top patches (.csv).",
+        ]
+        if n_seen := columns["fitted on"].count(True):
             texts.append(
                 f"The model was fitted on {n_seen} of these slides: its predictions for them are "
                 "better than for new slides."
             )
-        table = Table(columns, "Slides, highest score first", bags=range(len(maps)))
-        both = list(zip(maps, pictures, strict=True))[:MOST_PICTURES]
+        shown = {name: c for name, c in columns.items() if any(v is not None for v in c)}
+        table = Table(shown, "Slides, highest score first", bags=range(len(maps)))
+        both = itertools.islice(zip(maps, pictures, strict=True), MOST_PICTURES)
         cards = [_card(slide, picture, i, heading) for i, (slide, picture) in enumerate(both)]
         left = len(maps) - len(cards)
         rest = [f"{left} more maps are in the folder of this page."] if left else []
@@ -282,7 +283,7 @@ class HeatMaps:
 def _card(slide: _SlideMap, picture: bytes, number: int, heading: str) -> Card:
     truth = "" if slide.truth is None else f", labelled {slide.truth}"
     facts = f"Predicted {slide.predicted}{truth}; {heading}: {slide.score:.3g}."
-    columns = {name: values.tolist() for name, values in _top_of(slide).items()}
+    columns = {name: [row[name] for row in slide.top_rows] for name in _OF_PATCHES}
     alt = (
         f"Heat map of {slide.name}: {len(slide.coords)} patches, the highest at "
         f"x {columns['x'][0]:g}, y {columns['y'][0]:g}."
@@ -291,61 +292,51 @@ def _card(slide: _SlideMap, picture: bytes, number: int, heading: str) -> Card:
     return Card(number, slide.name, [facts, [Picture(picture, alt), Table(columns, caption)]])
 
 
-def _top_of(slide: _SlideMap) -> dict[str, Array]:
-    """Rank, row, position and value of the top patches of a slide."""
-    x, y = slide.coords[slide.top].T
-    ranks = np.arange(1, len(slide.top) + 1)
-    values = slide.found.values[slide.top]
-    return {"rank": ranks, "row": slide.top, "x": x, "y": y, "value": values}
-
-
-def _top_columns(maps: list[_SlideMap]) -> dict[str, Array]:
-    """The table of the top patches of all slides."""
-    parts = []
-    for slide in maps:
-        facts: dict[str, Any] = {"slide": slide.name, "class": slide.found.name}
-        facts |= {"predicted": slide.predicted, "label": slide.truth}
-        whole = {name: np.full(len(slide.top), v, dtype=object) for name, v in facts.items()}
-        own = {
-            n: np.array([v[row] for row in slide.top] + [None])[:-1] for n, v in slide.meta.items()
-        }
-        parts.append(whole | _top_of(slide) | own)
-    names = [*_TOP_COLUMNS, *maps[0].meta]
-    return {name: np.concatenate([part[name] for part in parts]) for name in names}
-
-
 def _picture(slide: _SlideMap, limits: tuple[float, float]) -> bytes:
-    display = HeatMapDisplay(
+    return HeatMapDisplay(
         slide.found.values,
         slide.coords,
         slide.edge,
         value_name=slide.found.value_name,
         limits=limits,
-        top=len(slide.top),
+        top=slide.top,
         image=None if slide.thumbnail is None else read_thumbnail(slide.thumbnail),
         image_size=slide.size,
-    )
-    buffer = io.BytesIO()
-    settings = {"dpi": PIXELS_PER_INCH, "metadata": {"Software": None}}
-    display.figure().savefig(buffer, format="png", **settings)
-    return buffer.getvalue()
+    ).png(PIXELS_PER_INCH)
 
 
 def _geojson(slide: _SlideMap, limits: tuple[float, float]) -> bytes:
-    values, top = slide.found.values, slide.top
+    """The patches as square tiles, as QuPath reads them.
+
+    QuPath shows a tile in its own colour, and its measurements as a measurement map. Measurements
+    are a list of names and values, which all versions of QuPath read; metadata are strings, which
+    it reads since version 0.5.
+    """
+    values = slide.found.values
     ranks = np.empty(len(values), dtype=np.int64)
-    ranks[np.argsort(-values, kind="stable")] = np.arange(1, len(values) + 1)
-    collection = patches_as_geojson(
-        slide.coords,
-        slide.edge,
-        label=slide.found.name,
-        supports=values > 0,
-        colours=colours(values, limits),
-        class_colour=colours(np.array([limits[1]]), limits)[0].tolist(),
-        measurements={slide.found.value_name: values, "rank": ranks},
-        names={int(row): f"top {rank}" for rank, row in enumerate(top, 1)},
-        metadata=slide.meta,
-    )
+    ranks[slide.order] = np.arange(1, len(values) + 1)
+    tiles = zip(
+        squares(slide.coords, slide.edge).tolist(), colours(values, limits).tolist(),
+        values.tolist(), ranks.tolist(), strict=True,
+    )  # fmt: skip
+    highest = colours(np.array([limits[1]]), limits)[0].tolist()
+    features = []
+    for i, (ring, colour, value, rank) in enumerate(tiles):
+        measured = {slide.found.value_name: value, "rank": rank}
+        properties: dict[str, Any] = {
+            "objectType": "tile",
+            "color": colour,
+            "measurements": [{"name": name, "value": v} for name, v in measured.items()],
+        }
+        if rank <= slide.top:
+            properties["name"] = f"top {rank}"
+        if value > 0:
+            properties["classification"] = {"name": slide.found.name, "color": highest}
+        if own := {name: str(v[i]) for name, v in slide.meta.items() if v[i] is not None}:
+            properties["metadata"] = own
+        geometry = {"type": "Polygon", "coordinates": [ring]}
+        features.append({"type": "Feature", "geometry": geometry, "properties": properties})
+    collection = {"type": "FeatureCollection", "features": features}
     return json.dumps(collection, allow_nan=False, separators=(",", ":")).encode()
 
 

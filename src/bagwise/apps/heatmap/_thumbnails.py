@@ -51,12 +51,6 @@ def find_thumbnails(
     for i, path in enumerate(found):
         if path is not None and downsample is not None:
             sizes[i] = np.multiply(_open(path, lambda picture: picture.size), downsample)
-        if path is not None and np.isnan(sizes[i]).any():
-            raise InputError(
-                f"--thumbnails {folder}: the size of the slide {names[i]} is not stored in its "
-                "file. Give the number of full-resolution pixels per thumbnail pixel with "
-                "--downsample."
-            )
     return found, sizes
 
 
@@ -76,7 +70,8 @@ def check_thumbnails(
         if picture is not None and not (np.isfinite(sides[i]) & (sides[i] > 0)).all():
             raise InputError(
                 f"the size of {bags.name_of(i)} is unknown, and its map cannot be drawn over "
-                "its thumbnail: give slide_sizes, its width and height in the unit of coords."
+                "its thumbnail: give slide_sizes, its width and height in the unit of coords, or "
+                "the number of full-resolution pixels per thumbnail pixel with --downsample."
             )
     return list(thumbnails), [(float(width), float(height)) for width, height in sides]
 

@@ -179,15 +179,10 @@
       return make("figure", { class: "source" }, drawn);
     });
   };
-  // A pixel of the picture is a cell of the grid; the browser enlarges it.
   const heatMap = (i) => {
     if (!maps?.picture[i]) return [];
-    const [width, height] = maps.size[i];
-    const drawn = make("svg:svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Heat map of ${bags.id[i]}: ${plural(sizes[i], "instance")}` });
-    drawn.append(make("svg:image", { href: maps.picture[i], width, height }));
-    for (const [x, y] of maps.keys[i]) drawn.append(make("svg:rect", { x, y, width: 1, height: 1, class: "key" }));
-    drawn.style.width = `${Math.min(40, 1.5 * width, (30 * width) / height)}rem`;
-    return [make("figure", { class: "source heat" }, drawn, make("figcaption", {}, maps.caption))];
+    const drawn = make("img", { src: maps.picture[i], alt: `Heat map of ${bags.id[i]}: ${plural(sizes[i], "instance")}` });
+    return [make("figure", { class: "heat" }, drawn, make("figcaption", {}, maps.caption))];
   };
   const open = (i) => {
     state.open = i;
