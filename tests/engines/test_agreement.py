@@ -178,7 +178,7 @@ def test_every_model_fits_there_or_says_where(engine, request):
     anywhere = {"PrimalDualMISVM", "ORedLogisticRegression", "MIMLCA", "MultiInstancePLDA"}
     anywhere |= {"NoisyOrLogisticRegression"}
     clusters = {"BagConstrainedSpectralClustering", "InstanceTransformer"}
-    clusters |= {"BagStatistics", "InstancePCA", "RandomFourierEmbedding"}
+    clusters |= {"BagStatistics", "InstancePCA", "RandomFourierEmbedding", "WellMISVM"}
     assert able == anywhere | (clusters if engine == "cluster" else {"AttentionMIL"})
     unclear = [m for m in messages.values() if not re.search(f"{way}|works on rows", m)]
     assert not unclear

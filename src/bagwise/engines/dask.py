@@ -198,7 +198,8 @@ class DistributedBags(Bags):
         return self._submit(_in_order, pieces, order)
 
     def _one(self, i: int) -> Any:
-        return self._gather(np.array([i])).collect()[0]
+        source = np.searchsorted(self.bounds, [i], side="right") - 1
+        return self._taken(np.array([i]), source).result()[0]
 
     def _submit(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
         return self.client.submit(function, *args, pure=False, **options)
