@@ -144,7 +144,7 @@ def test_rows_of_zeros_change_nothing(orthonormal):
 def test_the_nearest_instance_of_pairs(rng):
     X, offsets = rng.normal(size=(10, 3)), np.array([0, 3, 4, 10])
     rows, bags = rng.integers(0, 10, 20), rng.integers(0, 3, 20)
-    found = set_distances.nearest_of_pairs(X, offsets, rows, bags)
+    found = set_distances.closest_instances(X, offsets, rows, bags, np.arange(11))[1]
     for row, bag, nearest in zip(rows, bags, found, strict=True):
         inside = np.arange(offsets[bag], offsets[bag + 1])
         assert nearest == inside[norms(X[inside] - X[row]).argmin()]

@@ -253,7 +253,7 @@ def test_a_search_of_days_is_refused_at_once(model, rng):
 def test_searches_stay_in_bounds_where_no_distance_is_a_number(value):
     X, offsets = np.full((4, 2), value), np.array([0, 2, 4])
     pairs = np.zeros(3, np.int64), np.ones(3, np.int64)
-    found = set_distances.nearest_of_pairs(X, offsets, *pairs)
+    found = set_distances.closest_instances(X, offsets, *pairs, np.arange(5))[1]
     assert found.tolist() == [2, 2, 2]
     starts = np.hstack([-X[:1], np.ones((1, 2))])
     concepts, *_ = diverse_density.descend_from_all(

@@ -142,11 +142,6 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
         """Weight of each bag by its class, if the estimator has the parameter `class_weight`."""
         return class_weights(getattr(self, "class_weight", None), labels)
 
-    def _drop(self, *names: str) -> None:
-        """Delete attributes of an earlier fit that this fit does not set."""
-        for name in names:
-            self.__dict__.pop(name, None)
-
     def _check_bags(self, X: Any) -> Bags:
         """Validate the input of every method but ``fit``."""
         check_is_fitted(self)

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.kernel_approximation import Nystroem
-from sklearn.utils import gen_batches
 
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.base._kernel_machine import BLOCK, nystroem_features, nystroem_of
+from bagwise.base._kernel_machine import BLOCK, kernel_scores, nystroem_features, nystroem_of
 from bagwise.engines import by_place, is_here, map_bags, memory_of_parts, over_partitions, to_numpy
 from bagwise.engines.arrays import (
     centred_blocks,
@@ -140,7 +139,7 @@ def kernel_bags(nystroem: Nystroem, bags: Bags) -> Bags:
 def _with_features(nystroem: Nystroem, bags: Bags) -> Bags:
     n_landmarks = len(nystroem.component_indices_)
     out = empty(bags.source, (bags.n_instances, n_landmarks))
-    for rows, block in row_blocks(bags, _n_rows(n_landmarks) * bags.n_features):
+    for rows, block in row_blocks(bags, max(1, BLOCK // n_landmarks) * bags.n_features):
         out[rows] = _features(nystroem, block)
         release_pages(out)
     return bags.with_instances(out)
@@ -162,15 +161,7 @@ def kernel_product(nystroem: Nystroem, X: Any, coef: Array) -> Array:
     -------
     ndarray of shape (n_rows, n_columns)
     """
-    out = np.empty((X.shape[0], len(coef)), coef.dtype)
-    for rows in gen_batches(X.shape[0], _n_rows(coef.shape[1])):
-        out[rows] = to_numpy(product(_features(nystroem, X[rows]), coef))
-    return out
-
-
-def _n_rows(n_landmarks: int) -> int:
-    """Number of rows whose features are computed at a time."""
-    return max(1, BLOCK // n_landmarks)
+    return kernel_scores(X, partial(_features, nystroem), coef).astype(coef.dtype, copy=False)
 
 
 def _features(nystroem: Nystroem, rows: Any) -> Any:

@@ -17,6 +17,8 @@ from bagwise._common.memory import require_memory
 from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.base._estimator import BagEstimator
+from bagwise.engines import to_numpy
+from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError
 from bagwise.pairwise import for_kernel, instance_kernel, kernel_width
 from bagwise.solvers.margin.cost_range import check_costs, mean_square
@@ -203,7 +205,7 @@ def kernel_scores(rows: Any, kernel: Callable[[Any], Array], dual_coef: Array) -
 
     Parameters
     ----------
-    rows : ndarray or CSR of shape (n_rows, n_features)
+    rows : ndarray, CSR or tensor of shape (n_rows, n_features)
         The rows.
     kernel : callable
         Maps a block of rows to its kernel values with the support vectors, or to its features.
@@ -216,4 +218,4 @@ def kernel_scores(rows: Any, kernel: Callable[[Any], Array], dual_coef: Array) -
     """
     size = max(1, BLOCK // max(1, dual_coef.shape[1]))
     blocks = gen_batches(rows.shape[0], size)
-    return np.concatenate([kernel(rows[block]) @ dual_coef.T for block in blocks])
+    return np.concatenate([to_numpy(product(kernel(rows[b]), dual_coef)) for b in blocks])

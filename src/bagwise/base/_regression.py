@@ -13,10 +13,6 @@ from bagwise.base._estimator import fit_method
 from bagwise.base._scoring import pool
 
 
-def _scores_instances(self: Any) -> bool:
-    return self.instance_pooling is not None
-
-
 class BagRegressorMixin(RegressorMixin):
     """Public methods of a bag regressor; an estimator implements `_score`.
 
@@ -66,7 +62,7 @@ class BagRegressorMixin(RegressorMixin):
         """
         return self._evaluate(X, lambda bags: self._bag_scores(bags)[:, 0])
 
-    @available_if(_scores_instances)
+    @available_if(lambda self: self.instance_pooling is not None)
     def score_instances(self, X: Any) -> Floats:
         """Score each instance; pooled by `instance_pooling` they give the number of the bag.
 
@@ -84,7 +80,7 @@ class BagRegressorMixin(RegressorMixin):
         """
         return self._evaluate(X, lambda bags: self._score(bags)[:, 0])
 
-    @available_if(_scores_instances)
+    @available_if(lambda self: self.instance_pooling is not None)
     def key_instances(self, X: Any) -> Ints:
         """Find the instance of each bag with the highest score, if the model scores instances.
 

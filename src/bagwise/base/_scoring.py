@@ -99,23 +99,6 @@ def log_odds_of(log_p: Array) -> Array:
     return log_p - others
 
 
-def _scores_instances(self: Any) -> bool:
-    return self._has_instance_scores()
-
-
-def _finds_key_instances(self: Any) -> bool:
-    own_rule = type(self)._key_rows is not BagClassifierMixin._key_rows
-    return own_rule or self._has_instance_scores()
-
-
-def _has_probabilities(self: Any) -> bool:
-    return self._has_probabilities()
-
-
-def _has_instance_probabilities(self: Any) -> bool:
-    return self._has_probabilities() and self.instance_pooling is not None
-
-
 class BagClassifierMixin(ClassifierMixin):
     """Public methods of a bag classifier; an estimator implements `_score`.
 
@@ -299,7 +282,7 @@ class BagClassifierMixin(ClassifierMixin):
                 sample_weight = check_sample_weight(sample_weight, X) * labels.known
         return super().score(X, y, sample_weight)
 
-    @available_if(_has_probabilities)
+    @available_if(lambda self: self._has_probabilities())
     def predict_proba(self, X: Any) -> Array:
         """Probability of each class for each bag.
 
@@ -316,7 +299,7 @@ class BagClassifierMixin(ClassifierMixin):
         """
         return self._evaluate(X, self._bag_probabilities)
 
-    @available_if(_scores_instances)
+    @available_if(lambda self: self._has_instance_scores())
     def score_instances(self, X: Any) -> Array:
         """Score each instance; pooled by `instance_pooling` they give the score of the bag.
 
@@ -335,7 +318,7 @@ class BagClassifierMixin(ClassifierMixin):
         scores = self._one_column_for_two(self._evaluate(X, self._score, scores=True))
         return scores if self._sign > 0 else -scores
 
-    @available_if(_scores_instances)
+    @available_if(lambda self: self._has_instance_scores())
     def predict_instances(self, X: Any) -> Array:
         """Predict the class of each instance, from its own score.
 
@@ -351,7 +334,7 @@ class BagClassifierMixin(ClassifierMixin):
         """
         return self._labels_of(self.score_instances(X))
 
-    @available_if(_has_instance_probabilities)
+    @available_if(lambda self: self._has_probabilities() and self.instance_pooling is not None)
     def predict_proba_instances(self, X: Any) -> Array:
         """Probability of each class for each instance, as if it were a bag of its own.
 
@@ -366,7 +349,7 @@ class BagClassifierMixin(ClassifierMixin):
         """
         return self._evaluate(X, self._instance_probabilities)
 
-    @available_if(_finds_key_instances)
+    @available_if(lambda self: self._finds_key_instances())
     def key_instances(self, X: Any, label: Any = None) -> Ints:
         """Find the instance of each bag with the highest score for a class.
 
@@ -407,6 +390,10 @@ class BagClassifierMixin(ClassifierMixin):
 
     def _has_instance_scores(self) -> bool:
         return self.instance_pooling is not None
+
+    def _finds_key_instances(self) -> bool:
+        own_rule = type(self)._key_rows is not BagClassifierMixin._key_rows
+        return own_rule or self._has_instance_scores()
 
     def _pooled(self, scores: Array, bags: Bags) -> Array:
         """Scores of bags from the scores of their instances."""

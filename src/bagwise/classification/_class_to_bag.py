@@ -5,6 +5,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
+from sklearn.utils import gen_batches
 from sklearn.utils.random import sample_without_replacement
 
 from bagwise import compiled
@@ -23,6 +25,7 @@ from bagwise.pairwise import distances_between
 from bagwise.solvers.metric.norm_ratio import minimise_norm_ratio, widest_directions
 from bagwise.solvers.result import SolverResult
 
+BLOCK = 2**22  # distances at a time
 LARGEST_SEARCH = 6e10  # compared features: about a minute of CPU time
 
 
@@ -198,7 +201,9 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
                 f"{n_compared:.1e} pairs of {X.shape[1]} features: draw fewer instances from large "
                 f"bags, or choose a smaller max_pairs than {self.max_pairs:,}."
             )
-        return X[x] - X[compiled.set_distances.nearest_of_pairs(X, bags.offsets, x, other)]
+        alone = np.arange(len(X) + 1)
+        near = compiled.set_distances.closest_instances(X, bags.offsets, x, other, alone)[1]
+        return X[x] - X[near]
 
     def _distances(self, bags: Bags) -> Array:
         """Distance of each class to each bag, of shape (n_bags, n_classes)."""
@@ -219,7 +224,9 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         own = self._instances_of_class(c)
         if len(own) == 0:
             return np.full(rows.shape[0], np.inf)
-        return compiled.set_distances.mean_distances(own, rows @ self.components_[c].T)
+        moved = rows @ self.components_[c].T
+        blocks = gen_batches(len(moved), max(1, BLOCK // len(own)))
+        return np.concatenate([cdist(moved[block], own).mean(axis=1) for block in blocks])
 
     def _instances_of_class(self, c: int) -> Array:
         """The instances of the training bags of a class, in the metric of the class."""

@@ -63,44 +63,8 @@ def exact_nearest_in_bags(
     return out
 
 
-def nearest_of_pairs(X: Floats, offsets: Ints, rows: Ints, bags: Ints) -> Ints:
-    """For each pair of an instance and a bag, the instance of the bag that is nearest.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_instances, n_features)
-        The instances.
-    offsets : ndarray of shape (n_bags + 1,)
-        Which instances belong to which bag; no bag is empty.
-    rows, bags : ndarray of shape (n_pairs,)
-        The pairs.
-
-    Returns
-    -------
-    ndarray of int64 of shape (n_pairs,)
-        Rows of X; the first in a tie.
-    """
-    out = np.empty(len(rows), np.int64)
-    _nearest_of_pairs(np.ascontiguousarray(X), offsets, rows, bags, out)
-    return out
-
-
-@_compiled
-def _nearest_of_pairs(X, offsets, rows, bags, out):  # type: ignore[no-untyped-def]
-    for pair in range(len(rows)):
-        x, best = X[rows[pair]], np.inf
-        out[pair] = offsets[bags[pair]]  # if all distances are NaN
-        for j in range(offsets[bags[pair]], offsets[bags[pair] + 1]):
-            total = 0.0
-            for k in range(X.shape[1]):
-                difference = x[k] - X[j, k]
-                total += difference * difference
-            if total < best:
-                best, out[pair] = total, j
-
-
 def closest_instances(
-    points: Floats, offsets: Ints, first: Ints, second: Ints
+    points: Floats, offsets: Ints, first: Ints, second: Ints, first_offsets: Ints | None = None
 ) -> tuple[Ints, Ints]:
     """The closest pair of instances of each pair of bags.
 
@@ -112,6 +76,8 @@ def closest_instances(
         Where each bag begins; no bag is empty.
     first, second : ndarray of int64 of shape (n_pairs,)
         The bags of each pair.
+    first_offsets : ndarray of shape (n + 1,), default=None
+        Where the bags of `first` begin, if they are other ones, such as single instances.
 
     Returns
     -------
@@ -119,16 +85,17 @@ def closest_instances(
     """
     left, right = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
     bounds = threads.even_bounds(len(first), len(first) * points.shape[1])
-    threads.run_blocks(_closest_instances, bounds, points, offsets, first, second, left, right)
+    own = offsets if first_offsets is None else first_offsets
+    threads.run_blocks(_closest_instances, bounds, points, own, offsets, first, second, left, right)
     return left, right
 
 
 @_vectorised
-def _closest_instances(start, stop, points, offsets, first, second, left, right):  # type: ignore[no-untyped-def]
+def _closest_instances(start, stop, points, own, offsets, first, second, left, right):  # type: ignore[no-untyped-def]
     for pair in range(start, stop):
         best = np.inf
-        left[pair], right[pair] = offsets[first[pair]], offsets[second[pair]]  # if all are NaN
-        for i in range(offsets[first[pair]], offsets[first[pair] + 1]):
+        left[pair], right[pair] = own[first[pair]], offsets[second[pair]]  # if all are NaN
+        for i in range(own[first[pair]], own[first[pair] + 1]):
             for j in range(offsets[second[pair]], offsets[second[pair] + 1]):
                 total = 0.0
                 for f in range(points.shape[1]):
@@ -136,40 +103,6 @@ def _closest_instances(start, stop, points, offsets, first, second, left, right)
                     total += difference * difference
                 if total < best:
                     best, left[pair], right[pair] = total, i, j
-
-
-def mean_distances(X: Floats, Y: Floats) -> Floats:
-    """The mean Euclidean distance of each row of Y from all rows of X.
-
-    Parameters
-    ----------
-    X, Y : ndarray of shape (n, n_features), (n_rows, n_features)
-        The rows; at least one in X.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-    """
-    out = np.empty(len(Y))
-    n_values = float(len(Y)) * X.size
-    # Short blocks: on one core, Ctrl-C is handled between them.
-    n_blocks = max(len(threads.even_bounds(len(Y), n_values)) - 1, int(n_values / 1e8))
-    bounds = np.unique(np.linspace(0, len(Y), n_blocks + 1).astype(np.int64))
-    threads.run_blocks(_mean_distances, bounds, np.ascontiguousarray(X), Y, out)
-    return out
-
-
-@_vectorised
-def _mean_distances(start, stop, X, Y, out):  # type: ignore[no-untyped-def]
-    for i in range(start, stop):
-        total = 0.0
-        for j in range(X.shape[0]):
-            squared = 0.0
-            for k in range(X.shape[1]):
-                difference = Y[i, k] - X[j, k]
-                squared += difference * difference
-            total += np.sqrt(squared)
-        out[i] = total / X.shape[0]
 
 
 @_compiled
