@@ -285,8 +285,7 @@ MIMLCA_OPTIONS = [
     {},
     {"instances_per_label": None},
     {"n_components": 3},
-    {"ridge": 5.0},
-    {"n_init": 3, "random_state": 0, "center": False},
+    {"n_init": 3, "random_state": 0},
 ]
 
 

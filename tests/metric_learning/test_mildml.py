@@ -100,7 +100,7 @@ def test_both_kinds_of_pairs_are_needed():
 
 def test_bags_must_be_known():
     bags, label_sets = example()
-    with pytest.raises(LabelError, match="no bag has a known label set"):
+    with pytest.raises(LabelError, match="no bag has a known label"):
         MildML().fit(bags, np.full_like(label_sets, -1))
 
 

@@ -238,7 +238,7 @@ def centred_blocks(
         yield rows, block if mean is None or not mean.any() else block - like(mean, block)
 
 
-def upper_gram(X: Any, mean: Floats, *, double: bool = True) -> Floats:
+def upper_gram(X: Any, mean: Floats | None = None, *, double: bool = True) -> Floats:
     """Upper triangle of X'X for centred rows; sums over blocks are in float64.
 
     Parameters
@@ -285,19 +285,21 @@ def gram(X: Any, mean: Floats | None = None) -> Any:
         for _, block in centred_blocks(X, mean, double=True):
             total.addmm_(block.T, block)
         return total
-    upper = upper_gram(X, np.zeros(X.shape[1]) if mean is None else mean)
+    upper = upper_gram(X, mean)
     return upper + np.triu(upper, 1).T
 
 
-def sums_by(table: Any, codes: Ints, n_codes: int) -> Any:
-    """Sum of the rows of each code, in float64.
+def weighted_sums(rows: Any, codes: Ints, places: Ints, weights: Floats, n_codes: int) -> Any:
+    """Weighted sums of rows by code, in the precision and on the device of the rows.
 
     Parameters
     ----------
-    table : ndarray, CSR or tensor of shape (n_rows, n_columns)
+    rows : ndarray, CSR or tensor of shape (n_rows, n_columns)
         The rows.
-    codes : ndarray of int64 of shape (n_rows,)
-        The code of each row; rows with a negative code are ignored.
+    codes, places : ndarray of int64 of shape (n_terms,)
+        Each term adds the row at its place to the sum of its code.
+    weights : ndarray of shape (n_terms,)
+        The weight of each term.
     n_codes : int
         Number of codes.
 
@@ -305,13 +307,13 @@ def sums_by(table: Any, codes: Ints, n_codes: int) -> Any:
     -------
     ndarray or tensor of shape (n_codes, n_columns)
     """
-    rows = np.flatnonzero(codes >= 0)
-    if is_tensor(table):
-        code = beside(codes[rows], table)
-        chosen = table if len(rows) == len(codes) else table[beside(rows, table)]
-        return float64(table.new_zeros((n_codes, table.shape[1])).index_add_(0, code, chosen))
-    member = sparse.csr_array((np.ones(len(rows)), (codes[rows], rows)), (n_codes, len(codes)))
-    sums = member @ table
+    shape = n_codes, rows.shape[0]
+    if is_tensor(rows):
+        torch = import_extra("torch", extra="torch")
+        index = beside(np.stack([codes, places]), rows)
+        weights = like(weights, rows)
+        return torch.sparse_coo_tensor(index, weights, shape, check_invariants=False) @ rows
+    sums = sparse.csr_array((weights.astype(rows.dtype), (codes, places)), shape) @ rows
     return sums.toarray() if sparse.issparse(sums) else np.asarray(sums)
 
 
@@ -333,32 +335,34 @@ def eigh(matrix: Any) -> tuple[Any, Any]:
 
 
 def cholesky(matrix: Any) -> tuple[Any, float]:
-    """Upper triangular R with R'R = matrix, and a bound on the condition number.
+    """Upper triangular R with R'R = matrix, which may be overwritten, and its condition.
 
     Parameters
     ----------
     matrix : ndarray or tensor of shape (n, n)
-        Symmetric.
+        Symmetric; the upper triangle of an array is read, zeros below are fine.
 
     Returns
     -------
     factor : ndarray or tensor
         R, if it exists.
     rcond : float
-        A lower bound on the reciprocal condition number; 0 if there is no factor.
+        The reciprocal condition number, estimated or a lower bound; 0 if there is no factor.
     """
     if is_tensor(matrix):
-        torch = import_extra("torch", extra="torch")
-        factor, info = torch.linalg.cholesky_ex(matrix, upper=True)
+        factor, info = import_extra("torch", extra="torch").linalg.cholesky_ex(matrix, upper=True)
         if info > 0:
             return factor, 0.0
-    else:
-        try:
-            factor = linalg.cholesky(float64(matrix), check_finite=False)
-        except np.linalg.LinAlgError:
-            return matrix, 0.0
-    inverse = solve_upper(factor, identity(len(factor), factor))
-    return factor, 1.0 / float((matrix**2).sum() ** 0.5 * (inverse**2).sum())
+        inverse = solve_upper(factor, identity(len(factor), factor))
+        return factor, 1.0 / float((matrix**2).sum() ** 0.5 * (inverse**2).sum())
+    sizes = np.abs(matrix)
+    norm = (sizes.sum(axis=0) + sizes.sum(axis=1)).max(initial=0)
+    try:
+        factor = linalg.cholesky(matrix, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return matrix, 0.0
+    (pocon,) = linalg.get_lapack_funcs(("pocon",), (factor,))
+    return factor, float(pocon(factor, norm)[0])
 
 
 def solve_upper(factor: Any, right: Any, *, transposed: bool = False) -> Any:

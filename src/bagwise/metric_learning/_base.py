@@ -1,41 +1,61 @@
 """Base classes of metric learners: the linear map, the metric, nearest centroids."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import linalg, sparse
-from sklearn.utils import check_random_state, gen_batches
+from scipy import linalg
+from sklearn.utils import gen_batches
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._common.sklearn import Options, StrOptions
-from bagwise._common.types import Array, Ints
+from bagwise._common.sklearn import Options
+from bagwise._common.types import Array, Floats, Ints
 from bagwise._validation import is_table
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, BagTransformerMixin
-from bagwise.engines import Checkpoint, to_numpy
+from bagwise.base import BagEstimator, BagTransformerMixin, fit_method
+from bagwise.engines import to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
-from bagwise.solvers.metric.multi_instance_kmeans import Candidates, LocalRows, best_of_starts
-from bagwise.solvers.result import SolverResult
+from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 
 BLOCK = 2**22  # scores computed at once
 
-ASSIGNMENT_CONSTRAINTS: dict[str, Any] = {
-    "instances_per_label": [None, Options(Integral, {1})],
-    "init": [StrOptions({"bag-means", "random"})],
-}
+ONE_OR_ANY: list[Any] = [None, Options(Integral, {1})]  # instances of a bag with the same label
 
 
 class MetricLearner(BagTransformerMixin, BagEstimator):
     """Learn a linear map of the instances; Euclidean distances after it are the learned metric."""
 
     label_kind_: str = "sets"
+    _learns_label_sets = True
+    _min_classes = 1
+    _advice = "raise max_iter or tol"
+
+    @fit_method
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the metric.
+
+        Parameters
+        ----------
+        {X}
+        y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
+            The label set of each bag: candidates for its instances. Bags whose label set is unknown
+            (None, or a row of -1) have no candidates.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y)
+
+    def _check_labels(self, y: Any, bags: Bags) -> Labels:
+        labels: Labels = super()._check_labels(y, bags)
+        self.label_kind_ = labels.kind
+        return labels
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -98,13 +118,6 @@ class MetricLearner(BagTransformerMixin, BagEstimator):
         return rows if offset is None else rows - components @ offset
 
 
-def with_dense_instances(bags: Bags) -> Bags:
-    """Convert sparse instances to dense ones."""
-    if not sparse.issparse(bags.instances):
-        return bags
-    return bags.with_instances(bags.instances.toarray())
-
-
 class CentroidPredictor(MetricLearner):
     """A metric learner that predicts the label of the nearest centroid."""
 
@@ -143,36 +156,34 @@ class CentroidPredictor(MetricLearner):
         return penalty
 
 
-class LabelAssigner(CentroidPredictor):
+class EveryBag:
+    """A metric learner that also uses the instances of bags without a known label."""
+
+    def _training_set(
+        self: Any, bags: Bags, y: Any, sample_weight: Any
+    ) -> tuple[Bags, Any, Floats]:
+        labels = self._check_labels(y, bags)
+        if not (labels.indicator == 1).any():
+            raise LabelError("no bag has a label: there is nothing to learn from.")
+        self.classes_ = labels.classes
+        return bags, labels, np.ones(len(bags))
+
+
+class LabelAssigner(EveryBag, CentroidPredictor):
     """A metric learner that assigns training instances to the labels of their bags.
 
-    A subclass defines the parameters `instances_per_label`, `init`, `n_init`, `max_iter` and
-    `random_state`.
+    A subclass defines the parameters `instances_per_label`, `n_init` and `max_iter`.
     """
+
+    _advice = "raise max_iter"
 
     def _candidates(self, bags: Bags, labels: Labels) -> Candidates:
         one_each = self.instances_per_label == 1
-        candidates = Candidates.from_indicator(bags.offsets, labels.indicator, one_each=one_each)
-        if len(candidates.labels) == 0:
-            raise LabelError("no bag has a label: there is nothing to learn from.")
-        return candidates
+        return Candidates.from_indicator(bags.offsets, labels.indicator, one_each=one_each)
 
-    def _best_assignment(
-        self, points: Array, candidates: Candidates, checkpoint: Checkpoint | None = None
-    ) -> SolverResult:
-        """Assign the rows to labels; ``solution`` holds the label of each row."""
-        rows = LocalRows(points, candidates)
-        result = best_of_starts(rows, **self._search(), checkpoint=checkpoint)
-        return replace(result, solution=(rows.kept,))
-
-    def _search(self) -> dict[str, Any]:
-        """Arguments of the solvers that control the search for assignments."""
-        return {
-            "init": self.init,
-            "n_init": self.n_init,
-            "rng": check_random_state(self.random_state),
-            "steps": lambda: self._track(range(self.max_iter), "assigning"),
-        }
+    def _steps(self) -> Iterator[int]:
+        """The allowed iterations of a start."""
+        return self._track(range(self.max_iter), "assigning")
 
 
 def as_few_rows(components: Array) -> Array:

@@ -2,19 +2,20 @@
 
 from dataclasses import KW_ONLY
 from numbers import Integral
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from bagwise._common.sklearn import Interval
-from bagwise._validation import check_bags, check_label_sets
-from bagwise.base import fit_method, in_canonical_order, with_known_labels
+from bagwise._common.types import Floats
+from bagwise.bags import Bags
 from bagwise.base._parameters import with_parameters
-from bagwise.compiled.threads import one_core_if_small
+from bagwise.engines.arrays import dense
 from bagwise.exceptions import LabelError
-from bagwise.metric_learning._base import MetricLearner, with_dense_instances
+from bagwise.labels import Labels
+from bagwise.metric_learning._base import MetricLearner
 from bagwise.solvers.metric.mildml import mildml, sample_pairs
+from bagwise.solvers.result import SolverResult
 
 
 @with_parameters
@@ -95,45 +96,25 @@ class MildML(MetricLearner):
     random_state: Any = None
     verbose: int = 0
 
-    @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn the metric from pairs of bags.
+    _in_canonical_order = True  # rounding errors grow over many steps
 
-        Parameters
-        ----------
-        {X}
-        y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            The label set of each bag.
-
-        Returns
-        -------
-        self
-        """
-        bags = with_dense_instances(check_bags(self, X, reset=True))
-        labels = check_label_sets(y, bags)
-        # Rounding errors grow over many steps: without a fixed order the result would depend on it.
-        bags, labels = in_canonical_order(*with_known_labels(bags, labels))
-        rng = check_random_state(self.random_state)
+    def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: Any) -> SolverResult:
         pairs = sample_pairs(labels.indicator, self.n_pairs, rng)
         if pairs[2].all() or not pairs[2].any():
             raise LabelError(
                 f"of {len(bags)} bags {'all' if pairs[2].any() else 'no'} two share a label (one "
                 "class only, or one sample of each): both kinds of pairs are needed."
             )
-        rank = min(self.n_components or bags.n_features, bags.n_features)
-        with one_core_if_small(bags.instances):
-            result = mildml(
-                np.asarray(bags.instances, dtype=np.float64),
-                bags.offsets,
-                pairs,
-                n_components=rank,
-                reg=self.reg,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                steps=lambda: self._track(range(self.max_iter), "fitting"),
-            )
-        self._keep_progress(result, "raise max_iter or tol")
+        result = mildml(
+            dense(bags.instances).astype(np.float64),
+            bags.offsets,
+            pairs,
+            n_components=min(self.n_components or bags.n_features, bags.n_features),
+            reg=self.reg,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            steps=lambda: self._track(range(self.max_iter), "fitting"),
+        )
         components, threshold = result.solution
-        self.components_ = components.astype(bags.dtype)
-        self.threshold_, self.label_kind_ = float(threshold), labels.kind
-        return self
+        self.components_, self.threshold_ = components.astype(bags.dtype), float(threshold)
+        return result

@@ -1,18 +1,20 @@
 """MIMLMetric: key instances near the centres of their labels (Jin, Wang and Zhou)."""
 
 from dataclasses import KW_ONLY
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from bagwise._validation import check_bags, check_label_sets
-from bagwise.base import fit_method
+from bagwise._common.types import Floats
+from bagwise.bags import Bags
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
-from bagwise.compiled.threads import one_core_if_small
+from bagwise.engines.arrays import dense
 from bagwise.exceptions import LabelError
-from bagwise.metric_learning._base import CentroidPredictor, with_dense_instances
+from bagwise.labels import Labels
+from bagwise.metric_learning._base import CentroidPredictor
 from bagwise.solvers.metric.miml_metric import miml_metric
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates
+from bagwise.solvers.result import SolverResult
 
 
 @with_parameters
@@ -81,51 +83,30 @@ class MIMLMetric(CentroidPredictor):
     tol: float = 1e-6
     verbose: int = 0
 
-    @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn the directions, centres and key instances.
-
-        Parameters
-        ----------
-        {X}
-        y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            The label set of each bag; unknown ones are left out.
-
-        Returns
-        -------
-        self
-        """
-        bags = with_dense_instances(check_bags(self, X, reset=True))
-        labels = check_label_sets(y, bags)
+    def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: Any) -> SolverResult:
         sizes = labels.counts
         present = np.flatnonzero(sizes)
         if len(present) < 2:
             raise LabelError(
                 f"the bags have {len(present)} labels (one class only, or none): two are needed."
             )
-        carried = labels.indicator[labels.known][:, present]
+        carried = labels.indicator[:, present]
         if (carried == carried[:, :1]).all():
             raise LabelError(
                 "all labels are in the same bags: they cannot be separated. Give bags with only "
                 "some of them."
             )
-        candidates = Candidates.from_indicator(
-            bags.offsets, labels.indicator[:, present], one_each=False
-        )
         rank = self.n_components or max(1, min(len(present) - 1, bags.n_features // 2))
-        with one_core_if_small(bags.instances):
-            result = miml_metric(
-                np.asarray(bags.instances, dtype=np.float64),
-                candidates,
-                n_components=min(rank, bags.n_features),
-                tol=self.tol,
-                steps=self._track(range(self.max_iter), "fitting"),
-            )
-        self._keep_progress(result, "raise max_iter or tol")
+        result = miml_metric(
+            dense(bags.instances).astype(np.float64),
+            Candidates.from_indicator(bags.offsets, carried, one_each=False),
+            n_components=min(rank, bags.n_features),
+            tol=self.tol,
+            steps=self._track(range(self.max_iter), "fitting"),
+        )
         directions, centres, _ = result.solution
-        centroids = np.zeros((len(sizes), bags.n_features), dtype=bags.dtype)
-        centroids[present] = centres
-        self.classes_, self.label_kind_ = labels.classes, labels.kind
-        self.centroids_, self.category_sizes_ = centroids, sizes
+        self.classes_, self.category_sizes_ = labels.classes, sizes
+        self.centroids_ = np.zeros((len(sizes), bags.n_features), dtype=bags.dtype)
+        self.centroids_[present] = centres
         self.components_ = np.ascontiguousarray(directions.T, dtype=bags.dtype)
-        return self
+        return result

@@ -1,48 +1,37 @@
 """MIMLCA and MLCA: metrics in which instances of the same label are close."""
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import eigsh
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._common.memory import require_memory
-from bagwise._common.types import Array, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise._common.warnings import warn_user
-from bagwise._validation import check_bag_labels, check_bags, check_label_sets
 from bagwise.bags import Bags
-from bagwise.base import fit_method
-from bagwise.base._kernel_machine import kernel_params
-from bagwise.base._parameters import NOT_NEGATIVE, POSITIVE, with_parameters
-from bagwise.compiled.lapack import eigenvectors, with_fixed_signs
-from bagwise.compiled.threads import one_core_if_small
-from bagwise.engines import Checkpoint, digest, local_instances
+from bagwise.base._parameters import POSITIVE, with_parameters
+from bagwise.engines import Checkpoint, digest, is_here
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.metric_learning._base import (
-    ASSIGNMENT_CONSTRAINTS,
+    ONE_OR_ANY,
     CentroidPredictor,
     LabelAssigner,
     as_few_rows,
     best_column,
 )
 from bagwise.pairwise import instance_kernel
-from bagwise.solvers.metric.column_span import RANK_TOLERANCE, ColumnSpan
-from bagwise.solvers.metric.mimlca import instance_span, metric_map, usual_rank
-from bagwise.solvers.metric.mimlca_parts import mimlca_by_parts
-from bagwise.solvers.metric.multi_instance_kmeans import Candidates, cluster_means
+from bagwise.solvers.metric.mimlca import kernel_features, mimlca, usual_rank
+from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 from bagwise.solvers.result import SolverResult
-
-SPAN_CONSTRAINTS: dict[str, Any] = {"gamma": [None, POSITIVE], "ridge": [NOT_NEGATIVE]}
 
 
 class _ClusterMetric(CentroidPredictor):
     """Base class of MIMLCA and MLCA: the space, the map from assignments, both prediction rules.
 
-    A subclass defines the parameters of the kernel, and `n_components`, `ridge` and `center`.
+    A subclass defines the parameters `kernel`, `gamma` and `n_components`.
     """
 
     def predict_instances(self, X: Any, rule: str = "centroid", alpha: float = 0.5) -> Array:
@@ -84,44 +73,25 @@ class _ClusterMetric(CentroidPredictor):
         if self.kernel == "linear":
             return instances
         values = instance_kernel(
-            instances, self.training_instances_, self.kernel, kernel_params(self, self.gamma)
+            instances, self.training_instances_, self.kernel, {"gamma": self.gamma}
         )
         return safe_sparse_dot(values, self.kernel_map_)
 
-    def _learn(
-        self,
-        instances: Any,
-        classes: Array,
-        candidates: Candidates,
-        assign: Callable[[ColumnSpan], SolverResult],
-    ) -> tuple[SolverResult, dict[str, Any]]:
-        """Assign the instances and learn the map; return the solution and the fitted state."""
-        state: dict[str, Any] = {"classes_": classes}
-        features = instances
+    def _learn(self, bags: Bags, candidates: Candidates, **search: Any) -> SolverResult:
+        """Assign the instances and learn the map."""
         if self.kernel != "linear":
-            features, back = self._kernel_features(instances, candidates)
-            state |= {"training_instances_": instances, "kernel_map_": back}
-        with one_core_if_small(features):
-            span = instance_span(
-                features,
-                candidates,
-                center=self.center,
-                n_components=self.n_components,
-                ridge=self.ridge,
-            )
-            result = assign(span)
-            (assigned,) = result.solution
-            L = metric_map(span, assigned, len(classes), ridge=self.ridge)
-            mean = span.mean
-            del span  # frees its basis, which is as large as the instances
-        state |= {
-            "components_": np.ascontiguousarray(L.T),
-            "mean_": mean.astype(L.dtype),
-            "centroids_": cluster_means(features, assigned, len(classes)),
-            "category_sizes_": np.bincount(assigned[assigned >= 0], minlength=len(classes)),
-            "assignments_": assigned,
-        }
-        return result, state
+            if not is_here(bags):
+                raise InputError(
+                    "bags on a device or a cluster are fitted with kernel='linear'; for other "
+                    "kernels use Nystroem features."
+                )
+            self.training_instances_ = bags.instances
+            features, self.kernel_map_ = self._kernel_features(bags.instances, candidates)
+            bags = bags.with_instances(features)
+        result, found = mimlca(bags, candidates, n_components=self.n_components, **search)
+        for name, value in found.items():
+            setattr(self, name, value)
+        return result
 
     def _kernel_features(self, instances: Any, candidates: Candidates) -> tuple[Array, Array]:
         """Features whose inner products are the kernel, and the map from kernel values to them."""
@@ -133,35 +103,19 @@ class _ClusterMetric(CentroidPredictor):
             remedy="fit part of the bags, or use kernel='linear', after "
             "InstanceTransformer(Nystroem()) if need be",
         )
-        gram = instance_kernel(instances, instances, self.kernel, kernel_params(self, self.gamma))
-        n_instances = len(gram)
-        keep = n_instances
-        if self.n_components is not None:
-            keep = min(keep, self.n_components)
-        elif self.ridge == 0 and not candidates.forced:
-            keep = min(keep, usual_rank(candidates) + 1)  # one more, to see if any are dropped
-        values, vectors = _leading_eigenvectors(gram.astype(np.float64, copy=False), keep)
-        real = values > RANK_TOLERANCE * max(values[-1], 0)
-        values, vectors = values[real], vectors[:, real]
-        if self.n_components is None and keep < n_instances and real.all():
-            values, vectors = values[1:], vectors[:, 1:]
+        gram = instance_kernel(instances, instances, self.kernel, {"gamma": self.gamma})
+        keep = self.n_components
+        if keep is None and not candidates.forced:
+            keep = usual_rank(candidates) + 1  # one more, to see if any are dropped
+        features, back = kernel_features(gram, keep)
+        if self.n_components is None and keep is not None and features.shape[1] == keep < n_rows:
+            features, back = features[:, 1:], back[:, 1:]
             warn_user(
-                f"the kernel spreads the {n_instances} instances over more than {len(values)} "
-                "dimensions; with all of them nearly every assignment of labels costs the same. "
-                f"The {len(values)} leading ones are used: set n_components or ridge to choose "
-                "their number."
+                f"the kernel spreads the {n_rows} instances over more than {keep - 1} dimensions; "
+                "with all of them nearly every assignment of labels costs the same. The "
+                f"{keep - 1} leading ones are used: set n_components to choose their number."
             )
-        features, back = vectors * np.sqrt(values), vectors / np.sqrt(values)
-        return features.astype(gram.dtype, copy=False), back.astype(gram.dtype, copy=False)
-
-
-def _leading_eigenvectors(gram: Array, keep: int) -> Any:
-    """Largest eigenvalues in ascending order, and their vectors; by Lanczos for a few of many."""
-    n = len(gram)
-    if n > 1000 and 10 * keep < n:
-        values, vectors = eigsh(gram, k=keep, which="LA", v0=gram.sum(axis=1))
-        return values, with_fixed_signs(vectors)
-    return eigenvectors(gram, n - keep, n - 1)
+        return features, back
 
 
 @with_parameters
@@ -189,21 +143,13 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
         Keep only the leading directions of the instances. By default all, unless there are so
         many that instances are nearly orthogonal and all assignments cost the same; then two per
         label, with a warning. Kernels usually need it.
-    ridge : float, default=0.0
-        Added to the squared singular values of the instances (kernel: eigenvalues): a smooth
-        alternative to `n_components`.
-    center : bool, default=True
-        Centre the instances. Scaling them has no effect without `n_components` and `ridge`.
-    init : {"bag-means", "random"}, default="bag-means"
-        The first start: the centre of a label is the mean of the bags that have it, or random.
     n_init : int, default=1
-        Number of starts, all but the first at random; the best objective is kept.
+        Number of starts: the first from the mean of the bags of each label, all others at random.
+        The best objective is kept.
     max_iter : int, default=100
         Maximum number of iterations per initialisation.
     gamma : float, default=None
         Width of the kernel; ``1 / n_features``, and 1 for "chi2", by default.
-    degree, coef0 : float, default=3, 1.0
-        Degree and constant of the polynomial kernel.
     random_state : int, RandomState or None, default=None
         For random starts.
     {checkpoint}
@@ -223,7 +169,7 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
     category_sizes_ : ndarray of shape (n_classes,)
         Number of training instances of each label.
     mean_ : ndarray of shape (n_features,)
-        The centre of the instances; zeros without `center`.
+        The centre of the instances.
     kernel_map_ : ndarray of shape (n_instances, n_kernel_features)
         The map from kernel values to kernel features (kernels only).
     training_instances_ : ndarray or CSR of shape (n_instances, n_features)
@@ -265,93 +211,35 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
 
     _runs_elsewhere = ("cluster", "device")
 
-    _parameter_constraints = SPAN_CONSTRAINTS | ASSIGNMENT_CONSTRAINTS
+    _parameter_constraints = {"gamma": [None, POSITIVE], "instances_per_label": ONE_OR_ANY}
 
     kernel: Any = "linear"
     _: KW_ONLY
     instances_per_label: int | None = 1
     n_components: int | None = None
-    ridge: float = 0.0
-    center: bool = True
-    init: str = "bag-means"
     n_init: int = 1
     max_iter: int = 100
     gamma: float | None = None
-    degree: float = 3
-    coef0: float = 1.0
     random_state: Any = None
     checkpoint: Any = None
     verbose: int = 0
 
-    @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
-        """Assign the instances to labels, and learn a metric in which those of a label are close.
-
-        Parameters
-        ----------
-        {X}
-        y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            The label set of each bag: candidates for its instances, which may be too many or too
-            few.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        labels = check_label_sets(y, bags)
-        self.label_kind_ = labels.kind
-        candidates = self._candidates(bags, labels)
+    def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: Any) -> SolverResult:
         checkpoint = self._checkpoint(bags, labels)
-        instances = local_instances(bags)
-        if instances is None:
-            result, state = self._learn_elsewhere(bags, candidates, checkpoint)
-            state["classes_"] = labels.classes
-        else:
-            classes = labels.classes
-            del labels  # one byte per bag and class: the candidates have the same content
-            result, state = self._learn(
-                instances,
-                classes,
-                candidates,
-                lambda span: self._best_assignment(span.basis, candidates, checkpoint),
-            )
+        result = self._learn(
+            bags, self._candidates(bags, labels), n_init=self.n_init, rng=rng, steps=self._steps,
+            checkpoint=checkpoint,
+        )  # fmt: skip
         if checkpoint is not None:
             checkpoint.remove()
-        self._keep_progress(result, "raise max_iter")
-        self.__dict__.update(state)
-        return self
+        return result
 
     def _checkpoint(self, bags: Bags, labels: Labels) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
-        names = (
-            "instances_per_label", "n_components", "ridge", "center", "init", "gamma", "degree",
-            "coef0",
-        )  # fmt: skip
         kernel = getattr(self.kernel, "__qualname__", self.kernel)
-        of_bags = digest(bags, labels.indicator)
-        return Checkpoint(
-            self.checkpoint, ("MIMLCA", kernel, *(getattr(self, name) for name in names), of_bags)
-        )
-
-    def _learn_elsewhere(
-        self, bags: Bags, candidates: Candidates, checkpoint: Checkpoint | None
-    ) -> tuple[SolverResult, dict[str, Any]]:
-        if self.kernel != "linear":
-            raise InputError(
-                "bags on a device or a cluster are fitted with kernel='linear'; for other kernels "
-                "use Nystroem features."
-            )
-        return mimlca_by_parts(
-            bags,
-            candidates,
-            center=self.center,
-            n_components=self.n_components,
-            ridge=self.ridge,
-            **self._search(),
-            checkpoint=checkpoint,
-        )
+        settings = ("MIMLCA", kernel, self.gamma, self.instances_per_label, self.n_components)
+        return Checkpoint(self.checkpoint, (*settings, digest(bags, labels.indicator)))
 
 
 @with_parameters
@@ -370,14 +258,8 @@ class MLCA(_ClusterMetric):
         vectors. "chi2" is the chi2-RBF kernel of the paper (on instances of sum 1).
     n_components : int, default=None
         Keep only the leading directions of the instances; all by default.
-    ridge : float, default=0.0
-        Added to the squared singular values of the instances (kernel: eigenvalues).
-    center : bool, default=True
-        Centre the instances.
     gamma : float, default=None
         Width of the kernel; ``1 / n_features``, and 1 for "chi2", by default.
-    degree, coef0 : float, default=3, 1.0
-        Degree and constant of the polynomial kernel.
 
     Attributes
     ----------
@@ -416,45 +298,17 @@ class MLCA(_ClusterMetric):
     array(['Bob'], dtype='<U3')
     """
 
-    label_kind_ = "single"
-    _parameter_constraints = SPAN_CONSTRAINTS
+    _learns_label_sets = False
+    _parameter_constraints = {"gamma": [None, POSITIVE]}
 
     kernel: Any = "linear"
     _: KW_ONLY
     n_components: int | None = None
-    ridge: float = 0.0
-    center: bool = True
     gamma: float | None = None
-    degree: float = 3
-    coef0: float = 1.0
 
-    @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn a metric in which instances of the same label are close.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags. For labels that differ inside a bag, give the instances themselves as a 2-D
-            table: ``fit(bags.instances, instance_labels)``.
-        y : array-like of shape (n_bags,)
-            The label of each bag, and so of all its instances.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        labels = check_bag_labels(y, bags)
-        n = bags.n_instances
-        alone = Candidates(
-            np.arange(n + 1),
-            labels.codes[bags.bag_index],
-            np.arange(n + 1),
-            len(labels.classes),
-            one_each=True,
-        )
-        known = SolverResult((alone.labels,), (), converged=True)
-        _, state = self._learn(bags.instances, labels.classes, alone, lambda span: known)
-        self.__dict__.update(state)
-        return self
+    def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: Any) -> None:
+        rows = np.arange(bags.n_instances + 1)
+        codes = labels.codes[bags.bag_index]
+        alone = Candidates(rows, codes, rows, len(labels.classes), one_each=True)
+        self.classes_ = labels.classes
+        self._learn(Bags(bags.instances, rows), alone, rng=rng, steps=lambda: range(1))

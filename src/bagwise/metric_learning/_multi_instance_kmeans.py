@@ -1,17 +1,24 @@
 """MultiInstanceKMeans: k-means with one cluster per label, under a given metric."""
 
 from dataclasses import KW_ONLY
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from bagwise._validation import check_bags, check_label_sets
-from bagwise.base import fit_method
+from bagwise._common.types import Floats
+from bagwise.bags import Bags
 from bagwise.base._parameters import with_parameters
+from bagwise.engines import place
+from bagwise.engines.arrays import dense
 from bagwise.exceptions import InputError
-from bagwise.metric_learning._base import ASSIGNMENT_CONSTRAINTS, LabelAssigner
-from bagwise.solvers.metric.multi_instance_kmeans import cluster_means
+from bagwise.labels import Labels
+from bagwise.metric_learning._base import ONE_OR_ANY, LabelAssigner
+from bagwise.solvers.metric.multi_instance_kmeans import (
+    AssignedRows,
+    best_of_starts,
+    cluster_means,
+)
+from bagwise.solvers.result import SolverResult
 
 
 @with_parameters
@@ -32,10 +39,9 @@ class MultiInstanceKMeans(LabelAssigner):
     instances_per_label : 1 or None, default=1
         Number of instances of a bag that may have the same label: at most one, or any number
         (None).
-    init : {"bag-means", "random"}, default="bag-means"
-        The first start: the centre of a label is the mean of the bags that have it, or random.
     n_init : int, default=1
-        Number of starts, all but the first at random; the best objective is kept.
+        Number of starts: the first from the mean of the bags of each label, all others at random.
+        The best objective is kept.
     max_iter : int, default=100
         Maximum number of iterations per initialisation.
     random_state : int, RandomState or None, default=None
@@ -75,46 +81,31 @@ class MultiInstanceKMeans(LabelAssigner):
     array([0, 1, 1, 0, 1, 0])
     """
 
-    _parameter_constraints = ASSIGNMENT_CONSTRAINTS | {"components": [None, "array-like"]}
+    _parameter_constraints = {
+        "components": [None, "array-like"],
+        "instances_per_label": ONE_OR_ANY,
+    }
 
     components: Any = None
     _: KW_ONLY
     instances_per_label: int | None = 1
-    init: str = "bag-means"
     n_init: int = 1
     max_iter: int = 100
     random_state: Any = None
     verbose: int = 0
 
-    @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
-        """Assign the instances to the labels of their bags.
-
-        Parameters
-        ----------
-        {X}
-        y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            The label set of each bag.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        labels = check_label_sets(y, bags)
-        candidates = self._candidates(bags, labels)
+    def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: Any) -> SolverResult:
         components = self._checked_components(bags.n_features, bags.dtype)
-        points = bags.instances @ components.T
-        if sparse.issparse(points):
-            points = points.toarray()
-        result = self._best_assignment(points, candidates)
-        self._keep_progress(result, "raise max_iter")
+        points = bags.with_instances(dense(bags.instances @ components.T))
+        sets = self._candidates(bags, labels).as_sets()
+        n_labels, one_each = len(labels.classes), self.instances_per_label == 1
+        with place(points, AssignedRows, sets, one_each=one_each) as parts:
+            result = best_of_starts(parts, n_labels, n_init=self.n_init, rng=rng, steps=self._steps)
         (assigned,) = result.solution
-        self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.assignments_, self.components_ = assigned, components
-        self.centroids_ = cluster_means(bags.instances, assigned, len(labels.classes))
-        self.category_sizes_ = np.bincount(assigned[assigned >= 0], minlength=len(labels.classes))
-        return self
+        self.centroids_ = cluster_means(bags.instances, assigned, n_labels)
+        self.category_sizes_ = np.bincount(assigned[assigned >= 0], minlength=n_labels)
+        return result
 
     def _checked_components(self, n_features: int, dtype: Any) -> Any:
         if self.components is None:

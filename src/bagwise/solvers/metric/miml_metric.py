@@ -53,7 +53,8 @@ def miml_metric(
     X, origin, unit = unit_variance(X)
     scatter = np.square(X).sum()
     ridge = 1e-9 * scatter * len(labels) / X.size  # keeps the ratio positive if all is separable
-    Z = candidates.bag_means(X)
+    sums, weights = candidates.bag_sums(X)
+    Z = sums / np.maximum(weights, 1e-300)[:, None]
     A = np.eye(X.shape[1])
     keys = _key_rows(X, Z, candidates)
     Z = cluster_means(X[keys], labels, len(Z))

@@ -6,24 +6,48 @@ length one, the metric is
 
     L = X^+ J,    M = LL'.
 
-With a ridge, X^+ becomes (X'X + ridge I)^(-1) X' in both places.
+U = X T by Cholesky QR: X'X is accumulated over blocks of rows, and T is the inverse of its Cholesky
+factor. The columns are first scaled to length one: the span does not change, and the factorisation
+would break down on features of very different scales. If the factor is ill-conditioned,
+eigenvectors and a second pass are used; with fewer rows than columns, the eigenvectors of XX'.
+
+The same text runs on numpy arrays, torch tensors and the partitions of a Dask cluster. A part
+stores its rows of U and their labels. X'X is sent once; each iteration sends the sums of the rows
+of the labels that changed, and the centres.
 """
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy.linalg import qr
+from scipy.sparse.linalg import eigsh
 
-from bagwise._common.types import Array, Bools, Ints
+from bagwise._common.tables import is_tensor
+from bagwise._common.types import Array, Floats, Ints
 from bagwise._common.warnings import warn_user
-from bagwise.compiled.lapack import add_product
-from bagwise.engines import arrays
-from bagwise.solvers.metric.column_span import ColumnSpan, column_span, leading_span, norm_of_upper
-from bagwise.solvers.metric.multi_instance_kmeans import Candidates
+from bagwise.bags import Bags
+from bagwise.compiled.lapack import eigenvectors, with_fixed_signs
+from bagwise.engines import Checkpoint, Parts, arrays, is_here, place, to_numpy
+from bagwise.engines.arrays import as_numpy, identity, like, solve_upper
+from bagwise.exceptions import InputError
+from bagwise.solvers.metric.multi_instance_kmeans import (
+    AssignedRows,
+    Candidates,
+    best_of_starts,
+    sums_of_labels,
+)
+from bagwise.solvers.result import SolverResult
 
-SMALLEST_RCOND = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-8}
+# Gram matrices contain squares: relative eigenvalues below this are rounding errors.
+RANK_TOLERANCE = 1e-12
+# Below this rcond the Cholesky factor of X'X is inaccurate in its smallest directions.
+SMALLEST_RCOND = {False: 1e-6, True: 1e-10}  # with products in float32, in float64
+# Below this rcond of U_a'U_a, directions are lost with the rows left out.
+SMALLEST_LEFT = {"float32": 1e-3, "float64": 1e-8}
+# Products in single precision are repeated in double precision if U'U is this far from I.
+LARGEST_LOSS = 1e-3
 
 # If the rank is close to the number of rows, the rows of U are nearly orthogonal, and all
 # assignments cost nearly the same. If the rank exceeds the first share of the rows, it is reduced
@@ -32,55 +56,133 @@ DEGENERATE, LARGEST_RANK = 0.9, 0.5
 # k clusters lie in k - 1 dimensions: twice as many leave some for instances of no cluster.
 DIRECTIONS_PER_LABEL = 2
 
+ToColumns = Callable[[Any], Any]  # multiplies T with coefficients of the basis
 
-def instance_span(
-    X: Any, candidates: Candidates, *, center: bool, n_components: int | None, ridge: float
-) -> ColumnSpan:
-    """Find the space in which instances are clustered.
+
+class MIMLCAPart(AssignedRows):
+    """A block of whole bags; U is a basis of the columns of X."""
+
+    def sums(self) -> Any:
+        """Sum of the rows of X."""
+        return arrays.column_sums(self.X)
+
+    def gram(self, mean: Array, double: bool) -> Any:
+        """X'X of centred rows; the upper triangle, unless on a device."""
+        return _gram(self.X, mean, double)
+
+    def whiten(self, mean: Array, scale: Any, factor: Any) -> None:
+        """Set U = (X - mean) / scale factor^-1."""
+        scale, factor = like(scale, self.X), like(factor, self.X)
+        self.U = arrays.empty(self.X, self.X.shape)
+        for rows, block in arrays.centred_blocks(self.X, mean):
+            self.U[rows] = solve_upper(factor, (block / scale).T, transposed=True).T
+
+    def project(self, mean: Array, matrix: Any) -> None:
+        """Set U = (X - mean) matrix."""
+        matrix = like(matrix, self.X)
+        self.U = arrays.empty(self.X, (self.X.shape[0], matrix.shape[1]))
+        for rows, block in arrays.centred_blocks(self.X, mean):
+            self.U[rows] = block @ matrix
+
+    def take(self, basis: Array) -> None:
+        """Set U."""
+        self.U = like(basis, self.X)
+
+    def gram_of_basis(self) -> Any:
+        """U'U."""
+        return _gram(self.U)
+
+    def loss(self) -> float:
+        """Estimate |U'U v - v| / |v| from random v: sqrt(d) times the largest entry error."""
+        probes = np.random.RandomState(0).standard_normal((self.U.shape[1], 4))
+        probes = probes.astype(self.U.dtype)
+        back = self.U.T @ (self.U @ probes)
+        return float(np.linalg.norm(back - probes) / np.linalg.norm(probes))
+
+    def gram_of(self, assigned: bool) -> Any:
+        """U'U over the rows that have a label, or over the others."""
+        chosen = (self.labels >= 0) == assigned
+        blocks = arrays.centred_blocks(self.U)
+        return sum(_gram(block[np.flatnonzero(chosen[rows])]) for rows, block in blocks)
+
+    def feature_sums(self, chosen: Ints) -> tuple[Any, Ints]:
+        """Sum and number of the instances of each chosen label."""
+        return sums_of_labels(self.X, self.labels, chosen, self.candidates.n_labels)
+
+
+MIMLCAPart.tensor_part = MIMLCAPart
+
+
+def mimlca(
+    bags: Bags,
+    candidates: Candidates,
+    *,
+    center: bool = True,
+    n_components: int | None = None,
+    init: str = "bag-means",
+    n_init: int = 1,
+    rng: np.random.RandomState,
+    steps: Callable[[], Iterable[int]],
+    checkpoint: Checkpoint | None = None,
+) -> tuple[SolverResult, dict[str, Any]]:
+    """Assign instances to labels and learn the metric.
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n_instances, n_features)
-        The instances.
+    bags : Bags
+        The bags: in memory or a file, on a device or on Dask workers.
     candidates : Candidates
-        The candidate labels of each instance.
-    center : bool
-        Whether features are centred.
+        Their label sets.
+    center : bool, default=True
+        Whether features are centred; the paper does not.
     n_components : int or None
         Number of principal directions to keep; None for all, unless the rank is too high.
-    ridge : float
-        Added to the squared singular values.
+    init, n_init, rng, steps, checkpoint
+        As for `best_of_starts`.
 
     Returns
     -------
-    ColumnSpan
+    SolverResult
+        ``solution`` is (assigned labels,).
+    dict
+        Components, mean, centroids and sizes of the categories, as arrays.
 
     Warns
     -----
     UserWarning
-        If the instances are nearly orthogonal in that space.
+        If the instances are nearly orthogonal.
     """
-    if n_components is not None or ridge > 0:
-        span = leading_span(X, center=center, n_components=n_components, ridge=ridge)
-    else:
-        span = column_span(X, center=center)
-    n_instances = X.shape[0]
-    dimension = span.dimension
-    if candidates.forced or dimension <= DEGENERATE * n_instances:
-        return span
-    message = (
-        f"the {n_instances} instances span {dimension:.0f} dimensions: nearly every assignment of "
-        "labels then costs the same. "
-    )
-    if n_components is not None or ridge > 0:
-        warn_user(f"{message}Lower n_components or raise ridge.")
-        return span
-    keep = usual_rank(candidates)
-    warn_user(
-        f"{message}Only the {keep} leading directions are used: set n_components or ridge, or "
-        "give more instances."
-    )
-    return leading_span(X, center=center, n_components=keep, ridge=0.0)
+    n, d, k = bags.n_instances, bags.n_features, candidates.n_labels
+    if not is_here(bags) and d > DEGENERATE * n:
+        raise InputError(
+            f"{n} instances of {d} features are a small table, with too few instances for a "
+            "cluster or a device: fit them in this process."
+        )
+    dtype, everything = np.dtype(str(bags.dtype).removeprefix("torch.")), np.arange(k)
+    sets = candidates.as_sets()
+    with place(bags, MIMLCAPart, sets, one_each=candidates.one_each) as parts:
+        mean = to_numpy(parts.total("sums")) / n if center else np.zeros(d)
+        to_columns = _usual_space(parts, bags, candidates, mean, n_components)
+        result = best_of_starts(
+            parts, k, init=init, n_init=n_init, rng=rng, steps=steps, checkpoint=checkpoint
+        )
+        sums, counts = parts.total("label_sums", everything)
+        present = np.flatnonzero(counts)
+        right = (sums[present] / like(counts[present, None] ** 0.5, sums)).T  # U_a'J
+        del sums
+        components = np.zeros((k, d), dtype)
+        if right.shape[0] > 0:
+            L = _metric_map(parts, to_columns, right, (int(counts.sum()), n), dtype)
+            components[present] = as_numpy(L.T, dtype)
+        sums, _ = parts.total("feature_sums", everything)
+        centroids = as_numpy(sums, dtype) / np.maximum(counts, 1).astype(dtype)[:, None]
+    return result, {
+        "components_": components,
+        "mean_": mean.astype(dtype),
+        "centroids_": centroids,
+        "category_sizes_": counts,
+        "assignments_": result.solution[0],
+    }
 
 
 def usual_rank(candidates: Candidates) -> int:
@@ -100,109 +202,215 @@ def usual_rank(candidates: Candidates) -> int:
     return max(1, min(DIRECTIONS_PER_LABEL * n_present, int(LARGEST_RANK * n_instances)))
 
 
-def metric_map(span: ColumnSpan, assigned: Ints, n_labels: int, *, ridge: float) -> Array:
-    """Compute L = X^+ J on the assigned rows.
-
-    X = U T^+ gives L = T (U_a'U_a)^(-1) U_a'J. U_a'U_a is the identity minus the contribution of
-    the rows that were left out, so X is not read again.
+def kernel_features(gram: Array, keep: int | None = None) -> tuple[Array, Array]:
+    """Features whose inner products are the kernel: its leading eigenvectors, or all.
 
     Parameters
     ----------
-    span : ColumnSpan
-        The space of the instances.
-    assigned : ndarray of int64 of shape (n_instances,)
-        The label of each instance, -1 for none.
-    n_labels : int
-        Number of labels.
-    ridge : float
-        Added to the squared singular values.
+    gram : ndarray of shape (n_rows, n_rows)
+        The kernel matrix.
+    keep : int or None
+        Number of features; all by default, as in the paper.
 
     Returns
     -------
-    ndarray of shape (n_features, n_labels)
-        A column of zeros for a label without instances.
+    features : ndarray of shape (n_rows, n_features)
+        In ascending order of their eigenvalues; without those that are rounding errors.
+    back : ndarray of shape (n_rows, n_features)
+        The map from kernel values to features.
     """
-    inside = assigned >= 0
-    present = np.unique(assigned[inside])
-    L = np.zeros((len(span.mean), n_labels), dtype=span.basis.dtype, order="F")
-    if span.rank > 0:
-        L[:, present] = _map_of_present(span, inside, _sums_at_length_one(span, assigned), ridge)
-    return L
+    n = len(gram)
+    keep = n if keep is None else min(keep, n)
+    double = gram.astype(np.float64, copy=False)
+    if n > 1000 and 10 * keep < n:  # a few of many, by Lanczos
+        values, vectors = eigsh(double, k=keep, which="LA", v0=gram.sum(axis=1))
+        vectors = with_fixed_signs(vectors)
+    else:
+        values, vectors = eigenvectors(double, n - keep, n - 1)
+    real = values > RANK_TOLERANCE * max(values[-1], 0)
+    root, vectors = np.sqrt(values[real]), vectors[:, real]
+    return (vectors * root).astype(gram.dtype), (vectors / root).astype(gram.dtype)
 
 
-def _map_of_present(span: ColumnSpan, inside: Bools, right: Array, ridge: float) -> Array:
-    """Compute T (U_a'U_a)^(-1) right; `right` is overwritten."""
-    if ridge == 0 and inside.all():
-        return span.to_columns(right)
-    gram = _gram_of_assigned(span, inside, ridge)
-    (pocon,) = linalg.get_lapack_funcs(("pocon",), (gram,))
-    norm = norm_of_upper(gram)
-    with suppress(np.linalg.LinAlgError):
-        factor = linalg.cho_factor(gram, overwrite_a=True, check_finite=False)
-        if pocon(factor[0], norm)[0] >= SMALLEST_RCOND[gram.dtype]:
-            solved = linalg.cho_solve(factor, right, overwrite_b=True, check_finite=False)
-            return span.to_columns(solved)
-    gram = _gram_of_assigned(span, inside, ridge)
-    return shortest_map(span.to_columns, gram, right, SMALLEST_RCOND[gram.dtype])
+def _usual_space(
+    parts: Parts, bags: Bags, candidates: Candidates, mean: Floats, n_components: int | None
+) -> ToColumns:
+    """Compute U on the parts, of lower rank if all assignments would cost the same."""
+    n = bags.n_instances
+    to_columns, rank = _space(parts, bags, mean, n_components)
+    if candidates.forced or rank <= DEGENERATE * n:
+        return to_columns
+    message = (
+        f"the {n} instances span {rank} dimensions: nearly every assignment of labels then costs "
+        "the same. "
+    )
+    if n_components is not None:
+        warn_user(f"{message}Lower n_components.")
+        return to_columns
+    keep = usual_rank(candidates)
+    warn_user(
+        f"{message}Only the {keep} leading directions are used: set n_components, or give more "
+        "instances."
+    )
+    return _space(parts, bags, mean, keep)[0]
 
 
-def shortest_map(
-    to_columns: Callable[[Array], Array], gram: Array, right: Array, smallest: float
-) -> Array:
-    """Compute L of smallest norm, T(B + NC), if directions N are lost with the rows left out.
+def _space(parts: Parts, bags: Bags, mean: Floats, keep: int | None) -> tuple[ToColumns, int]:
+    """Compute U on the parts; return the function that multiplies with T, and the rank."""
+    if bags.n_instances <= bags.n_features:
+        basis, matrix = _of_few_rows(arrays.dense(bags.instances), mean, keep)
+        parts.do("take", basis)
+        matrix = matrix.astype(basis.dtype)
+        return matrix.__matmul__, matrix.shape[1]
+    if keep is not None:
+        G = parts.total("gram", mean, True)
+        values, vectors = _leading(G, keep)
+        matrix = like(vectors / np.sqrt(values), G)
+        parts.do("project", mean, matrix)
+        return matrix.__matmul__, matrix.shape[1]
+    single = is_here(bags) and bags.dtype == np.float32
+    for double in (False, True) if single else (True,):
+        factor, scale, rcond = _scaled_factor(parts.total("gram", mean, double))
+        if rcond < SMALLEST_RCOND[double]:
+            continue
+        if is_here(bags):
+            factor = factor.astype(bags.dtype, order="F", copy=False)
+        parts.do("whiten", mean, scale, factor)
+        if double or parts.total("loss") <= LARGEST_LOSS:
+            return partial(_through_factor, factor, scale), bags.n_features
+    matrix = _shortest_basis(parts, mean)
+    parts.do("project", mean, matrix)
+    if matrix.shape[1] > 0:  # a second pass makes U orthonormal
+        factor, rcond = arrays.cholesky(parts.total("gram_of_basis"))
+        if rcond > 0:
+            matrix = solve_upper(like(factor, matrix), matrix.T, transposed=True).T
+            parts.do("project", mean, matrix)
+    return lambda B: like(matrix, B) @ B, matrix.shape[1]
+
+
+def _through_factor(factor: Any, scale: Any, B: Any) -> Any:
+    return solve_upper(like(factor, B), B) / like(scale[:, None], B)
+
+
+def _scaled(G: Any) -> tuple[Any, Any]:
+    """X'X scaled in place to ones on its diagonal, and the scale of the columns."""
+    scale = G.diagonal() ** 0.5
+    # Constant columns stay zero.
+    scale = scale + like(scale <= RANK_TOLERANCE * scale.max(), scale) * (1.0 - scale)
+    G /= scale
+    G /= scale[:, None]
+    return G, scale
+
+
+def _scaled_factor(G: Any) -> tuple[Any, Any, float]:
+    """Cholesky factor of the scaled X'X, the scale, and its reciprocal condition number."""
+    G, scale = _scaled(G)
+    factor, rcond = arrays.cholesky(G)
+    return factor, scale, rcond
+
+
+def _shortest_basis(parts: Parts, mean: Floats) -> Any:
+    """Compute T = X^+ U for dependent columns: of all T with XT = U, that in the row space of X."""
+    G, scale = _scaled(parts.total("gram", mean, True))
+    return like(shortest_basis(G, to_numpy(scale)), G)
+
+
+def shortest_basis(gram: Any, scale: Floats) -> Floats:
+    """Compute T = X^+ U for (nearly) linearly dependent columns.
+
+    This is the T of smallest norm with XT = U: it lies in the row space of X.
 
     Parameters
     ----------
-    to_columns : callable
-        Multiplies T with coefficients of the basis.
-    gram : ndarray of shape (rank, rank)
-        U_a'U_a; the upper triangle is read.
-    right : ndarray of shape (rank, n_labels)
-        U_a'J.
-    smallest : float
-        Eigenvalues of `gram` below this belong to lost directions.
+    gram : ndarray of shape (n_columns, n_columns)
+        X'X with ones on its diagonal; of an array the upper triangle is read.
+    scale : ndarray of shape (n_columns,)
+        Scale of the columns of X.
 
     Returns
     -------
-    ndarray of shape (n_columns, n_labels)
+    ndarray of shape (n_columns, rank)
     """
-    values, vectors = np.linalg.eigh(gram, "U")
+    values, vectors = _leading(gram, None)
+    return _within(vectors * scale[:, None], vectors / np.sqrt(values) / scale[:, None])
+
+
+def _of_few_rows(X: Array, mean: Floats, keep: int | None) -> tuple[Array, Floats]:
+    """U and T from the eigenvectors of XX'; columns of equal length find the rank more reliably."""
+    rows = X.astype(np.float64) - mean
+    scale = np.ones(X.shape[1])
+    if keep is None:
+        scale = np.linalg.norm(rows, axis=0)
+        scale[scale <= RANK_TOLERANCE * scale.max(initial=0)] = 1.0
+        rows /= scale
+    values, vectors = _leading(rows @ rows.T, keep)
+    back = rows.T @ vectors
+    matrix = _within(back * scale[:, None], back / scale[:, None] / values)
+    return vectors.astype(X.dtype), matrix
+
+
+def _within(row_space: Floats, matrix: Floats) -> Floats:
+    """Project the columns of a matrix to the row space of X."""
+    if row_space.shape[1] == 0:
+        return matrix
+    Q = qr(row_space, mode="economic", check_finite=False)[0]
+    return Q @ (Q.T @ matrix)
+
+
+def _leading(G: Any, keep: int | None) -> tuple[Floats, Floats]:
+    """The largest eigenvalues above rounding, in decreasing order, and their eigenvectors."""
+    values, vectors = _eigh(G)
+    values, vectors = values[::-1][:keep], vectors[:, ::-1][:, :keep]
+    real = values > RANK_TOLERANCE * max(values[0], np.finfo(np.float64).tiny)
+    return values[real], vectors[:, real]
+
+
+def _eigh(G: Any) -> Any:
+    """Eigenvalues and eigenvectors of a matrix, of which the upper triangle is read."""
+    whole = G if is_tensor(G) else np.triu(G) + np.triu(G, 1).T
+    return (to_numpy(found) for found in arrays.eigh(whole))
+
+
+def _metric_map(
+    parts: Parts, to_columns: ToColumns, right: Any, counts: tuple[int, int], dtype: Any
+) -> Any:
+    """Compute L = T (U_a'U_a)^-1 U_a'J; U_a'U_a is I less the contribution of the other rows."""
+    n_assigned, n = counts
+    if n_assigned == n:
+        return to_columns(right)
+
+    def gram() -> Any:
+        few = 2 * n_assigned <= n
+        G = parts.total("gram_of", few)
+        if few:
+            return G
+        if is_tensor(G):
+            return identity(len(G), G) - G
+        np.negative(G, out=G)
+        G.flat[:: len(G) + 1] += 1
+        return G
+
+    smallest = SMALLEST_LEFT[dtype.name]
+    factor, rcond = arrays.cholesky(gram())
+    if rcond >= smallest:
+        factor = like(factor, right)
+        return to_columns(solve_upper(factor, solve_upper(factor, right, transposed=True)))
+    return _shortest_map(to_columns, gram(), right, smallest)
+
+
+def _shortest_map(to_columns: ToColumns, G: Any, right: Any, smallest: float) -> Any:
+    """Compute L of smallest norm, T(B + NC), if directions N are lost with the rows left out."""
+    values, vectors = _eigh(G)
     lost = values < smallest
     kept = vectors[:, ~lost]
-    L = to_columns(kept @ ((kept.T @ right) / values[~lost, None]))
-    N = to_columns(vectors[:, lost])
+    B = kept @ ((kept.T @ to_numpy(right)) / values[~lost, None])
+    L, N = (to_numpy(to_columns(like(b, right))) for b in (B, vectors[:, lost]))
     return L - N @ np.linalg.lstsq(N, L, rcond=np.finfo(N.dtype).eps)[0]
 
 
-def _gram_of_assigned(span: ColumnSpan, inside: Bools, ridge: float) -> Array:
-    """Upper triangle of U_a'U_a; with a ridge, the system of |XTB - J|^2 + ridge |TB|^2."""
-    U = span.basis
-    if ridge > 0:
-        T = span.to_columns(np.eye(span.rank, dtype=U.dtype))
-        return _product(U, inside, 1.0) + ridge * np.triu(T.T @ T)
-    if 2 * inside.sum() <= len(U):
-        return _product(U, inside, 1.0)
-    gram = _product(U, ~inside, -1.0)  # from the rows left out, which are fewer
-    gram.flat[:: len(gram) + 1] += 1
-    return gram
+def _gram(X: Any, mean: Floats | None = None, double: bool = False) -> Any:
+    """X'X of centred rows: the upper triangle in double precision, all of it for a tensor.
 
-
-def _product(U: Array, chosen: Bools, factor: float) -> Array:
-    """The upper triangle of U'U over chosen rows, times a factor."""
-    total = np.zeros((U.shape[1], U.shape[1]), dtype=U.dtype, order="F")
-    rows = np.flatnonzero(chosen)
-    step = max(256, arrays.BLOCK // 4 // U.shape[1])  # small blocks, since they are copies
-    for start in range(0, len(rows), step):
-        block = U[rows[start : start + step]]
-        add_product(total, block, factor)
-    return total
-
-
-def _sums_at_length_one(span: ColumnSpan, assigned: Ints) -> Array:
-    """U_a'J: sum of the rows of each label, divided by the square root of their number."""
-    U = span.basis
-    rows = np.flatnonzero(assigned >= 0)
-    _, label, sizes = np.unique(assigned[rows], return_inverse=True, return_counts=True)
-    weight = (1 / np.sqrt(sizes[label])).astype(U.dtype)
-    J = sparse.csr_array((weight, (label, rows)), shape=(len(sizes), len(U)))
-    return np.asarray(J @ U).T
+    Products are in the precision of X, unless `double`.
+    """
+    return arrays.gram(X, mean) if is_tensor(X) else arrays.upper_gram(X, mean, double=double)

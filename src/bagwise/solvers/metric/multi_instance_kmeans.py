@@ -17,10 +17,11 @@ import numpy as np
 from scipy import sparse
 
 from bagwise import compiled
+from bagwise._common.tables import is_tensor
 from bagwise._common.types import Array, Bools, Floats, Ints
-from bagwise.bags import offsets_of
-from bagwise.compiled.threads import even_bounds, run_blocks
-from bagwise.engines import Checkpoint, Parts
+from bagwise.bags import Bags, offsets_of
+from bagwise.engines import Checkpoint, Part, Parts, arrays, digest, to_numpy
+from bagwise.engines.arrays import beside, float64, like, weighted_sums
 from bagwise.solvers.result import SolverResult
 
 TIE = 1 - 1e-12
@@ -53,14 +54,8 @@ class Candidates:
     @classmethod
     def from_indicator(cls, offsets: Ints, indicator: Ints, *, one_each: bool) -> Self:
         """Make candidates from a 0/1 array; a row of -1 (unknown) has none."""
-
-        def find(start: int, stop: int) -> Ints:
-            # Several times faster than numpy's search in two dimensions.
-            found = np.flatnonzero(np.ravel(indicator[start:stop] == 1))
-            return found + start * indicator.shape[1]
-
-        places = run_blocks(find, even_bounds(len(indicator), indicator.size))
-        bag, label = np.divmod(np.concatenate(places), indicator.shape[1])
+        found = np.flatnonzero(np.ravel(indicator == 1))  # faster than in two dimensions
+        bag, label = np.divmod(found, indicator.shape[1])
         label_offsets = offsets_of(np.bincount(bag, minlength=len(indicator)))
         return cls(offsets, label, label_offsets, indicator.shape[1], one_each)
 
@@ -82,19 +77,34 @@ class Candidates:
         return int(compiled.assignment.block_offsets(self.offsets, self.label_offsets)[-1])
 
     def distances(
-        self, points: Array, centres: Array, stale: Bools | None = None, out: Floats | None = None
+        self, points: Any, centres: Any, stale: Bools | None = None, before: Floats | None = None
     ) -> Floats:
         """Squared distances of the rows to the centres of their candidates, in `assign`'s format.
 
-        With `stale` and `out`, only the distances to stale labels are computed, and written to
-        `out`.
+        With the distances `before`, only those to stale labels are computed.
         """
-        out = np.empty(self.n_costs) if out is None else out
-        stale = np.ones(self.n_labels, bool) if stale is None else stale
-        compiled.assignment.distances_to_candidates(
-            points, centres, self.offsets, self.labels, self.label_offsets, stale, out
-        )
+        out = np.empty(self.n_costs) if before is None else before.copy()
+        stale = np.ones(self.n_labels, bool) if before is None or stale is None else stale
+        if not is_tensor(points):
+            compiled.assignment.distances_to_candidates(
+                points, centres, self.offsets, self.labels, self.label_offsets, stale, out
+            )
+            return out
+        row, label = self.pairs
+        pairs = np.flatnonzero(stale[label])
+        row, label = (beside(index[pairs], points) for index in (row, label))
+        found, step = points.new_empty(len(pairs)), max(1, arrays.BLOCK // max(1, points.shape[1]))
+        for start in range(0, len(pairs), step):
+            some = slice(start, start + step)
+            apart = points[row[some]] - centres[label[some]]
+            found[some] = (apart * apart).sum(dim=1)
+        out[pairs] = to_numpy(float64(found))
         return out
+
+    @cached_property
+    def pairs(self) -> tuple[Ints, Ints]:
+        """Row and label of each cost."""
+        return pairs_of(self.offsets, self.labels, self.label_offsets)
 
     @property
     def forced(self) -> bool:
@@ -120,86 +130,116 @@ class Candidates:
         first_label = np.repeat(self.label_offsets[:-1], n_rows)
         return first_label, offsets_of(np.repeat(n_labels, n_rows))[:-1]
 
-    def bag_means(self, points: Array) -> Array:
-        """Initial centres: the mean of all rows of the bags that carry a label.
+    def bag_sums(self, points: Any) -> tuple[Any, Floats]:
+        """Sums and weights of the initial centres: all rows of the bags that have a label.
 
         The weight of a row is 1 / max(rows, candidates) of its bag: the prior probability that it
         has the label.
         """
         n_rows, n_labels = np.diff(self.offsets), np.diff(self.label_offsets)
-        bag = np.repeat(np.arange(len(n_labels)), n_labels)  # bag of each candidate
-        count = n_rows[bag]
-        weight = np.repeat(1 / np.maximum(n_rows, n_labels)[bag], count)
-        first = self.offsets[bag] - np.cumsum(count) + count
-        row = np.repeat(first, count) + np.arange(len(weight))
-        return _weighted_means(points, np.repeat(self.labels, count), row, weight, self.n_labels)
+        weight = np.repeat(1 / np.maximum(n_rows, np.maximum(n_labels, 1)), n_rows * n_labels)
+        row, label = self.pairs
+        total: Floats = np.bincount(label, weight, self.n_labels)
+        return weighted_sums(points, label, row, weight, self.n_labels), total
 
 
-class LocalRows:
-    """Rows in this process.
+def pairs_of(offsets: Ints, labels: Ints, label_offsets: Ints) -> tuple[Ints, Ints]:
+    """Row and label of each pair of a row and a candidate label of its bag.
 
     Parameters
     ----------
-    points : ndarray of shape (n_rows, n_features)
-        The rows.
-    candidates : Candidates
-        The candidate labels of each row.
+    offsets, labels, label_offsets : ndarray of int64
+        As in `Candidates`.
+
+    Returns
+    -------
+    rows, labels : ndarray of int64 of shape (n_costs,)
+    """
+    n_rows, n_labels = np.diff(offsets), np.diff(label_offsets)
+    width, first = (np.repeat(values, n_rows) for values in (n_labels, label_offsets[:-1]))
+    place = np.arange(width.sum()) - np.repeat(np.cumsum(width) - width - first, width)
+    return np.repeat(np.arange(len(width)), width), labels[place]
+
+
+class AssignedRows(Part):
+    """A block of whole bags: its rows in the space of the clustering, and their labels.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    sets : csr_array of shape (n_bags, n_labels)
+        Their label sets, from `Candidates.as_sets`.
+    one_each : bool
+        Whether a label gets at most one row of a bag.
 
     Attributes
     ----------
-    kept : ndarray of int64 of shape (n_rows,)
-        The best labels, -1 for none.
+    U : array of shape (n_instances, rank)
+        The rows: the instances themselves, until a subclass replaces them. Checkpoints do not
+        store it.
+    labels, kept : ndarray of int64 of shape (n_instances,)
+        The label of each row, -1 for none, in the last assignment and in the best start.
     """
 
-    def __init__(self, points: Array, candidates: Candidates) -> None:
-        self.points, self.candidates = points, candidates
-        self.n_costs = candidates.n_costs
-        self.costs = np.zeros(self.n_costs)
-        self.kept: Ints = np.full(len(points), -1, dtype=np.int64)
-        self.labels: Ints
-        self.stale: Bools
-        self._forget()
+    def __init__(self, bags: Bags, sets: sparse.csr_array, *, one_each: bool) -> None:
+        self.bags, self.X = bags, bags.instances
+        self.U: Any = self.X
+        self.candidates = Candidates.from_sets(bags.offsets, sets, one_each=one_each)
+        self.labels = self.kept = np.full(bags.n_instances, -2, dtype=np.int64)
+        self.costs: Floats | None = None
 
-    @property
-    def parts(self) -> Parts:
-        """The rows as a part, created on each access: a cycle would keep large rows in memory."""
-        return Parts(self)
+    def identity(self) -> str:
+        """Digest of the bags and their candidate labels."""
+        return digest(self.bags, self.candidates.labels, self.candidates.label_offsets)
 
-    def begin(self, costs: Floats | None) -> Array:
-        """Initial centres: from the bags of each label, or from the assignment for given costs."""
-        self._forget()
-        if costs is None:
-            return self.candidates.bag_means(self.points)
-        assigned = self.candidates.assign(costs)[0]
-        return cluster_means(self.points, assigned, self.candidates.n_labels)
+    def n_costs(self) -> int:
+        """Number of pairs of a row and a candidate label."""
+        return self.candidates.n_costs
 
-    def assign(self, centres: Array) -> tuple[float, int]:
-        """Assign the rows to centres; return the cost and the number of changed labels."""
+    def bag_sums(self) -> tuple[Any, Floats]:
+        """Sums and weights of the initial centres."""
+        return self.candidates.bag_sums(self.U)
+
+    def choose(self, costs: Floats) -> None:
+        """Set the labels to the cheapest assignment for given costs."""
+        self.labels = self.candidates.assign(costs)[0]
+
+    def assign(self, centres: Any, stale: Bools) -> tuple[float, int, Ints]:
+        """Assign the rows to centres, of which only stale ones have moved.
+
+        Returns
+        -------
+        cost : float
+        n_changed : int
+            Number of rows with another label than before.
+        touched : ndarray of int64 of shape (n_labels,)
+            Whether a label gained or lost rows.
+        """
         c = self.candidates
-        c.distances(self.points, centres, self.stale, self.costs)
+        self.costs = c.distances(self.U, like(centres, self.U), stale, self.costs)
         before, (self.labels, places) = self.labels, c.assign(self.costs)
-        changed = np.flatnonzero(self.labels != before)
-        # Only labels that gained or lost a row have new centres and distances.
-        touched = np.union1d(self.labels[changed], before[changed])
-        self.stale = np.isin(np.arange(c.n_labels), touched)
-        return float(self.costs[places].sum()), len(changed)
+        changed = np.flatnonzero(before != self.labels)
+        touched = np.zeros(c.n_labels, np.int64)
+        for labels in (before[changed], self.labels[changed]):
+            touched[labels[labels >= 0]] = 1
+        return float(self.costs[places].sum()), len(changed), touched
 
-    def move(self, centres: Array) -> Array:
-        """Update the centres of the assigned rows in place; a centre without rows is kept."""
-        has_rows = np.bincount(self.labels[self.labels >= 0], minlength=len(centres)) > 0
-        fresh = np.flatnonzero(self.stale & has_rows)
-        number = np.full(len(centres) + 1, -1)  # the last entry is for rows without label
-        number[fresh] = np.arange(len(fresh))
-        centres[fresh] = cluster_means(self.points, number[self.labels], len(fresh))
-        return centres
+    def label_sums(self, chosen: Ints) -> tuple[Any, Ints]:
+        """Sum and number of the rows of each chosen label."""
+        return sums_of_labels(self.U, self.labels, chosen, self.candidates.n_labels)
+
+    def assignments(self) -> Ints:
+        """The label of each row, -1 for none."""
+        return self.labels
 
     def keep(self) -> None:
         """Store the labels as the best so far."""
         self.kept = self.labels
 
-    def identity(self) -> str:
-        """Empty: the settings of a checkpoint already identify the instances."""
-        return ""
+    def take_kept(self) -> None:
+        """Return to the labels of the best start."""
+        self.labels = self.kept
 
     def state(self) -> dict[str, Ints]:
         """The labels, for a checkpoint."""
@@ -207,76 +247,33 @@ class LocalRows:
 
     def restore(self, state: dict[str, Ints]) -> None:
         """Continue from a checkpoint."""
-        self._forget()
-        self.labels, self.kept = state["labels"], state["kept"]
-
-    def _forget(self) -> None:
-        self.labels = np.full(len(self.points), -2, dtype=np.int64)
-        self.stale = np.ones(self.candidates.n_labels, dtype=bool)
+        self.labels, self.kept, self.costs = state["labels"], state["kept"], None
 
 
-class PlacedRows:
-    """Rows on workers or a device, with the methods of `LocalRows`.
-
-    Parameters
-    ----------
-    parts : Parts
-        Parts of a class with the methods of `MIMLCAPart`.
-    """
-
-    def __init__(self, parts: Parts) -> None:
-        self.parts = parts
-        self.ends = np.cumsum(parts.each("n_costs"))
-        parts.hold()
-
-    @property
-    def n_costs(self) -> int:
-        """Number of pairs of a row and a candidate label."""
-        return int(self.ends[-1])
-
-    def begin(self, costs: Floats | None) -> Any:
-        """Initial centres: from the bags of each label, or from the assignment for given costs."""
-        if costs is None:
-            sums, counts = self.parts.total("bag_sums")
-        else:
-            self.parts.do("choose", own=np.split(costs, self.ends[:-1]))
-            sums, counts = self.parts.total("label_sums")
-        return _means(sums, counts, 0.0 * sums)
-
-    def assign(self, centres: Any) -> tuple[float, int]:
-        """Assign the rows to centres; return the cost and the number of changed labels."""
-        return self.parts.step("assign", centres)
-
-    def move(self, centres: Any) -> Any:
-        """Compute the centres of the assigned rows; a label without rows keeps its centre."""
-        sums, counts = self.parts.total("label_sums")
-        return _means(sums, counts, centres)
-
-    def keep(self) -> None:
-        """Store the labels as the best so far."""
-        self.parts.do("keep")
-
-
-Rows = LocalRows | PlacedRows
+AssignedRows.tensor_part = AssignedRows
 
 
 def best_of_starts(
-    rows: Rows,
+    parts: Parts,
+    n_labels: int,
     *,
-    init: str,
+    init: str = "bag-means",
     n_init: int,
     rng: np.random.RandomState,
     steps: Callable[[], Iterable[int]],
     checkpoint: Checkpoint | None = None,
 ) -> SolverResult:
-    """Assign rows to labels from several starts; `rows` stores the best labels.
+    """Assign rows to labels from several starts; the parts store the best labels.
 
     Parameters
     ----------
-    rows : LocalRows or PlacedRows
-        The rows; for MIMLCA, rows of the basis U.
-    init : {"bag-means", "random"}
-        The first start; all others are random assignments.
+    parts : Parts
+        Parts of the class `AssignedRows`.
+    n_labels : int
+        Number of labels.
+    init : {"bag-means", "random"}, default="bag-means"
+        The first start: from the means of the bags of each label, or from a random assignment, as
+        in the paper. All others are random.
     n_init : int
         Number of starts.
     rng : RandomState
@@ -289,45 +286,89 @@ def best_of_starts(
     Returns
     -------
     SolverResult
-        Without solution, which `rows` stores. The curve holds the objective after each assignment
-        of the best start.
+        ``solution`` is (assigned labels,). The curve holds the objective after each assignment of
+        the best start.
     """
+    ends, everything = np.cumsum(parts.each("n_costs")), np.arange(n_labels)
+    parts.hold()
 
     def draw(start: int) -> Floats | None:
-        by_bags = start == 0 and init == "bag-means"
-        return None if by_bags else rng.uniform(size=rows.n_costs)
+        return None if start == 0 and init == "bag-means" else rng.uniform(size=ends[-1])
 
-    now: dict[str, Any] = {"start": 0, "centres": rows.begin(draw(0)), "curve": []}
+    def begin(costs: Floats | None) -> Any:
+        if costs is None:
+            sums, weights = parts.total("bag_sums")
+        else:
+            parts.do("choose", own=np.split(costs, ends[:-1]))
+            sums, weights = parts.total("label_sums", everything)
+        return sums / like(np.where(weights > 0, weights, 1)[:, None], sums)
+
+    now: dict[str, Any] = {"start": 0, "centres": begin(draw(0)), "curve": []}
     now |= {"best": [], "settled": False}
-    if checkpoint is not None and checkpoint.load(now, rows.parts):
+    if checkpoint is not None and checkpoint.load(now, parts):
         for start in range(1, int(now["start"]) + 1):
             draw(start)  # later starts equal those of an uninterrupted search
     first = int(now["start"])
     for start in range(first, n_init):
         if start > first:
-            now |= {"start": start, "centres": rows.begin(draw(start)), "curve": []}
-        settled = _alternate(rows, now, steps(), checkpoint)
+            now |= {"start": start, "centres": begin(draw(start)), "curve": []}
+        settled = _alternate(parts, now, steps(), checkpoint)
         if len(now["best"]) == 0 or now["curve"][-1] < now["best"][-1]:
-            rows.keep()
+            parts.do("keep")
             now |= {"best": now["curve"], "settled": settled}
-    return SolverResult((), now["best"], bool(now["settled"]))
+    parts.do("take_kept")
+    assigned = np.concatenate(parts.each("assignments"))
+    return SolverResult((assigned,), now["best"], bool(now["settled"]))
 
 
 def _alternate(
-    rows: Rows, now: dict[str, Any], steps: Iterable[int], checkpoint: Checkpoint | None
+    parts: Parts, now: dict[str, Any], steps: Iterable[int], checkpoint: Checkpoint | None
 ) -> bool:
     """Run Lloyd's algorithm until no row changes its label; return whether it converged."""
+    stale = np.ones(len(now["centres"]), bool)
     for _ in islice(steps, len(now["curve"]), None):
-        cost, n_changed = rows.assign(now["centres"])
+        cost, n_changed, touched = parts.step("assign", now["centres"], stale)
         before, now["curve"] = now["curve"], np.append(now["curve"], cost)
         # Assignments of equal cost could alternate forever.
         if len(before) and (n_changed == 0 or cost >= TIE * before[-1]):
             return True
-        now["centres"] = rows.move(now["centres"])
-        rows.parts.renew()
+        stale = touched > 0
+        moved = np.flatnonzero(stale)
+        sums, counts = parts.total("label_sums", moved)
+        some = np.flatnonzero(counts)  # a label without rows keeps its centre
+        now["centres"][moved[some]] = sums[some] / like(counts[some, None], sums)
+        parts.renew()
         if checkpoint is not None:
-            checkpoint.save(now, rows.parts)
+            checkpoint.save(now, parts)
     return False
+
+
+def sums_of_labels(points: Any, assigned: Ints, chosen: Ints, n_labels: int) -> tuple[Any, Ints]:
+    """Sum and number of the rows assigned to each chosen label.
+
+    Parameters
+    ----------
+    points : ndarray, CSR or tensor of shape (n_rows, n_features)
+        The rows.
+    assigned : ndarray of int64 of shape (n_rows,)
+        Their labels, negative for none.
+    chosen : ndarray of int64 of shape (n_chosen,)
+        Distinct labels.
+    n_labels : int
+        Number of labels.
+
+    Returns
+    -------
+    sums : ndarray or tensor of shape (n_chosen, n_features)
+    counts : ndarray of int64 of shape (n_chosen,)
+    """
+    number = np.full(n_labels, -1)
+    number[chosen] = np.arange(len(chosen))
+    rows = np.flatnonzero(assigned >= 0)
+    code = number[assigned[rows]]
+    rows, code = rows[code >= 0], code[code >= 0]
+    sums = weighted_sums(points, code, rows, np.ones(len(rows)), len(chosen))
+    return sums, np.bincount(code, minlength=len(chosen))
 
 
 def cluster_means(points: Array, assigned: Ints, n_labels: int) -> Array:
@@ -335,7 +376,7 @@ def cluster_means(points: Array, assigned: Ints, n_labels: int) -> Array:
 
     Parameters
     ----------
-    points : ndarray of shape (n_rows, n_features)
+    points : ndarray or CSR of shape (n_rows, n_features)
         The rows.
     assigned : ndarray of int64 of shape (n_rows,)
         Their labels, -1 for none.
@@ -347,22 +388,5 @@ def cluster_means(points: Array, assigned: Ints, n_labels: int) -> Array:
     ndarray of shape (n_labels, n_features)
         Zeros for a label without rows.
     """
-    rows = np.flatnonzero(assigned >= 0)
-    return _weighted_means(points, assigned[rows], rows, np.ones(len(rows)), n_labels)
-
-
-def _weighted_means(
-    points: Array, label: Array, row: Array, weight: Floats, n_labels: int
-) -> Array:
-    """Weighted mean of the rows of each label; 0 for a label without rows."""
-    total = np.bincount(label, weights=weight, minlength=n_labels)
-    share = (weight / total[label]).astype(points.dtype)
-    member = sparse.csr_array((share, (label, row)), shape=(n_labels, points.shape[0]))
-    means = member @ points
-    return means.toarray() if sparse.issparse(means) else means
-
-
-def _means(sums: Any, counts: Any, before: Any) -> Any:
-    """Sums divided by counts; a label without rows keeps its previous centre."""
-    empty = (counts == 0)[:, None]
-    return sums / (counts[:, None] + empty) * ~empty + before * empty
+    sums, counts = sums_of_labels(points, assigned, np.arange(n_labels), n_labels)
+    return sums / np.maximum(counts, 1).astype(sums.dtype)[:, None]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bagwise.solvers.metric.column_span import shortest_basis
+from bagwise.solvers.metric.mimlca import shortest_basis
 
 
 @pytest.mark.parametrize("rank", [2, 4])
