@@ -139,7 +139,7 @@ class Candidates:
         n_rows, n_labels = np.diff(self.offsets), np.diff(self.label_offsets)
         weight = np.repeat(1 / np.maximum(n_rows, np.maximum(n_labels, 1)), n_rows * n_labels)
         row, label = self.pairs
-        total: Floats = np.bincount(label, weight, self.n_labels)
+        total: Any = np.bincount(label, weight, self.n_labels)
         return weighted_sums(points, label, row, weight, self.n_labels), total
 
 
