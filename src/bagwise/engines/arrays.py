@@ -9,7 +9,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._common.tables import StreamedTable, is_tensor
-from bagwise._common.types import Array, Floats, Ints
+from bagwise._common.types import Array, Bools, Floats, Ints
+from bagwise.compiled import assignment
 from bagwise.compiled.lapack import add_product
 from bagwise.compiled.threads import even_bounds, run_blocks
 from bagwise.engines.mapped import empty_beside
@@ -238,8 +239,8 @@ def centred_blocks(
         yield rows, block if mean is None or not mean.any() else block - like(mean, block)
 
 
-def upper_gram(X: Any, mean: Floats | None = None, *, double: bool = True) -> Floats:
-    """Upper triangle of X'X for centred rows; sums over blocks are in float64.
+def upper_gram(X: Any, mean: Floats | None = None, *, double: bool = True) -> Any:
+    """Upper triangle of X'X for centred rows, on a device all of it; sums are in float64.
 
     Parameters
     ----------
@@ -255,6 +256,8 @@ def upper_gram(X: Any, mean: Floats | None = None, *, double: bool = True) -> Fl
     ndarray of shape (n_columns, n_columns)
         In Fortran order; zeros below the diagonal.
     """
+    if is_tensor(X):
+        return gram(X, mean)
     d = X.shape[1]
     total = np.zeros((d, d), order="F")
     product = total if double else np.zeros((d, d), dtype=X.dtype, order="F")
@@ -317,13 +320,57 @@ def weighted_sums(rows: Any, codes: Ints, places: Ints, weights: Floats, n_codes
     return sums.toarray() if sparse.issparse(sums) else np.asarray(sums)
 
 
+def distances_to_candidates(
+    points: Any, centres: Any, candidates: Any, stale: Bools, out: Floats
+) -> None:
+    """Squared distances of the rows of each bag to the centres of its candidate labels.
+
+    Parameters
+    ----------
+    points : ndarray or tensor of shape (n_rows, n_features)
+        The rows.
+    centres : ndarray or tensor of shape (n_labels, n_features)
+        The centre of each label.
+    candidates : Candidates
+        The candidate labels of each bag.
+    stale : ndarray of bool of shape (n_labels,)
+        The labels whose distances are computed.
+    out : ndarray of float64 of shape (n_costs,)
+        The distances, written in place.
+    """
+    if not is_tensor(points):
+        c = candidates
+        assignment.distances_to_candidates(
+            points, centres, c.offsets, c.labels, c.label_offsets, stale, out
+        )
+        return
+    row, label = candidates.pairs
+    pairs = np.flatnonzero(stale[label])
+    row, label = (beside(index[pairs], points) for index in (row, label))
+    found, step = points.new_empty(len(pairs)), max(1, BLOCK // max(1, points.shape[1]))
+    for start in range(0, len(pairs), step):
+        some = slice(start, start + step)
+        apart = points[row[some]] - centres[label[some]]
+        found[some] = (apart * apart).sum(dim=1)
+    out[pairs] = to_numpy(float64(found))
+
+
+def complement(matrix: Any) -> Any:
+    """The identity minus a square matrix, in the memory of an array."""
+    if is_tensor(matrix):
+        return identity(len(matrix), matrix) - matrix
+    np.negative(matrix, out=matrix)
+    matrix.flat[:: len(matrix) + 1] += 1
+    return matrix
+
+
 def eigh(matrix: Any) -> tuple[Any, Any]:
     """Eigenvalues and eigenvectors of a symmetric matrix, on its device.
 
     Parameters
     ----------
     matrix : ndarray or tensor of shape (n, n)
-        The matrix.
+        The matrix; the upper triangle of an array is read.
 
     Returns
     -------
@@ -331,7 +378,7 @@ def eigh(matrix: Any) -> tuple[Any, Any]:
     """
     if is_tensor(matrix):
         return tuple(import_extra("torch", extra="torch").linalg.eigh(matrix))
-    return linalg.eigh(matrix, driver="evd", check_finite=False)
+    return linalg.eigh(matrix, lower=False, driver="evd", check_finite=False)
 
 
 def cholesky(matrix: Any) -> tuple[Any, float]:

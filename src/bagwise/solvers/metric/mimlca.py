@@ -24,13 +24,12 @@ import numpy as np
 from scipy.linalg import qr
 from scipy.sparse.linalg import eigsh
 
-from bagwise._common.tables import is_tensor
 from bagwise._common.types import Array, Floats, Ints
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.compiled.lapack import eigenvectors, with_fixed_signs
 from bagwise.engines import Checkpoint, Parts, arrays, is_here, place, to_numpy
-from bagwise.engines.arrays import as_numpy, identity, like, solve_upper
+from bagwise.engines.arrays import as_numpy, like, solve_upper
 from bagwise.exceptions import InputError
 from bagwise.solvers.metric.multi_instance_kmeans import (
     AssignedRows,
@@ -68,7 +67,7 @@ class MIMLCAPart(AssignedRows):
 
     def gram(self, mean: Array, double: bool) -> Any:
         """X'X of centred rows; the upper triangle, unless on a device."""
-        return _gram(self.X, mean, double)
+        return arrays.upper_gram(self.X, mean, double=double)
 
     def whiten(self, mean: Array, scale: Any, factor: Any) -> None:
         """Set U = (X - mean) / scale factor^-1."""
@@ -90,7 +89,7 @@ class MIMLCAPart(AssignedRows):
 
     def gram_of_basis(self) -> Any:
         """U'U."""
-        return _gram(self.U)
+        return arrays.upper_gram(self.U, double=False)
 
     def loss(self) -> float:
         """Estimate |U'U v - v| / |v| from random v: sqrt(d) times the largest entry error."""
@@ -103,7 +102,8 @@ class MIMLCAPart(AssignedRows):
         """U'U over the rows that have a label, or over the others."""
         chosen = (self.labels >= 0) == assigned
         blocks = arrays.centred_blocks(self.U)
-        return sum(_gram(block[np.flatnonzero(chosen[rows])]) for rows, block in blocks)
+        some = (block[np.flatnonzero(chosen[rows])] for rows, block in blocks)
+        return sum(arrays.upper_gram(block, double=False) for block in some)
 
     def feature_sums(self, chosen: Ints) -> tuple[Any, Ints]:
         """Sum and number of the instances of each chosen label."""
@@ -359,16 +359,10 @@ def _within(row_space: Floats, matrix: Floats) -> Floats:
 
 def _leading(G: Any, keep: int | None) -> tuple[Floats, Floats]:
     """The largest eigenvalues above rounding, in decreasing order, and their eigenvectors."""
-    values, vectors = _eigh(G)
+    values, vectors = (to_numpy(found) for found in arrays.eigh(G))
     values, vectors = values[::-1][:keep], vectors[:, ::-1][:, :keep]
     real = values > RANK_TOLERANCE * max(values[0], np.finfo(np.float64).tiny)
     return values[real], vectors[:, real]
-
-
-def _eigh(G: Any) -> Any:
-    """Eigenvalues and eigenvectors of a matrix, of which the upper triangle is read."""
-    whole = G if is_tensor(G) else np.triu(G) + np.triu(G, 1).T
-    return (to_numpy(found) for found in arrays.eigh(whole))
 
 
 def _metric_map(
@@ -382,13 +376,7 @@ def _metric_map(
     def gram() -> Any:
         few = 2 * n_assigned <= n
         G = parts.total("gram_of", few)
-        if few:
-            return G
-        if is_tensor(G):
-            return identity(len(G), G) - G
-        np.negative(G, out=G)
-        G.flat[:: len(G) + 1] += 1
-        return G
+        return G if few else arrays.complement(G)
 
     smallest = SMALLEST_LEFT[dtype.name]
     factor, rcond = arrays.cholesky(gram())
@@ -400,17 +388,9 @@ def _metric_map(
 
 def _shortest_map(to_columns: ToColumns, G: Any, right: Any, smallest: float) -> Any:
     """Compute L of smallest norm, T(B + NC), if directions N are lost with the rows left out."""
-    values, vectors = _eigh(G)
+    values, vectors = (to_numpy(found) for found in arrays.eigh(G))
     lost = values < smallest
     kept = vectors[:, ~lost]
     B = kept @ ((kept.T @ to_numpy(right)) / values[~lost, None])
     L, N = (to_numpy(to_columns(like(b, right))) for b in (B, vectors[:, lost]))
     return L - N @ np.linalg.lstsq(N, L, rcond=np.finfo(N.dtype).eps)[0]
-
-
-def _gram(X: Any, mean: Floats | None = None, double: bool = False) -> Any:
-    """X'X of centred rows: the upper triangle in double precision, all of it for a tensor.
-
-    Products are in the precision of X, unless `double`.
-    """
-    return arrays.gram(X, mean) if is_tensor(X) else arrays.upper_gram(X, mean, double=double)

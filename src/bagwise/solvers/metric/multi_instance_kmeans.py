@@ -17,11 +17,10 @@ import numpy as np
 from scipy import sparse
 
 from bagwise import compiled
-from bagwise._common.tables import is_tensor
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.engines import Checkpoint, Part, Parts, arrays, digest, to_numpy
-from bagwise.engines.arrays import beside, float64, like, weighted_sums
+from bagwise.engines import Checkpoint, Part, Parts, arrays, digest
+from bagwise.engines.arrays import like, weighted_sums
 from bagwise.solvers.result import SolverResult
 
 TIE = 1 - 1e-12
@@ -85,20 +84,7 @@ class Candidates:
         """
         out = np.empty(self.n_costs) if before is None else before.copy()
         stale = np.ones(self.n_labels, bool) if before is None or stale is None else stale
-        if not is_tensor(points):
-            compiled.assignment.distances_to_candidates(
-                points, centres, self.offsets, self.labels, self.label_offsets, stale, out
-            )
-            return out
-        row, label = self.pairs
-        pairs = np.flatnonzero(stale[label])
-        row, label = (beside(index[pairs], points) for index in (row, label))
-        found, step = points.new_empty(len(pairs)), max(1, arrays.BLOCK // max(1, points.shape[1]))
-        for start in range(0, len(pairs), step):
-            some = slice(start, start + step)
-            apart = points[row[some]] - centres[label[some]]
-            found[some] = (apart * apart).sum(dim=1)
-        out[pairs] = to_numpy(float64(found))
+        arrays.distances_to_candidates(points, centres, self, stale, out)
         return out
 
     @cached_property
