@@ -8,9 +8,9 @@ from scipy import linalg, sparse, special
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.extmath import safe_sparse_dot
 
+from bagwise import compiled
 from bagwise._common.tables import StreamedTable, is_tensor
 from bagwise._common.types import Array, Bools, Floats, Ints
-from bagwise.compiled import assignment
 from bagwise.compiled.lapack import add_product
 from bagwise.compiled.threads import even_bounds, run_blocks
 from bagwise.engines.mapped import empty_beside
@@ -340,7 +340,7 @@ def distances_to_candidates(
     """
     if not is_tensor(points):
         c = candidates
-        assignment.distances_to_candidates(
+        compiled.assignment.distances_to_candidates(
             points, centres, c.offsets, c.labels, c.label_offsets, stale, out
         )
         return
