@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from bagwise.cli.app import OneLineErrors, run
-from bagwise.cli.options import Json, flag
+from bagwise.cli.options import JSON, flag
 from bagwise.cli.output import as_records, note, print_json, print_table, progress
 from bagwise.exceptions import OutputExistsError
 from reproduction import (
@@ -68,10 +68,9 @@ def reproduce(
             help="An experiment, such as table1; all by default.",
         ),
     ] = None,
-    full: Annotated[
-        bool,
-        flag("--full/--quick", help="All repetitions and sizes, or a small part (the default)."),
-    ] = False,
+    full: bool = flag(
+        "--full/--quick", "All repetitions and sizes, or a small part (the default)."
+    ),
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the results.")
     ] = Path("results"),
@@ -85,9 +84,9 @@ def reproduce(
             "--jobs", "-j", min=1, help="Number of processes; more than one distorts the times."
         ),
     ] = 1,
-    show: Annotated[bool, flag("--show", help="Run nothing; show stored results.")] = False,
-    json: Json = False,
-    debug: Annotated[bool, flag("--debug", help="Show where in the code an error arose.")] = False,
+    show: bool = flag("--show", "Run nothing; show stored results."),
+    json: bool = JSON,
+    debug: bool = flag("--debug", "Show where in the code an error arose."),
 ) -> None:
     """Run the experiments of a paper, and show our numbers beside the published ones.
 

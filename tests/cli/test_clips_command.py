@@ -211,7 +211,6 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
     assert "1 labels of bags are known from corrections" in result.stderr
     unlabelled = run("review", model, table, "--no-browser", "-o", tmp_path / "u.sqlite")
     assert unlabelled.exit_code == 0, unlabelled.stderr
-    assert "--labels names a second table of labels" in unlabelled.stderr
     assert "all classes are offered" in unlabelled.stderr
 
 

@@ -1,6 +1,5 @@
 """Help texts describe each command, and their examples run unchanged; shell completion."""
 
-import gzip
 import os
 import re
 import shlex
@@ -119,44 +118,12 @@ def complete(words):
     [
         (["bagwise", "ev"], {"evaluate"}),
         (["bagwise", "fit", "f.csv", "--method", "citation"], {"citation-knn"}),
-        (["bagwise", "fit", "f.csv", "-m", "nsk", "--set", "C"], {"C="}),
-        (["bagwise", "evaluate", "f.csv", "-m", "nsk", "--set", "C"], {"C="}),
-        (["bagwise", "evaluate", "f.csv", "-m", "sil", "-m", "nsk", "--set", "nsk.C"], {"nsk.C="}),
-        (["bagwise", "cluster", "f.csv", "--set", "alp"], {"alpha="}),
-        (["bagwise", "annotate", "f.csv", "--set", "re"], {"reg="}),
         (["bagwise", "datasets", "describe", "musk"], {"musk1", "musk2"}),
         (["bagwise", "fit", "--conf"], {"--config"}),
     ],
 )
 def test_the_shell_is_offered_names(words, offered):
     assert set(complete(words)) == offered
-
-
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        (["fit", "birds.csv", "--bag", "re"], {"recording"}),
-        (["evaluate", "birds.csv", "--features", "pitch,le"], {"pitch,length"}),
-        (["info", "birds.tsv.gz", "--label-set", "sp"], {"species"}),
-        (["cluster", "birds.parquet", "--exclude", ""], {"recording", "species", "length"}),
-        (["fit", "slides/", "--labels", "birds.csv", "--id-column", "rec"], {"recording"}),
-        (["predict", "model.skops", "birds.csv", "--keep", "spe"], {"species"}),
-        (["fit", "absent.csv", "--bag", "re"], set()),
-        (["fit", "broken.parquet", "--bag", "re"], set()),
-        (["fit", "--bag", "re"], set()),
-    ],
-)
-def test_the_shell_is_offered_columns_of_the_file(tmp_path, monkeypatch, words, offered):
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    monkeypatch.chdir(tmp_path)
-    names = ["recording", "species", "length"]
-    Path("birds.csv").write_text(",".join(names) + "\n")
-    with gzip.open("birds.tsv.gz", "wt") as file:
-        file.write("\t".join(names) + "\n")
-    parquet.write_table(pyarrow.table({name: ["a"] for name in names}), "birds.parquet")
-    Path("broken.parquet").write_text("no parquet")
-    assert set(complete(["bagwise", *words])) == offered
 
 
 def test_the_completion_script_can_be_shown():

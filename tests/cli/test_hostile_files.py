@@ -66,13 +66,8 @@ def commands(model, slides):
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
-        ("columns", [None, 3, "text", [], True, {"bag": 3}, {"exclude": "x"}, {"separator": ""}]),
-        ("columns", [{"features": [1]}, {"label": ["a"]}, {"label_set": {}}, {"separator": 3}]),
+        ("columns", [None, 3, "text", [], True]),
         ("classes", [3, "ab", {}, True, [1], ["a", "a"], [None, "a"], ["a", "b", "c"], ["a", "b"]]),
-        ("training", [3, "text", {}, True, [1]]),
-        ("method", [3, [], {}]),
-        ("parameters", [3, "text", []]),
-        ("corrections", [None, "text", []]),
     ],
 )
 def test_changed_metadata(refused, slides, model, name, wrong):

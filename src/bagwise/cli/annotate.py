@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from bagwise import __version__
 from bagwise.auto._methods import find_method, make_model
 from bagwise.cli import options
-from bagwise.cli.corrections import read_known
 from bagwise.cli.output import (
     as_records,
-    computing,
     note,
     note_features,
     print_json,
     print_table,
+    progress,
     refuse_existing,
-    with_places,
 )
 from bagwise.cli.recordings import check_folders, write_folders
 from bagwise.exceptions import InputError, LabelError
@@ -30,48 +25,30 @@ if TYPE_CHECKING:
 
 
 def annotate(
-    file: options.File,
-    output: Annotated[
-        Path,
-        options.output_option("FILE", "The instances with their labels, .parquet, .csv or .tsv."),
-    ],
     columns: options.Columns,
     steps: options.Steps,
-    background: options.Background = False,
-    background_above: options.BackgroundAbove = None,
-    probabilities: Annotated[
-        bool, options.flag("--probabilities", "Add a column with the probability of each label.")
-    ] = False,
-    noisy_sets: options.NoisySets = False,
-    raven: options.Raven = None,
-    audacity: options.Audacity = None,
-    label_studio: Annotated[
-        Path | None,
-        options.option(
-            metavar="FILE",
-            help="Also write tasks for Label Studio, .json, least certain first, and the "
-            "labelling interface, .xml.",
-        ),
-    ] = None,
-    image: options.Image = None,
-    audio: options.Audio = None,
-    text: options.Text = None,
-    media_url: Annotated[
-        str,
-        options.option(
-            metavar="TEXT",
-            help="Prefix of the names of images or sounds for Label Studio, such as "
-            "/data/local-files/?d=.",
-        ),
-    ] = "",
-    review: Annotated[
-        int, typer.Option(metavar="N", help="Print the N least certain instances.", min=0)
-    ] = 10,
-    parameters: options.Parameters = None,
-    memory_limit: options.MemoryLimit = None,
-    corrections: options.Corrections = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    label_files: options.LabelFiles,
+    media: options.Media,
+    file: Path = options.FILE,
+    output: Path = options.output(
+        "The instances with their labels, .parquet, .csv or .tsv.", "FILE"
+    ),
+    background: bool = options.BACKGROUND,
+    background_above: float | None = options.BACKGROUND_ABOVE,
+    probabilities: bool = options.flag("--probabilities", "Add the probability of each label."),
+    noisy_sets: bool = options.NOISY_SETS,
+    label_studio: Path | None = options.option(
+        "Also write tasks for Label Studio, .json, least certain first, and the labelling "
+        "interface, .xml.",
+        "FILE",
+    ),
+    media_url: str = options.option("Prefix of file names for Label Studio.", "TEXT", default=""),
+    review: int = options.option("Print the N least certain instances.", "N", default=10, min=0),
+    parameters: list[str] | None = options.PARAMETERS,
+    memory_limit: str | None = options.MEMORY_LIMIT,
+    corrections: Path | None = options.CORRECTIONS,
+    force: bool = options.FORCE,
+    json: bool = options.JSON,
 ) -> None:
     """Label each instance, given the label sets of the bags (ORed logistic regression).
 
@@ -96,21 +73,20 @@ def annotate(
     """
     from bagwise._validation import check_bags
     from bagwise.base._pipelines import final_estimator, fit_arguments
-    from bagwise.cli.reading import label_sets_of, note_labels, note_width, read_columns
+    from bagwise.cli.reading import label_sets_of, note_width, read_columns, read_known
+    from bagwise.cli.results import with_places
     from bagwise.io.write_table import file_beside, write_columns
     from bagwise.predictions import Predictions, doubted_bags
 
-    beside, interface = file_beside(output, "review"), None
-    shown = options.shown_column(image, audio, text)
-    if shown is not None and label_studio is None:
-        raise InputError(f"--{shown[0]} needs --label-studio, which shows it.")
+    written, shown = [output, file_beside(output, "review")], media.only
     if label_studio is not None:
-        interface = label_studio.with_suffix(".xml")
         if label_studio.suffix.lower() != ".json":
             raise InputError(f"--label-studio {label_studio}: expected the name of a .json file.")
-        if shown is not None and shown[1] not in (columns.keep or ()):
-            columns = replace(columns, keep=[*(columns.keep or ()), shown[1]])
-    written = [path for path in (output, beside, label_studio, interface) if path is not None]
+        written += [label_studio, label_studio.with_suffix(".xml")]
+    elif shown is not None:
+        raise InputError(f"--{shown[0]} needs --label-studio, which shows it.")
+    if shown is not None:
+        columns.keep = list(dict.fromkeys([*(columns.keep or ()), shown[1]]))
     refuse_existing(written, force=force, inputs=[file])
     method = find_method("orlr")
     flags = options.annotator_parameters(method, background=background, noisy_sets=noisy_sets)
@@ -122,10 +98,11 @@ def annotate(
     data = read_columns(file, columns, memory_limit)
     # Reject missing values before they are scaled.
     check_bags(None, data.bags, reset=True, allow_nan=steps.impute is not None)
-    note_labels(data, columns)
-    bags, labels, known = data.bags, label_sets_of(data), None
+    bags, labels, known = data.bags, label_sets_of(data, columns), None
+    if labels is None:
+        raise LabelError("the bags have no labels: name their column with label_set= or label=.")
     note_width(bags, steps.components)
-    folders = check_folders(raven, audacity, data, force=force)
+    folders = check_folders(label_files, data, force=force)
     sets = labels.tolist()
     if corrected is not None:
         corrected.locate(data)
@@ -136,35 +113,32 @@ def annotate(
     _refuse_trivial(sets, values)
 
     model = make_model(method, values, sparse=bags.is_sparse, **steps.arguments)
-    with computing(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
+    with progress(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
         model.fit(bags, sets, **fit_arguments(model, instance_labels=known))
         found: dict[str, Any] = Predictions(model, bags, sets).annotation_table(
-            instance_labels=known,
-            background_above=background_above,
-            probabilities=probabilities,
+            instance_labels=known, background_above=background_above, probabilities=probabilities
         )
         doubts: dict[str, Any] = doubted_bags(model, bags, sets) if noisy_sets else {}
     found = with_places(found | _doubt_columns(doubts, found["bag"]), data)
     note_features(bags)
     order = found["probability"].argsort(kind="stable")
     least_certain = {name: column[order] for name, column in found.items()}
-
-    write_columns(output, found, force=force)
-    write_columns(beside, least_certain, force=force)
+    for path, table in zip(written[:2], (found, least_certain), strict=True):
+        write_columns(path, table, force=force)
     nothing = getattr(final_estimator(model), "background_label_", None)
     write_folders(folders, data, found, background=nothing, force=force)
     note(f"{bags.n_instances} instances of {len(bags)} bags: {output}")
-    note(f"least certain first: {beside}")
+    note(f"least certain first: {written[1]}")
     if label_studio is not None:
-        least_certain["size"] = bags.sizes[bags.bag_index][order]
-        _write_tasks(label_studio, shown, media_url, least_certain, data, labels.names, force)
-        del least_certain["size"]
+        sizes = {"size": bags.sizes[bags.bag_index][order]}
+        _write_tasks(
+            written[2:], shown, media_url, least_certain | sizes, data, labels.names, force=force
+        )
     first = {name: column[:review] for name, column in least_certain.items()}
     doubted = {name: column[:review] for name, column in doubts.items()}
     if json:
         facts = {"file": file, "bags": len(bags), "instances": bags.n_instances}
-        facts |= {"written": [output, beside, *folders.values()]}
-        facts |= {"least_certain": as_records(first)}
+        facts |= {"written": [*written[:2], *folders.values()], "least_certain": as_records(first)}
         print_json(facts | ({"doubted_sets": as_records(doubted)} if noisy_sets else {}))
     elif review:
         # The probabilities of each label are in the file.
@@ -189,23 +163,26 @@ def _refuse_trivial(sets: list[set[Any] | None], values: dict[str, Any]) -> None
 
 
 def _write_tasks(
-    path: Path,
+    paths: list[Path],
     shown: tuple[str, str] | None,
     prefix: str,
     table: dict[str, Any],
     data: Contents,
     names: list[str],
+    *,
     force: bool,
 ) -> None:
     """Write the instances as tasks for Label Studio, and the labelling interface."""
     from bagwise.apps.review._label_studio import write_interface, write_tasks
+    from bagwise.cli.results import with_places
 
+    tasks, interface = paths
     kind, column = shown or ("text", None)
-    places = [*with_places({"bag": 0, "row": 0}, data), "size"]
+    places = [name for name in (*with_places({"bag": 0, "row": 0}, data), "size") if name != column]
     results = {name: table[name].tolist() for name in ("label", "probability")}
     write_tasks(
-        path,
-        {name: table[name].tolist() for name in places if name != column},
+        tasks,
+        {name: table[name].tolist() for name in places},
         results=results,
         kind=kind,
         media=None if column is None else table[column].tolist(),
@@ -213,11 +190,9 @@ def _write_tasks(
         model=f"bagwise {__version__} orlr",
         force=force,
     )
-    interface = path.with_suffix(".xml")
-    write_interface(
-        interface, dict.fromkeys([*names, *map(str, results["label"])]), kind, force=force
-    )
-    note(f"tasks for Label Studio: {path}, with the interface {interface}")
+    choices = dict.fromkeys([*names, *map(str, results["label"])])
+    write_interface(interface, choices, kind, force=force)
+    note(f"tasks for Label Studio: {tasks}, with the interface {interface}")
 
 
 def _doubt_columns(doubts: dict[str, Any], bag: Any) -> dict[str, Any]:
@@ -226,10 +201,7 @@ def _doubt_columns(doubts: dict[str, Any], bag: Any) -> dict[str, Any]:
 
     if not doubts:
         return {}
-    kinds = zip(doubts["error"], doubts["label"], strict=True)
-    errors = dict(zip(doubts["bag"].tolist(), (f"{e} {n}" for e, n in kinds), strict=True))
-    chances = dict(zip(doubts["bag"].tolist(), doubts["doubt"].tolist(), strict=True))
-    return {
-        "set_doubt": np.array([chances.get(name, 0.0) for name in bag.tolist()]),
-        "set_error": np.array([errors.get(name, "") for name in bag.tolist()]),
-    }
+    columns = (doubts[name].tolist() for name in ("bag", "doubt", "error", "label"))
+    found = {name: (doubt, f"{e} {label}") for name, doubt, e, label in zip(*columns, strict=True)}
+    chances, errors = zip(*(found.get(name, (0.0, "")) for name in bag.tolist()), strict=True)
+    return {"set_doubt": np.array(chances), "set_error": np.array(errors)}

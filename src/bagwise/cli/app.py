@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
@@ -157,11 +157,10 @@ app = Application(
 
 @app.callback(epilog=EXIT_CODES)
 def _options(
-    version: Annotated[
-        bool,
-        flag("--version", "Show the version and exit.", callback=_print_version, is_eager=True),
-    ] = False,
-    debug: Annotated[bool, flag("--debug", "Show the traceback of an error.")] = False,
+    version: bool = flag(
+        "--version", "Show the version and exit.", callback=_print_version, is_eager=True
+    ),
+    debug: bool = flag("--debug", "Show the traceback of an error."),
 ) -> None:
     """Multiple-instance learning (MIL): learn from labelled bags of unlabelled instances.
 

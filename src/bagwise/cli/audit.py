@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from bagwise.auto._methods import METHODS, audited_model, find_method
 from bagwise.cli import options
-from bagwise.cli.output import as_records, computing, print_json, print_table
+from bagwise.cli.output import as_records, print_json, print_table, progress
 
 
 def audit(
-    method: Annotated[
-        list[str] | None,
-        options.option(
-            "--method",
-            "-m",
-            metavar="NAME",
-            help="A method (see `bagwise methods`); repeat for more. By default all.",
-            autocompletion=options.matching_methods,
-        ),
-    ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Number of random data sets per test.")] = 20,
-    parameters: options.Parameters = None,
-    json: options.Json = False,
+    method: list[str] | None = options.methods("; repeat for more. By default all."),
+    seeds: int = options.option("Number of random data sets per test.", default=20, min=1),
+    parameters: list[str] | None = options.PARAMETERS,
+    json: bool = options.JSON,
 ) -> None:
     """Test which assumption of multiple-instance learning the methods keep.
 
@@ -51,7 +40,7 @@ def audit(
     values = options.parse_parameters(parameters)
     settings = options.parameters_by_method(values, chosen)
     models = {name: audited_model(found, settings[name]) for name, found in chosen.items()}
-    with computing("Auditing") as step:
+    with progress("Auditing") as step:
         checks = {
             name: check_assumptions(model, seeds=seeds, after_fit=step)
             for name, model in models.items()

@@ -1,9 +1,6 @@
 """``bagwise cluster``: groups and sub-classes of the instances in a file of bags."""
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from bagwise.auto._methods import CSP
 from bagwise.cli import options
@@ -15,28 +12,24 @@ from bagwise.cli.output import (
     print_table,
     progress,
     refuse_existing,
-    with_places,
 )
 
 
 def cluster(
-    file: options.File,
-    n_clusters: Annotated[
-        int, typer.Option("--clusters", "-k", metavar="K", min=1, help="Number of clusters.")
-    ],
-    output: Annotated[
-        Path,
-        options.output_option(
-            "FILE", "Clusters of instances, .parquet, .csv or .tsv; the page gets the suffix .html."
-        ),
-    ],
     columns: options.Columns,
     steps: options.Steps,
-    no_report: Annotated[bool, options.flag("--no-report", "Do not write the HTML page.")] = False,
-    parameters: options.Parameters = None,
-    memory_limit: options.MemoryLimit = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    file: Path = options.FILE,
+    n_clusters: int = options.option(
+        "Number of clusters.", "K", "--clusters", "-k", default=..., min=1
+    ),
+    output: Path = options.output(
+        "Clusters of instances, .parquet, .csv or .tsv; the page gets the suffix .html.", "FILE"
+    ),
+    no_report: bool = options.flag("--no-report", "Do not write the HTML page."),
+    parameters: list[str] | None = options.PARAMETERS,
+    memory_limit: str | None = options.MEMORY_LIMIT,
+    force: bool = options.FORCE,
+    json: bool = options.JSON,
 ) -> None:
     """Cluster the instances of bags, guided by the label sets of the bags.
 
@@ -56,26 +49,25 @@ def cluster(
 
     file_beside(output, "instances")  # rejects an unknown suffix
     page = output.with_suffix(".html")
-    refuse_existing([output, *[page][no_report:]], force=force, inputs=[file])
+    written = [output] if no_report else [output, page]
+    refuse_existing(written, force=force, inputs=[file])
 
     from bagwise._validation import check_bags
-    from bagwise.cli.reading import note_labels, read_columns
+    from bagwise.cli.reading import label_sets_of, read_columns
+    from bagwise.cli.results import with_places
     from bagwise.extras import import_extra
     from bagwise.preprocessing._steps import instance_steps
     from bagwise.report import Report
     from bagwise.report._spaces import cluster_summary, clustered_instances
 
-    if not no_report:
-        for module in ("jinja2", "matplotlib"):
-            import_extra(module, extra="report")
+    for module in ("jinja2", "matplotlib") if not no_report else ():
+        import_extra(module, extra="report")
     model = CSP.make({**options.parse_parameters(parameters), "n_clusters": n_clusters})
     data = read_columns(file, columns, memory_limit)
-    note_labels(data, columns)
+    bags, labels = data.bags, label_sets_of(data, columns)
     # Reject missing values before they are scaled.
-    check_bags(None, data.bags, reset=True, allow_nan=steps.impute is not None)
-    labels_of_bags = data.labels if data.label_sets is None else data.label_sets
-    known = None if labels_of_bags is None else labels_of_bags.as_sets().tolist()
-    bags = data.bags
+    check_bags(None, bags, reset=True, allow_nan=steps.impute is not None)
+    known = None if labels is None else labels.tolist()
     for _, step in instance_steps(sparse=bags.is_sparse, **steps.arguments):
         bags = step.fit_transform(bags)
     with progress(f"Clustering {bags.n_instances} instances"):
@@ -83,15 +75,14 @@ def cluster(
     instances = with_places(clustered_instances(model, data.bags, known), data)
     write_columns(output, instances, force=force)
     note_features(data.bags)
-    note(f"{data.bags.n_instances} instances in {n_clusters} clusters: {output}")
+    note(f"{bags.n_instances} instances in {n_clusters} clusters: {output}")
     summary = cluster_summary(model)
     if not no_report:
         with progress("Drawing the map"):
             Report(model, bags, known, title=f"Clusters of {file.name}").save(page, force=force)
         note(f"Map and tables: {page}")
     if json:
-        written = [output, *[page][no_report:]]
-        facts = {"file": file, "bags": len(data.bags), "instances": data.bags.n_instances}
+        facts = {"file": file, "bags": len(bags), "instances": bags.n_instances}
         print_json(facts | {"written": written, "clusters": as_records(summary)})
     else:
         print_table(summary, title="Clusters")

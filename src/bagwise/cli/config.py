@@ -5,9 +5,9 @@ import functools
 import inspect
 import tomllib
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Any, get_type_hints
 
 import typer
 
@@ -17,6 +17,7 @@ from bagwise.cli.output import quietly
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
 
 _PANEL = "Any command"
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 EXIT_CODES = (
     "Exit codes: 0 success, 2 invalid input (one line on stderr explains it), 1 internal error, "
     "130 interrupted by Ctrl-C."
@@ -42,20 +43,7 @@ class Application(typer.Typer):
 
 
 def read_options(context: typer.Context, path: Path | None) -> Path | None:
-    """Read the options of a command from a TOML file; the command line takes precedence.
-
-    Parameters
-    ----------
-    context : typer.Context
-        The command and its arguments.
-    path : Path or None
-        The file; None if none was given.
-
-    Returns
-    -------
-    Path or None
-        `path`.
-    """
+    """Read the options of a command from a TOML file; the command line takes precedence."""
     if path is None or context.resilient_parsing:
         return path
     options = [each for each in context.command.params if each.name not in _OF_NO_RUN]
@@ -74,30 +62,31 @@ def read_options(context: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
-Config = Annotated[
-    Path | None,
-    option(
-        metavar="TOML",
+@dataclass
+class Common:
+    """The options of every command."""
+
+    config: Path | None = option(
+        "Read options from this file, named as here without the leading dashes; options on the "
+        "command line take precedence. Paths are relative to the working directory.",
+        "TOML",
         is_eager=True,
         callback=read_options,
         rich_help_panel=_PANEL,
-        help="Read options from this file, named as here without the leading dashes; options on "
-        "the command line take precedence. Paths are relative to the working directory.",
-    ),
-]
-Quiet = Annotated[
-    bool,
-    flag(
+    )
+    quiet: bool = flag(
         "--quiet",
         "Print no notes and no progress, only results, warnings and errors.",
-        short="-q",
+        "-q",
         rich_help_panel=_PANEL,
-    ),
-]
-Debug = Annotated[bool, flag("--debug", "Show the traceback of an error.", rich_help_panel=_PANEL)]
+    )
+    debug: bool = flag("--debug", "Show the traceback of an error.", rich_help_panel=_PANEL)
 
 
 def _with_common_options(function: Callable[..., None]) -> Callable[..., None]:
+    own = inspect.signature(function, eval_str=True)
+    groups = {p.name: p.annotation for p in own.parameters.values() if is_dataclass(p.annotation)}
+
     @functools.wraps(function)
     def run(*, config: Path | None, quiet: bool, debug: bool, **options: Any) -> None:
         del config, debug  # read before the command runs, and by the handler of errors
@@ -106,18 +95,8 @@ def _with_common_options(function: Callable[..., None]) -> Callable[..., None]:
         with quietly(quiet):
             function(**options)
 
-    own = inspect.signature(function, eval_str=True)
-    groups: dict[str, Any] = {
-        p.name: p.annotation for p in own.parameters.values() if is_dataclass(p.annotation)
-    }
     parameters = [q for p in own.parameters.values() for q in _expanded(p)]
-    for name, kind, default in (
-        ("config", Config, None),
-        ("quiet", Quiet, False),
-        ("debug", Debug, False),
-    ):
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        parameters.append(inspect.Parameter(name, keyword, default=default, annotation=kind))
+    parameters += _expanded(inspect.Parameter("common", _KEYWORD, annotation=Common))
     run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
@@ -125,12 +104,13 @@ def _with_common_options(function: Callable[..., None]) -> Callable[..., None]:
 
 def _expanded(parameter: inspect.Parameter) -> list[inspect.Parameter]:
     """The fields of a parameter that is a group of options (a dataclass); others as they are."""
-    if not is_dataclass(parameter.annotation):
-        return [parameter]
-    kinds = get_type_hints(parameter.annotation, include_extras=True)
+    group = parameter.annotation
+    if not is_dataclass(group):
+        return [parameter.replace(kind=_KEYWORD)]
+    kinds = get_type_hints(group)
     return [
-        parameter.replace(name=field.name, default=field.default, annotation=kinds[field.name])
-        for field in fields(parameter.annotation)
+        inspect.Parameter(f.name, _KEYWORD, default=f.default, annotation=kinds[f.name])
+        for f in fields(group)
     ]
 
 
@@ -160,8 +140,9 @@ def _as_typed(value: Any, option: Any, where: str) -> Any:
         return [f"{name}={item}" for name, item in _flat(value).items()]
     several = getattr(option, "multiple", False)
     if isinstance(value, dict) or (isinstance(value, list) and not several):
-        expected = "a list of strings" if several else "one value"
-        raise InputError(f"{where} is {value!r}: expected {expected}.")
+        raise InputError(
+            f"{where} is {value!r}: expected {'a list of strings' if several else 'one value'}."
+        )
     if not several:
         return str(value)
     return [str(item) for item in (value if isinstance(value, list) else [value])]

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import typer
 
 from bagwise.cli import options
 from bagwise.cli.config import Application
 from bagwise.cli.output import as_records, note, print_json, print_table, progress, refuse_existing
-
-if TYPE_CHECKING:
-    from bagwise.datasets._registry import DatasetInfo
 
 datasets = Application(name="datasets", invoke_without_command=True, rich_markup_mode="markdown")
 
@@ -23,19 +20,13 @@ def _matching_names(incomplete: str) -> list[str]:
     return [data.name for data in list_datasets() if data.name.startswith(incomplete)]
 
 
-Name = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME",
-        help="Name of a data set, see `bagwise datasets`.",
-        autocompletion=_matching_names,
-        show_default=False,
-    ),
-]
+_NAME = options.argument(
+    "Name of a data set, see `bagwise datasets`.", "NAME", autocompletion=_matching_names
+)
 
 
 @datasets.callback()
-def _without_command(context: typer.Context, json: options.Json = False) -> None:
+def _without_command(context: typer.Context, json: bool = options.JSON) -> None:
     """List, describe and export data sets.
 
     Without a command, lists the data sets. Some are shipped with the package, some are generated;
@@ -51,7 +42,7 @@ def _without_command(context: typer.Context, json: options.Json = False) -> None
 
 
 @datasets.command("list")
-def show_list(json: options.Json = False) -> None:
+def show_list(json: bool = options.JSON) -> None:
     """List the data sets, and whether they are available on this machine.
 
     ```
@@ -66,7 +57,10 @@ def show_list(json: options.Json = False) -> None:
         name.removeprefix("n_"): [getattr(data, name) for data in found]
         for name in ("name", "task", "n_bags", "n_instances", "n_features")
     }
-    columns["here"] = [_state(data) for data in found]
+    found_here = [
+        data.where if data.where in ("shipped", "drawn") else data.found for data in found
+    ]
+    columns["here"] = [{True: "found", False: "absent"}.get(state, state) for state in found_here]
     if json:
         print_json(as_records(columns))
         return
@@ -75,7 +69,7 @@ def show_list(json: options.Json = False) -> None:
 
 
 @datasets.command()
-def describe(name: Name, json: options.Json = False) -> None:
+def describe(name: str = _NAME, json: bool = options.JSON) -> None:
     """Describe a data set: contents, source and pitfalls.
 
     ```
@@ -94,10 +88,10 @@ def describe(name: Name, json: options.Json = False) -> None:
 
 @datasets.command()
 def export(
-    name: Name,
-    output: Annotated[Path, options.output_option("FILE", ".csv, .parquet or .npz file.")],
-    force: options.Force = False,
-    json: options.Json = False,
+    name: str = _NAME,
+    output: Path = options.output(".csv, .parquet or .npz file.", "FILE"),
+    force: bool = options.FORCE,
+    json: bool = options.JSON,
 ) -> None:
     """Write a data set to a file, as input for the other commands.
 
@@ -127,9 +121,3 @@ def export(
     if json:
         size = {"bags": len(data.bags), "instances": data.bags.n_instances}
         print_json({"name": name, **size, "written": [output]})
-
-
-def _state(data: DatasetInfo) -> str:
-    if data.where in ("shipped", "drawn"):
-        return data.where
-    return "found" if data.found else "absent"

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from bagwise.auto._methods import METHODS, find_method, make_model
 from bagwise.cli import options
-from bagwise.cli.numbers import Task, check_task, make_for_task, target_of
+from bagwise.cli.numbers import make_for_task, target_of
 from bagwise.cli.output import (
-    computing,
     note,
     note_features,
     print_json,
     print_lines,
     print_table,
+    progress,
     refuse_existing,
     warning,
 )
 
 if TYPE_CHECKING:
-    from bagwise.bags import Bags
-    from bagwise.cli.numbers import Target
     from bagwise.model_selection import Comparison, Difference
 
 _TREES = ("pooled-trees", "baseline: pooled trees")  # as a method, and as a baseline
@@ -32,36 +28,34 @@ _UNINFORMED = ("baseline: majority", "baseline: frequencies", "baseline: mean")
 
 
 def evaluate(
-    file: options.File,
     columns: options.Columns,
     steps: options.Steps,
-    method: options.MethodNames = None,
-    task: Task = None,
-    positive: options.Positive = None,
-    group: options.Group = None,
-    folds: options.Folds = 5,
-    repeats: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Number of repetitions of the cross-validation, with new folds.",
-        ),
-    ] = 1,
-    seed: options.Seed = 0,
-    scoring: options.Scoring = None,
-    baseline: options.Baselines = None,
-    no_baseline: options.NoBaseline = False,
-    parameters: options.Parameters = None,
-    memory_limit: options.MemoryLimit = None,
-    output: Annotated[
-        Path | None,
-        options.output_option(
-            "TABLE", "The table, .csv, .tsv or .parquet; scores of each fold go to a second file."
-        ),
-    ] = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    task: options.Task,
+    file: Path = options.FILE,
+    method: list[str] | None = options.methods(
+        "; repeat to compare several methods with the first one. By default auto."
+    ),
+    group: str | None = options.GROUP,
+    folds: int = options.option("Number of folds.", "N", default=5, min=2),
+    repeats: int = options.option("Number of repetitions, with new folds.", "N", default=1, min=1),
+    seed: int = options.SEED,
+    scoring: list[str] | None = options.option(
+        "Measure to show instead of the default ones: accuracy, AUC, or a scikit-learn scorer such "
+        "as f1_macro; repeat for more. Differences are tested on the first.",
+        "NAME",
+    ),
+    baseline: list[str] | None = options.option(
+        "Add a baseline: sil, a linear SVM on instances that inherit the label of their bag.",
+        "NAME",
+    ),
+    no_baseline: bool = options.flag("--no-baseline", "Leave out the default baselines."),
+    parameters: list[str] | None = options.PARAMETERS,
+    memory_limit: str | None = options.MEMORY_LIMIT,
+    output: Path | None = options.output(
+        "The table, .csv, .tsv or .parquet; scores of each fold go to a second file.", "TABLE", None
+    ),
+    force: bool = options.FORCE,
+    json: bool = options.JSON,
 ) -> None:
     """Cross-validate methods and compare them with baselines.
 
@@ -90,26 +84,26 @@ def evaluate(
     bagwise evaluate musk1.csv -m pdmisvm --pca auto
     ```
     """
-    written = _outputs(output)
-    refuse_existing(written, force=force, inputs=[file])
     from bagwise.cli.reading import note_width, positive_note, read_labelled
+    from bagwise.io.write_table import file_beside
     from bagwise.model_selection import compare
-    from bagwise.model_selection._baselines import BASELINES, baselines
+    from bagwise.model_selection._baselines import BASELINES, affordable_baselines, baselines
     from bagwise.model_selection._folds import make_folds
     from bagwise.model_selection._measures import check_scoring
 
+    written = [] if output is None else [output, file_beside(output, "folds")]
+    refuse_existing(written, force=force, inputs=[file])
     chosen = {found.name: found for found in map(find_method, method or ["auto"])}
     values = options.parse_parameters(parameters)
     settings = options.parameters_by_method(values, chosen)
-    beside = dict.fromkeys([*(() if no_baseline else BASELINES), *(baseline or ())])
-    baselines(names=beside)
-    check_task(task, positive)
-    for name, found in chosen.items():  # reject wrong parameters before reading
-        make_for_task(found, settings[name], task)
+    names = dict.fromkeys([*(() if no_baseline else BASELINES), *(baseline or ())])
+    baselines(names=names)  # reject wrong names and parameters before reading
+    for name, found in chosen.items():
+        make_for_task(found, settings[name], task.task)
     bags, labels, groups = read_labelled(
         file,
         columns,
-        positive=positive,
+        positive=task.positive,
         group=group,
         memory_limit=memory_limit,
         allow_nan=steps.impute is not None,
@@ -117,12 +111,19 @@ def evaluate(
     if set(chosen) != {"pooled-trees"}:
         note_width(bags, steps.components)
     # The scorers of scikit-learn expect the positive label to be 1.
-    target = target_of(labels, task, columns, positive, coded=bool(scoring))
-    if target.is_number:
-        chosen = {name: found.for_numbers() for name, found in chosen.items()}
-    scores = check_scoring(scoring or None, label_sets=labels.has_sets, numbers=target.is_number)
-    for found in chosen.values():
+    target = target_of(labels, task, columns, coded=bool(scoring))
+    kind = {"label_sets": labels.has_sets, "numbers": target.is_number}
+    scores = check_scoring(scoring or None, **kind)
+    models = {}
+    for name, found in chosen.items():
+        found = found.for_numbers() if target.is_number else found
         found.check_labels(label_sets=labels.has_sets)
+        models[name] = make_model(found, settings[name], sparse=bags.is_sparse, **steps.arguments)
+    affordable = affordable_baselines(bags, names)
+    plain = baselines(sparse=bags.is_sparse, names=affordable, impute=steps.impute, **kind)
+    for name, model in plain.items():
+        if name.replace(" ", "-") not in chosen:
+            models[f"baseline: {name}"] = model
     splits = make_folds(
         target.y,
         n_folds=folds,
@@ -131,25 +132,15 @@ def evaluate(
         groups=groups,
         numbers=target.is_number,
     )
-    models = {
-        name: make_model(found, settings[name], sparse=bags.is_sparse, **steps.arguments)
-        for name, found in chosen.items()
-    }
-    models |= _baselines(beside, chosen, bags, target, steps, label_sets=labels.has_sets)
-    with computing("Cross-validating", total=len(models) * len(splits)) as step:
+    note_features(bags)
+    with progress("Cross-validating", total=len(models) * len(splits)) as step:
         comparison = compare(
-            models,
-            bags,
-            target.y,
-            cv=splits,
-            groups=groups,
-            scoring=scores,
-            after_fold=_after_fold(step, models, folds, repeats, bags),
+            models, bags, target.y, cv=splits, groups=groups, scoring=scores, after_fold=step
         )
     measure = None if scores is None else scores[0]
     differences = comparison.differences(measure)
     warnings = _warnings(comparison, chosen, measure)
-    if output is not None:
+    if written:
         _write(written, comparison, differences, folds, force=force)
     if json:
         classes = None if target.is_number else target.classes
@@ -164,76 +155,13 @@ def evaluate(
         times = f", {repeats} times" if repeats > 1 else ""
         whole = f", each {group} in one fold" if group is not None else ""
         setting = f"{len(bags)} bags{which}, {folds} folds{times}{whole}"
-        _show(comparison, differences, setting)
+        print_table(comparison.table(), title=f"{setting}: mean ± sd")
+        shown = [str(found) for found in differences if found.name not in _UNINFORMED]
+        print_lines(line.removeprefix("baseline: ") for line in shown)
     for path in written:
         note(f"Scores: {path}")
     for message in warnings:
         warning(message)
-
-
-def _baselines(
-    names: Collection[str],
-    chosen: Collection[str],
-    bags: Bags,
-    target: Target,
-    steps: options.Steps,
-    *,
-    label_sets: bool,
-) -> dict[str, Any]:
-    """The baselines that are affordable and not already among the methods."""
-    from bagwise.model_selection._baselines import affordable_baselines, baselines
-
-    plain = baselines(
-        label_sets=label_sets,
-        numbers=target.is_number,
-        sparse=bags.is_sparse,
-        names=affordable_baselines(bags, names),
-        impute=steps.impute,
-    )
-    return {
-        f"baseline: {name}": model
-        for name, model in plain.items()
-        if name.replace(" ", "-") not in chosen
-    }
-
-
-def _after_fold(
-    step: Callable[[str], None], models: Collection[str], folds: int, repeats: int, bags: Bags
-) -> Callable[[], None]:
-    """A callback for each fold: advances the bar, and prints the features the first time."""
-    steps = _steps(models, folds, repeats)
-    first = next(_steps(models, folds, repeats))
-
-    def after_fold() -> None:
-        done = next(steps)
-        if done == first:
-            note_features(bags)
-        step(done)
-
-    return after_fold
-
-
-def _show(comparison: Comparison, differences: list[Difference], setting: str) -> None:
-    """Print the scores of each method, and its difference from the first."""
-    print_table(comparison.table(), title=f"{setting}: mean ± sd")
-    shown = [str(found) for found in differences if found.name not in _UNINFORMED]
-    print_lines(line.removeprefix("baseline: ") for line in shown)
-
-
-def _steps(models: Collection[str], folds: int, repeats: int) -> Iterator[str]:
-    """The name of each step of the cross-validation, in order."""
-    for name in models:
-        for repeat in range(repeats):
-            for fold in range(folds):
-                again = f", repeat {repeat + 1} of {repeats}" if repeats > 1 else ""
-                yield f"{name}, fold {fold + 1} of {folds}{again}"
-
-
-def _outputs(output: Path | None) -> list[Path]:
-    """Paths of the tables of methods and of folds; none without ``--output``."""
-    from bagwise.io.write_table import file_beside
-
-    return [] if output is None else [output, file_beside(output, "folds")]
 
 
 def _write(
@@ -249,30 +177,31 @@ def _write(
 
     from bagwise.io.write_table import write_columns
 
-    def column(values: Any) -> Any:
+    def column(values: Iterable[Any]) -> Any:
         known = [None if isinstance(v, float) and np.isnan(v) else v for v in values]
         return np.array(known, dtype=object)  # None: an empty cell
 
+    every = [(found, k) for found in comparison for k in range(len(found.seconds))]
     means: dict[str, Any] = {"method": column(found.name for found in comparison)}
+    each: dict[str, Any] = {
+        "method": column(found.name for found, _ in every),
+        "repeat": column(k // folds + 1 for _, k in every),
+        "fold": column(k % folds + 1 for _, k in every),
+    }
     for measure in comparison.measures:
         means[measure] = column(found.mean(measure) for found in comparison)
         means[f"{measure} sd"] = column(found.std(measure) for found in comparison)
-    beside = {difference.name: difference for difference in differences}
-    for name in ("mean", "lower", "upper", "p_value"):
-        title = "difference" if name == "mean" else name
-        means[title] = column(getattr(beside.get(f.name), name, None) for f in comparison)
+        each[measure] = column(
+            f.scores[measure][k] if measure in f.scores else None for f, k in every
+        )
+    by_name = {difference.name: difference for difference in differences}
+    for title in ("difference", "lower", "upper", "p_value"):
+        name = "mean" if title == "difference" else title
+        means[title] = column(getattr(by_name.get(found.name), name, None) for found in comparison)
     means["seconds"] = column(sum(found.seconds) for found in comparison)
-    each: dict[str, Any] = {
-        "method": column(found.name for found in comparison for _ in found.seconds),
-        "repeat": column(k // folds + 1 for f in comparison for k in range(len(f.seconds))),
-        "fold": column(k % folds + 1 for f in comparison for k in range(len(f.seconds))),
-    }
-    for measure in comparison.measures:
-        undefined = [None] * len(comparison[0].seconds)
-        each[measure] = column(v for f in comparison for v in f.scores.get(measure, undefined))
-    each["seconds"] = column(s for found in comparison for s in found.seconds)
-    for path, columns in zip(paths, (means, each), strict=True):
-        write_columns(path, columns, force=force)
+    each["seconds"] = column(found.seconds[k] for found, k in every)
+    for path, table in zip(paths, (means, each), strict=True):
+        write_columns(path, table, force=force)
 
 
 def _warnings(
@@ -280,12 +209,11 @@ def _warnings(
 ) -> list[str]:
     """A sentence for each method that is not significantly better than pooled trees."""
     trees = [found.name for found in comparison if found.name in _TREES]
-    if not trees:
-        return []
+    found = comparison.differences(measure, reference=trees[0]) if trees else []
     return [
-        _warning(found)
-        for found in comparison.differences(measure, reference=trees[0])
-        if found.name in chosen and found.n_folds and found.verdict != "better"
+        _warning(difference)
+        for difference in found
+        if difference.name in chosen and difference.n_folds and difference.verdict != "better"
     ]
 
 

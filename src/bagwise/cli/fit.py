@@ -2,54 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 from bagwise.auto._methods import Method, find_method, make_model
 from bagwise.cli import options
-from bagwise.cli.corrections import read_known
-from bagwise.cli.numbers import Task, check_task, make_for_task, target_of
+from bagwise.cli.numbers import make_for_task, target_of
 from bagwise.cli.output import (
-    computing,
     note,
     note_features,
     print_json,
     print_table,
+    progress,
     refuse_existing,
 )
 from bagwise.exceptions import InputError
 
-if TYPE_CHECKING:
-    from bagwise.bags import Bags
-
 
 def fit(
-    file: options.File,
-    output: Annotated[Path, options.output_option("MODEL", "The model, a .skops file.")],
     columns: options.Columns,
     steps: options.Steps,
-    method: options.MethodName = "auto",
-    task: Task = None,
-    positive: options.Positive = None,
-    group: options.Group = None,
-    folds: Annotated[
-        int | None,
-        options.option(
-            metavar="N", min=2, help="Number of folds on which auto compares methods; 5 by default."
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        options.option(metavar="N", min=0, help="Seed of the folds and of randomised methods."),
-    ] = None,
-    background: options.Background = False,
-    noisy_sets: options.NoisySets = False,
-    parameters: options.Parameters = None,
-    memory_limit: options.MemoryLimit = None,
-    checkpoint: options.CheckpointFile = None,
-    corrections: options.Corrections = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    task: options.Task,
+    file: Path = options.FILE,
+    output: Path = options.output("The model, a .skops file.", "MODEL"),
+    method: str = options.methods(".", "auto"),
+    group: str | None = options.GROUP,
+    folds: int | None = options.option("Number of folds of auto, 5 by default.", "N", min=2),
+    seed: int | None = options.option("Seed of folds and random methods.", "N", min=0),
+    background: bool = options.BACKGROUND,
+    noisy_sets: bool = options.NOISY_SETS,
+    parameters: list[str] | None = options.PARAMETERS,
+    memory_limit: str | None = options.MEMORY_LIMIT,
+    checkpoint: Path | None = options.option(
+        "Save the state of a long fit to this file at intervals; after a crash the same command "
+        "continues from it (pdmisvm, orlr, noisy-or, mimlca, plda).",
+        "PATH",
+    ),
+    corrections: Path | None = options.CORRECTIONS,
+    force: bool = options.FORCE,
+    json: bool = options.JSON,
 ) -> None:
     """Fit a model to labelled bags.
 
@@ -68,18 +60,17 @@ def fit(
     """
     refuse_existing([output], force=force, inputs=[file])
 
-    from bagwise.base._pipelines import fit_arguments
-    from bagwise.cli.reading import note_width, positive_note, read_labelled
+    from bagwise.base._pipelines import final_estimator, fit_arguments
+    from bagwise.cli.reading import note_width, positive_note, read_known, read_labelled
     from bagwise.extras import import_extra
-    from bagwise.persistence import save_model
+    from bagwise.persistence import MOST_MARKS, fingerprints, save_model
 
     import_extra("skops.io", extra="persist")  # fail now rather than after a long fit
     chosen = find_method(method)
     flags = options.annotator_parameters(chosen, background=background, noisy_sets=noisy_sets)
     values = flags | options.parse_parameters(parameters) | _drawn(chosen, folds, seed)
     settings = values if checkpoint is None else values | {"checkpoint": str(checkpoint)}
-    check_task(task, positive)
-    estimator = make_for_task(chosen, settings, task)
+    estimator = make_for_task(chosen, settings, task.task)
     corrected = read_known(corrections, estimator, chosen.name)
     if group is not None and not fit_arguments(estimator, groups=group):
         raise InputError(
@@ -89,90 +80,68 @@ def fit(
     bags, labels, groups = read_labelled(
         file,
         columns,
-        positive=positive,
+        positive=task.positive,
         group=group,
         memory_limit=memory_limit,
         corrected=corrected,
         allow_nan=steps.impute is not None,
     )
     chosen.check_labels(label_sets=labels.has_sets)
-    target = target_of(labels, task, columns, positive)
+    target = target_of(labels, task, columns)
     chosen = chosen.for_numbers() if target.is_number else chosen
     if chosen.name != "pooled-trees":
         note_width(bags, steps.components)
     model = make_model(chosen, settings, sparse=bags.is_sparse, **steps.arguments)
-    names = range(2) if target.coded else labels.classes.tolist()
     y, known = (labels.tolist() if labels.has_sets else target.y), None
     if corrected is not None:
+        names = range(2) if target.coded else labels.classes.tolist()
         written = dict(zip(labels.names, names, strict=True))
         known = corrected.match(bags, written, values.get("background"))
         y = corrected.extend(y, known, bags, names) if labels.has_sets else y
-    with computing(f"Fitting {chosen.name} on {len(bags)} bags"):
+    with progress(f"Fitting {chosen.name} on {len(bags)} bags"):
         model.fit(bags, y, **fit_arguments(model, instance_labels=known, groups=groups))
     note_features(bags)
     if checkpoint is not None:  # the file is deleted, so the saved model must not name it
         model.set_params(**{n: None for n in model.get_params() if n.endswith("checkpoint")})
+    named = [f.name for f in fields(columns) if f.name not in ("labels", "missing")]
     facts = {
         "method": chosen.name,
         "parameters": values,
         "task": target.task,
         "classes": target.classes if target.coded else None,
-        "columns": {k: v for k, v in vars(columns).items() if k not in ("labels", "missing")},
+        "columns": {name: getattr(columns, name) for name in named},
         "impute": steps.impute,
         "corrections": sum(label is not None for label in known or ()),
     }
-    save_model(model, output, metadata=facts | _training(bags), force=force)
+    if len(bags) <= MOST_MARKS:  # by which a report recognises the bags
+        facts["training"] = fingerprints(bags)
+    save_model(model, output, metadata=facts, force=force)
+    leaderboard = getattr(final_estimator(model), "leaderboard_", None)
+    if leaderboard is not None and not json:
+        _show_leaderboard(leaderboard)
     which = "" if target.is_number else positive_note(labels)
-    if not json:
-        _show_leaderboard(model)
     note(f"{chosen.name} learned from {len(bags)} bags{which}: {output}")
     if json:
-        print_json({"model": output, **facts, **_summary(model, bags), "classes": target.classes})
+        facts |= {} if leaderboard is None else {"leaderboard": leaderboard}
+        facts |= {"bags": len(bags), "instances": bags.n_instances, "features": bags.n_features}
+        facts |= {"feature_names": bags.feature_names, "classes": target.classes}
+        print_json({"model": output, **facts})
 
 
-def _training(bags: Bags) -> dict[str, list[str]]:
-    """Fingerprints by which a report recognises the bags; none if there are too many bags."""
-    from bagwise.persistence import MOST_MARKS, fingerprints
-
-    return {"training": fingerprints(bags)} if len(bags) <= MOST_MARKS else {}
-
-
-def _show_leaderboard(model: Any) -> None:
-    """Show the score and weight of each method, if several were compared."""
-    from bagwise.base._pipelines import final_estimator
+def _show_leaderboard(leaderboard: Any) -> None:
+    """Show the score and weight of each method that was compared."""
     from bagwise.report._cells import LEADERBOARD_CAPTION, leaderboard_columns
 
-    leaderboard = getattr(final_estimator(model), "leaderboard_", None)
-    if leaderboard is not None:
-        print_table(leaderboard_columns(leaderboard), title=LEADERBOARD_CAPTION)
-
-
-def _summary(model: Any, bags: Bags) -> dict[str, Any]:
-    """The size of the training data, and the leaderboard if there is one, for ``--json``."""
-    from bagwise.base._pipelines import final_estimator
-
-    leaderboard = getattr(final_estimator(model), "leaderboard_", None)
-    return {
-        **_training(bags),
-        **({} if leaderboard is None else {"leaderboard": leaderboard}),
-        "bags": len(bags),
-        "instances": bags.n_instances,
-        "features": bags.n_features,
-        "feature_names": bags.feature_names,
-    }
+    print_table(leaderboard_columns(leaderboard), title=LEADERBOARD_CAPTION)
 
 
 def _drawn(method: Method, folds: int | None, seed: int | None) -> dict[str, int]:
     """``--folds`` and ``--seed`` as parameters of the method; an error if it lacks them."""
     given = {"cv": ("--folds", folds), "random_state": ("--seed", seed)}
-    found = {}
     for name, (option, value) in given.items():
-        if value is None:
-            continue
-        if name not in method.parameters:
+        if value is not None and name not in method.parameters:
             what = "does not use folds" if name == "cv" else "is not random"
             raise InputError(
                 f"{option} does not apply to {method.name}, which {what}: leave it out."
             )
-        found[name] = value
-    return found
+    return {name: value for name, (_, value) in given.items() if value is not None}

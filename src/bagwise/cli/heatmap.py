@@ -3,53 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.output import computing, note, note_features, print_json
+from bagwise.cli.output import note, note_features, print_json, progress
 from bagwise.exceptions import InputError
-
-Coords = Annotated[
-    str | None,
-    options.column(
-        "Two columns with the position of each row, for tables without `coords`.", "X,Y"
-    ),
-]
 
 
 def heatmap(
-    model: options.ModelFile,
-    file: options.File,
-    output: Annotated[Path, options.output_option("FOLDER", "Output folder.")],
+    saved: options.Saved,
     columns: options.Columns,
-    class_name: Annotated[
-        str | None,
-        options.option("--class", metavar="NAME", help="Class to map; by default as predicted."),
-    ] = None,
-    attribution: Annotated[
-        str | None,
-        options.option(help="Value of a patch: score, single, one_removed or sampled."),
-    ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Number of patches to frame and list.")] = 10,
-    coords: Coords = None,
-    patch_size: Annotated[
-        float | None, options.option(help="Edge of a patch; by default from the file or the grid.")
-    ] = None,
-    thumbnails: Annotated[
-        Path | None, options.option(help="Folder with pictures of the slides, drawn below.")
-    ] = None,
-    downsample: Annotated[
-        float | None, options.option(help="Pixels of the slide per pixel of its thumbnail.")
-    ] = None,
-    title: Annotated[str | None, options.option(help="Title of the page.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the subsets of sampled.")] = 0,
-    memory_limit: options.MemoryLimit = None,
-    trust: options.Trust = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    output: Path = options.output("Output folder.", "FOLDER"),
+    class_name: str | None = options.option(
+        "Class to map; by default as predicted.", "NAME", "--class"
+    ),
+    attribution: str | None = options.option(
+        "Value of a patch: score, single, one_removed or sampled."
+    ),
+    top: int = options.option("Number of patches to frame and list.", default=10, min=1),
+    coords: str | None = options.COORDS,
+    patch_size: float | None = options.option(
+        "Edge of a patch; by default from the file or the grid."
+    ),
+    thumbnails: Path | None = options.option("Folder with pictures of the slides, drawn below."),
+    downsample: float | None = options.option("Pixels of the slide per pixel of its thumbnail."),
+    title: str | None = options.TITLE,
+    seed: int = options.option("Seed of the subsets of sampled.", default=0, min=0),
+    force: bool = options.FORCE,
+    json: bool = options.JSON,
 ) -> None:
     """Draw heat maps of slides: PNG, GeoJSON for QuPath, and an HTML page.
 
@@ -74,61 +58,56 @@ def heatmap(
     bagwise heatmap model.skops slides/ --thumbnails thumbnails -o seen
     ```
     """
-    model, file = options.model_and_file(model, file)
     if columns.merge is not None:
         raise InputError("--merge cannot be used here: a heat map shows one slide.")
+    if downsample is not None and (thumbnails is None or not downsample > 0):
+        raise InputError(
+            f"--downsample {downsample:g}: expected a positive number, with --thumbnails."
+        )
     from bagwise.apps.heatmap import HeatMaps
     from bagwise.apps.heatmap._heat_maps import check_folder
     from bagwise.apps.heatmap._thumbnails import find_thumbnails
-    from bagwise.cli.reading import labels_for, open_model, read_for_model
+    from bagwise.cli.reading import labels_for, open_saved
     from bagwise.cli.report import seen_in_training
     from bagwise.extras import import_extra
 
     check_folder(output, force=force)
     import_extra("matplotlib.figure", extra="plot")
     import_extra("jinja2", extra="report")
-    if downsample is not None and (thumbnails is None or not downsample > 0):
-        raise InputError(
-            f"--downsample {downsample:g}: expected a positive number, with --thumbnails."
-        )
-    fitted, metadata = open_model(model, trust)
-    classes, axes = metadata.get("classes"), axes_of(coords)
-    label = _class(class_name, fitted, classes)
-    kept = {name: v for name, v in metadata.get("columns", {}).items() if name != "merge"}
-    facts = metadata | {"columns": kept}
-    more: Any = {"memory_limit": memory_limit}
-    data = read_for_model(file, fitted, facts, columns, extra_columns=axes, **more)
-    names, n_slides, pictures, sizes = data.bags.names.tolist(), len(data.bags), None, None
+    axes = axes_of(coords)
+    model, facts, data = open_saved(saved, columns, merged=False, extra_columns=axes)
+    classes, slides, n_slides = facts.get("classes"), data.bags.names.tolist(), len(data.bags)
+    pictures, sizes = None, None
     if thumbnails is not None:
         pictures, sizes = find_thumbnails(
-            thumbnails, [str(name) for name in names], data.slide_sizes, downsample
+            thumbnails, list(map(str, slides)), data.slide_sizes, downsample
         )
         if n_missing := pictures.count(None):
             note(f"{n_missing} of {n_slides} slides have no thumbnail in {thumbnails}.")
     maps = HeatMaps(
-        fitted,
+        model,
         data.bags,
-        places(data, axes, file),
-        labels_for(fitted, data, metadata),
+        places(data, axes, saved.file),
+        labels_for(model, data, facts),
         patch_size=data.patch_sizes if patch_size is None else patch_size,
-        label=label,
+        label=_class(class_name, model, classes),
         method=attribution,
         top=top,
-        title=title or f"Heat maps of {file.name}",
-        seen=seen_in_training(data, metadata.get("training")),
+        title=title or f"Heat maps of {saved.file.name}",
+        seen=seen_in_training(data, facts.get("training")),
         classes=classes,
         meta={name: values for name, values in data.columns.items() if name not in axes},
         thumbnails=pictures,
         slide_sizes=sizes,
         random_state=seed,
     )
-    with computing(f"Mapping {n_slides} slides", total=n_slides) as step:
+    with progress(f"Mapping {n_slides} slides", total=n_slides) as step:
         page = maps.save(output, force=force, after_slide=step)
     note_features(data.bags)
     note(f"{n_slides} slides in {output}. Open this page in a browser, the .geojson in QuPath:")
     if json:
         counts = {"slides": n_slides, "patches": data.bags.n_instances}
-        print_json({"model": model, "file": file, **counts, "written": [output]})
+        print_json({"model": saved.model, "file": saved.file, **counts, "written": [output]})
     else:
         typer.echo(page.resolve())
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -18,19 +19,16 @@ _SHOWN = 20  # maximum number of labels in the table
 
 
 def info(
-    file: options.File,
     columns: options.Columns,
-    memory_limit: options.MemoryLimit = None,
-    json: options.Json = False,
-    versions: Annotated[
-        bool,
-        options.flag(
-            "--versions",
-            "Show instead the installed versions, cores and data folders (for bug reports).",
-            callback=print_versions,
-            is_eager=True,
-        ),
-    ] = False,
+    file: Path = options.FILE,
+    memory_limit: str | None = options.MEMORY_LIMIT,
+    json: bool = options.JSON,
+    versions: bool = options.flag(
+        "--versions",
+        "Show instead the installed versions, cores and data folders (for bug reports).",
+        callback=print_versions,
+        is_eager=True,
+    ),
 ) -> None:
     """Show how a file is read: bags, instances, features, labels, missing values.
 

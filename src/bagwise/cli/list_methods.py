@@ -1,9 +1,5 @@
 """``bagwise methods``: the methods that ``--method`` takes."""
 
-from typing import Annotated
-
-import typer
-
 from bagwise.auto._methods import METHODS, Method, find_method, search_methods
 from bagwise.cli import options
 from bagwise.cli.output import print_json, print_lines, print_table
@@ -11,21 +7,13 @@ from bagwise.exceptions import InputError
 
 
 def methods(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[NAME]",
-            autocompletion=options.matching_methods,
-            help="A method; all methods by default.",
-        ),
-    ] = None,
-    search: Annotated[
-        str | None,
-        options.option(
-            metavar="WORD", help='Find methods by a word: "MI-SVM", "key instance" or an author.'
-        ),
-    ] = None,
-    json: options.Json = False,
+    name: str | None = options.argument(
+        "A method; all by default.", "[NAME]", None, autocompletion=options.matching_methods
+    ),
+    search: str | None = options.option(
+        'Find methods by a word: "MI-SVM", "key instance" or an author.', "WORD"
+    ),
+    json: bool = options.JSON,
 ) -> None:
     """List the methods, their parameters and their papers.
 
@@ -62,21 +50,21 @@ def methods(
         return
     for method in chosen:
         facts = _facts(method)
+        parameters = {"--set": method.parameters}
+        if method.regressor is not None:
+            parameters["--set for numbers"] = method.for_numbers().parameters
         shown = {
-            "what": facts["title"],
-            "class": facts["class"] or "",
+            "what": method.title,
+            "class": method.class_name or "",
             "also called": ", ".join(method.aliases),
             "labels": facts["labels"],
             "keeps": facts["keeps"] or "",
-            "--set": ", ".join(f"{key}={value}" for key, value in method.parameters.items()),
-            "paper": facts["paper"],
+            "paper": method.paper,
         }
-        if method.regressor is not None:
-            of_numbers = method.for_numbers().parameters.items()
-            shown["--set for numbers"] = ", ".join(f"{key}={value}" for key, value in of_numbers)
-        print_table(
-            {"": list(shown), "value": list(shown.values())}, title=method.name, heading=False
-        )
+        for option, values in parameters.items():
+            shown[option] = ", ".join(f"{key}={value}" for key, value in values.items())
+        table = {"": list(shown), "value": list(shown.values())}
+        print_table(table, title=method.name, heading=False)
 
 
 def _facts(method: Method) -> dict[str, object]:

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bagwise._common.types import Floats
 from bagwise.auto._methods import Method
-from bagwise.cli.options import Columns, option
+from bagwise.cli.options import Columns, Task
 from bagwise.cli.output import note
 from bagwise.exceptions import InputError, LabelError
 from bagwise.extras import import_extra
 from bagwise.labels import Labels
 
-Task = Annotated[
-    str | None,
-    option(
-        metavar="TASK",
-        help="regression: predict a number per bag; classification: predict a label. By default "
-        "regression if the label column has many different numbers, else classification.",
-        autocompletion=lambda incomplete: [t for t in _TASKS if t.startswith(incomplete)],
-    ),
-]
-_TASKS = ("classification", "regression")
 _MANY, _FEW = 10, 5  # numbers of distinct values, not all integers
 _MANY_WHOLE = 20  # number of distinct integers
-
-
-def check_task(task: str | None, positive: str | None) -> None:
-    """Reject an unknown task, or a positive label for regression."""
-    if task not in (None, *_TASKS):
-        raise InputError(f"--task {task}: expected one of {', '.join(_TASKS)}.")
-    if task == "regression" and positive is not None:
-        raise InputError("--pos-label chooses a label: leave it out with --task regression.")
 
 
 def make_for_task(method: Method, parameters: dict[str, Any], task: str | None) -> Any:
@@ -126,21 +108,17 @@ class Target(NamedTuple):
         return "regression" if self.is_number else "classification"
 
 
-def target_of(
-    labels: Labels, task: str | None, columns: Columns, positive: str | None, *, coded: bool = False
-) -> Target:
+def target_of(labels: Labels, task: Task, columns: Columns, *, coded: bool = False) -> Target:
     """Make the prediction target from the labels of a file.
 
     Parameters
     ----------
     labels : Labels
         Result of `read_labelled`.
-    task : str or None
-        The value of ``--task``.
+    task : Task
+        What to learn.
     columns : Columns
         The names of the columns.
-    positive : str or None
-        The value of ``--pos-label``.
     coded : bool, default=False
         Whether two labels are always coded as 0 and 1.
 
@@ -150,12 +128,14 @@ def target_of(
     """
     from bagwise.cli.reading import has_chosen_order
 
-    numbers = numbers_of(labels, task, name=columns.label) if positive is None else None
+    numbers = None
+    if task.positive is None:
+        numbers = numbers_of(labels, task.task, name=columns.label)
     if numbers is not None:
         return Target(numbers, True, False, [])
     two = len(labels.classes) == 2 and not labels.has_sets
     # A model sorts its classes, and takes the last of two as the positive one.
-    coded = has_chosen_order(labels, positive) or (coded and two)
+    coded = has_chosen_order(labels, task.positive) or (coded and two)
     return Target(labels.codes if coded else labels.values, False, coded, labels.classes.tolist())
 
 

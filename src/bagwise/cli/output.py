@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from bagwise.bags import Bags
-    from bagwise.io.contents import Contents
 
 _WRAPPED = 24  # a column wider than this may be wrapped
 _LEAST = 16  # minimum width of a wrapped column
@@ -124,57 +123,6 @@ def as_records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-def refuse_taken(table: Mapping[str, Any], data: Contents) -> None:
-    """Reject a column to keep whose name the results already use.
-
-    Parameters
-    ----------
-    table : mapping of str to ndarray
-        The columns of the results.
-    data : Contents
-        The contents of the file, with the columns to keep.
-    """
-    from bagwise.exceptions import InputError
-
-    for name in data.columns:
-        if name in table:
-            raise InputError(
-                f"the column {name!r} cannot be kept: the results have a column of that name. "
-                "Rename it in the file."
-            )
-
-
-def with_places(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
-    """Add the positions of instances to a table: coordinates, the slide, the times of a clip.
-
-    Parameters
-    ----------
-    table : mapping of str to ndarray
-        Columns with a value per instance; the first two are the bag and the row.
-    data : Contents
-        The contents of the file.
-
-    Returns
-    -------
-    dict of str to ndarray
-    """
-    import numpy as np
-
-    from bagwise.labels import plain_array
-
-    refuse_taken(table, data)
-    bag, row, *others = table
-    places = {name: plain_array(values) for name, values in data.columns.items()}
-    if data.clips is not None:
-        files = {} if data.clips.file is None else {"file": np.array(data.clips.file)}
-        places |= {**files, "start": data.clips.start, "end": data.clips.end}
-    if data.coords is not None:
-        flat = data.coords.reshape(len(data.coords), -1)
-        axes = "xyz" if flat.shape[1] <= 3 else [f"coord_{j}" for j in range(flat.shape[1])]
-        places |= {name: flat[:, j] for j, name in enumerate(axes[: flat.shape[1]])}
-    return {name: table[name] for name in (bag, row)} | places | {n: table[n] for n in others}
-
-
 def note(message: str) -> None:
     """Print a note on stderr, so that it does not mix with results.
 
@@ -253,9 +201,6 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[..., None
         yield lambda done="": bar.advance(number)
 
 
-computing = progress
-
-
 def _printed_steps(task: str, total: int | None) -> Callable[..., None]:
     start, number = time.perf_counter(), itertools.count(1)
     printed = start
@@ -297,41 +242,14 @@ def refuse_existing(paths: Iterable[Path], *, force: bool, inputs: Iterable[Path
         check_output(path, force=force)
 
 
-def some_names(names: list[str] | None, n_features: int) -> str:
-    """The names of the features, shortened if there are many.
-
-    Parameters
-    ----------
-    names : list of str or None
-        The names, if there are any.
-    n_features : int
-        How many features there are.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from bagwise.cli.output import some_names
-    >>> some_names(["red", "blue"], 2)
-    '2 (red, blue)'
-    """
-    if names is None:
-        return str(n_features)
-    shown = names if len(names) <= 8 else [*names[:4], "...", *names[-3:]]
-    return f"{n_features} ({', '.join(shown)})"
-
-
 def note_features(bags: Bags) -> None:
-    """Print which features a command uses, so that a wrong column is noticed at a glance.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-    """
-    note(f"features: {some_names(bags.feature_names, bags.n_features)}")
+    """Print which features a command uses, so that a wrong column is noticed at a glance."""
+    names = bags.feature_names
+    if names is None:
+        note(f"features: {bags.n_features}")
+    else:
+        shown = names if len(names) <= 8 else [*names[:4], "...", *names[-3:]]
+        note(f"features: {bags.n_features} ({', '.join(shown)})")
 
 
 def _blocks(widths: Mapping[str, int], space: int) -> Iterator[list[str]]:

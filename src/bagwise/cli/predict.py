@@ -2,46 +2,24 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from bagwise.cli import options
-from bagwise.cli.output import (
-    note,
-    note_features,
-    print_json,
-    progress,
-    refuse_existing,
-    with_places,
-)
+from bagwise.cli.output import note, note_features, print_json, progress, refuse_existing
 from bagwise.cli.recordings import check_folders, write_folders
 from bagwise.exceptions import InputError
 
 
 def predict(
-    model: options.ModelFile,
-    file: options.File,
-    output: Annotated[
-        Path,
-        options.output_option(
-            "FILE", "Predictions of bags, .parquet, .csv or .tsv; instances go to a second file."
-        ),
-    ],
-    bag: options.Bag = None,
-    background_above: options.BackgroundAbove = None,
-    labels: Annotated[
-        Path | None,
-        options.column("A second table, with the columns of --merge and --keep.", "TABLE"),
-    ] = None,
-    missing: options.Missing = None,
-    id_column: options.IdColumn = None,
-    merge: options.Merge = None,
-    keep: options.Keep = None,
-    raven: options.Raven = None,
-    audacity: options.Audacity = None,
-    memory_limit: options.MemoryLimit = None,
-    trust: options.Trust = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    saved: options.Saved,
+    columns: options.Columns,
+    label_files: options.LabelFiles,
+    output: Path = options.output(
+        "Predictions of bags, .parquet, .csv or .tsv; instances go to a second file.", "FILE"
+    ),
+    background_above: float | None = options.BACKGROUND_ABOVE,
+    force: bool = options.FORCE,
+    json: bool = options.JSON,
 ) -> None:
     """Predict the bags of a file, with the key instance of each.
 
@@ -62,56 +40,48 @@ def predict(
     """
     from bagwise.io.write_table import file_beside, write_columns
 
-    model, file = options.model_and_file(model, file)
     beside = file_beside(output, "instances")
-    refuse_existing([output, beside], force=force, inputs=[model, file])
-    from bagwise.base._pipelines import final_estimator
-    from bagwise.cli.reading import kept_of_bags, open_model, read_for_model
+    refuse_existing([output, beside], force=force, inputs=[saved.model, saved.file])
+    from bagwise.cli.reading import open_saved
+    from bagwise.cli.results import kept_of_bags, with_places
     from bagwise.predictions import Predictions
     from bagwise.predictions._predictions import label_columns, refuse_background_above
 
-    fitted, metadata = open_model(model, trust)
-    refuse_background_above(final_estimator(fitted), background_above)
-    columns = options.Columns(
-        bag=bag, labels=labels, missing=missing, id_column=id_column, merge=merge, keep=keep
-    )
-    data = read_for_model(
-        file, fitted, metadata, columns, labelled=False, memory_limit=memory_limit
-    )
+    model, facts, data = open_saved(saved, columns, labelled=False)
     bags = data.bags
-    folders = check_folders(raven, audacity, data, force=force)
-    if folders and not hasattr(final_estimator(fitted), "predict_proba_instances"):
+    found = Predictions(model, bags, classes=facts.get("classes"))
+    refuse_background_above(found.estimator, background_above)
+    folders = check_folders(label_files, data, force=force)
+    if folders and not hasattr(found.estimator, "predict_proba_instances"):
         raise InputError(
             "--raven and --audacity need a model with probabilities of instances: fit -m orlr."
         )
-    classes = metadata.get("classes")
     with progress(f"Predicting {len(bags)} bags"):
-        separator = metadata.get("columns", {}).get("separator", ";")
-        found = Predictions(fitted, bags, classes=classes)
-        predictions = found.bag_table(separator=separator)
-        instances = None
+        table = found.bag_table(separator=facts.get("columns", {}).get("separator", ";"))
+        instances: dict[str, Any] | None = None
         if found.scores_instances:
             instances = found.instance_table(background_above=background_above)
         elif found.is_regressor:
             of_bags, instances = found.contribution_tables(note)
-            predictions |= of_bags
-        if instances is not None:
-            instances = with_places(instances, data)
-        predictions = kept_of_bags(predictions, data)
-    write_columns(output, predictions, force=force)
+            table |= of_bags
+        table = kept_of_bags(table, data)
+        instances = None if instances is None else with_places(instances, data)
+    written = [output]
+    write_columns(output, table, force=force)
     note_features(bags)
     note(f"{len(bags)} bags: {output}")
     if instances is not None:
+        written += [beside, *folders.values()]
         write_columns(beside, instances, force=force)
         note(f"{bags.n_instances} instances: {beside}")
-        nothing = found.background_name if folders else None
-        named = label_columns(instances) if folders else {}
-        write_folders(folders, data, instances | named, background=nothing, force=force)
+        if folders:
+            named = instances | label_columns(instances)
+            write_folders(folders, data, named, background=found.background_name, force=force)
     if json:
-        written = [output] if instances is None else [output, beside, *folders.values()]
-        predicted = predictions["predicted"].tolist()
+        predicted = table["predicted"].tolist()
         counts: Any = Counter(map(str, predicted))
         if found.is_regressor:
             counts = dict(zip(map(str, bags.names), predicted, strict=True))
-        facts = {"model": model, "file": file, "bags": len(bags), "instances": bags.n_instances}
-        print_json(facts | {"predicted": counts, "written": written})
+        size = {"bags": len(bags), "instances": bags.n_instances}
+        result = {"model": saved.model, "file": saved.file, **size, "predicted": counts}
+        print_json(result | {"written": written})

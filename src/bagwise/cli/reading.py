@@ -2,39 +2,38 @@
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from bagwise._common.types import Array, Bools
 from bagwise._common.warnings import warn_user
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base._pipelines import label_kind
-from bagwise.cli.options import Columns, is_model
-from bagwise.cli.output import note, progress, refuse_taken, warning
-from bagwise.exceptions import DataWarning, FileFormatError, InputError, LabelError, ModelFileError
+from bagwise.cli.options import Columns, Saved, is_model
+from bagwise.cli.output import note, progress, warning
+from bagwise.exceptions import DataWarning, InputError, LabelError, ModelFileError
 from bagwise.io.columns import Request
 from bagwise.io.contents import Contents
 from bagwise.io.files import TABLES, format_errors, format_of, naming
 from bagwise.io.reading import read_contents, suspicion
 from bagwise.io.table import open_table
-from bagwise.labels import Labels, plain_array, positive_by_name, sorted_labels
+from bagwise.labels import Labels, positive_by_name, sorted_labels
 from bagwise.persistence import load_model
 
 if TYPE_CHECKING:
     from bagwise.apps.review._known import Known
 
 _WIDE = 200  # features from which --pca is recommended
-_ROLES = ("bag", "label", "label_set", "id_column", "merge")
 
 
 def read_columns(
-    path: Path, chosen: Columns, memory_limit: str | None = None, *, learn: bool = True
+    path: Path, chosen: Columns, memory_limit: str | None = None, *, learn: bool = True, **more: Any
 ) -> Contents:
     """Read the columns of a file that the options of a command name.
 
@@ -44,7 +43,7 @@ def read_columns(
         The file of bags.
     chosen : Columns
         The columns; None stands for the default names.
-    memory_limit : str or None, default=None
+    memory_limit, **more
         As in `Request`.
     learn : bool, default=True
         Whether features that look like labels are rejected, instead of only reported.
@@ -53,24 +52,16 @@ def read_columns(
     -------
     Contents
     """
-    data = _read(path, _request(chosen, memory_limit=memory_limit))
-    if learn:
-        _refuse_suspects(path, data)
-    elif data.suspects:
+    data = _read(path, chosen, memory_limit=memory_limit, **more)
+    if data.suspects and learn:
+        raise InputError(f"{path}: {suspicion(data.suspects)}")
+    if data.suspects:
         warn_user(f"{path}: {suspicion(data.suspects)}", DataWarning)
     return data
 
 
 def note_width(bags: Bags, pca: int | str | None) -> None:
-    """Warn if there are many features for few bags, and no projection is asked for.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags to learn from.
-    pca : int, "auto" or None
-        The value of ``--pca``.
-    """
+    """Warn if there are many features for few bags, and no projection is asked for."""
     if pca is None and not bags.is_sparse and bags.n_features > max(_WIDE, 2 * len(bags)):
         warning(
             f"{bags.n_features} features are many for {len(bags)} bags, and a method may overfit: "
@@ -118,19 +109,16 @@ def read_labelled(
     if group is not None and chosen.labels is not None and corrected is None:
         # Bags that are not in the table are left out in any case, and need no group.
         chosen = replace(chosen, missing=chosen.missing or "drop")
-    data = _read(path, _request(chosen, group=group, memory_limit=memory_limit))
-    data = _without_empty(data)
-    _refuse_suspects(path, data)
+    data = _without_empty(read_columns(path, chosen, memory_limit, group=group))
     labels = _chosen_labels(data, chosen)
-    if corrected is not None:
-        labels = corrected.correct_sets(labels, data.bags)
     known = labels.known
     if corrected is not None:
-        known = known | corrected.about(data)
+        labels = corrected.correct_sets(labels, data.bags)
+        known = labels.known | corrected.about(data)
     if not known.all():
         why = _why_unknown(data, known, chosen)
         note(f"{(~known).sum()} of {len(known)} bags have no label and are left out{why}.")
-    note_label_sets(labels)
+    _note_empty_sets(labels)
     if not known.any():
         raise LabelError("no bag has a label.")
     labels = _positive_last(labels[known], positive)
@@ -141,41 +129,41 @@ def read_labelled(
     return bags, labels, groups
 
 
-def note_label_sets(labels: Labels | None) -> None:
-    """Print how many label sets are empty, which is not the same as unknown.
+def read_known(path: Path | None, estimator: Any, method: str) -> "Known | None":
+    """Read the file of ``--corrections``; raise an error if the method cannot use it."""
+    if path is None:
+        return None
+    from bagwise.apps.review._known import read_known
 
-    Parameters
-    ----------
-    labels : Labels or None
-        The labels of the bags.
-    """
-    if labels is None or not labels.has_sets:
-        return
-    n_empty = int((labels.known & (labels.indicator == 0).all(axis=1)).sum())
-    n_unknown = int((~labels.known).sum())
-    if n_empty:
-        unknown = f" (the sets of {n_unknown} others are unknown)" if n_unknown else ""
-        note(f"{n_empty} of {len(labels)} bags have the empty label set{unknown}.")
+    if not has_fit_parameter(estimator, "instance_labels"):
+        raise InputError(
+            f"{method} cannot keep labels of instances fixed: use --corrections with -m orlr."
+        )
+    return read_known(path, note)
 
 
-def note_labels(data: Contents, chosen: Columns) -> None:
-    """Print how many bags have no label, and why, if bags without a label are used.
-
-    Parameters
-    ----------
-    data : Contents
-        The contents of the file.
-    chosen : Columns
-        The columns that were requested.
-    """
+def label_sets_of(data: Contents, chosen: Columns) -> Labels | None:
+    """The label sets of bags, some perhaps unknown, with a note; a label becomes a set of one."""
     labels = data.labels if data.label_sets is None else data.label_sets
     if labels is None:
-        return
+        return None
     n_unknown = int((~labels.known).sum())
     if n_unknown:
         why = _why_unknown(data, labels.known, chosen)
         note(f"{n_unknown} of {len(labels)} bags have no label{why}.")
-    note_label_sets(labels)
+    _note_empty_sets(labels)
+    return labels.as_sets()
+
+
+def _note_empty_sets(labels: Labels) -> None:
+    """Print how many label sets are empty, which is not the same as unknown."""
+    n_empty = (
+        int((labels.known & (labels.indicator == 0).all(axis=1)).sum()) if labels.has_sets else 0
+    )
+    if n_empty:
+        n_unknown = int((~labels.known).sum())
+        unknown = f" (the sets of {n_unknown} others are unknown)" if n_unknown else ""
+        note(f"{n_empty} of {len(labels)} bags have the empty label set{unknown}.")
 
 
 def _why_unknown(data: Contents, known: Bools, chosen: Columns) -> str:
@@ -193,19 +181,7 @@ def positive_note(labels: Labels) -> str:
 
 
 def has_chosen_order(labels: Labels, positive: str | None) -> bool:
-    """Whether a model must learn codes, because sorting would change which label is last.
-
-    Parameters
-    ----------
-    labels : Labels
-        Result of `read_labelled`.
-    positive : str or None
-        The argument of `read_labelled`.
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a model must learn codes, because sorting would change which label is last."""
     two = len(labels.classes) == 2 and not labels.has_sets
     listed = labels.classes.tolist()
     return positive is not None or (two and listed != sorted_labels(listed))
@@ -227,167 +203,62 @@ def open_model(path: Path, trusted: Sequence[str] | None = None) -> tuple[Any, d
         The fitted model.
     metadata : dict
         What `bagwise fit` saved: ``method``, ``parameters``, ``classes``, ``columns``,
-        ``training``, ``corrections``, each of the expected type; any of them may be missing.
-
-    Raises
-    ------
-    ModelFileError
-        When the file is damaged, the model is not fitted, or its metadata have other types than
-        `bagwise fit` writes.
+        ``training``, ``corrections``; any of them may be missing.
     """
-    if path.exists() and not is_model(path) and _is_data(path):
-        raise ModelFileError(
-            f"{path} cannot be loaded: it is a file of bags, and the model comes first, as in "
-            "predict MODEL FILE."
-        )
     model, metadata = load_model(path, trusted=trusted or ())
     try:
         check_is_fitted(model)
     except (NotFittedError, TypeError, AttributeError) as error:
         raise ModelFileError(f"{path} holds a model that is not fitted: fit it first.") from error
-    columns, classes = metadata.get("columns", {}), metadata.get("classes")
-    is_right = {
-        "method": isinstance(metadata.get("method"), str | None),
-        "parameters": isinstance(metadata.get("parameters"), dict | None),
-        # With --pos-label the model encodes its two labels as 0 and 1.
-        "classes": classes is None
-        or (_are_two_labels(classes) and list(getattr(model, "classes_", ())) == [0, 1]),
-        "columns": isinstance(columns, dict) and _are_columns(columns),
-        "training": _are_texts(metadata.get("training")),
-        "corrections": isinstance(metadata.get("corrections", 0), int),
-        "impute": metadata.get("impute") in (None, "mean", "median"),
-    }
-    for name, right in is_right.items():
-        if not right:
-            raise ModelFileError(
-                f"{path} is damaged: {name!r}, kept beside the model, is not what `bagwise fit` "
-                "writes."
-            )
+    classes = metadata.get("classes")
+    # With --pos-label the model encodes its two labels as 0 and 1.
+    coded = list(getattr(model, "classes_", ())) == [0, 1]
+    if classes is not None and not (coded and _are_two_labels(classes)):
+        raise ModelFileError(f"{path} is damaged: 'classes' are not the two labels of the model.")
+    if not isinstance(metadata.get("columns", {}), dict):
+        raise ModelFileError(f"{path} is damaged: 'columns' are not names by their roles.")
     return model, metadata
 
 
-def _is_data(path: Path) -> bool:
-    try:
-        _kind(path)
-    except FileFormatError:
-        return False
-    return True
-
-
-def _kind(path: Path) -> str:
-    """The format of a file or folder; "recordings" if it is of BirdNET or Perch-Hoplite."""
-    from bagwise.apps.audio._recordings import are_recordings
-
-    return "recordings" if are_recordings(path) else format_of(path, None)
-
-
-def _are_texts(value: Any) -> bool:
-    """Whether a value is a list of texts, or None."""
-    is_list = isinstance(value, list) and all(isinstance(text, str) for text in value)
-    return value is None or is_list
-
-
-def _are_two_labels(value: Any) -> bool:
-    labels = value if isinstance(value, list) else []
-    plain = all(isinstance(label, str | int | float) for label in labels)
-    return plain and len(labels) == 2 and labels[0] != labels[1]
-
-
-def _are_columns(columns: Mapping[str, Any]) -> bool:
-    named = all(isinstance(columns.get(role), str | None) for role in _ROLES)
-    separator = columns.get("separator", ";")
-    listed = all(_are_texts(columns.get(name)) for name in ("features", "exclude", "keep"))
-    return named and listed and isinstance(separator, str) and separator != ""
-
-
-def read_for_model(
-    path: Path,
-    model: Any,
-    metadata: Mapping[str, Any],
-    chosen: Columns,
-    *,
-    labelled: bool = True,
-    group: str | None = None,
-    memory_limit: str | None = None,
-    extra_columns: Sequence[str] = (),
-) -> Contents:
-    """Read the columns a saved model was fitted on, in its order, and labels if there are any.
+def open_saved(
+    saved: Saved, chosen: Columns, *, labelled: bool = True, merged: bool = True, **more: Any
+) -> tuple[Any, dict[str, Any], Contents]:
+    """Load a model, and read the columns it was fitted on, and labels if there are any.
 
     Parameters
     ----------
-    path : Path
-        The file of bags.
-    model : estimator
-        The saved model.
-    metadata : mapping
-        Metadata of the model file; ``columns`` are the columns it was fitted on.
+    saved : Saved
+        The model and the file of bags.
     chosen : Columns
         The columns named now; the others are those of the fit. A label column of the fit may be
         absent: new bags need no labels.
     labelled : bool, default=True
         Whether labels are read; otherwise the label columns of the model are left out.
-    group, memory_limit, extra_columns
+    merged : bool, default=True
+        Whether bags are merged as in the fit.
+    **more
         As in `Request`.
 
     Returns
     -------
-    Contents
+    model : estimator
+        The fitted model.
+    metadata : dict
+        See `open_model`.
+    data : Contents
         The features are in the order of the model.
     """
-    _refuse_model(path)
+    model, metadata = open_model(saved.model, saved.trust)
+    if is_model(saved.file):
+        raise InputError(f"{saved.file} is a model: expected a file of bags.")
     names = getattr(model, "feature_names_in_", None)
     names = None if names is None else list(names)
-    fitted = metadata.get("columns", {})
-    request = _request(
-        _as_fitted(path, fitted, names, chosen, labelled),
-        group=group,
-        memory_limit=memory_limit,
-        extra_columns=extra_columns,
-    )
-    data = _without_empty(_read(path, request))
+    fitted = {k: v for k, v in metadata.get("columns", {}).items() if merged or k != "merge"}
+    columns = _as_fitted(saved.file, fitted, names, chosen, labelled)
+    data = _without_empty(_read(saved.file, columns, memory_limit=saved.memory_limit, **more))
     if names is not None and data.bags.feature_names is not None:
         data.bags = _in_order(data.bags, names)
-    return data
-
-
-def _as_fitted(
-    path: Path, fitted: Mapping[str, Any], names: list[str] | None, chosen: Columns, labelled: bool
-) -> Columns:
-    """Fill in the columns of the fit if the options name none."""
-    present = _column_names(path)
-    beside = present if chosen.labels is None else _column_names(chosen.labels)
-    found, left_out = copy(chosen), list(fitted.get("exclude") or [])
-    if not labelled:
-        left_out += [fitted[role] for role in ("label", "label_set") if fitted.get(role)]
-    elif chosen.label is None and chosen.label_set is None:
-        found.label, found.label_set = (
-            fitted.get(role) if fitted.get(role) in beside else None
-            for role in ("label", "label_set")
-        )
-    # The features of HDF5 files, and of lists in a table, have no columns of their own.
-    format = _kind(path) if path.exists() else None
-    has_lists = format in (*TABLES, "recordings") and not set(names or ()) & set(present)
-    features = fitted.get("features") if has_lists or format == "hdf5" else names
-    found.bag = chosen.bag or (fitted.get("bag") if beside else None)
-    if chosen.labels is not None:
-        found.id_column = chosen.id_column or fitted.get("id_column")
-    found.merge = chosen.merge or fitted.get("merge")
-    if found.merge is not None and chosen.merge is None and found.merge not in beside:
-        note(
-            f"The model was fitted on bags merged by {found.merge!r}, and these are not merged: "
-            "give a table with that column (--labels) to merge them."
-        )
-        found.merge = None
-    found.features = chosen.features or features
-    found.exclude = list(
-        dict.fromkeys([*(chosen.exclude or ()), *(name for name in left_out if name in present)])
-    )
-    found.keep = chosen.keep or [
-        name for name in fitted.get("keep") or () if name in {*present, *beside}
-    ]
-    if chosen.separator == ";":
-        found.separator = fitted.get("separator", ";")
-    return found
+    return model, metadata, data
 
 
 def labels_for(model: Any, data: Contents, metadata: Mapping[str, Any]) -> Labels | None:
@@ -398,8 +269,7 @@ def labels_for(model: Any, data: Contents, metadata: Mapping[str, Any]) -> Label
     model : estimator
         The saved model.
     data : Contents
-        Result of `read_for_model`. If it has labels and label sets, the kind that the model was
-        fitted on is used.
+        If it has labels and label sets, the kind that the model was fitted on is used.
     metadata : mapping
         Metadata of the model file; ``classes`` are the labels that a model fitted with
         --pos-label encodes as 0 and 1.
@@ -418,30 +288,80 @@ def labels_for(model: Any, data: Contents, metadata: Mapping[str, Any]) -> Label
     return Labels.from_codes(own, labels.codes)
 
 
-def _request(chosen: Columns, **settings: Any) -> Request:
-    """Make a request from the options of a command; None means the default of `Request`."""
-    named = {name: value for name, value in vars(chosen).items() if value is not None}
-    return Request(**named, **settings)
+def _as_fitted(
+    path: Path, fitted: Mapping[str, Any], names: list[str] | None, chosen: Columns, labelled: bool
+) -> Columns:
+    """Fill in the columns of the fit if the options name none."""
+    format, present = _format(path), _column_names(path)
+    beside = present if chosen.labels is None else _column_names(chosen.labels)
+    found, left_out = copy(chosen), list(fitted.get("exclude") or [])
+    labels = {role: fitted[role] for role in ("label", "label_set") if fitted.get(role)}
+    if not labelled:
+        left_out += labels.values()
+    elif chosen.label is None is chosen.label_set:
+        for role, name in labels.items():
+            setattr(found, role, name if name in beside else None)
+    # The features of HDF5 files, and of lists in a table, have no columns of their own.
+    has_lists = format in (*TABLES, "recordings") and not set(names or ()) & set(present)
+    features = fitted.get("features") if has_lists or format == "hdf5" else names
+    found.features = chosen.features or features
+    found.bag = chosen.bag or (fitted.get("bag") if beside else None)
+    if chosen.labels is not None:
+        found.id_column = chosen.id_column or fitted.get("id_column")
+    found.merge = chosen.merge or fitted.get("merge")
+    if found.merge is not None and chosen.merge is None and found.merge not in beside:
+        note(
+            f"The model was fitted on bags merged by {found.merge!r}, and these are not merged: "
+            "give a table with that column (--labels) to merge them."
+        )
+        found.merge = None
+    excluded = [*(chosen.exclude or ()), *(name for name in left_out if name in present)]
+    found.exclude = list(dict.fromkeys(excluded))
+    kept = [name for name in fitted.get("keep") or () if name in {*present, *beside}]
+    found.keep = chosen.keep or kept
+    if chosen.separator == ";":
+        found.separator = fitted.get("separator", ";")
+    return found
 
 
-def _refuse_suspects(path: Path, data: Contents) -> None:
-    """Refuse to learn from labels among the features."""
-    if data.suspects:
-        raise InputError(f"{path}: {suspicion(data.suspects)}")
+def _are_two_labels(value: Any) -> bool:
+    labels = value if isinstance(value, list) else []
+    plain = all(isinstance(label, str | int | float) for label in labels)
+    return plain and len(labels) == 2 and labels[0] != labels[1]
 
 
-def _refuse_model(path: Path) -> None:
-    if is_model(path):
-        raise InputError(f"{path} is a model: expected a file of bags.")
+def _format(path: Path) -> str | None:
+    """The format of a file or folder; "recordings" if it is of BirdNET or Perch-Hoplite."""
+    from bagwise.apps.audio._recordings import are_recordings
+
+    if not path.exists():
+        return None
+    return "recordings" if are_recordings(path) else format_of(path, None)
 
 
-def _read(path: Path, request: Request) -> Contents:
+def _column_names(path: Path) -> list[str]:
+    """The columns of a table; none for other files."""
     from bagwise.apps.audio import read_recordings
 
-    _refuse_model(path)
+    format = _format(path)
+    if format == "recordings":
+        return list(read_recordings(path).column_names)
+    if format not in TABLES:
+        return []
+    with format_errors(path):
+        return open_table(path, format, Request()).names
+
+
+def _read(path: Path, chosen: Columns, **settings: Any) -> Contents:
+    from bagwise.apps.audio import read_recordings
+
+    if is_model(path):
+        raise InputError(f"{path} is a model: expected a file of bags.")
+    named = {field.name: getattr(chosen, field.name) for field in fields(Columns)}
+    request = Request(**{k: v for k, v in named.items() if v is not None}, **settings)
     with progress(f"Reading {path.name}"), naming(path, request.labels):
         source: Any = path
-        if path.exists() and _kind(path) == "recordings":
+        if _format(path) == "recordings":
             source = read_recordings(path, species=request.features or ())
         data = read_contents(source, request)
     if data.left_out:
@@ -469,68 +389,15 @@ def _without_empty(data: Contents) -> Contents:
 def _chosen_labels(data: Contents, chosen: Columns) -> Labels:
     """The labels or the label sets, whichever the options name."""
     single, sets = data.labels, data.label_sets
-    if single is None and sets is None:
+    if single is not None and sets is not None and chosen.label is None is chosen.label_set:
+        raise LabelError("the bags have labels and label sets: choose label= or label_set=.")
+    labels = sets if sets is not None and chosen.label is None else single
+    if labels is None:
         raise LabelError(
             "the bags have no labels: name their column with label= or label_set=, or a table of "
             "them with labels=."
         )
-    if single is not None and sets is not None and chosen.label is None is chosen.label_set:
-        raise LabelError("the bags have labels and label sets: choose label= or label_set=.")
-    if sets is not None and chosen.label is None:
-        return sets
-    assert single is not None
-    return single
-
-
-def label_sets_of(data: Contents) -> Labels:
-    """The label sets of bags; a single label becomes a set of one.
-
-    Parameters
-    ----------
-    data : Contents
-        The contents of the file.
-
-    Returns
-    -------
-    Labels
-    """
-    labels = data.labels if data.label_sets is None else data.label_sets
-    if labels is None:
-        raise LabelError("the bags have no labels: name their column with label_set= or label=.")
-    return labels.as_sets()
-
-
-def kept_of_bags(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
-    """Add the columns to keep to the results of bags, after their ids.
-
-    A column that varies inside a bag shows the value of the key instance, as ``key_<name>``, if
-    the results name one; otherwise it is only in the results of instances.
-
-    Parameters
-    ----------
-    table : mapping of str to ndarray
-        The results, a row per bag.
-    data : Contents
-        The contents of the file.
-
-    Returns
-    -------
-    dict of str to ndarray
-    """
-    refuse_taken(table, data)
-    bags, first = data.bags, data.bags.offsets[:-1]
-    if not (bags.sizes > 0).all():
-        return dict(table)
-    found: dict[str, Any] = {}
-    for name, values in data.columns.items():
-        column = plain_array(values)
-        per_bag = column[first]
-        if (column == per_bag[bags.bag_index]).all():
-            found[name] = per_bag
-        elif "key_instance" in table and f"key_{name}" not in table:
-            found[f"key_{name}"] = column[first + table["key_instance"]]
-    (bag, ids), *others = table.items()
-    return {bag: ids} | found | dict(others)
+    return labels
 
 
 def _positive_last(labels: Labels, positive: str | None) -> Labels:
@@ -549,19 +416,6 @@ def _positive_last(labels: Labels, positive: str | None) -> Labels:
     if positive is None or labels.names[1] == positive:
         return labels
     return Labels("single", labels.classes[::-1], 1 - labels.codes)
-
-
-def _column_names(path: Path) -> list[str]:
-    """The columns of a table; none for other files."""
-    from bagwise.apps.audio import read_recordings
-
-    kind = _kind(path) if path.exists() else None
-    if kind == "recordings":
-        return list(read_recordings(path).column_names)
-    if kind not in TABLES:
-        return []
-    with format_errors(path):
-        return open_table(path, kind, Request()).names
 
 
 def _in_order(bags: Bags, names: list[str]) -> Bags:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bagwise.cli.options import LabelFiles
 from bagwise.cli.output import note, refuse_existing
 from bagwise.exceptions import InputError
 
@@ -14,42 +15,27 @@ if TYPE_CHECKING:
 
 
 def find_recordings(folder: Path, names: Iterable[str]) -> dict[str, str | None]:
-    """Find the files of recordings inside a folder, and note how many are missing.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder to search.
-    names : iterable of str
-        The recordings, as a table names them.
-
-    Returns
-    -------
-    dict of str to str or None
-        Result of `find_recording` for each recording.
-    """
+    """Find the files of recordings inside a folder, and note how many are missing."""
     from bagwise.apps.audio._recordings import find_recording
 
     found = {name: find_recording(folder, name, inside=True) for name in dict.fromkeys(names)}
     missing = [name for name, place in found.items() if place is None]
     if missing:
-        where = folder.resolve()
         note(
-            f"{len(missing)} of {len(found)} recordings are not in {where}, {missing[0]} among "
-            "them: name their folder with --media-folder to listen to the clips."
+            f"{len(missing)} of {len(found)} recordings are not in {folder.resolve()}, "
+            f"{missing[0]} among them: name their folder with --media-folder to listen to the "
+            "clips."
         )
     return found
 
 
-def check_folders(
-    raven: Path | None, audacity: Path | None, data: Contents, *, force: bool
-) -> dict[str, Path]:
-    """Check before any work that clips have times, and that no label file is overwritten.
+def check_folders(chosen: LabelFiles, data: Contents, *, force: bool) -> dict[str, Path]:
+    """The folder of each program; an error if clips have no times, or files would be overwritten.
 
     Parameters
     ----------
-    raven, audacity : Path or None
-        The values of ``--raven`` and ``--audacity``.
+    chosen : LabelFiles
+        The options.
     data : Contents
         The contents of the file.
     force : bool
@@ -58,13 +44,11 @@ def check_folders(
     Returns
     -------
     dict of str to Path
-        The folder of each program that was asked for.
     """
     from bagwise.apps.audio._recordings import recordings
     from bagwise.apps.audio._selections import file_names
 
-    programs = {"raven": raven, "audacity": audacity}
-    folders = {program: folder for program, folder in programs.items() if folder is not None}
+    folders = {program: folder for program, folder in vars(chosen).items() if folder is not None}
     if folders and data.clips is None:
         raise InputError(
             "--raven and --audacity need the times of clips: expected columns file, start and end."
@@ -105,14 +89,7 @@ def write_folders(
 
     if "audacity" in folders and data.columns:
         note(f"Label files for Audacity cannot contain these columns: {', '.join(data.columns)}.")
+    how: dict[str, Any] = {"kept": data.columns, "background": background, "force": force}
     for program, folder in folders.items():
-        write_selections(
-            folder,
-            program,
-            recordings(data),
-            table,
-            kept=data.columns,
-            background=background,
-            force=force,
-        )
+        write_selections(folder, program, recordings(data), table, **how)
         note(f"labels for {program.capitalize()}, one file per recording: {folder}")

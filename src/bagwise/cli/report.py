@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.heatmap import Coords, axes_of, column_numbers, places
+from bagwise.cli.heatmap import axes_of, column_numbers, places
 from bagwise.cli.output import note, note_features, print_json, progress, refuse_existing
 from bagwise.exceptions import InputError, LabelError
 
@@ -20,33 +20,23 @@ if TYPE_CHECKING:
 
 
 def report(
-    model: options.ModelFile,
-    file: options.File,
-    output: Annotated[Path, options.output_option("PAGE", "The page, .html.")],
+    saved: options.Saved,
     columns: options.Columns,
-    group: options.Group = None,
-    folds: Annotated[
-        int,
-        options.option("--folds", "--cv", min=0, help="Refit in N folds: held-out metrics."),
-    ] = 0,
-    seed: options.Seed = 0,
-    image: options.Image = None,
-    audio: options.Audio = None,
-    text: options.Text = None,
-    source: Annotated[
-        str | None, options.column("Column with the image that an instance is part of.")
-    ] = None,
-    box: Annotated[
-        str | None, options.column("Columns: the box of an instance in --source.", "X,Y,W,H")
-    ] = None,
-    coords: Coords = None,
-    per_bag: Annotated[int, typer.Option(min=1, help="Instances of a bag shown with media.")] = 6,
-    budget: Annotated[str, typer.Option(help="Maximum size of the media in the page.")] = "20MB",
-    title: Annotated[str | None, options.option(help="Title of the page.")] = None,
-    memory_limit: options.MemoryLimit = None,
-    trust: options.Trust = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    media: options.Media,
+    output: Path = options.output("The page, .html.", "PAGE"),
+    group: str | None = options.GROUP,
+    folds: int = options.option(
+        "Refit in N folds: held-out metrics.", "N", "--folds", "--cv", default=0, min=0
+    ),
+    seed: int = options.SEED,
+    source: str | None = options.column("Column with the image that an instance is part of."),
+    box: str | None = options.column("Columns: the box of an instance in --source.", "X,Y,W,H"),
+    coords: str | None = options.COORDS,
+    per_bag: int = options.option("Instances of a bag shown with media.", default=6, min=1),
+    budget: str = options.option("Maximum size of the media in the page.", default="20MB"),
+    title: str | None = options.TITLE,
+    force: bool = options.FORCE,
+    json: bool = options.JSON,
 ) -> None:
     """Write an HTML report: data, metrics, and every bag with its key instance.
 
@@ -62,62 +52,54 @@ def report(
     bagwise report model.skops musk1.csv --folds 5 --title "Musk" -o held-out.html
     ```
     """
-    model, file = options.model_and_file(model, file)
-    refuse_existing([output], force=force, inputs=[model, file])
+    file = saved.file
+    refuse_existing([output], force=force, inputs=[saved.model, file])
     from bagwise._common.memory import byte_count
     from bagwise.base._pipelines import predicts_numbers
     from bagwise.cli.numbers import known_numbers
-    from bagwise.cli.reading import labels_for, open_model, read_for_model
+    from bagwise.cli.reading import labels_for, open_saved
     from bagwise.extras import import_extra
     from bagwise.report import Media, Report
 
     import_extra("jinja2", extra="report")
-    n_bytes = byte_count(budget)
-    fitted, metadata = open_model(model, trust)
-    edges, axes = [] if box is None else [name.strip() for name in box.split(",")], axes_of(coords)
+    n_bytes, axes = byte_count(budget), axes_of(coords)
+    edges = [] if box is None else [name.strip() for name in box.split(",")]
     if edges and (len(edges) != 4 or source is None):
         raise InputError(
             f"--box {box}: expected four columns as x,y,width,height, and --source for the image "
             "they lie in."
         )
-    named = {"images": image, "audio": audio, "texts": text, "sources": source}
-    shown = {kind: name for kind, name in named.items() if name is not None}
+    shown = media.columns | ({} if source is None else {"source": source})
     extra = [*shown.values(), *edges, *axes]
-    data = read_for_model(
-        file, fitted, metadata, columns, group=group, memory_limit=memory_limit, extra_columns=extra
-    )
-    y = (
-        known_numbers(data.labels)
-        if predicts_numbers(fitted)
-        else labels_for(fitted, data, metadata)
-    )
-    impute, method = metadata.get("impute"), metadata.get("method")
-    facts = {"file": str(file), "model file": str(model), "method": method}
-    facts |= {"written by": f"bagwise {metadata['bagwise_version']}"}
+    model, facts, data = open_saved(saved, columns, group=group, extra_columns=extra)
+    bags, numbers = data.bags, predicts_numbers(model)
+    y: Any = known_numbers(data.labels) if numbers else labels_for(model, data, facts)
     has_places = data.coords is not None and data.coords.shape[1:] == (2,)
     lists = _media(file.parent, data, shown, edges)
+    method, impute = facts.get("method"), facts.get("impute")
+    written_by = f"bagwise {facts['bagwise_version']}"
+    about = {"file": str(file), "model file": str(saved.model), "written by": written_by}
     page = Report(
-        fitted,
-        data.bags,
+        model,
+        bags,
         y,
         title=title or f"{method or 'A model'} on {file.name}",
         media=Media(**lists, per_bag=per_bag, budget=n_bytes) if lists else None,
         coords=places(data, axes, file) if axes or has_places else None,
         patch_size=data.patch_sizes,
         groups=data.groups,
-        held_out=_held_out(fitted, data, y, folds, seed=seed, impute=impute) if folds else None,
-        seen=seen_in_training(data, metadata.get("training")),
-        classes=metadata.get("classes"),
-        facts={name: value for name, value in facts.items() if value is not None},
+        held_out=_held_out(model, data, y, folds, seed=seed, impute=impute) if folds else None,
+        seen=seen_in_training(data, facts.get("training")),
+        classes=facts.get("classes"),
+        facts=about if method is None else about | {"method": method},
     )
-    with progress(f"Writing a page about {len(data.bags)} bags"):
+    with progress(f"Writing a page about {len(bags)} bags"):
         page.save(output, force=force)
     size = output.stat().st_size
-    shown_size = f"{size / 1e6:.1f} MB" if size > 1e6 else f"{size / 1e3:.0f} kB"
-    note_features(data.bags)
-    note(f"{len(data.bags)} bags, {shown_size}. Open this page in a browser:")
+    note_features(bags)
+    note(f"{len(bags)} bags, {size / 1e6:.2g} MB. Open this page in a browser:")
     if json:
-        result = {"model": model, "file": file, "bags": len(data.bags), "bytes": size}
+        result = {"model": saved.model, "file": file, "bags": len(bags), "bytes": size}
         print_json(result | {"written": [output]})
     else:
         typer.echo(output.resolve())
@@ -134,47 +116,44 @@ def seen_in_training(data: Contents, training: list[str] | None) -> list[bool] |
 
 
 def _held_out(
-    fitted: Any, data: Contents, y: Any, folds: int, *, seed: int, impute: str | None
+    model: Any, data: Contents, y: Any, folds: int, *, seed: int, impute: str | None
 ) -> HeldOut:
     """Cross-validated predictions of the labelled bags, by the model and by the baselines."""
     from sklearn.base import is_classifier
 
     from bagwise.base import RowEstimator
     from bagwise.base._pipelines import final_estimator, predicts_numbers
-    from bagwise.model_selection import held_out_predictions
     from bagwise.model_selection._baselines import affordable_baselines, baselines
-    from bagwise.model_selection._folds import make_folds
     from bagwise.model_selection._held_out import predictions_of_models
 
-    bags, groups, numbers = data.bags, data.groups, predicts_numbers(fitted)
-    if not numbers and (
-        not is_classifier(fitted) or isinstance(final_estimator(fitted), RowEstimator)
-    ):
+    numbers, bags = predicts_numbers(model), data.bags
+    is_row_model = isinstance(final_estimator(model), RowEstimator)
+    if not numbers and (is_row_model or not is_classifier(model)):
         raise InputError("--folds is for models that predict the label of a bag: leave it out.")
     if y is None:
         what = "the numbers of the bags" if numbers else "labels"
         option = "label=" if numbers else "label= or label_set="
         raise LabelError(f"--folds needs {what}: name their column with {option}.")
+    has_sets = not numbers and y.has_sets
     beside = baselines(
-        label_sets=not numbers and y.has_sets,
+        label_sets=has_sets,
         numbers=numbers,
         sparse=bags.is_sparse,
         names=affordable_baselines(bags),
         impute=impute,
     )
-    if numbers:
-        known = np.isfinite(y)
-        own_groups = None if groups is None else groups[known]
-        splits = make_folds(y[known], n_folds=folds, seed=seed, groups=own_groups, numbers=True)
-    models = [fitted, *beside.values()]
+    models = [model, *beside.values()]
     with progress("Cross-validating", total=folds * len(models)) as step:
-        if numbers:
-            settings: dict[str, Any] = {"cv": splits, "groups": own_groups, "after_fold": step}
-            found = [held_out_predictions(m, bags[known], y[known], **settings) for m in models]
-            found = [held_out.expand(known) for held_out in found]
-        else:
-            settings = {"n_folds": folds, "seed": seed, "groups": groups, "after_fold": step}
-            found = predictions_of_models(models, bags, y, classes=fitted.classes_, **settings)
+        found = predictions_of_models(
+            models,
+            bags,
+            y,
+            classes=getattr(model, "classes_", None),
+            n_folds=folds,
+            seed=seed,
+            groups=data.groups,
+            after_fold=step,
+        )
     return replace(found[0], baselines=dict(zip(beside, found[1:], strict=True)))
 
 
@@ -187,9 +166,10 @@ def _media(folder: Path, data: Contents, shown: dict[str, str], edges: list[str]
 
     lists: dict[str, Any] = {}
     for kind, column in shown.items():
-        lists[kind] = values = data.columns[column]
-        if kind != "texts":
-            lists[kind] = [folder / v if v and v.strip() else None for v in values]
+        values: Any = data.columns[column]
+        if kind != "text":
+            values = [folder / v if v and v.strip() else None for v in values]
+        lists[kind if kind == "audio" else f"{kind}s"] = values
     if edges:
         lists["boxes"] = np.column_stack([column_numbers(data, name) for name in edges])
     if data.clips is None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
+import webbrowser
 from collections.abc import Mapping
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -20,68 +22,33 @@ if TYPE_CHECKING:
     from bagwise.apps.review._card import ServedMedia
     from bagwise.io.contents import Contents
 
-_ROLES = (
-    "bag", "label", "label_set", "labels", "missing", "id_column", "merge", "features", "exclude",
-    "keep", "separator",
-)  # fmt: skip
-
 
 def review(
-    model: Annotated[
-        Path,
-        typer.Argument(
-            metavar="MODEL", show_default=False, help="Model file written by `bagwise fit -m orlr`."
-        ),
-    ],
     columns: options.Columns,
-    file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="FILE",
-            show_default=False,
-            help="The file that the model was fitted on; --export needs no model.",
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        options.output_option(
-            "SQLITE", "File of decisions, new or continued; FILE.corrections.sqlite by default."
-        ),
-    ] = None,
-    image: options.Image = None,
-    audio: options.Audio = None,
-    text: options.Text = None,
-    media_folder: Annotated[
-        Path | None,
-        options.option(
-            metavar="FOLDER", help="Folder of images and sounds; by default the folder of FILE."
-        ),
-    ] = None,
-    autoplay: Annotated[
-        bool, options.flag("--autoplay", "Play the sound of each instance when it is shown.")
-    ] = False,
-    limit: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Review only the N least certain instances.", min=1),
-    ] = None,
-    port: Annotated[
-        int, typer.Option(help="Port of the page; 0 means any free port.", min=0, max=65535)
-    ] = 0,
-    no_browser: Annotated[
-        bool, options.flag("--no-browser", "Print the address, but do not open a browser.")
-    ] = False,
-    export: Annotated[
-        Path | None,
-        options.option(
-            metavar="TABLE",
-            help="Write the corrections made so far as .parquet, .csv, .tsv, .jsonl (one per line) "
-            "or .json (annotations for Label Studio), and stop.",
-        ),
-    ] = None,
-    memory_limit: options.MemoryLimit = None,
-    trust: options.Trust = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    media: options.Media,
+    model: Path = options.argument("Model file written by `bagwise fit -m orlr`.", "MODEL"),
+    file: Path | None = options.argument(
+        "The file that the model was fitted on; --export needs no model.", "FILE", None
+    ),
+    output: Path | None = options.output(
+        "File of decisions, new or continued; FILE.corrections.sqlite by default.", "SQLITE", None
+    ),
+    media_folder: Path | None = options.option(
+        "Folder of images and sounds; by default the folder of FILE.", "FOLDER"
+    ),
+    autoplay: bool = options.flag("--autoplay", "Play each sound when it is shown."),
+    limit: int | None = options.option("Review only the N least certain instances.", "N", min=1),
+    port: int = options.option("Port of the page; 0: any.", default=0, min=0, max=65535),
+    no_browser: bool = options.flag("--no-browser", "Do not open a browser."),
+    export: Path | None = options.option(
+        "Write the corrections made so far as .parquet, .csv, .tsv, .jsonl (one per line) or .json "
+        "(annotations for Label Studio), and stop.",
+        "TABLE",
+    ),
+    memory_limit: str | None = options.MEMORY_LIMIT,
+    trust: list[str] | None = options.TRUST,
+    force: bool = options.FORCE,
+    json: bool = options.JSON,
 ) -> None:
     """Review labels of instances on a web page, least certain first.
 
@@ -107,37 +74,33 @@ def review(
         raise InputError(
             f"the {absent} is missing, {model} is a {given}: write bagwise review MODEL FILE."
         )
-    model, file = options.model_and_file(model, file)
-    sidecar = output or _sidecar(file)
-    refuse_existing([sidecar], force=True, inputs=[file, model])  # an existing file is continued
+    saved = options.Saved(model, file, memory_limit, trust)
+    sidecar = output or _sidecar(saved.file)
+    # An existing file of decisions is continued.
+    refuse_existing([sidecar], force=True, inputs=[saved.file, saved.model])
     from bagwise.apps.review import Corrections, ReviewQueue
     from bagwise.apps.review._server import Review, ReviewServer
     from bagwise.apps.review._store import read_corrections
     from bagwise.base._pipelines import instance_model
-    from bagwise.cli.reading import labels_for, open_model, read_for_model
+    from bagwise.cli.reading import labels_for, open_saved
     from bagwise.io.clips import clip_texts
     from bagwise.predictions import doubted_bags
 
-    fitted, facts = open_model(model, trust)
-    shown = options.shown_column(image, audio, text)
+    shown = media.only
     extra = [] if shown is None else [shown[1]]
-    data = read_for_model(
-        file, fitted, facts, columns, memory_limit=memory_limit, extra_columns=extra
-    )
-    bags = data.bags
-    media = _media(shown, data, media_folder or file.parent)
-    if autoplay and (media is None or media.kind != "audio"):
+    fitted, facts, data = open_saved(saved, columns, extra_columns=extra)
+    bags, served = data.bags, _media(shown, data, media_folder or saved.file.parent)
+    if autoplay and (served is None or served.kind != "audio"):
         raise InputError(
             "--autoplay: there is no sound to play. Name the column with the files (--audio), or "
             "the folder of the recordings (--media-folder)."
         )
-    labels = labels_for(fitted, data, facts)
     estimator, seen = instance_model(fitted, bags)
     if seen is None:
-        raise InputError(f"{model} does not label instances: review a model of -m orlr.")
+        raise InputError(f"{saved.model} does not label instances: review a model of -m orlr.")
+    labels = labels_for(fitted, data, facts)
     if labels is None:
-        hint = "" if columns.labels else " (--labels names a second table of labels)"
-        note(f"No bag has a known label{hint}: all classes are offered.")
+        note("No bag has a known label: all classes are offered.")
     sets = [None] * len(bags) if labels is None else labels.as_sets().tolist()
     learns_errors = any(getattr(estimator, name, 0) for name in ("missing_", "spurious_"))
     found, found_sets = read_corrections(sidecar) if sidecar.exists() else ([], [])
@@ -157,8 +120,8 @@ def review(
             queue,
             corrections,
             bags,
-            media=media,
-            title=file.name,
+            media=served,
+            title=saved.file.name,
             places=None if data.clips is None else clip_texts(data.clips),
             autoplay=autoplay,
             find_doubts=partial(doubted_bags, estimator, seen, sets) if learns_errors else None,
@@ -172,10 +135,10 @@ def review(
     )
     following = None
     if counts["confirmed"] + counts["corrected"] + counts["label_sets"]:
-        following = _next_command(file, model, sidecar, columns, facts, fitted)
+        following = _next_command(saved, sidecar, columns, facts, fitted)
         note(f"next: {following}")
     if json:
-        result = {"file": file, "model": model, "decisions": counts}
+        result = {"file": saved.file, "model": saved.model, "decisions": counts}
         print_json(result | {"written": [sidecar], "next": following})
 
 
@@ -185,8 +148,6 @@ def _sidecar(file: Path) -> Path:
 
 def _serve(server: Any, *, no_browser: bool, json: bool) -> None:
     """Answer requests until Ctrl-C."""
-    import webbrowser
-
     show = note if json else typer.echo
     try:
         show(server.address)
@@ -246,31 +207,28 @@ def _media(shown: tuple[str, str] | None, data: Contents, folder: Path) -> Serve
 
 
 def _next_command(
-    file: Path,
-    model: Path,
+    saved: options.Saved,
     sidecar: Path,
     columns: options.Columns,
     facts: Mapping[str, Any],
     fitted: Any,
 ) -> str:
     """The command that learns from the decisions; columns as typed, or else as in the model."""
-    words = ["bagwise", "fit", str(file), "-m", str(facts.get("method", "orlr"))]
-    steps = getattr(fitted, "named_steps", {})
+    words = ["bagwise", "fit", str(saved.file), "-m", str(facts.get("method", "orlr"))]
+    steps, classes = getattr(fitted, "named_steps", {}), facts.get("classes")
     words += [] if "scale" in steps else ["--no-scale"]
-    words += ["--pca", str(steps["pca"].n_components)] if "pca" in steps else []
-    defaults: tuple[Any, ...] = (None, [], ";")  # ";" is the default separator
-    typed = {name: value for name, value in vars(columns).items() if value not in defaults}
-    named = facts.get("columns", {}) | typed
-    for name in _ROLES:
-        value = named.get(name)
-        if value and value != ";":
-            joined = ",".join(value) if isinstance(value, list) else str(value)
-            words += [f"--{name.replace('_', '-')}", joined]
-    if facts.get("impute"):
-        words += ["--impute", str(facts["impute"])]
-    if facts.get("classes"):
-        words += ["--pos-label", str(facts["classes"][1])]
+    given = {"pca": steps["pca"].n_components} if "pca" in steps else {}
+    for field in fields(columns):
+        typed = getattr(columns, field.name)
+        if typed in (None, [], ";"):  # ";" is the default separator
+            typed = facts.get("columns", {}).get(field.name)
+        given[field.name] = None if typed == ";" else typed
+    given |= {"impute": facts.get("impute"), "pos_label": classes and classes[1]}
+    for name, value in given.items():
+        if value not in (None, []):
+            text = ",".join(value) if isinstance(value, list) else str(value)
+            words += [f"--{name.replace('_', '-')}", text]
     for name, value in (facts.get("parameters") or {}).items():
         words += ["--set", f"{name}={value}"]
-    words += ["--corrections", str(sidecar), "-o", str(model.with_stem(f"{model.stem}-reviewed"))]
-    return shlex.join(words)
+    reviewed = saved.model.with_stem(f"{saved.model.stem}-reviewed")
+    return shlex.join([*words, "--corrections", str(sidecar), "-o", str(reviewed)])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bagwise._common.types import Array, Bools
+from bagwise._common.types import Array, Bools, Floats
 from bagwise.bags import Bags
 from bagwise.base._pipelines import predicts_numbers
 from bagwise.exceptions import InputError
@@ -147,9 +147,9 @@ def held_out_predictions(
 def predictions_of_models(
     models: Sequence[Any],
     bags: Bags,
-    labels: Labels,
+    y: Labels | Floats,
     *,
-    classes: ArrayLike,
+    classes: ArrayLike | None,
     n_folds: int,
     seed: int,
     groups: Array | None,
@@ -160,13 +160,13 @@ def predictions_of_models(
     Parameters
     ----------
     models : sequence of estimators
-        Classifiers of bags; they are cloned.
+        Classifiers or regressors of bags; they are cloned.
     bags : Bags
         The bags.
-    labels : Labels
-        Their labels; bags with unknown labels are left out of the folds.
-    classes : array-like
-        The classes of a fitted model, which are the first classes.
+    y : Labels or ndarray of shape (n_bags,)
+        Their labels or numbers; bags with unknown ones are left out of the folds.
+    classes : array-like or None
+        The classes of a fitted model, which are the first classes; None for numbers.
     n_folds, seed, groups
         As for `make_folds`.
     after_fold : callable
@@ -177,22 +177,28 @@ def predictions_of_models(
     list of HeldOut
         One per model, for all bags; bags without labels have no predictions.
     """
-    known, own_classes = labels.known, np.asarray(classes).tolist()
-    own = labels[known].aligned(own_classes, [str(label) for label in own_classes])
-    if labels.has_sets:
-        targets = strata = own.indicator[:, : len(own_classes)].astype(int)
-    else:  # codes, because np.unique (in the folds) cannot sort labels of several types
-        own = Labels.from_values(own.tolist(), own.classes.tolist())
-        targets, strata = own.codes, np.asarray(own.texts)
+    own: Any = None
+    known = y.known if isinstance(y, Labels) else np.isfinite(y)
+    if not isinstance(y, Labels):
+        targets = strata = y[known]
+    else:
+        own_classes = np.asarray(classes).tolist()
+        own = y[known].aligned(own_classes, [str(label) for label in own_classes])
+        if y.has_sets:
+            targets = strata = own.indicator[:, : len(own_classes)].astype(int)
+        else:  # codes, because np.unique (in the folds) cannot sort labels of several types
+            own = Labels.from_values(own.tolist(), own.classes.tolist())
+            targets, strata = own.codes, np.asarray(own.texts)
     groups = None if groups is None else groups[known]
     labelled = bags[np.flatnonzero(known)]
-    folds = make_folds(strata, n_folds=n_folds, seed=seed, groups=groups)
+    numbers = own is None
+    folds = make_folds(strata, n_folds=n_folds, seed=seed, groups=groups, numbers=numbers)
     found = []
     for model in models:
         held_out = held_out_predictions(
             model, labelled, targets, cv=folds, groups=groups, after_fold=after_fold
         )
-        if not labels.has_sets:
+        if own is not None and not own.has_sets:
             predicted = own.classes[held_out.predicted]
             held_out = replace(held_out, predicted=predicted, classes=own.classes)
         found.append(held_out.expand(known))
