@@ -249,7 +249,6 @@ def test_a_value_that_cannot_be(refused, words, message):
         (("datasets", "describe", "musk3"), "Did you mean musk"),
         (("datasets", "export", "musk3", "-o", "new.csv"), "Did you mean musk"),
         (("datasets", "export", "musk1", "-o", "new.xlsx"), ".xlsx"),
-        (("datasets", "export", "letter", "-o", "new.csv"), "no bags"),
         (("methods", "nks"), "Did you mean nsk?"),
         (("review", "model.skops", "absent.csv", "--no-browser"), "absent.csv"),
         (("review", "slides.csv", "--no-browser"), "bagwise review MODEL FILE"),

@@ -85,7 +85,9 @@ class Common:
 
 def _with_common_options(function: Callable[..., None]) -> Callable[..., None]:
     own = inspect.signature(function, eval_str=True)
-    groups = {p.name: p.annotation for p in own.parameters.values() if is_dataclass(p.annotation)}
+    groups: dict[str, Any] = {
+        p.name: p.annotation for p in own.parameters.values() if is_dataclass(p.annotation)
+    }
 
     @functools.wraps(function)
     def run(*, config: Path | None, quiet: bool, debug: bool, **options: Any) -> None:

@@ -57,10 +57,10 @@ def show_list(json: bool = options.JSON) -> None:
         name.removeprefix("n_"): [getattr(data, name) for data in found]
         for name in ("name", "task", "n_bags", "n_instances", "n_features")
     }
-    found_here = [
-        data.where if data.where in ("shipped", "drawn") else data.found for data in found
+    columns["here"] = [
+        data.where if data.where in ("shipped", "drawn") else "found" if data.found else "absent"
+        for data in found
     ]
-    columns["here"] = [{True: "found", False: "absent"}.get(state, state) for state in found_here]
     if json:
         print_json(as_records(columns))
         return

@@ -1,5 +1,7 @@
 """``bagwise methods``: the methods that ``--method`` takes."""
 
+from typing import Any
+
 from bagwise.auto._methods import METHODS, Method, find_method, search_methods
 from bagwise.cli import options
 from bagwise.cli.output import print_json, print_lines, print_table
@@ -53,7 +55,7 @@ def methods(
         parameters = {"--set": method.parameters}
         if method.regressor is not None:
             parameters["--set for numbers"] = method.for_numbers().parameters
-        shown = {
+        shown: dict[str, Any] = {
             "what": method.title,
             "class": method.class_name or "",
             "also called": ", ".join(method.aliases),
