@@ -142,9 +142,9 @@ def test_a_display_asks_the_model(bags):
 @pytest.mark.parametrize(
     ("values", "places", "more", "message"),
     [
-        ([1.0], [[0, 0], [1, 1]], {}, r"shape \(1,\) and coords \(2, 2\)"),
-        ([], np.zeros((0, 2)), {}, "expected a value and the position"),
-        ([np.nan], [[0, 0]], {}, "must be finite"),
+        ([1.0], [[0, 0], [1, 1]], {}, r"coords have shape \(2, 2\)"),
+        ([], np.zeros((0, 2)), {}, "expected a finite number"),
+        ([np.nan], [[0, 0]], {}, "expected a finite number"),
         ([1.0], [[0, np.inf]], {}, "must be finite"),
         ([1.0], [[0, 0]], {"patch_size": 0}, "patch_size is 0"),
         ([1.0], [[0, 0]], {"image": np.zeros((2, 2, 3))}, "image_size is None"),

@@ -220,15 +220,14 @@ class HeatMapDisplay(Display):
         -------
         HeatMapDisplay
         """
-        scores, places = np.asarray(values, dtype=float), np.asarray(coords, dtype=float)
-        if scores.ndim != 1 or places.shape != (len(scores), 2) or not len(scores):
+        scores = np.asarray(values, dtype=float)
+        if scores.ndim != 1 or not len(scores) or not np.isfinite(scores).all():
             raise InputError(
-                f"values have shape {scores.shape} and coords {places.shape}: expected a value and "
-                "the position (x, y) of each instance."
+                f"values have shape {scores.shape}: expected a finite number for each instance."
             )
-        if not (np.isfinite(scores).all() and np.isfinite(places).all()):
-            raise InputError("values and coords must be finite numbers: leave the others out.")
-        (edge,) = patch_edges(patch_size, Bags(places, [0, len(places)]), places).tolist()
+        bags = Bags(scores[:, None], [0, len(scores)])
+        places = check_coords(coords, bags)
+        (edge,) = patch_edges(patch_size, bags, places).tolist()
         if settings.get("image") is not None:
             settings["image"] = _check_image(settings["image"], settings.get("image_size"))
         return cls(scores, places, edge, **settings).plot(ax=ax)

@@ -538,15 +538,9 @@ class PosteriorDisplay(Display):
         coloured = shown[np.argsort(-mass[shown], kind="stable")][:NAMED_COLOURS].tolist()
         colours = dict(zip(coloured, palette, strict=False))
         for k in shown.tolist():
-            style = {"color": colours.get(k, "0.85"), "edgecolor": "white", "linewidth": 0.8}
-            ax.barh(
-                range(len(left)),
-                self.proba[:, k],
-                left=left,
-                height=0.72,
-                label=str(self.labels[k]),
-                **style,
-            )
+            style: dict[str, Any] = {"color": colours.get(k, "0.85"), "edgecolor": "white"}
+            style |= {"height": 0.72, "linewidth": 0.8, "label": str(self.labels[k])}
+            ax.barh(range(len(left)), self.proba[:, k], left=left, **style)
             left += self.proba[:, k]
         named = [bars for bars, k in zip(ax.containers, shown, strict=True) if k in colours]
         plain_legend(

@@ -2,14 +2,12 @@
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import check_scoring
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import Bunch
 
 from bagwise._common.memory import require_memory
 from bagwise._validation import check_bags, check_length
-from bagwise.exceptions import InputError
 
 
 def permutation_importance(
@@ -23,7 +21,7 @@ def permutation_importance(
 ) -> Bunch:
     """Compute how much the score of a model falls if the values of a feature are shuffled.
 
-    scikit-learn's function of this name needs a 2-D array. This one shuffles a feature among all
+    scikit-learn's function of this name, for bags: it shuffles a feature among all
     instances of all bags, so that neither its values inside a bag nor its differences between bags
     are informative; the sizes of bags and all other features are unchanged.
 
@@ -72,31 +70,22 @@ def permutation_importance(
     >>> int(found.importances_mean.argmax())
     0
     """
-    if not isinstance(n_repeats, int | np.integer) or isinstance(n_repeats, bool) or n_repeats < 1:
-        raise InputError(f"n_repeats is {n_repeats!r}: expected a whole number of at least 1.")
+    from sklearn.inspection import permutation_importance as importance_of_columns
+
     bags = check_bags(None, X, reset=True, accept_sparse=False, allow_nan=True)
     check_length(y, bags)
     score = check_scoring(model, scoring=scoring)
-    rng = check_random_state(random_state)
     require_memory(
         float(bags.dtype.itemsize) * bags.n_instances * bags.n_features,
         purpose=f"a copy of {bags.n_instances:,} instances",
         remedy="use some of the bags",
     )
-    table = np.array(bags.instances)
-    changed = bags.with_instances(table, feature_names=bags.feature_names)
-    before = float(score(model, bags, y))
-    importances = np.empty((bags.n_features, n_repeats))
-    for j in range(bags.n_features):
-        kept = table[:, j].copy()
-        for k in range(n_repeats):
-            table[:, j] = rng.permutation(kept)
-            importances[j, k] = before - float(score(model, changed, y))
-        table[:, j] = kept
+
+    def score_bags(model: Any, instances: Any, y: Any) -> float:
+        changed = bags.with_instances(instances, feature_names=bags.feature_names)
+        return float(score(model, changed, y))
+
+    settings = {"n_repeats": n_repeats, "random_state": random_state}
+    found = importance_of_columns(model, bags.instances, y, scoring=score_bags, **settings)
     names = bags.feature_names or [f"x{j}" for j in range(bags.n_features)]
-    return Bunch(
-        importances=importances,
-        importances_mean=importances.mean(axis=1),
-        importances_std=importances.std(axis=1),
-        feature_names=list(names),
-    )
+    return Bunch(**found, feature_names=list(names))

@@ -87,15 +87,14 @@ def _fair(
             f"{what.capitalize()} by {held_out.how}: each {unit} was predicted by a model that was "
             "not fitted on it."
         )
-    optimistic = (
-        f"these {what} are optimistic: they are measured on the training data. Use {unit}s it was "
-        "not fitted on, or cross-validate (bagwise report --folds 5; held_out= in Python)."
-    )
-    if seen is None:
-        return known, f"If the model was fitted on these {unit}s, {optimistic}"
+    if seen is None or not (known & ~seen).any():
+        how = "If the model" if seen is None else "The model"
+        return known, (
+            f"{how} was fitted on these {unit}s, {'' if seen is None else 'so '}these {what} are "
+            f"optimistic: they are measured on the training data. Use {unit}s it was not fitted "
+            "on, or cross-validate (bagwise report --folds 5; held_out= in Python)."
+        )
     new, labelled = known & ~seen, "labelled " if what == "metrics" else ""
-    if not new.any():
-        return known, f"The model was fitted on these {unit}s, so {optimistic}"
     if not seen.any():
         return known, f"The model was not fitted on any of these {unit}s."
     return new, (
