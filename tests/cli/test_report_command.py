@@ -384,5 +384,5 @@ def test_coordinates_make_heat_maps(run, slides, model, page):
     result = run("report", model, named, "--coords", "px,py", "-o", page)
     assert result.exit_code == 0, result.stderr
     data = payload(page)
-    assert [size for size, _ in data["maps"]["size"]] == data["bags"]["size"]
+    assert len(data["maps"]["picture"]) == len(data["bags"]["id"])
     assert "expected two columns" in run("report", model, named, "--coords", "px", "-o", "x").stderr

@@ -169,8 +169,8 @@ class ClusterMapDisplay(Display):
         for name, colour in shades.items():
             middle = np.median(self.points[~unknown & (texts == name)], axis=0)
             ax.annotate(
-                name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…",
-                middle, fontsize="small", ha="center", va="center", parse_math=False,
+                name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…", middle,
+                fontsize="small", ha="center", va="center", parse_math=False,
                 bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": colour, "alpha": 0.8},
                 color="#1d2126",
             )  # fmt: skip

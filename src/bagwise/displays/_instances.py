@@ -234,8 +234,7 @@ class KeyInstanceDisplay(Display):
                 f"an image of shape {image_shape} has {int(np.prod(image_shape))} values, while "
                 f"an instance has {shown.n_features} features."
             )
-        names = range(len(shown)) if shown.ids is None else shown.ids
-        titles = [f"bag {name}" if shown.ids is None else str(name) for name in names]
+        titles = [f"{'bag ' if shown.ids is None else ''}{name}" for name in shown.names.tolist()]
         if labels is not None:
             below = np.asarray(labels)[: len(shown)]
             titles = [f"{title}\n{label}" for title, label in zip(titles, below, strict=True)]
@@ -519,11 +518,9 @@ class PosteriorDisplay(Display):
         columns = np.arange(proba.shape[1]) if labels is None else np.asarray(labels)
         if len(columns) != proba.shape[1]:
             raise InputError(f"{len(columns)} labels were given for {proba.shape[1]} columns.")
-        if bag is None:
-            rows = np.argsort(proba.max(axis=1), kind="stable")
-        else:
-            place = _place_of(bags, bag)
-            rows = np.arange(bags.offsets[place], bags.offsets[place + 1])
+        rows = np.argsort(proba.max(axis=1), kind="stable")
+        if bag is not None:
+            rows = np.flatnonzero(bags.bag_index == _place_of(bags, bag))
         rows = rows[:max_instances]
         return cls(proba[rows], _row_names(bags, rows, bag), columns).plot(ax=ax)
 
@@ -558,5 +555,6 @@ def _row_names(bags: Bags, rows: Ints, bag: Any) -> list[str]:
     inside = rows - bags.offsets[owners]
     if bag is not None:
         return [f"row {row}" for row in inside]
-    ids = [f"bag {i}" for i in owners] if bags.ids is None else bags.ids[owners]
-    return [f"{name}, row {row}" for name, row in zip(ids, inside, strict=True)]
+    what = "bag " if bags.ids is None else ""
+    pairs = zip(bags.names[owners], inside, strict=True)
+    return [f"{what}{name}, row {row}" for name, row in pairs]

@@ -1,7 +1,6 @@
 """Contributions of instances to the score of their bag, for any model of bags."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -186,11 +185,12 @@ def _sampled(model: Any, bags: Bags, n_samples: int, rng: Any) -> Floats:
     seed = rng.randint(2**31 - 1)  # the same for each bag: other bags do not matter
     for group in _groups(bags, n_samples):
         drawn = {i: _draw(alone[i], n_samples, seed) for i in group}
-        scores = selection_scores(model, bags, _parts(bags, {i: d.masks for i, d in drawn.items()}))
-        bounds = np.cumsum([len(d.masks) for d in drawn.values()])[:-1]
-        for (i, subsets), values in zip(drawn.items(), np.split(scores, bounds), strict=True):
-            fit = _ridge if subsets.weights is None else partial(_least_squares, subsets.weights)
-            found[i][:] = fit(subsets.masks, values, alone[i])
+        scores = selection_scores(model, bags, _parts(bags, drawn))
+        bounds = np.cumsum([len(masks) for masks, _ in drawn.values()])[:-1]
+        parts = zip(drawn.items(), np.split(scores, bounds), strict=True)
+        for (i, (masks, weights)), values in parts:
+            fit = _ridge if weights is None else partial(_least_squares, weights)
+            found[i][:] = fit(masks, values, alone[i])
     return np.concatenate(found)
 
 
@@ -209,26 +209,18 @@ def _groups(bags: Bags, n_samples: int) -> Iterator[list[int]]:
         yield several[number == k].tolist()
 
 
-def _parts(bags: Bags, masks: dict[int, Bools]) -> Iterator[Selection]:
-    for i, rows in masks.items():
+def _parts(bags: Bags, drawn: dict[int, tuple[Bools, Floats | None]]) -> Iterator[Selection]:
+    for i, (rows, _) in drawn.items():
         for some in in_parts(len(rows), int(bags.sizes[i]), bags.n_features):
             yield i, rows[some]
 
 
-@dataclass(frozen=True)
-class Subsets:
+def _draw(single: Floats, n_samples: int, seed: int) -> tuple[Bools, Floats | None]:
     """Subsets of a bag, as masks of shape (n_subsets, size of the bag).
 
-    If these are all subsets of at least two instances, `weights` has the probabilities of the
-    single instances and then of the subsets; otherwise it is None.
+    All subsets of at least two instances if there are few, and the probabilities of the single
+    instances and then of the subsets; otherwise random subsets and None.
     """
-
-    masks: Bools
-    weights: Floats | None
-
-
-def _draw(single: Floats, n_samples: int, seed: int) -> Subsets:
-    """All subsets of at least two instances if there are few; otherwise random subsets."""
     size = len(single)
     best = single.reshape(size, -1).max(axis=1)
     ranks = np.empty(size, dtype=np.intp)
@@ -238,7 +230,7 @@ def _draw(single: Floats, n_samples: int, seed: int) -> Subsets:
         masks = np.arange(2**size)[:, None] >> np.arange(size) & 1 == 1
         masks = masks[masks.sum(axis=1) > 1]
         each = np.concatenate([np.eye(size, dtype=bool), masks])
-        return Subsets(masks, np.where(each, shares, 1 - shares).prod(axis=1))
+        return masks, np.where(each, shares, 1 - shares).prod(axis=1)
     rng = np.random.RandomState(seed)
     # Stratified: each instance is in its share of the subsets. There is a column of numbers per
     # rank, so that the order of the instances does not change the result.
@@ -246,7 +238,7 @@ def _draw(single: Floats, n_samples: int, seed: int) -> Subsets:
     masks = levels[:, ranks] < shares
     while (empty := ~masks.any(axis=1)).any():
         masks[empty] = rng.random_sample((int(empty.sum()), size))[:, ranks] < shares
-    return Subsets(masks, None)
+    return masks, None
 
 
 def _least_squares(weights: Floats, masks: Bools, scores: Floats, single: Floats) -> Floats:
@@ -261,10 +253,8 @@ def _least_squares(weights: Floats, masks: Bools, scores: Floats, single: Floats
 def _ridge(masks: Bools, scores: Floats, single: Floats) -> Floats:
     """Coefficients of the instances in a ridge regression towards `single`, scaled and shifted."""
     values, alone = scores.reshape(len(scores), -1), single.reshape(len(single), -1)
-    columns = [
-        _ridge_column(masks.astype(np.float64), values[:, k], alone[:, k])
-        for k in range(values.shape[1])
-    ]
+    members = masks.astype(np.float64)
+    columns = [_ridge_column(members, *pair) for pair in zip(values.T, alone.T, strict=True)]
     return np.column_stack(columns).reshape(single.shape)
 
 

@@ -15,7 +15,7 @@ from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import DataNotFoundError, InputError
 from bagwise.extras import import_extra
-from bagwise.report._page import data_url
+from bagwise.report._page import data_url, shorten
 
 IMAGES = {f".{kind}": f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "bmp")}
 IMAGES[".jpg"] = "image/jpeg"
@@ -198,7 +198,8 @@ def embed(media: Media | None, rows: Ints, ranks: Ints) -> tuple[EmbeddedMedia, 
         return EmbeddedMedia(0), ""
     found = EmbeddedMedia(media.budget)
     if media.texts is not None:
-        found.columns["text"] = [_text(media.texts[i]) for i in rows]
+        texts = ("" if media.texts[i] is None else str(media.texts[i]) for i in rows)
+        found.columns["text"] = [shorten(text, LONGEST_TEXT) for text in texts]
     first = np.argsort(ranks, kind="stable")
     if media.sources is not None:
         found.columns["source"] = found.put_all(media.sources, rows, first, IMAGES)
@@ -247,11 +248,6 @@ def png(image: Array) -> bytes:
     buffer = io.BytesIO()
     import_extra("PIL.Image", extra="report").fromarray(image).save(buffer, "PNG", optimize=True)
     return buffer.getvalue()
-
-
-def _text(value: Any) -> str:
-    text = "" if value is None else str(value)
-    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
 
 
 def _name(item: Any) -> str:

@@ -11,7 +11,7 @@ from bagwise.displays import ObjectiveDisplay
 from bagwise.predictions import Predictions
 from bagwise.predictions._predictions import runner_up
 from bagwise.report._cells import LEADERBOARD_CAPTION, leaderboard_columns
-from bagwise.report._page import Figure, Section, Table
+from bagwise.report._page import Figure, Section, Table, shorten
 
 MOST_ROWS = 40
 LONGEST = 600  # characters of a model
@@ -23,11 +23,15 @@ def model_section(subject: Predictions, facts: Mapping[str, Any]) -> Section:
     drawings = []
     for name, step in steps_of(subject.model):
         best = getattr(step, "best_params_", None)
-        rows[name] = _short(step) if best is None else f"{type(step).__name__} chose {_short(best)}"
+        text = repr(step) if best is None else f"{type(step).__name__} chose {best}"
+        rows[name] = shorten(" ".join(text.split()), LONGEST)
         curve = np.asarray(getattr(step, "objective_curve_", ()), dtype=float).ravel()
         curve = curve[np.isfinite(curve)]
         if len(curve) > 1:
-            drawings.append(_training_curve(type(step).__name__, curve))
+            own = f"The objective of {type(step).__name__}"
+            alt = f"{own}: {curve[0]:.4g} at first, {curve[-1]:.4g} after {len(curve)} iterations."
+            figure = ObjectiveDisplay({type(step).__name__: curve}).figure((4.4, 3.3))
+            drawings.append(Figure(figure, alt, f"{own} during training."))
     columns = {"": list(rows), "value": list(rows.values())}
     caption = "Parameters that differ from their defaults"
     return Section("The model", Table(columns, caption), *drawings)
@@ -60,20 +64,6 @@ def steps_of(model: Any) -> list[tuple[str, Any]]:
     return [("model", model)]
 
 
-def _short(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-
-
-def _training_curve(name: str, curve: Any) -> Figure:
-    figure = ObjectiveDisplay({name: curve}).figure((4.4, 3.3))
-    alt = (
-        f"Objective of {name}: {curve[0]:.4g} at first, {curve[-1]:.4g} after {len(curve)} "
-        "iterations."
-    )
-    return Figure(figure, alt, f"The objective of {name} during training.")
-
-
 def annotation_section(subject: Predictions) -> Section | None:
     """Show the instances whose label is least certain, given the labels of their bags."""
     ranking, bags = subject.ranking, subject.bags
@@ -87,8 +77,6 @@ def annotation_section(subject: Predictions) -> Section | None:
         f"Each instance gets a label, given the label set of its bag. {np.mean(best >= 0.95):.0%} "
         f"of the {len(best):,} labels have a probability of at least 0.95."
     )
-    if len(order) == 0:
-        return Section("Annotation", text)
     owners = bags.bag_index[order]
     columns = {
         "bag": [subject.bag_names[i] for i in owners],
@@ -99,4 +87,5 @@ def annotation_section(subject: Predictions) -> Section | None:
         "its probability": chance[order].tolist(),
     }
     caption = f"The {len(order)} least certain instances"
-    return Section("Annotation", text, Table(columns, caption, bags=owners.tolist()))
+    table = Table(columns, caption, bags=owners.tolist())
+    return Section("Annotation", text, *([table] if len(order) else []))

@@ -103,6 +103,11 @@ class Figure:
         return text.replace("<svg", f'<svg role="img" aria-label="{escape(self.alt)}"', 1)
 
 
+def shorten(text: str, longest: int) -> str:
+    """A text of at most so many characters."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
 def data_url(content: bytes, kind: str) -> str:
     """The content of a file, inside a page."""
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"

@@ -342,13 +342,9 @@ def _geojson(slide: _SlideMap, limits: tuple[float, float]) -> bytes:
 
 def _score(table: dict[str, Array], label: str, names: list[str]) -> float:
     """The probability of a class, or its score if the model has no probabilities."""
-    for kind in ("probability", "score"):
-        if f"{kind}_{label}" in table:
-            return float(table[f"{kind}_{label}"][0])
-    if "score" not in table:
-        return float("nan")
-    score = float(table["score"][0])  # of the second of two classes
-    return score if label == names[-1] else -score
+    sign = 1 if label == names[-1] else -1  # of two classes the second has a score
+    kinds = {f"probability_{label}": 1, f"score_{label}": 1, "score": sign}
+    return next((k * float(table[name][0]) for name, k in kinds.items() if name in table), np.nan)
 
 
 def _file_names(names: list[str]) -> list[str]:
