@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 
 from bagwise import Bags
 from bagwise.compiled import label_sets
-from bagwise.compiled.arguments import read_only
+from bagwise.compiled.arguments import Inference, LabelSets, read_only
 
 
 def drawn(n_bags=40, n_classes=4, seed=0, spread=3.0):
@@ -37,28 +37,13 @@ def posterior(
 def inference(scores, labels, background, missing, spurious, how, gradient, codes):
     """The same, and the expected counts of wrong reports."""
     scores = np.ascontiguousarray(scores, dtype=float)
-    out, value, settled = np.empty_like(scores), np.empty(1), np.ones(1, bool)
-    counts = np.empty((1, 3))
-    label_sets.posteriors(
-        0,
-        1,
-        np.array([0, len(scores)]),
-        scores,
-        np.array([0, len(labels)]),
-        *read_only(np.asarray(labels, dtype=np.int64)),
-        background,
-        float(missing),
-        float(spurious),
-        np.array([how], np.int8),
-        np.ones(1),
-        gradient,
-        *read_only(np.array(codes, np.int64)),
-        out,
-        value,
-        settled,
-        counts,
-    )
-    return out, value[0], settled[0], counts[0]
+    offsets = [np.array([0, len(each)]) for each in (scores, labels)]
+    labels, codes = read_only(np.asarray(labels, dtype=np.int64), np.array(codes, np.int64))
+    errors = background, float(missing), float(spurious)
+    sets = LabelSets(*offsets, labels, np.array([how], np.int8), codes, *errors)
+    found = Inference(np.empty_like(scores), np.empty(1), np.ones(1, bool), np.empty((1, 3)))
+    label_sets.posteriors(0, 1, sets, scores, np.ones(int(gradient)), found)
+    return found.posterior, found.log_likelihood[0], found.settled[0], found.counts[0]
 
 
 def by_enumeration(scores, labels, background=False, known=None):

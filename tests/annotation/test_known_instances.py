@@ -110,15 +110,15 @@ def test_the_gradient_is_that_of_the_objective(rng, background):
     problem = PenalisedLoss(Parts(part), 0.7, 3.0, rng.normal(size=3), (CORRECT,))
     theta = rng.normal(size=(4, 4))
     _, gradient = problem.loss(theta)
-    _, slope = problem.surrogate_at(theta)(theta)
-    assert_allclose(slope, gradient, rtol=1e-10, atol=1e-12)  # Fisher's identity
-    for place in np.ndindex(theta.shape):
-        values = []
-        for sign in (1, -1):
-            near = theta.copy()
-            near[place] += sign * 1e-5
-            values.append(problem.loss(near)[0])
-        assert (values[0] - values[1]) / 2e-5 == pytest.approx(gradient[place], abs=1e-6)
+    functions = [lambda near: problem.loss(near)[0], lambda near: problem.surrogate(near, theta)]
+    for function in functions:  # the same, by Fisher's identity
+        for place in np.ndindex(theta.shape):
+            values = []
+            for sign in (1, -1):
+                near = theta.copy()
+                near[place] += sign * 1e-5
+                values.append(function(near))
+            assert (values[0] - values[1]) / 2e-5 == pytest.approx(gradient[place], abs=1e-6)
 
 
 def test_codes_go_to_bags_and_back():
@@ -200,10 +200,10 @@ class TestLaws:
     def test_the_solvers_agree(self):
         bags, sets, _, known = drawn()
         lbfgs, em = (
-            ored_logistic(bags, sets, instance_codes=known, solver=solver, tol=1e-7)
-            for solver in ("lbfgs", "em")
+            ored_logistic(bags, sets, instance_codes=known, solver=solver, tol=1e-6, max_iter=5000)
+            for solver in ("lbfgs", "gem")
         )
-        assert_allclose(em.solution[0], lbfgs.solution[0], atol=1e-4)
+        assert_allclose(em.solution[0], lbfgs.solution[0], atol=1e-3)
         assert (np.diff(em.objective_curve) <= 1e-9 * em.objective_curve[0]).all()
 
     def test_the_order_of_bags_and_instances_does_not_matter(self, rng):

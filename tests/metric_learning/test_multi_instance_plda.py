@@ -14,6 +14,7 @@ from sklearn.covariance import oas
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from bagwise import Bags, compiled
+from bagwise.compiled.arguments import CandidateOffsets, Predictive
 from bagwise.datasets import load_letter_carroll
 from bagwise.exceptions import LabelError
 from bagwise.metric_learning import MIMLCA, MultiInstanceKMeans, MultiInstancePLDA
@@ -152,10 +153,11 @@ def test_predictive_of_random_effects_is_gaussian_conditioning():
     sums = np.stack([Z[codes == c].sum(axis=0) for c in (0, 1)])
     share = np.eye(2)[codes].ravel()  # each row is known to have its label: left out of its own
     scores = np.empty(2 * n)
+    places = CandidateOffsets(np.arange(n + 1), 2 * np.arange(n + 1), 2 * np.arange(n + 1))
+    model = Predictive(sums, np.array([3.0, 3.0]), 1 / b, True)
     compiled.candidate_labels.predictive_scores(
-        0, n, np.arange(n + 1), Z, np.tile([0, 1], n), 2 * np.arange(n + 1), 2 * np.arange(n + 1),
-        sums, np.array([3.0, 3.0]), 1 / b, True, share, scores,
-    )  # fmt: skip
+        0, n, places, np.tile([0, 1], n), Z, share, model, scores
+    )
     X, within, between = Z @ T.T, T @ T.T, T @ np.diag(b) @ T.T
     for i, c in itertools.product(range(n), (0, 1)):
         others = [j for j in np.flatnonzero(codes == c) if j != i]

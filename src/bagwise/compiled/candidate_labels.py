@@ -11,16 +11,16 @@ that depends on its size; rows and labels are swapped if there are fewer rows.
 
 import numpy as np
 
+from bagwise.compiled import label_sets
 from bagwise.compiled.compilation import compiled
 from bagwise.compiled.label_lattice import TABLE, normalise, sum_over_labelings
-from bagwise.compiled.label_sets import propagate
 
-# Inference method of a bag.
-NOTHING = 0  # no candidates: the rows have no label
-MATCHING = 1  # at most one row per label: all matchings
-SUBSETS = 2  # each label has some row: forward-backward over subsets
-APPROXIMATE = 3  # each label has some row: belief propagation
-RESTRICTED = 4  # more labels than rows: each row independently
+# Inference method of a bag. With SUBSETS and APPROXIMATE each label has some row.
+NOTHING = label_sets.FREE  # no candidates: the rows have no label
+SUBSETS = label_sets.EXACT
+APPROXIMATE = label_sets.APPROXIMATE
+RESTRICTED = label_sets.RESTRICTED  # more labels than rows: each row independently
+MATCHING = 4  # at most one row per label: all matchings
 BEST = 5  # too many matchings: the caller takes the best one
 
 LARGEST_PRODUCT = 1e250
@@ -30,15 +30,14 @@ _vectorised = compiled(fastmath={"reassoc", "contract", "nsz"})
 
 
 @_vectorised
-def predictive_scores(  # type: ignore[no-untyped-def]
-    start, stop, offsets, Z, labels, label_offsets, pair_offsets, sums, counts, inverse_b, random,
-    share, out,
-):  # fmt: skip
+def predictive_scores(start, stop, block, labels, Z, share, model, out):  # type: ignore[no-untyped-def]
     """Log-density of each row of the bags start:stop under each candidate, up to a constant.
 
-    With `random` effects the predictive density of a label is N(s / (n + 1/b), 1 + 1 / (n + 1/b))
-    in each direction, n and s without the row's own `share`; with fixed effects it is N(s / n, 1).
+    With random effects the predictive density of a label is N(s / (n + 1/b), 1 + 1 / (n + 1/b)) in
+    each direction, n and s without the row's own `share`; with fixed effects it is N(s / n, 1).
     """
+    offsets, label_offsets, pair_offsets = block
+    sums, counts, inverse_b, random = model
     q = Z.shape[1]
     for bag in range(start, stop):
         first, last = label_offsets[bag], label_offsets[bag + 1]
@@ -70,56 +69,35 @@ def predictive_scores(  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def posteriors(  # type: ignore[no-untyped-def]
-    start, stop, offsets, null_scores, label_offsets, pair_offsets, scores, how, may_be_null,
-    log_shown, log_absent, posterior, null_posterior, log_likelihood,
-):  # fmt: skip
+def posteriors(start, stop, block, scores, null_scores, how, prior, found):  # type: ignore[no-untyped-def]
     """Probability of each candidate for each row of the bags start:stop, and of none of them.
 
-    `scores` and `null_scores` are log-densities plus log-priors. For matchings `log_shown` and
-    `log_absent` are the log-probabilities that a label has a row, and that it has none; if
-    `log_absent` is -inf, as many rows as possible have a label.
+    `scores` and `null_scores` are log-densities plus log-priors.
     """
     for bag in range(start, stop):
-        first, n = offsets[bag], offsets[bag + 1] - offsets[bag]
-        k = label_offsets[bag + 1] - label_offsets[bag]
-        pairs = slice(pair_offsets[bag], pair_offsets[bag + 1])
-        null = null_scores[first : first + n]
+        first, stop_row = block.offsets[bag], block.offsets[bag + 1]
+        n, k = stop_row - first, block.label_offsets[bag + 1] - block.label_offsets[bag]
+        pairs = slice(block.pair_offsets[bag], block.pair_offsets[bag + 1])
+        null = null_scores[first:stop_row]
         if how[bag] == BEST:
             continue
         if how[bag] == NOTHING:
-            null_posterior[first : first + n] = 1.0
-            log_likelihood[bag] = null.sum()
+            found.null[first:stop_row] = 1.0
+            found.log_likelihood[bag] = null.sum()
             continue
-        weights, found = scores[pairs].reshape(n, k), np.empty((n, k + 1))
+        weights, posterior = scores[pairs].reshape(n, k), np.empty((n, k + 1))
         if how[bag] == MATCHING:
-            factors = _size_factors(n, k, log_shown, log_absent)
-            value = _match(weights - null.reshape(n, 1), factors, found)
-            log_likelihood[bag] = null.sum() + value
+            factors = _size_factors(n, k, prior.log_shown, prior.log_absent)
+            value = null.sum() + _match(weights - null.reshape(n, 1), factors, posterior)
         else:
             log_q = np.full((n, k + 1), -np.inf)
             log_q[:, :k] = weights
-            if may_be_null:
+            if prior.may_be_null:
                 log_q[:, k] = null
-            log_likelihood[bag] = _cover(log_q, how[bag], found)
-        for i in range(n):
-            null_posterior[first + i] = found[i, k]
-            for c in range(k):
-                posterior[pairs.start + i * k + c] = found[i, c]
-
-
-@_compiled
-def _cover(log_q, how, posterior):  # type: ignore[no-untyped-def]
-    """Posterior if each label has at least one row; unrestricted if there are too few rows."""
-    total = normalise(log_q)
-    if how == SUBSETS:
-        finish = np.full(log_q.shape[1], -np.inf)
-        finish[-1] = 0.0
-        return total + sum_over_labelings(log_q, finish, False, TABLE, posterior)[0]
-    if how == APPROXIMATE:
-        return total + propagate(log_q, 0.0, posterior)[0]
-    posterior[:] = np.exp(log_q)
-    return total
+            value = label_sets.given_set(log_q, how[bag], 0.0, posterior)[0]
+        found.log_likelihood[bag] = value
+        found.null[first:stop_row] = posterior[:, k]
+        found.posterior[pairs] = posterior[:, :k].copy().reshape(n * k)
 
 
 @_compiled

@@ -180,11 +180,10 @@ def _pass(q, k, finish, log_finish, once, table, log, joint):  # type: ignore[no
                 j = i - part * s
                 _forward(q[i], width, low + i + 1, high + i + 1, counts, once, log, a[j], a[j + 1])
         for i in range(stop - 1, part * s - 1, -1):
-            past = a[i - part * s]
+            row, past = joint[i], a[i - part * s]
             _backward(
-                q[i], width, low + i, high + i, counts, once, log, past, after, before, joint[i],
-                sums,
-            )  # fmt: skip
+                q[i], width, low + i, high + i, counts, once, log, past, after, before, row, sums
+            )
             after, before = before, after
     return total, absent / total if log is None else np.exp(absent - total)
 
@@ -232,9 +231,7 @@ def _forward(q, k, low, high, counts, once, log, a, new):  # type: ignore[no-unt
 
 
 @_vectorised
-def _backward(  # type: ignore[no-untyped-def]
-    q, k, low, high, counts, once, log, a, b, new, joint, sums,
-):  # fmt: skip
+def _backward(q, k, low, high, counts, once, log, a, b, new, joint, sums):  # type: ignore[no-untyped-def]
     """Compute B before an instance from B after it, and the joint probability of its labels."""
     zero = 0.0 if log is None else -np.inf
     none = sum0 = sum1 = sum2 = zero

@@ -13,7 +13,7 @@ m labels of the set is spurious^m, since any of the labels may be listed by mist
 import numpy as np
 
 from bagwise.compiled.compilation import compiled
-from bagwise.compiled.label_lattice import TABLE, log_sum, sum_over_labelings
+from bagwise.compiled.label_lattice import TABLE, normalise, sum_over_labelings
 
 # Inference method of a bag.
 FREE = 0  # the label set is unknown: plain softmax
@@ -29,82 +29,90 @@ _compiled = compiled()
 
 
 @_compiled
-def posteriors(  # type: ignore[no-untyped-def]
-    start, stop, offsets, scores, set_offsets, set_labels, background, missing, spurious, how,
-    weights, gradient, instance_codes, out, log_likelihood, settled, counts,
-):  # fmt: skip
+def posteriors(start, stop, sets, scores, weights, found):  # type: ignore[no-untyped-def]
     """Posterior of each instance's label and log-probability of the label sets, bags start:stop.
 
-    `scores` are the logits. With `gradient`, `out` receives (softmax - posterior) times the weight
-    of the bag, the gradient of minus the log-likelihood in the scores; otherwise the posterior.
-    `instance_codes` are the labels of the instances, -1 if unknown, or empty if all are unknown;
-    the probability is then that of the label set and the known labels.
-
-    `counts` receives the expected counts of each bag: instances whose label was not reported,
-    instances whose label was reported, and spurious labels.
+    `sets` are `LabelSets`, `found` is the `Inference` to be filled, `scores` are the logits. With
+    weights of the bags, `found.posterior` receives (softmax - posterior) times the weight of the
+    bag, the gradient of minus the log-likelihood in the scores. With known labels of instances, the
+    probability is that of the label set and the known labels.
     """
+    background, missing, gradient = sets.background, sets.missing, len(weights) > 0
     n_classes = scores.shape[1]
     n_labels = n_classes - 1 if background else n_classes
     for bag in range(start, stop):
-        first, n = offsets[bag], offsets[bag + 1] - offsets[bag]
-        labels = set_labels[set_offsets[bag] : set_offsets[bag + 1]]
-        counts[bag] = 0.0
-        if how[bag] == FREE:  # any class, the background included
-            labels, log_reported = np.arange(n_classes), 0.0
-        else:
-            log_reported = np.log1p(-missing)
+        first, n, how = sets.offsets[bag], sets.offsets[bag + 1] - sets.offsets[bag], sets.how[bag]
+        labels = sets.labels[sets.set_offsets[bag] : sets.set_offsets[bag + 1]]
+        if how == FREE:  # any class, the background included
+            labels = np.arange(n_classes)
+        log_reported = 0.0 if how == FREE else np.log1p(-missing)
+        may_be_silent = how != FREE and (background or missing > 0.0)
         k = len(labels)
-        may_be_silent = how[bag] != FREE and (background or missing > 0.0)
-        norms, log_q = np.empty(n), np.full((n, k + 1), -np.inf)
-        posterior, value = np.empty((n, k + 1)), 0.0
+        codes = sets.codes[first : first + n] if len(sets.codes) else np.full(n, -1)
+        log_p, log_q = scores[first : first + n].copy(), np.full((n, k + 1), -np.inf)
+        normalise(log_p)
         for i in range(n):
-            row, code = scores[first + i], instance_codes[first + i] if len(instance_codes) else -1
-            norms[i] = log_sum(row)
             for c in range(k):
-                if code < 0 or code == labels[c]:
-                    log_q[i, c] = row[labels[c]] + log_reported
+                if codes[i] < 0 or codes[i] == labels[c]:
+                    log_q[i, c] = log_p[i, labels[c]] + log_reported
             if may_be_silent:
-                log_q[i, k] = _log_silent(row, norms[i], background, missing, code)
-            inside = log_sum(log_q[i])
-            log_q[i] -= inside
-            value += inside - norms[i]
-        if how[bag] == EXACT:
-            chance, counts[bag, 2] = _exact(log_q, spurious, posterior)
-        elif how[bag] == APPROXIMATE:
-            chance, settled[bag], counts[bag, 2] = propagate(log_q, spurious, posterior)
-        else:
-            chance = 0.0 if how[bag] == FREE else -np.inf
-            posterior[:] = np.exp(log_q)
-        if how[bag] != FREE:
-            chance += (n_labels - k) * np.log1p(-spurious)
-        log_likelihood[bag] = value + chance
+                log_q[i, k] = _log_silent(log_p[i], background, missing, codes[i])
+        posterior = np.empty((n, k + 1))
+        value, found.settled[bag], n_spurious = given_set(log_q, how, sets.spurious, posterior)
+        if how == RESTRICTED:
+            value = -np.inf
+        elif how != FREE:
+            value += (n_labels - k) * np.log1p(-sets.spurious)
+        elif codes.max() < 0:
+            value = 0.0  # nothing is known: without the error of rounding
+        found.log_likelihood[bag] = value
+        found.counts[bag] = 0.0
+        found.counts[bag, 2] = n_spurious
         sign = -weights[bag] if gradient else 1.0
         for i in range(n):
-            row = out[first + i]
-            for c in range(n_classes):
-                row[c] = -sign * np.exp(scores[first + i, c] - norms[i]) if gradient else 0.0
+            row = found.posterior[first + i]
+            row[:] = -sign * np.exp(log_p[i]) if gradient else np.zeros(n_classes)
             for c in range(k):
                 row[labels[c]] += sign * posterior[i, c]
             if may_be_silent:
-                code = instance_codes[first + i] if len(instance_codes) else -1
                 silent = posterior[i, k]
-                share = _spread(
-                    sign * silent, scores[first + i] - norms[i], background, missing, code, row
-                )
-                counts[bag, 0] += share * silent
-                counts[bag, 1] += posterior[i, :k].sum()
+                share = _spread(sign * silent, log_p[i], background, missing, codes[i], row)
+                found.counts[bag, 0] += share * silent
+                found.counts[bag, 1] += posterior[i, :k].sum()
 
 
 @_compiled
-def _log_silent(scores, norm, background, missing, code):  # type: ignore[no-untyped-def]
+def given_set(log_q, how, spurious, posterior):  # type: ignore[no-untyped-def]
+    """Fill the posterior of a bag from log-weights of its labels and of none, which it normalises.
+
+    Returns the log-probability of the label set, whether belief propagation settled, and the
+    expected number of spurious labels.
+    """
+    total, k = normalise(log_q), log_q.shape[1] - 1
+    if how == APPROXIMATE:
+        value, settled, n_spurious = propagate(log_q, spurious, posterior)
+        return total + value, settled, n_spurious
+    posterior[:] = np.exp(log_q)
+    if how != EXACT or k == 0 or (k == 1 and log_q[:, 1].max() == -np.inf):
+        return total, True, 0.0  # there is nothing to choose
+    finish = np.full(k + 1, -np.inf)
+    finish[k] = 0.0
+    if spurious > 0.0:
+        finish[:] = np.arange(k, -1, -1) * np.log(spurious)
+    value, n_spurious = sum_over_labelings(log_q, finish, False, TABLE, posterior)
+    return total + value, True, n_spurious
+
+
+@_compiled
+def _log_silent(log_p, background, missing, code):  # type: ignore[no-untyped-def]
     """Log-weight of reporting nothing, jointly with the label of the instance if that is known."""
-    last = len(scores) - 1
+    last = len(log_p) - 1
     log_missing = np.log(missing) if missing > 0.0 else -np.inf
     if code >= 0:
-        return scores[code] + (0.0 if background and code == last else log_missing)
-    if background:
-        return np.logaddexp(log_missing + norm, scores[last] + np.log1p(-missing))
-    return log_missing + norm
+        return log_p[code] + (0.0 if background and code == last else log_missing)
+    return (
+        np.logaddexp(log_missing, log_p[last] + np.log1p(-missing)) if background else log_missing
+    )
 
 
 @_compiled
@@ -126,20 +134,6 @@ def _spread(mass, log_p, background, missing, code, row):  # type: ignore[no-unt
     if background:
         row[last] += mass * nothing / total
     return missing * (1.0 - nothing) / total
-
-
-@_compiled
-def _exact(log_q, spurious, posterior):  # type: ignore[no-untyped-def]
-    """Log-probability of the label set, and the expected number of spurious labels."""
-    k = log_q.shape[1] - 1
-    if k == 0 or (k == 1 and log_q[:, 1].max() == -np.inf):  # there is nothing to choose
-        posterior[:] = np.exp(log_q)
-        return 0.0, 0.0
-    finish = np.full(k + 1, -np.inf)
-    finish[k] = 0.0
-    if spurious > 0.0:
-        finish[:] = np.arange(k, -1, -1) * np.log(spurious)
-    return sum_over_labelings(log_q, finish, False, TABLE, posterior)
 
 
 @_compiled

@@ -63,8 +63,12 @@ def lbfgs(
         limits = {"maxiter": max_iter, "maxfun": 4 * max_iter + 20, "gtol": gtol}
         limits["ftol"] = min(ftol, 1.0)  # a relative decrease cannot exceed 1
         found = minimize(
-            checked, start.ravel(), jac=True, method="L-BFGS-B", callback=callback,
+            checked,
+            start.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            callback=callback,
             options=limits | options,
-        )  # fmt: skip
+        )
     found.x = found.x.reshape(shape)
     return found

@@ -8,7 +8,6 @@ one model against the errors of another (Breiman, Stacked regressions, 1996).
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize, nnls
@@ -99,15 +98,8 @@ def platt(scores: Floats, positive: Array) -> tuple[float, float]:
     if scale <= 1e-12 * max(1.0, abs(center)):
         share = float(np.mean(targets))
         return 0.0, float(np.log(share / (1 - share)))
-    z = (scores - center) / scale
-
-    def loss(parameters: Floats) -> tuple[float, Floats]:
-        logits = parameters[0] * z + parameters[1]
-        residual = (expit(logits) - targets) / len(z)
-        value = -np.mean(targets * log_expit(logits) + (1 - targets) * log_expit(-logits))
-        return float(value), np.array([residual @ z, residual.sum()])
-
-    slope, offset = _minimum(loss, np.array([1.0, 0.0]), [(0, None), (None, None)])
+    z = (scores - center)[:, None, None] / scale
+    (slope,), (offset,) = weigh(z, targets[:, None], exclusive=False, reg=0.0)
     return slope / scale, offset - slope * center / scale
 
 
@@ -120,8 +112,8 @@ def weigh(
     ----------
     log_odds : ndarray of shape (n_bags, n_columns, n_models)
         Calibrated log-odds of each class by each model: one column for two classes.
-    targets : 0/1 array of shape (n_bags, n_columns)
-        Which classes a bag has.
+    targets : ndarray of shape (n_bags, n_columns)
+        Which classes a bag has: 0, 1, or a probability between.
     exclusive : bool
         Whether a bag has exactly one class (softmax), or each column is a separate problem.
     reg : float
@@ -152,14 +144,9 @@ def weigh(
 
     start = np.concatenate([np.full(n_models, equal), np.zeros(n_columns)])
     bounds = [(0, None)] * n_models + [(None, None)] * n_columns
-    found = _minimum(loss, start, bounds)
-    return found[:n_models], found[n_models:]
-
-
-def _minimum(loss: Any, start: Floats, bounds: Any) -> Floats:
-    """Minimise a smooth convex function within bounds."""
     options = {"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8}
-    return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    return found[:n_models], found[n_models:]
 
 
 def fit_linear_stack(predictions: Floats, targets: Floats, *, reg: float) -> tuple[Floats, float]:

@@ -17,9 +17,9 @@ import numpy as np
 from scipy.special import log_expit
 
 from bagwise import compiled
-from bagwise._common.types import Array, Floats, Ints
+from bagwise._common.types import Floats, Ints
 from bagwise.bags import Bags
-from bagwise.engines import Checkpoint, place
+from bagwise.engines import place
 from bagwise.engines.arrays import beside, exp
 from bagwise.engines.tensors import segment_max, torch
 from bagwise.solvers.annotation.orlr import PenalisedLoss, minimise
@@ -35,10 +35,8 @@ def noisy_or_logistic(
     *,
     weights: Floats,
     reg: float,
-    fit_intercept: bool = True,
     max_iter: int = 1000,
     tol: float = 1e-5,
-    start: tuple[Array, Array] | None = None,
     track: Callable[[range], Any] = iter,
     checkpoint: Any = None,
 ) -> SolverResult:
@@ -49,21 +47,15 @@ def noisy_or_logistic(
     bags : Bags
         The bags: in memory, on a device or on workers.
     indicator : ndarray of shape (n_bags, n_labels)
-        Their label sets. Each label is in some set and, with `fit_intercept`, not in all:
-        there is no maximum otherwise.
+        Their label sets. Each label is in some set and not in all: there is no maximum otherwise.
     weights : ndarray of shape (n_bags,)
         Weights of the bags.
     reg : float
-        lambda, relative to the sum over bags.
-    fit_intercept : bool, default=True
-        Whether b is fitted; it is not penalised.
+        lambda, relative to the sum over bags; b is not penalised.
     max_iter : int, default=1000
         Maximum number of iterations.
     tol : float, default=1e-5
         Largest entry of the gradient, per instance, at which to stop.
-    start : tuple (W, b), default=None
-        Starting point. By default W = 0, and b as if one instance of each bag that carries the
-        label had it.
     track : callable, default=iter
         Wraps the range of iterations, to show progress.
     checkpoint : path, default=None
@@ -79,25 +71,15 @@ def noisy_or_logistic(
     if n_labels == 0:
         nothing = np.zeros((0, bags.n_features), dtype), np.zeros(0, dtype)
         return SolverResult(nothing, [0.0], converged=True)
-    settings = "noisy-or", reg, fit_intercept, n_labels
-    with place(bags, NoisyOrPart, indicator, weights, fit_intercept=fit_intercept) as parts:
-        problem = PenalisedLoss.of(
-            parts, bags, weights, reg=reg, fit_intercept=fit_intercept,
-            checkpoint=None if checkpoint is None else Checkpoint(checkpoint, settings),
-        )  # fmt: skip
+    with place(bags, NoisyOrPart, indicator, weights, fit_intercept=True) as parts:
+        problem = PenalisedLoss.of(parts, bags, weights, reg, centre=True)
+        # W = 0, and b as if one instance of each bag that carries the label had it.
         theta = np.zeros((n_labels, bags.n_features + 1))
-        if start is not None:
-            theta = problem.centred(np.column_stack(start).astype(np.float64))
-        elif fit_intercept:
-            share = weights @ (indicator == 1) / problem.scale
-            theta[:, -1] = np.log(share) - np.log1p(-np.minimum(share, 0.5))
-        problem, theta, _ = problem.resumed(theta)
-        theta, curve, converged = minimise(
-            problem, theta, max_iter - len(problem.before), tol, track
-        )
-        solution = problem.planes(theta, bags)
-        problem.close()
-    return SolverResult(solution, np.array([*problem.before, *curve]) * problem.scale, converged)
+        share = weights @ (indicator == 1) / problem.scale
+        theta[:, -1] = np.log(share) - np.log1p(-np.minimum(share, 0.5))
+        problem, theta, _ = problem.resumed(theta, checkpoint, ("noisy-or", reg, n_labels))
+        n_left = max_iter - len(problem.before)
+        return problem.result(*minimise(problem, theta, n_left, tol, track), bags)
 
 
 class NoisyOrPart(LinearPart):

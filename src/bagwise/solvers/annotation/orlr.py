@@ -5,7 +5,7 @@
 where an instance has label c with probability softmax(W x + b)_c and the label set of a bag is the
 union of the labels of its instances. By Fisher's identity the gradient needs only the posterior
 labels of the instances, which `bagwise.compiled.label_sets` computes exactly in time linear in
-the size of the bag. L-BFGS can thus maximise the likelihood directly; EM is kept for comparison.
+the size of the bag. L-BFGS can thus maximise the likelihood directly, faster than EM.
 
 Some instance labels may be known from an annotator: the likelihood is then that of the label set
 and of the known labels, log P(Y_b, y_i for i known | X_b, W).
@@ -23,7 +23,6 @@ Value and gradient are sums over parts: blocks of whole bags, in memory, on a de
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -31,8 +30,8 @@ import numpy as np
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.engines import Checkpoint, Parts, codes_by_bag, place
-from bagwise.solvers.annotation.orlr_parts import BagLabelSets, ORLRPart
-from bagwise.solvers.lbfgs import Objective, lbfgs
+from bagwise.solvers.annotation.orlr_parts import NO_CODES, BagLabelSets, ORLRPart
+from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.result import SolverResult
 
 FIRST_MISSING, FIRST_SPURIOUS = 0.1, 0.01  # starting point of EM
@@ -91,9 +90,9 @@ def ored_logistic(
         Probability that a label is listed which no instance reports.
     fit_intercept : bool, default=True
         Whether b is fitted; it is not penalised.
-    solver : {"lbfgs", "em", "gem"}, default="lbfgs"
-        L-BFGS on the likelihood, EM with a full M-step, or the paper's EM with one gradient step.
-        All maximise the same likelihood; L-BFGS is the fastest.
+    solver : {"lbfgs", "gem"}, default="lbfgs"
+        L-BFGS on the likelihood, or the paper's generalised EM, with one gradient step per M-step.
+        Both maximise the same likelihood; L-BFGS is faster.
     max_iter : int, default=1000
         Maximum number of iterations.
     tol : float, default=1e-5
@@ -116,35 +115,31 @@ def ored_logistic(
         curve is minus the penalised log-likelihood.
     """
     weights = np.ones(len(bags)) if weights is None else weights
+    options = {"background": background, "max_operations": max_operations}
+    options["fit_intercept"] = fit_intercept
     if isinstance(missing, str):
+        more = {"reg": reg, "max_iter": max_iter, "tol": max(tol, MISSING_TOL)}
+        known_rate = 0.0 if isinstance(spurious, str) else spurious
         missing = _learn_missing(
-            bags, indicator, weights, instance_codes, random_state, reg=reg, background=background,
-            spurious=0.0 if isinstance(spurious, str) else spurious, fit_intercept=fit_intercept,
-            max_iter=max_iter, tol=max(tol, MISSING_TOL), max_operations=max_operations,
-        )  # fmt: skip
+            bags, indicator, weights, instance_codes, random_state, known_rate, options, more
+        )
     # Classes without data are left out: their probability is zero.
     seen = np.append((indicator == 1).any(axis=0), np.ones(int(background), bool))
+    known = []
     if instance_codes is not None:
         seen[instance_codes[instance_codes >= 0]] = True
         instance_codes = np.where(instance_codes < 0, -1, (np.cumsum(seen) - 1)[instance_codes])
+        known = [codes_by_bag(instance_codes, bags.offsets)]
     indicator, n_classes = indicator[:, seen[: indicator.shape[1]]], int(seen.sum())
-    settings = (
-        "ORLR", reg, solver, background, max_operations, fit_intercept, n_classes, missing, spurious
-    )  # fmt: skip
     rates = missing, FIRST_SPURIOUS if isinstance(spurious, str) else spurious
-    with place(
-        bags, ORLRPart, indicator, weights, *_codes(instance_codes, bags), background=background,
-        fit_intercept=fit_intercept, max_operations=max_operations, rates=rates,
-    ) as parts:  # fmt: skip
-        problem = PenalisedLoss.of(
-            parts, bags, weights, reg=reg, fit_intercept=fit_intercept, arguments=(rates,),
-            checkpoint=None if checkpoint is None else Checkpoint(checkpoint, settings),
-        )  # fmt: skip
+    settings = "ORLR", reg, solver, options, n_classes, missing, spurious
+    with place(bags, ORLRPart, indicator, weights, *known, rates=rates, **options) as parts:
+        problem = PenalisedLoss.of(parts, bags, weights, reg, fit_intercept, (rates,))
         theta = np.zeros((n_classes, bags.n_features + 1))
         if start is not None:
             theta = problem.centred(np.column_stack(start)[seen].astype(np.float64))
-        run = minimise if solver == "lbfgs" else partial(_em, gradient_step=solver == "gem")
-        problem, theta, is_resumed = problem.resumed(theta)
+        run = minimise if solver == "lbfgs" else gradient_em
+        problem, theta, is_resumed = problem.resumed(theta, checkpoint, settings)
         if rates[1] > RARE and start is None and not is_resumed:
             # From W = 0, labels of rare classes would be taken for spurious ones before W has
             # learned to recognise these classes.
@@ -155,17 +150,12 @@ def ored_logistic(
         theta, curve, converged = run(problem, theta, max_iter - len(problem.before), tol, track)
         if problem.before and not curve:  # already converged after the last change of the rates
             curve = [problem.loss(theta)[0]]
-        W, b = problem.planes(theta, bags)
-        problem.close()
+        result = problem.result(theta, curve, converged, bags)
+    W, b = result.solution
     coef = np.zeros((len(seen), W.shape[1]), W.dtype)
     intercept = np.full_like(b, -np.inf, shape=len(seen))
     coef[seen], intercept[seen] = W, b
-    solution = coef, intercept, np.array(problem.arguments[0])
-    return SolverResult(solution, np.array([*problem.before, *curve]) * problem.scale, converged)
-
-
-def _codes(instance_codes: Ints | None, bags: Bags) -> list[Any]:
-    return [] if instance_codes is None else [codes_by_bag(instance_codes, bags.offsets)]
+    return replace(result, solution=(coef, intercept, np.array(problem.arguments[0])))
 
 
 @dataclass(frozen=True)
@@ -189,21 +179,12 @@ class PenalisedLoss:
 
     @classmethod
     def of(
-        cls,
-        parts: Parts,
-        bags: Bags,
-        weights: Floats,
-        *,
-        reg: float,
-        fit_intercept: bool,
-        checkpoint: Checkpoint | None,
-        arguments: tuple[Any, ...] = (),
+        cls, parts: Parts, bags: Bags, weights: Floats, reg: float, centre: bool, more: Any = ()
     ) -> Self:
-        """Build the loss of placed bags, with the weighted mean of the instances as origin."""
-        scale, origin = float(weights @ bags.sizes), np.zeros(bags.n_features)
-        if fit_intercept:
-            origin = _coarse(parts.total("sums") / scale)
-        return cls(parts, reg, scale, origin, arguments, checkpoint)
+        """Build the loss of placed bags; their weighted mean is the origin."""
+        scale = float(weights @ bags.sizes)
+        origin = parts.total("sums") / scale if centre else np.zeros(bags.n_features)
+        return cls(parts, reg, scale, origin, more)
 
     def centred(self, theta: Floats) -> Floats:
         """Convert [W b] of the original instances to theta."""
@@ -213,31 +194,37 @@ class PenalisedLoss:
         """Convert theta to [W b] of the original instances."""
         return np.column_stack([theta[:, :-1], theta[:, -1] - theta[:, :-1] @ self.origin])
 
-    def planes(self, theta: Floats, bags: Bags) -> tuple[Floats, Floats]:
-        """W and b of the original instances, in their precision."""
-        theta = self.uncentred(theta).astype(np.dtype(str(bags.dtype).removeprefix("torch.")))
-        return theta[:, :-1], theta[:, -1]
-
-    def loss(self, theta: Floats) -> tuple[float, Floats]:
-        """Value and gradient at the centred theta."""
-        return self._evaluate("loss", theta)
-
-    def surrogate_at(self, theta: Floats) -> Objective:
-        """The auxiliary function (Eq. 7) of EM for the posterior at theta."""
-        return lambda new: self._evaluate("surrogate", new, self.uncentred(theta))
-
     def total(self, method: str, theta: Floats, *more: Any) -> Any:
         """Sum of the results of a method of the parts."""
         return self.parts.total(method, self.uncentred(theta), *more, *self.arguments)
 
-    def resumed(self, theta: Floats) -> tuple[Self, Floats, bool]:
+    def loss(self, theta: Floats) -> tuple[float, Floats]:
+        """Value and gradient at the centred theta."""
+        value, gradient = self.total("loss", theta)
+        gradient = gradient.copy()
+        gradient[:, :-1] += self.reg * theta[:, :-1] - np.outer(gradient[:, -1], self.origin)
+        return self._penalised(value, theta), gradient / self.scale
+
+    def surrogate(self, theta: Floats, posterior_at: Floats) -> float:
+        """The auxiliary function (Eq. 7) of EM for the posterior at another theta."""
+        value = self.total("surrogate", theta, self.uncentred(posterior_at))
+        return self._penalised(value, theta)
+
+    def _penalised(self, value: float, theta: Floats) -> float:
+        return (value + 0.5 * self.reg * float(np.sum(theta[:, :-1] ** 2))) / self.scale
+
+    def resumed(self, theta: Floats, path: Any, settings: Any) -> tuple[Self, Floats, bool]:
         """The problem and the iterate of the checkpoint, if there is one."""
-        saved: dict[str, Any] = {"theta": theta, "curve": [], "arguments": self.arguments}
-        if self.checkpoint is None or not self.checkpoint.load(saved, self.parts):
+        if path is None:
             return self, theta, False
+        checkpoint = Checkpoint(path, settings)
+        problem = replace(self, checkpoint=checkpoint)
+        saved: dict[str, Any] = {"theta": theta, "curve": [], "arguments": self.arguments}
+        if not checkpoint.load(saved, self.parts):
+            return problem, theta, False
         arguments = tuple(tuple(each) for each in saved["arguments"].tolist())
         before = tuple(saved["curve"].tolist())
-        return replace(self, arguments=arguments, before=before), saved["theta"], True
+        return replace(problem, arguments=arguments, before=before), saved["theta"], True
 
     def keep(self, theta: Floats, curve: list[float]) -> None:
         """Save an iterate in the checkpoint, if it is time."""
@@ -245,16 +232,15 @@ class PenalisedLoss:
             saved = {"theta": theta, "curve": [*self.before, *curve], "arguments": self.arguments}
             self.checkpoint.save(saved, self.parts)
 
-    def close(self) -> None:
-        """Remove the checkpoint."""
+    def result(
+        self, theta: Floats, curve: list[float], converged: bool, bags: Bags
+    ) -> SolverResult:
+        """W and b of the original instances, in their precision; removes the checkpoint."""
         if self.checkpoint is not None:
             self.checkpoint.remove()
-
-    def _evaluate(self, method: str, theta: Floats, *more: Any) -> tuple[float, Floats]:
-        value, gradient = self.total(method, theta, *more)
-        W, gradient = theta[:, :-1], gradient.copy()
-        gradient[:, :-1] += self.reg * W - np.outer(gradient[:, -1], self.origin)
-        return (value + 0.5 * self.reg * float(np.sum(W**2))) / self.scale, gradient / self.scale
+        theta = self.uncentred(theta).astype(np.dtype(str(bags.dtype).removeprefix("torch.")))
+        curves = np.array([*self.before, *curve]) * self.scale
+        return SolverResult((theta[:, :-1], theta[:, -1]), curves, converged)
 
 
 def _learn_spurious(
@@ -278,39 +264,32 @@ def _learn_missing(
     bags: Bags,
     indicator: Ints,
     weights: Floats,
-    instance_codes: Ints | None,
+    codes: Ints | None,
     rng: Any,
-    **options: Any,
+    spurious: float,
+    options: dict[str, Any],
+    more: dict[str, Any],
 ) -> float:
     """Estimate the rate of missing labels by EM, with the E-step on held-out bags."""
     fold_of, rate = rng.permutation(len(bags)) % N_FOLDS, FIRST_MISSING
     starts: list[Any] = [None] * len(np.unique(fold_of))
-    possible = ~BagLabelSets(
-        bags.offsets, indicator, options["background"], missing=rate, spurious=options["spurious"],
-        instance_codes=np.empty(0, np.int64) if instance_codes is None else instance_codes,
-    ).impossible  # fmt: skip
+    sets = BagLabelSets(bags.offsets, indicator, options["background"], missing=rate)
+    sets = replace(sets, spurious=spurious, instance_codes=NO_CODES if codes is None else codes)
     for _ in range(MISSING_STEPS if len(starts) > 1 else 0):
-        counts = np.zeros(4)
+        counts, rates = np.zeros(4), (rate, spurious)
         for fold, start in enumerate(starts):
-            inside, codes = possible & (fold_of != fold), instance_codes
-            if codes is not None:
-                codes = codes[np.repeat(inside, bags.sizes)]
-            W, b, _ = ored_logistic(
-                bags[inside], indicator[inside], weights=weights[inside], instance_codes=codes,
-                missing=rate, start=start, **options,
-            ).solution  # fmt: skip
+            inside = np.flatnonzero(~sets.impossible & (fold_of != fold))
+            known = None if codes is None else sets.take(inside).instance_codes
+            more |= {"weights": weights[inside], "instance_codes": known, "start": start}
+            more |= {"missing": rate, "spurious": spurious}
+            W, b, _ = ored_logistic(bags[inside], indicator[inside], **options, **more).solution
             seen = np.isfinite(b)
             starts[fold] = W, np.where(seen, b, 0.0)
             # A bag with a label that is absent from the other folds has probability zero.
             absent = (indicator[:, ~seen[: indicator.shape[1]]] == 1).any(axis=1)
-            held_out = np.flatnonzero((fold_of == fold) & ~absent)
-            if len(held_out):
-                with place(
-                    bags[held_out], ORLRPart, indicator[held_out], weights[held_out],
-                    background=options["background"], fit_intercept=True,
-                    max_operations=options["max_operations"],
-                ) as parts:  # fmt: skip
-                    rates = rate, options["spurious"]
+            out = np.flatnonzero((fold_of == fold) & ~absent)
+            if len(out):
+                with place(bags[out], ORLRPart, indicator[out], weights[out], **options) as parts:
                     counts += parts.total("reports", np.column_stack([W, b]), rates)
         if counts[:2].sum() == 0:
             break
@@ -318,16 +297,6 @@ def _learn_missing(
         if abs(rate - last) <= MISSING_CHANGE * last or rate <= NEGLIGIBLE:
             break
     return rate
-
-
-def _coarse(values: Floats) -> Floats:
-    """Round to ten digits, so that sums over different partitions give the same values."""
-    mantissa, exponent = np.frexp(values)
-    return np.ldexp(np.round(mantissa * 2.0**32) / 2.0**32, exponent)
-
-
-# ftol is at the level of rounding, so that gtol decides about convergence.
-_search = partial(lbfgs, ftol=64 * np.finfo(float).eps, maxls=50)
 
 
 def minimise(
@@ -364,49 +333,34 @@ def minimise(
         next(steps)  # StopIteration ends the search, as scipy documents
 
     next(steps, None)
-    found = _search(problem.loss, theta, max_iter=max_iter, gtol=tol, callback=after)
+    # ftol is at the level of rounding, so that gtol decides about convergence.
+    ends = {"ftol": 64 * np.finfo(float).eps, "gtol": tol, "maxls": 50}
+    found = lbfgs(problem.loss, theta, max_iter=max_iter, callback=after, **ends)
     return found.x, curve, bool(found.success)
 
 
-def _em(
-    problem: PenalisedLoss,
-    theta: Floats,
-    max_iter: int,
-    tol: float,
-    track: Any,
-    gradient_step: bool,
+def gradient_em(
+    problem: PenalisedLoss, theta: Floats, max_iter: int, tol: float, track: Any
 ) -> Outcome:
-    """EM: posterior labels in the E-step, a logistic regression on them in the M-step.
+    """The paper's generalised EM: one gradient step on the auxiliary function, with backtracking.
 
-    `gradient_step` selects the generalized EM of the paper: the M-step is one gradient step on the
-    auxiliary function, with backtracking (Eq. 13).
+    Parameters and results are those of `minimise`.
     """
-    value, gradient = problem.loss(theta)
+    _, gradient = problem.loss(theta)
     curve: list[float] = []
-    length = 1.0
+    length, square = 1.0, float(np.sum(gradient**2))
     for _ in track(range(max_iter)):
         if np.abs(gradient).max() <= tol:
             break
-        surrogate = problem.surrogate_at(theta)
-        if gradient_step:
-            length = _backtrack(surrogate, theta, gradient, 4.0 * length)
-            if length == 0:
-                break
-            theta = theta - length * gradient
-        else:
-            theta = _search(surrogate, theta, max_iter=100, gtol=0.1 * tol).x
+        length, before = 4.0 * length, problem.surrogate(theta, theta)
+        # Eq. 13: halve the step until the function decreases enough.
+        while problem.surrogate(theta - length * gradient, theta) > before - 0.5 * length * square:
+            length *= 0.5
+            if length * np.sqrt(square) < 1e-14:  # the level of rounding
+                return theta, curve, False
+        theta = theta - length * gradient
         value, gradient = problem.loss(theta)
+        square = float(np.sum(gradient**2))
         curve.append(value)
         problem.keep(theta, curve)
     return theta, curve, bool(np.abs(gradient).max() <= tol)
-
-
-def _backtrack(surrogate: Objective, theta: Floats, gradient: Floats, length: float) -> float:
-    """Halve the step until the function decreases enough; return 0 at the level of rounding."""
-    before, _ = surrogate(theta)
-    square = float(np.sum(gradient**2))
-    while surrogate(theta - length * gradient)[0] > before - 0.5 * length * square:
-        length *= 0.5
-        if length * np.sqrt(square) < 1e-14:
-            return 0.0
-    return length

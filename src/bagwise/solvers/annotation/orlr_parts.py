@@ -11,17 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from bagwise import compiled
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.compiled.arguments import read_only
+from bagwise.compiled.arguments import Inference, LabelSets, read_only
 from bagwise.compiled.threads import SMALL, block_bounds, n_threads, run_blocks
 from bagwise.engines import Part, codes_of_instances, digest, readable_table, to_numpy
-from bagwise.engines.arrays import beside, column_sums, exp, float64, like, log_softmax, product
+from bagwise.engines.arrays import beside, column_sums, float64, like, log_softmax, product
 from bagwise.engines.tensors import Replay, has_kernels, torch
 
 BLOCK = 2**23  # scores in memory at once
@@ -34,6 +34,7 @@ UNDERFLOW = 1e-250
 
 Rates = tuple[float, float]  # probabilities that a label is missing, and that it is spurious
 CORRECT: Rates = (0.0, 0.0)
+NO_CODES = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class BagLabelSets:
     indicator: Ints
     background: bool
     max_operations: float = 1e9
-    instance_codes: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    instance_codes: Ints = field(default_factory=lambda: NO_CODES)
     missing: float = 0.0
     spurious: float = 0.0
 
@@ -172,17 +173,6 @@ def blocks_of_bags(offsets: Ints, n_classes: int) -> Iterator[tuple[slice, slice
         yield slice(start, stop), slice(offsets[start], offsets[stop])
 
 
-class Inference(NamedTuple):
-    """What the label sets of a block of bags say of its instances."""
-
-    posterior: Floats  # (n_instances, n_classes); with weights: softmax - posterior, weighted
-    log_likelihood: Floats  # (n_bags,): 0 if nothing is known, -inf if the labels are impossible
-    settled: Bools  # (n_bags,): False if belief propagation ran out of sweeps
-    # (n_bags, 3): expected numbers of instances whose label was not reported, of those whose label
-    # was, and of spurious labels
-    counts: Floats
-
-
 def infer(
     bag_sets: BagLabelSets, block: slice, scores: Array, weights: Floats | None = None
 ) -> Inference:
@@ -203,10 +193,9 @@ def infer(
     -------
     Inference
     """
-    offsets = bag_sets.offsets[block.start : block.stop + 1]
-    rows = slice(offsets[0], offsets[-1])
-    offsets = offsets - offsets[0]
-    n_bags = len(offsets) - 1
+    ends = slice(block.start, block.stop + 1)
+    offsets = bag_sets.offsets[ends]
+    rows, n_bags = slice(offsets[0], offsets[-1]), len(offsets) - 1
     scores = np.ascontiguousarray(scores, dtype=np.float64)
     found = Inference(
         np.empty_like(scores), np.empty(n_bags), np.ones(n_bags, bool), np.empty((n_bags, 3))
@@ -217,12 +206,11 @@ def infer(
     # More blocks than threads: a few bags may cost as much as all others.
     bounds = block_bounds(cost, n_blocks if n_blocks == 1 else 4 * n_blocks)
     labels, codes = read_only(bag_sets.set_labels, bag_sets.instance_codes[rows])
-    run_blocks(
-        compiled.label_sets.posteriors, bounds, offsets, scores,
-        bag_sets.set_offsets[block.start : block.stop + 1], labels,
-        bag_sets.background, float(bag_sets.missing), float(bag_sets.spurious), bag_sets.how[block],
-        np.ones(n_bags) if weights is None else weights, weights is not None, codes, *found,
-    )  # fmt: skip
+    missing, spurious = float(bag_sets.missing), float(bag_sets.spurious)
+    where, how = (offsets - offsets[0], bag_sets.set_offsets[ends]), bag_sets.how[block]
+    sets = LabelSets(*where, labels, how, codes, bag_sets.background, missing, spurious)
+    weights = np.empty(0) if weights is None else weights
+    run_blocks(compiled.label_sets.posteriors, bounds, sets, scores, weights, found)
     found.log_likelihood[bag_sets.impossible[block]] = -np.inf
     return found
 
@@ -337,21 +325,19 @@ class ORLRPart(LinearPart):
             self._add_gradient(gradient, found.posterior, rows)
         return value, gradient
 
-    def surrogate(self, theta: Floats, before: Floats, rates: Rates) -> tuple[float, Floats]:
-        """Minus the auxiliary function (Eq. 7) for the posterior at `before`, and its gradient."""
+    def surrogate(self, theta: Floats, before: Floats, rates: Rates) -> float:
+        """Minus the auxiliary function (Eq. 7) for the posterior at `before`."""
         self._set_rates(rates)
-        sets, value, gradient = self.bag_sets, 0.0, np.zeros_like(theta)
+        sets, value = self.bag_sets, 0.0
         counted = np.repeat(sets.has_label_set, sets.sizes)
         if len(sets.instance_codes):
             counted |= sets.instance_codes >= 0
         weights = np.repeat(self.weights, sets.sizes) * counted
         for bags, rows in blocks_of_bags(sets.offsets, self.n_classes):
             posterior = infer(sets, bags, to_numpy(self._scores(before, rows))).posterior
-            log_p = log_softmax(self._scores(theta, rows))
-            posterior, each = like(posterior, log_p), like(weights[rows, None], log_p)
-            value -= float((each * posterior * log_p).sum())
-            self._add_gradient(gradient, (exp(log_p) - posterior) * each, rows)  # Eq. 14
-        return value, gradient
+            log_p = to_numpy(log_softmax(self._scores(theta, rows)))
+            value -= float(weights[rows] @ (posterior * log_p).sum(axis=1))
+        return value
 
     def _set_rates(self, rates: Rates) -> None:
         if rates != (self.bag_sets.missing, self.bag_sets.spurious):
@@ -436,8 +422,12 @@ class TensorORLRPart(ORLRPart):
         for group in self.groups:
             self._infer_group(group, log_p, posterior, log_likelihood, failed)
         if len(hard):
-            self._infer_compiled(hard, scores, posterior, log_likelihood)
-            failed[beside(hard, scores)] = False
+            bags, rows = (beside(at, scores) for at in (hard, self.bag_sets.rows_of(hard)))
+            block, theirs = slice(0, len(hard)), self.bag_sets.take(hard)
+            found = infer(theirs, block, to_numpy(scores[rows]))
+            posterior[rows] = beside(found.posterior, posterior)
+            log_likelihood[bags] = beside(found.log_likelihood, posterior)
+            failed[bags] = False
         residual = log_p.exp_().sub_(posterior).mul_(self.row_weights)
         of_b = residual.sum(dim=0) if self.fit_intercept else torch.zeros_like(residual[0])
         of_W = float64(residual.to(self.X.dtype).T @ self.X)
@@ -485,15 +475,6 @@ class TensorORLRPart(ORLRPart):
             k: beside(rates[1] ** np.array([k - s.bit_count() for s in range(1 << k)]), self.X)
             for k in SET_SIZES
         }
-
-    def _infer_compiled(
-        self, chosen: Ints, scores: Any, posterior: Any, log_likelihood: Any
-    ) -> None:
-        place = beside(self.bag_sets.rows_of(chosen), scores)
-        scores = to_numpy(scores[place])
-        found = infer(self.bag_sets.take(chosen), slice(0, len(chosen)), scores)
-        posterior[place] = beside(found.posterior, posterior)
-        log_likelihood[beside(chosen, posterior)] = beside(found.log_likelihood, posterior)
 
     def _cut(self, k: int, mine: Ints) -> list[Ints]:
         """Split bags, the largest first, into groups whose tables fit in memory."""

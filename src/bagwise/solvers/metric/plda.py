@@ -32,8 +32,14 @@ from bagwise import compiled
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
+from bagwise.compiled.arguments import (
+    CandidateOffsets,
+    CandidatePosterior,
+    CandidatePrior,
+    Predictive,
+)
 from bagwise.compiled.lapack import add_product
-from bagwise.compiled.threads import block_bounds, over_bags
+from bagwise.compiled.threads import bag_bounds, block_bounds, run_blocks
 from bagwise.engines import (
     Checkpoint,
     Part,
@@ -256,11 +262,12 @@ class PLDAPart(Part):
     def _pairs(self, bags: slice) -> slice:
         return slice(*self.pair_offsets[[bags.start, bags.stop]].tolist())
 
-    def _local(self, bags: slice) -> tuple[Ints, Ints, Ints]:
+    def _local(self, bags: slice) -> CandidateOffsets:
         """Offsets of rows, candidates and pairs of a block of bags; rows and pairs start at 0."""
         c, ends = self.candidates, slice(bags.start, bags.stop + 1)
         offsets, pairs = c.offsets[ends], self.pair_offsets[ends]
-        return offsets - offsets[0], c.label_offsets[ends], pairs - pairs[0]
+        starts = offsets - offsets[0], c.label_offsets[ends], pairs - pairs[0]
+        return CandidateOffsets(*starts)
 
     def _rows_of_pairs(self, bags: slice) -> Ints:
         """Row of each pair within the block."""
@@ -278,14 +285,13 @@ class PLDAPart(Part):
 
     def _scores(self, model: Gaussians, bags: slice, Z: Any) -> Floats:
         """Log-density of each pair, up to the constant common to all densities."""
-        offsets, label_offsets, pairs = self._local(bags)
-        scores = np.empty(pairs[-1])
-        over_bags(
-            _predictive_scores, offsets, np.ascontiguousarray(Z), self.candidates.labels,
-            label_offsets, pairs, model.sums, model.counts, model.inverse_between, model.random,
-            self.posterior[self._pairs(bags)], scores,
-        )  # fmt: skip
-        return scores
+        block, labels, share = self._local(bags), self.candidates.labels, self._pairs(bags)
+        known = Predictive(model.sums, model.counts, model.inverse_between, model.random)
+        out = np.empty(block.pair_offsets[-1])
+        bounds, Z = bag_bounds(block.offsets, Z.size), np.ascontiguousarray(Z)
+        score = compiled.candidate_labels.predictive_scores
+        run_blocks(score, bounds, block, labels, Z, self.posterior[share], known, out)
+        return out
 
     def _infer(
         self,
@@ -297,14 +303,15 @@ class PLDAPart(Part):
         damping: float = 0.0,
     ) -> tuple[float, float]:
         """Update the posterior of a block of bags; return its log-likelihood and its change."""
-        offsets, label_offsets, pairs = self._local(bags)
+        place = self._local(bags)
+        offsets, _, pairs = place
         rows = slice(*self.candidates.offsets[[bags.start, bags.stop]].tolist())
         found, null_found = np.zeros_like(scores), np.zeros_like(null_scores)
         value, how = np.zeros(len(offsets) - 1), self.how[bags]
-        over_bags(
-            _posteriors, offsets, null_scores, label_offsets, pairs, scores, how, self.null,
-            log_shown, log_absent, found, null_found, value,
-        )  # fmt: skip
+        prior = CandidatePrior(self.null, log_shown, log_absent)
+        out = CandidatePosterior(found, null_found, value)
+        infer, bounds = compiled.candidate_labels.posteriors, bag_bounds(offsets, len(null_scores))
+        run_blocks(infer, bounds, place, scores, null_scores, how, prior, out)
         for bag in np.flatnonzero(how == compiled.candidate_labels.BEST):
             mine = slice(offsets[bag], offsets[bag + 1])
             block = slice(pairs[bag], pairs[bag + 1])
@@ -426,14 +433,6 @@ class TensorPLDAPart(PLDAPart):
 
 
 PLDAPart.tensor_part = TensorPLDAPart
-
-
-def _predictive_scores(start: int, stop: int, offsets: Ints, Z: Array, *arguments: Any) -> None:
-    compiled.candidate_labels.predictive_scores(start, stop, offsets, Z, *arguments)
-
-
-def _posteriors(start: int, stop: int, offsets: Ints, null: Floats, *arguments: Any) -> None:
-    compiled.candidate_labels.posteriors(start, stop, offsets, null, *arguments)
 
 
 def _ways(n: Ints, k: Ints, one_each: bool) -> Ints:
