@@ -6,9 +6,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags
-from bagwise.classification import CitationKNN, _citation_knn
+from bagwise.classification import CitationKNN
 from bagwise.datasets import load_musk1
-from bagwise.exceptions import LabelError
 from bagwise.pairwise import bag_distances
 from bagwise.preprocessing import InstanceTransformer
 from checks import example
@@ -78,27 +77,6 @@ def test_the_key_instance_gets_most_votes_as_a_bag_of_its_own():
     )
 
 
-def test_label_sets_need_a_label_for_key_instances():
-    bags, _ = example(4)
-    model = CitationKNN().fit(bags, [{"x"}, {"y"}, {"x", "y"}, set()])
-    with pytest.raises(LabelError, match="needs label="):
-        model.key_instances(bags)
-    assert model.key_instances(bags, label="x").shape == (4,)
-    with pytest.raises(LabelError, match="no label 'z'"):
-        model.key_instances(bags, label="z")
-
-
-def test_bags_of_unknown_labels_do_not_vote():
-    bags, _ = example(6)
-    sets = [{"x"}, None, {"y"}, None, {"x"}, {"y"}]
-    model = CitationKNN().fit(bags, sets)
-    assert len(model.training_bags_) == 4
-    kept = CitationKNN().fit(bags[[0, 2, 4, 5]], [{"x"}, {"y"}, {"x"}, {"y"}])
-    np.testing.assert_array_equal(model.predict_proba(bags), kept.predict_proba(bags))
-    with pytest.raises(LabelError, match="no bag has a known label"):
-        CitationKNN().fit(bags, np.full((6, 2), -1))
-
-
 def test_equal_distances_vote_whatever_their_order():
     train = [[[1.0]], [[-1.0]], [[5.0]]]
     for order in ([0, 1, 2], [1, 0, 2]):
@@ -113,11 +91,3 @@ def test_musk1_reaches_the_known_figure():
     model = make_pipeline(InstanceTransformer(StandardScaler()), CitationKNN())
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     assert cross_val_score(model, data.bags, data.y, cv=folds).mean() >= 0.89
-
-
-def test_key_instances_do_not_depend_on_the_blocks(monkeypatch):
-    bags, y = example(12)
-    model = CitationKNN(2, 3, kind="meanmin").fit(bags, y)
-    expected = model.key_instances(bags)
-    monkeypatch.setattr(_citation_knn, "BLOCK", 40)
-    np.testing.assert_array_equal(model.key_instances(bags), expected)

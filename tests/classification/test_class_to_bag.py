@@ -6,15 +6,10 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 
-from bagwise import Bags
-from bagwise._common import memory
-from bagwise.classification import ClassToBag, _class_to_bag
+from bagwise.classification import ClassToBag
 from bagwise.compiled import set_distances
 from bagwise.exceptions import (
-    InputError,
     LabelError,
-    NotEnoughMemoryError,
-    SparseInputError,
 )
 from bagwise.solvers.metric.norm_ratio import minimise_norm_ratio
 from checks import example
@@ -128,19 +123,6 @@ def test_in_the_plane_the_best_direction_is_found(orthonormal):
     assert result.objective_curve[-1] == pytest.approx(everywhere.min(), rel=1e-2)
 
 
-@pytest.mark.parametrize("orthonormal", [True, False])
-def test_rows_of_zeros_change_nothing(orthonormal):
-    A, B = tables(0)
-    more = [np.vstack([table, np.zeros((5, 4))]) for table in (A, B)]
-    options = {"n_components": 4 - orthonormal, "reg": 0.01, "max_iter": 50, "tol": 1e-9}
-    options["orthonormal"] = orthonormal
-    plain, found = minimise_norm_ratio(A, B, **options), minimise_norm_ratio(*more, **options)
-    # The mean of the longer table is shorter; the direction is the same.
-    scale = len(more[1]) / len(B)
-    np.testing.assert_allclose(found.solution[0], scale * plain.solution[0], rtol=1e-4, atol=1e-6)
-    assert np.isfinite(found.objective_curve).all()
-
-
 def test_the_nearest_instance_of_pairs(rng):
     X, offsets = rng.normal(size=(10, 3)), np.array([0, 3, 4, 10])
     rows, bags = rng.integers(0, 10, 20), rng.integers(0, 3, 20)
@@ -240,47 +222,12 @@ def test_a_class_of_one_bag_is_compared_by_no_features_in_particular(rng):
         np.testing.assert_array_equal(predicted == "rare", np.arange(12) == 0)
 
 
-def test_bags_of_unknown_labels_are_left_out():
-    bags, _ = example(6)
-    model = ClassToBag().fit(bags, [{"x"}, None, {"y"}, {"x"}, {"y"}, None])
-    assert len(model.training_bags_) == 4
-    with pytest.raises(LabelError, match="no bag has a known label"):
-        ClassToBag().fit(bags, np.full((6, 2), -1))
-
-
 def test_pairs_are_drawn_where_there_are_too_many():
     bags, y = example(20)
     few = ClassToBag(max_pairs=50, random_state=0).fit(bags, y)
     again = ClassToBag(max_pairs=50, random_state=0).fit(bags, y)
     np.testing.assert_array_equal(few.components_, again.components_)
     assert not np.allclose(few.components_, ClassToBag().fit(bags, y).components_)
-
-
-def test_fewer_instances_than_features_and_equal_instances(rng):
-    wide = [rng.normal(size=(2, 30)) for _ in range(6)]
-    assert np.isfinite(ClassToBag().fit(wide, [0, 1] * 3).decision_function(wide)).all()
-    same = Bags.from_arrays([np.ones((2, 2))] * 6)
-    np.testing.assert_allclose(ClassToBag().fit(same, [0, 1] * 3).decision_function(same), 0)
-
-
-def test_sparse_instances_are_refused():
-    from scipy import sparse
-
-    bags, y = example()
-    with pytest.raises(SparseInputError, match="toarray"):
-        ClassToBag().fit(bags.with_instances(sparse.csr_array(bags.instances)), y)
-
-
-def test_differences_that_do_not_fit_are_refused(monkeypatch):
-    bags = Bags(np.random.default_rng(0).normal(size=(9000, 20)), [0, 2000, 4000, 9000])
-    model = ClassToBag(max_pairs=10**9, random_state=0)
-    monkeypatch.setattr(_class_to_bag, "LARGEST_SEARCH", 1e6)
-    with pytest.raises(InputError, match="smaller max_pairs"):
-        model.fit(bags, [0, 1, 0])
-    monkeypatch.setattr(memory, "available_memory", lambda: 10**6)
-    monkeypatch.setattr(memory, "_ALWAYS_GRANTED", 0)
-    with pytest.raises(NotEnoughMemoryError, match="max_pairs"):
-        model.fit(bags, [0, 1, 0])
 
 
 def test_parameters_may_be_integers_of_numpy():

@@ -13,7 +13,7 @@ from bagwise.base import in_canonical_order
 from bagwise.classification import EMDD, DiverseDensity
 from bagwise.compiled import diverse_density, segments, set_distances
 from bagwise.compiled.row_order import row_ranks
-from bagwise.exceptions import InputError, SparseInputError
+from bagwise.exceptions import InputError
 from checks import example
 
 CERTAIN = 1e-8  # the model's own floor of a distance
@@ -134,14 +134,6 @@ def test_the_objective_never_rises(model, n_classes):
     assert np.all(np.diff(curve) <= 0)
 
 
-def test_bags_of_one_instance_make_both_the_same(rng):
-    y = np.arange(30) % 2
-    X = rng.normal(size=(30, 3)) + y[:, None]
-    found, expected = (cls(tol=1e-10, max_iter=2000).fit(X, y) for cls in (EMDD, DiverseDensity))
-    assert found.objective_curve_[-1] == pytest.approx(expected.objective_curve_[-1], rel=1e-5)
-    np.testing.assert_allclose(found.score_instances(X), expected.score_instances(X), atol=1e-2)
-
-
 @pytest.mark.parametrize("cls", [DiverseDensity, EMDD])
 def test_a_planted_concept_is_found(cls, rng):
     y = np.arange(40) % 2
@@ -179,18 +171,6 @@ def test_a_constant_feature_keeps_its_value_and_first_weight(cls):
     plain, found = cls(gamma=0.3).fit(bags, y), cls(gamma=0.3).fit(wide, y)
     np.testing.assert_array_equal(found.concepts_, np.insert(plain.concepts_, 2, 7.0, axis=1))
     np.testing.assert_array_equal(found.weights_, np.insert(plain.weights_, 2, 0.3, axis=1))
-
-
-def test_a_budget_too_small_warns():
-    bags, y = example()
-    with pytest.warns(UserWarning, match="max_iter=1"):
-        DiverseDensity(max_iter=1).fit(bags, y)
-
-
-def test_sparse_instances_are_refused():
-    bags, y = example()
-    with pytest.raises(SparseInputError, match="toarray"):
-        EMDD().fit(bags.with_instances(sparse.csr_array(bags.instances)), y)
 
 
 @given(st.lists(st.lists(st.floats(-20, 20), min_size=1, max_size=4), min_size=1, max_size=4))

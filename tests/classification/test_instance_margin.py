@@ -5,7 +5,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
@@ -97,19 +96,6 @@ def test_singletons_of_three_classes_equal_one_against_the_rest(rng, kernel):
     assert model.n_iter_ == 1
 
 
-def test_classes_after_the_second_each_have_a_machine():
-    bags, y = example(30, n_classes=3)
-    together = stated(0.3).fit(bags, y)
-    curves = []
-    for k, label in enumerate("pqr"):
-        alone = stated(0.3).fit(bags, y == label)
-        np.testing.assert_allclose(together.coef_[k], alone.coef_[0], atol=1e-9)
-        np.testing.assert_allclose(together.intercept_[k], alone.intercept_[0], atol=1e-9)
-        curves.append(alone.objective_curve_)
-    assert together.n_iter_ == max(len(curve) for curve in curves)
-    assert together.objective_curve_[-1] == pytest.approx(sum(curve[-1] for curve in curves))
-
-
 def machine(number):
     nothing = np.zeros(1)
     return Machine(np.array([number]), 0.0, nothing, 0.0, nothing, 1.0, nothing, True)
@@ -127,15 +113,6 @@ def test_a_cycle_of_guesses_ends_with_its_best():
     assert result.converged
     assert result.objective_curve.tolist() == [9.0, 3.0, 4.0, 5.0]
     assert result.solution[0] == 1
-
-
-def test_a_small_budget_is_told():
-    bags, y = example(40, seed=3)
-    settled = stated(0.1).fit(bags, y)
-    assert settled.n_iter_ > 2
-    with pytest.warns(ConvergenceWarning, match="max_iter=2"):
-        model = stated(0.1, max_iter=2).fit(bags, y)
-    np.testing.assert_allclose(model.objective_curve_, settled.objective_curve_[:2], rtol=1e-9)
 
 
 def test_instances_held_at_the_margin_do_not_make_the_order_matter():

@@ -178,15 +178,6 @@ def test_gathering_points_ends_where_all_at_once_does(rng, monkeypatch, n_groups
     )
 
 
-def test_a_kernel_in_blocks_equals_the_kept_matrix(rng, monkeypatch):
-    X, problem = drawn(rng, 60, 4, 20)
-    expected = max_margin(KernelFeatures(X, rbf_kernel), problem, tol=1e-10)
-    monkeypatch.setattr("bagwise.solvers.margin.feature_space.KEPT", 10)
-    monkeypatch.setattr("bagwise.solvers.margin.feature_space.BLOCK", 100)
-    found = max_margin(KernelFeatures(X, rbf_kernel), problem, tol=1e-10)
-    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-8)
-
-
 @pytest.mark.parametrize("shift", [0.0, 1e4])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
 def test_units_and_origin_of_the_data_do_not_matter(rng, scale, shift):

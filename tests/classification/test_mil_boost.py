@@ -89,13 +89,6 @@ def test_trees_agree_with_scikit_learns(rng, depth):
     np.testing.assert_allclose(answers_of(X, feature, threshold, leaf), cousin.predict(X))
 
 
-def test_a_feature_of_one_value_is_never_split(rng):
-    _, threshold, leaf, place = grow(np.ones((10, 2)), rng.normal(size=10), 2)
-    assert np.isinf(threshold).all()
-    assert (place == 0).all()
-    assert abs(leaf[0]) <= 1
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_rounds_by_hand(seed):
     rng = np.random.default_rng(seed)

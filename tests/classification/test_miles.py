@@ -6,10 +6,9 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from bagwise import Bags
-from bagwise._common import memory
-from bagwise.classification import MILES, _miles
+from bagwise.classification import MILES
 from bagwise.embedding import InstanceSimilarity
-from bagwise.exceptions import InputError, NotEnoughMemoryError
+from bagwise.exceptions import InputError
 from bagwise.solvers.margin.l1_svm import l1_svm
 from checks import example
 
@@ -74,14 +73,6 @@ def test_the_embedding_by_loops():
     )
 
 
-def test_equal_instances_make_one_prototype():
-    bags = [[[1.0], [2.0]], [[2.0]], [[1.0]]]
-    np.testing.assert_array_equal(InstanceSimilarity().fit(bags).prototypes_, [[1.0], [2.0]])
-    drawn = InstanceSimilarity(n_prototypes=1, random_state=0).fit(bags)
-    assert drawn.transform(bags).shape == (3, 1)
-    assert drawn.get_feature_names_out().tolist() == ["instancesimilarity0"]
-
-
 def test_scores_are_the_program_on_the_embedding():
     bags, y = example()
     model = MILES(C=2.0, gamma=0.2).fit(bags, y)
@@ -139,38 +130,12 @@ def test_sparse_and_dense_instances_agree(cls):
         )
 
 
-def test_a_class_weight_multiplies_the_cost():
-    bags, y = example()
-    heavy = MILES(class_weight={"p": 1.0, "q": 3.0}).fit(bags, y)
-    signs = np.where(y == "q", 1.0, -1.0)
-    M = similarities(bags, np.unique(bags.instances, axis=0), heavy.gamma_)
-    expected = optimum(M, signs, np.where(y == "q", 3.0, 1.0))
-    assert heavy.objective_curve_[-1] == pytest.approx(expected)
-
-
 def test_key_instances_do_not_depend_on_the_order_of_equals():
     bags, y = example()
     model = MILES().fit(bags, y)
     far = np.array([[50.0, 0, 0, 0], [60.0, 0, 0, 0], [55.0, 0, 0, 0]])  # nobody brings anything
     keys = model.key_instances(Bags.from_arrays([far, far[::-1]]))
     np.testing.assert_array_equal(far[keys[0]], far[::-1][keys[1]])
-
-
-def test_scores_of_instances_do_not_depend_on_the_blocks(monkeypatch):
-    bags, y = example(20)
-    model = MILES(C=10).fit(bags, y)
-    expected = model.score_instances(bags)
-    monkeypatch.setattr(_miles, "BLOCK", 30)
-    np.testing.assert_allclose(model.score_instances(bags), expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize("model", [MILES(), InstanceSimilarity()])
-def test_similarities_that_do_not_fit_are_refused(model, monkeypatch):
-    monkeypatch.setattr(memory, "available_memory", lambda: 10**6)
-    rows = np.random.default_rng(0).normal(size=(5000, 1))
-    bags = Bags(rows, np.arange(0, 5001, 5))
-    with pytest.raises(NotEnoughMemoryError, match=r"1,000 bags to 5,000 prototypes .* n_proto"):
-        model.fit_transform(bags) if hasattr(model, "transform") else model.fit(bags, [0, 1] * 500)
 
 
 def test_comparisons_of_many_minutes_are_refused():

@@ -16,7 +16,6 @@ from sklearn.svm import SVC
 
 from bagwise import Bags
 from bagwise.classification import PrimalDualMISVM
-from bagwise.compiled import threads
 from bagwise.exceptions import InputError, LabelError
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 from checks import example
@@ -159,18 +158,6 @@ def test_labels_that_all_bags_or_no_bag_carry():
     model = standard(rho=1.1).fit(bags, table)
     np.testing.assert_allclose(model.coef_[1:], 0, atol=1e-2)
     assert (model.predict(bags)[:, 1:] == [1, 0]).all()
-
-
-def test_threads_and_single_precision(monkeypatch):
-    bags, y = example(60, n_classes=3)
-    model = standard(rho=1.1).fit(bags, y)
-    single = bags.with_instances(bags.instances.astype(np.float32))
-    found = clone(model).fit(single, y)
-    assert found.coef_.dtype == np.float32
-    np.testing.assert_allclose(found.coef_, model.coef_, atol=2e-2)
-    monkeypatch.setattr(threads, "SMALL", 0)
-    monkeypatch.setattr(threads, "n_threads", lambda: 2)
-    np.testing.assert_allclose(clone(model).fit(bags, y).coef_, model.coef_, atol=1e-9)
 
 
 def test_labels_that_do_not_fit_are_refused():

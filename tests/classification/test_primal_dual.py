@@ -13,7 +13,6 @@ from sklearn.model_selection import cross_val_score
 
 from bagwise import Bags
 from bagwise.classification import PrimalDualMISVM
-from bagwise.compiled import threads
 from bagwise.datasets import make_bags
 from bagwise.engines import place
 from bagwise.exceptions import InputError
@@ -111,17 +110,6 @@ def test_5_equation_28_equals_equation_10(shared, rng):
     )
     R = rng.normal(size=(3, len(X)))
     np.testing.assert_allclose(equation_28(R, 0.7) @ X, equation_10(R @ X, 0.7), atol=1e-12)
-
-
-def test_6_two_blocks_of_bags_equal_one(monkeypatch):
-    bags, y = example(60, n_classes=3)
-    model = PrimalDualMISVM(C=1, random_state=0)
-    one = clone(model).fit(bags, y)
-    monkeypatch.setattr(threads, "SMALL", 0)
-    monkeypatch.setattr(threads, "n_threads", lambda: 2)
-    two = clone(model).fit(bags, y)
-    np.testing.assert_allclose(two.coef_, one.coef_, atol=1e-9)
-    assert two.n_iter_ == one.n_iter_
 
 
 @pytest.mark.parametrize("solver", ["exact", "inexact"])
@@ -232,16 +220,6 @@ def test_13_the_kernel_separates_a_ring_and_the_plane_does_not():
     assert cross_val_score(plane, data.bags, data.y, cv=3).mean() < 0.75
 
 
-def test_a_weight_of_two_equals_the_bag_twice():
-    bags, y = example(24)
-    model = PrimalDualMISVM(C=1, random_state=0)
-    weights = np.arange(24) % 3
-    twice = np.repeat(np.arange(24), weights)
-    found = clone(model).fit(bags, y, sample_weight=weights)
-    expected = clone(model).fit(bags[twice], y[twice])
-    np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-8)
-
-
 @pytest.mark.parametrize("options", [{"kernel": "rbf"}, {"solver": "inexact"}])
 def test_a_weight_of_two_equals_the_bag_twice_in_all_ways(options):
     bags, y = example(24)
@@ -253,12 +231,6 @@ def test_a_weight_of_two_equals_the_bag_twice_in_all_ways(options):
     np.testing.assert_allclose(
         found.decision_function(bags), expected.decision_function(bags), atol=1e-6
     )
-
-
-def test_a_class_without_weight_is_refused():
-    bags, y = example(24)
-    with pytest.raises(InputError, match="all bags of class 'p' have weight 0"):
-        PrimalDualMISVM().fit(bags, y, sample_weight=(y == "q").astype(float))
 
 
 def test_learning_nothing_is_told():
@@ -291,11 +263,6 @@ def test_precomputed_equals_the_kernel_it_was_made_with():
         PrimalDualMISVM(kernel="precomputed").fit(bags, y)
 
 
-def test_the_budget_running_out_is_told():
-    with pytest.warns(ConvergenceWarning, match="max_iter=3"):
-        PrimalDualMISVM(max_iter=3).fit(*example())
-
-
 @pytest.mark.filterwarnings("ignore:pdMISVM did not improve")
 @pytest.mark.parametrize("solver", ["exact", "inexact"])
 def test_edges(solver):
@@ -317,13 +284,3 @@ def test_single_precision_far_from_zero_is_finite(shift, rng):
         model.fit((cube + shift).astype(np.float32), y)
     assert np.isfinite(model.coef_).all()
     assert np.isfinite(model.decision_function((cube + shift).astype(np.float32))).all()
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_refit_with_another_kernel_leaves_nothing_of_the_first():
-    bags, y = example(20)
-    model = PrimalDualMISVM(random_state=0).fit(bags, y)
-    model.set_params(kernel="rbf").fit(bags, y)
-    assert not hasattr(model, "coef_")
-    model.set_params(kernel="linear").fit(bags, y)
-    assert not hasattr(model, "dual_coef_")

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -8,10 +7,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bagwise import Bags
-from bagwise.base import _set_kernel
 from bagwise.classification import SetKernelSVM
 from bagwise.datasets import load_musk1
-from bagwise.exceptions import InputError, LabelError
+from bagwise.exceptions import InputError
 from bagwise.solvers.margin import libsvm
 from checks import example
 
@@ -24,15 +22,6 @@ def test_singletons_equal_the_ordinary_svm(rng):
     np.testing.assert_allclose(
         model.decision_function(new), cousin.decision_function(new), atol=1e-6
     )
-
-
-def test_gamma_is_that_of_the_instances(rng):
-    bags, y = example()
-    assert SetKernelSVM().fit(bags, y).gamma_ == pytest.approx(1 / (4 * bags.instances.var()))
-    rows = bags.with_instances(sparse.csr_array(bags.instances))
-    assert SetKernelSVM().fit(rows, y).gamma_ == pytest.approx(1 / (4 * bags.instances.var()))
-    assert SetKernelSVM(gamma="auto").fit(bags, y).gamma_ == 0.25
-    assert SetKernelSVM(gamma=2).fit(bags, y).gamma_ == 2
 
 
 @pytest.mark.parametrize("normalization", ["feature", "average", None])
@@ -74,35 +63,12 @@ def test_minimax_is_the_ordinary_svm_on_the_extremes_of_each_feature():
         )
 
 
-def test_minimax_of_singletons_is_the_ordinary_svm(rng):
-    # Each feature counts twice, and "scale" halves the width.
-    y = np.arange(40) % 2
-    X = rng.normal(size=(40, 3)) + y[:, None]
-    model = SetKernelSVM(bag_kernel="minimax", tol=1e-8).fit(X, y)
-    cousin = SVC(C=10, tol=1e-8).fit(X, y)
-    np.testing.assert_allclose(model.decision_function(X), cousin.decision_function(X), atol=1e-5)
-
-
 def test_class_weights_reach_the_svm():
     bags, y = example(30)
     few = np.concatenate([np.flatnonzero(y == "p"), np.flatnonzero(y == "q")[:3]])
     plain = SetKernelSVM(C=1).fit(bags[few], y[few]).decision_function(bags)
     balanced = SetKernelSVM(C=1, class_weight="balanced").fit(bags[few], y[few])
     assert balanced.decision_function(bags).mean() > plain.mean()
-
-
-@pytest.mark.parametrize("n_landmarks", [None, 5])
-def test_class_weights_are_positive(n_landmarks):
-    bags, y = example()
-    model = SetKernelSVM(class_weight={"p": -1}, n_landmarks=n_landmarks)
-    with pytest.raises(InputError, match="class_weight gives the class 'p' the weight -1"):
-        model.fit(bags, y)
-
-
-def test_one_class_is_refused():
-    bags, _ = example()
-    with pytest.raises(LabelError, match="y has one class"):
-        SetKernelSVM().fit(bags, ["a"] * len(bags))
 
 
 def test_musk1_agrees_with_two_other_libraries():
@@ -152,33 +118,6 @@ def test_as_many_landmarks_as_instances_are_the_kernel_itself(options, n_classes
     if found.instance_pooling:
         scores = np.array([part.mean(axis=0) for part in test.split(found.score_instances(test))])
         np.testing.assert_allclose(scores, found.decision_function(test), rtol=1e-9, atol=1e-9)
-
-
-def test_sums_of_features_in_blocks_equal_those_of_whole_bags(monkeypatch):
-    bags, y = example(20)
-    model = SetKernelSVM(n_landmarks=7).fit(bags, y)
-    expected = [model.nystroem_.transform(bag).sum(axis=0) for bag in bags]
-    monkeypatch.setattr(_set_kernel, "BLOCK", 20)  # two instances
-    np.testing.assert_allclose(
-        _set_kernel.feature_sums(model.nystroem_, bags), expected, rtol=1e-12, atol=1e-12
-    )
-
-
-def test_many_bags_and_huge_bags_have_landmarks_by_default(monkeypatch, rng):
-    bags, y = example(30)
-    assert not hasattr(SetKernelSVM().fit(bags, y), "nystroem_")
-    monkeypatch.setattr(_set_kernel, "LARGEST_GRAM", 20)
-    model = SetKernelSVM().fit(bags, y)
-    assert model.score(bags, y) > 0.9
-    assert model.coef_.shape == (1, len(model.nystroem_.components_))
-    assert not hasattr(model, "support_bags_")
-    model.set_params(n_landmarks=None).fit(bags, y)
-    assert not hasattr(model, "nystroem_")
-    rows = rng.normal(size=(60_003, 1))
-    rows[[0, 2]] += 9
-    huge = Bags(rows, [0, 1, 2, 3, 60_003])
-    monkeypatch.setattr("bagwise.pairwise.LARGEST_WORK", 1e6)
-    assert SetKernelSVM().fit(huge, [1, 0, 1, 0]).predict(huge).tolist() == [1, 0, 1, 0]
 
 
 def test_the_budget_of_libsvm_ends_in_a_warning(monkeypatch):

@@ -44,11 +44,6 @@ def test_bag_probabilities_are_pooled_instance_probabilities(pooling, n_classes)
     np.testing.assert_allclose(found.sum(axis=1), 1)
 
 
-def test_no_probabilities_without_a_classifier_that_has_them():
-    assert not hasattr(SingleInstanceClassifier(), "predict_proba")
-    assert not hasattr(SingleInstanceClassifier(LinearSVC()), "predict_proba_instances")
-
-
 def test_key_instance_of_the_negative_class_is_the_lowest_score():
     bags, y = example()
     model = SingleInstanceClassifier().fit(bags, y)
@@ -71,14 +66,6 @@ def test_scores_of_pairs_of_classes_are_refused(rng):
     model = SingleInstanceClassifier(SVC(decision_function_shape="ovo")).fit(X, y)
     with pytest.raises(InputError, match="6 scores for 4 classes"):
         model.predict(X)
-
-
-def test_a_wrong_parameter_of_the_classifier_inside_is_told():
-    from sklearn.utils._param_validation import InvalidParameterError
-
-    model = SingleInstanceClassifier(LinearSVC(C=-1))
-    with pytest.raises(InvalidParameterError, match="'C' parameter of LinearSVC"):
-        model.fit([[[0.0]], [[1.0]]], [0, 1])
 
 
 def test_labels_that_the_instance_classifier_refuses_are_named():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.metrics import accuracy_score, balanced_accuracy_score
+from sklearn.metrics import accuracy_score
 
 from bagwise import Bags
 from bagwise.classification import (
@@ -19,7 +19,6 @@ from bagwise.classification import (
     PrimalDualMISVM,
     SparseMIL,
 )
-from bagwise.exceptions import InputError
 from bagwise.pairwise import instance_kernel
 from bagwise.solvers.margin.feature_space import KernelFeatures, LinearFeatures
 from bagwise.solvers.margin.threshold import even_folds, most_accurate_threshold, out_of_fold_scores
@@ -174,19 +173,6 @@ def test_few_bags_of_a_class_are_judged_by_their_own_scores(model):
     np.testing.assert_array_equal(training, held_out)
 
 
-@every_model
-def test_auto_is_for_kernels_and_two_classes(model):
-    for kernel, n_classes, threshold in (
-        ("linear", 2, "zero"),
-        ("rbf", 2, "out_of_fold"),
-        ("rbf", 3, "zero"),
-    ):
-        bags, y = example(30, n_classes=n_classes, seed=2)
-        auto = clone(model).set_params(kernel=kernel, threshold="auto").fit(bags, y)
-        named = clone(model).set_params(kernel=kernel, threshold=threshold).fit(bags, y)
-        np.testing.assert_array_equal(auto.intercept_, named.intercept_)
-
-
 def test_classes_after_the_second_each_have_a_threshold():
     bags, y = example(36, n_classes=3, seed=4)
     model = BagMarginSVM(kernel="rbf", threshold="out_of_fold")
@@ -196,32 +182,6 @@ def test_classes_after_the_second_each_have_a_threshold():
         np.testing.assert_allclose(
             together.decision_function(bags)[:, k], alone.decision_function(bags), atol=1e-8
         )
-
-
-def test_the_kernel_matrix_is_computed_once():
-    bags, y = example(24)
-    calls = []
-
-    def kernel(A, B):
-        calls.append((A.shape[0], B.shape[0]))
-        return instance_kernel(A, B, "rbf", {"gamma": 0.2})
-
-    space = KernelFeatures(bags.instances, kernel)
-    folds = np.arange(24) // 2 % 5
-    solve = BagMarginSVM(threshold="zero")._separate
-    out_of_fold_scores(solve, space, bags.offsets, y == "q", np.ones(24), folds)
-    assert calls == [(bags.n_instances, bags.n_instances)]
-
-
-def test_balanced_weights_make_it_the_best_balanced_accuracy():
-    bags, y = example(60, seed=6)
-    few = np.flatnonzero((y == "p") | (np.arange(60) < 24))
-    bags, y = bags[few], y[few]
-    model = BagMarginSVM(kernel="rbf", class_weight="balanced", threshold="training").fit(bags, y)
-    scores = model.decision_function(bags)
-    cuts = all_cuts(scores, y == "q")
-    best = max(balanced_accuracy_score(y == "q", scores > cut) for _, cut in cuts)
-    assert balanced_accuracy_score(y, model.predict(bags)) == pytest.approx(best)
 
 
 def test_a_machine_that_cuts_badly_is_mended():
@@ -242,18 +202,6 @@ def test_a_machine_that_cuts_badly_is_mended():
     )
     assert before <= 0.6
     assert after >= 0.9
-
-
-def test_a_kernel_that_does_not_suit_is_refused_with_landmarks_too():
-    """chi2 of negative values was a ValueError of scikit-learn; the landmarks were positive."""
-    bags, y = example()
-    positive = bags.with_instances(np.abs(bags.instances))
-    model = BagMarginSVM(kernel="chi2", n_landmarks=5, random_state=0)
-    with pytest.raises(InputError, match="kernel='chi2' does not suit"):
-        clone(model).fit(bags, y)
-    fitted = model.fit(positive, y)
-    with pytest.raises(InputError, match="kernel='chi2' does not suit"):
-        fitted.predict(bags)
 
 
 standard = partial(PrimalDualMISVM, 1.0, assumption="standard", mu=1e-2, rho=1.2)

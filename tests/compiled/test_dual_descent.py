@@ -86,22 +86,6 @@ def test_descent_solves_the_dual(rng, kind, several_rows, constant, least_group,
     np.testing.assert_allclose(E @ weights, 0, atol=1e-9)
 
 
-@pytest.mark.parametrize("several_rows", [False, True])
-@pytest.mark.parametrize("n_labels", [1, 3, 90])
-def test_groups_have_signs_that_agree_up_to_one(rng, several_rows, n_labels):
-    _, pick, signs, _, _ = problem(rng, n=40, n_labels=n_labels, several_rows=several_rows)
-    order = rng.permutation(40)
-    found = dual_descent.sign_groups(pick, signs, order)
-    expected = {}
-    for i in order:
-        differs = len(set(pick[i])) > 1
-        expected.setdefault(tuple(0 * signs[i] if differs else signs[i, 0] * signs[i]), []).append(
-            i
-        )
-    groups = np.split(found.order, found.bounds[1:-1])
-    assert {tuple(p): list(g) for p, g in zip(found.patterns, groups, strict=True)} == expected
-
-
 def test_one_label_vector_is_the_ordinary_svm(rng):
     X = rng.normal(size=(80, 6))
     y = np.where(X[:, 0] + rng.normal(size=80) > 0, 1, -1).astype(np.int8)
@@ -159,20 +143,3 @@ def test_scores_and_combinations(rng, constant, dtype):
         np.testing.assert_allclose(scores, Z @ (Z.T @ coef), rtol=1e-4, atol=1e-4)
         if rows.kind == dual_descent.DENSE:
             np.testing.assert_allclose(vector, Z.T @ coef, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("work", [1, 100, 1000])
-def test_short_calls_are_one_descent(rng, work, monkeypatch):
-    """Calls end within a pass, for Python to handle signals: the numbers must not change."""
-    X, pick, signs, weights, costs = problem(rng, n=40)
-    states = []
-    for most in (10**8, work):
-        monkeypatch.setattr(dual_descent, "WORK", most)
-        state = np.zeros(len(X)), np.zeros(6), np.zeros((6, 3))
-        found = dual_descent.descend(
-            dual_descent.rows_of(X), pick, signs, weights, costs, *state,
-            order=np.arange(len(X)), tol=1e-8, max_passes=100_000,
-        )  # fmt: skip
-        states.append([*state, np.array(found)])
-    for whole, in_parts in zip(*states, strict=True):
-        np.testing.assert_array_equal(whole, in_parts)
