@@ -15,8 +15,7 @@ from bagwise.auto._members import Member, column_scores
 from bagwise.auto._race import Race
 from bagwise.auto._tasks import LOWER_IS_BETTER, Task, leaderboard
 from bagwise.bags import Bags
-from bagwise.base import fit_method
-from bagwise.base._order import canonical_order, sorted_bags
+from bagwise.base import fit_method, in_canonical_order
 from bagwise.base._parameters import POSITIVE
 from bagwise.compiled.threads import one_core_if_few
 from bagwise.exceptions import InputError
@@ -102,14 +101,11 @@ class Ensemble:
         self.leaderboard_ = leaderboard(rows, self.metric)
         return self
 
-    def _known(self, bags: Bags, labels: Labels, groups: Any) -> tuple[Bags, Labels, Array | None]:
+    def _known(self, bags: Bags, labels: Labels, groups: Any) -> tuple[Any, ...]:
         """Leave out bags without a label; sort, so that folds do not depend on the order of X."""
         known = np.flatnonzero(labels.known)
         groups = None if groups is None else check_groups(groups, bags)[known]
-        bags, labels = bags[known], labels[known]
-        order, rows = canonical_order(bags, labels)
-        groups = None if groups is None else groups[order]
-        return sorted_bags(bags, order, rows), labels[order], groups
+        return in_canonical_order(bags[known], labels[known], groups)
 
     def _labels(self, y: Any, bags: Bags) -> Labels:
         raise NotImplementedError

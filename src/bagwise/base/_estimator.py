@@ -23,7 +23,7 @@ from bagwise._validation import (
 )
 from bagwise.bags import Bags
 from bagwise.base._finite import checked_fit, numerical_errors, quietly, require_finite
-from bagwise.base._order import canonical_order, sorted_bags
+from bagwise.base._order import in_canonical_order
 from bagwise.base._parameters import CONSTRAINTS
 from bagwise.engines import one_core_if_few_instances, over_partitions
 from bagwise.exceptions import InputError, LabelError
@@ -129,8 +129,7 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
             bags, labels, weight = bags[used], labels[used], weight[used]
             _require_all_classes(labels)
         if self._in_canonical_order:
-            order, rows = canonical_order(bags, labels)
-            bags, labels, weight = sorted_bags(bags, order, rows), labels[order], weight[order]
+            bags, labels, weight = in_canonical_order(bags, labels, weight)
         return bags, labels, weight
 
     def _check_labels(self, y: Any, bags: Bags) -> Any:

@@ -1,6 +1,7 @@
 """An order of bags and instances that does not depend on the order of the input."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ def order_within_bags(bags: Bags) -> Ints:
     return np.lexsort((_ranks(bags), bags.bag_index))
 
 
-def in_canonical_order(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
+def in_canonical_order(bags: Bags, labels: Labels, *per_bag: Any) -> tuple[Any, ...]:
     """Sort the bags, and the instances inside each bag, by their values.
 
     Through rounding, the result of a search with many starts depends on the order of summation, and
@@ -36,55 +37,20 @@ def in_canonical_order(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
     Parameters
     ----------
     bags : Bags
-        The bags.
+        The bags. Instances in a file are written to another file.
     labels : Labels
         Their labels, which break ties between equal bags.
+    *per_bag : ndarray of shape (n_bags,) or None
+        Other arrays to sort like the bags.
 
     Returns
     -------
     bags : Bags
-        The same bags, sorted.
+        The same bags, sorted, without ids and feature names.
     labels : Labels
         Their labels.
-    """
-    order, rows = canonical_order(bags, labels)
-    return sorted_bags(bags, order, rows), labels[order]
-
-
-def sorted_bags(bags: Bags, order: Ints, rows: Ints) -> Bags:
-    """Apply the order found by `canonical_order`; instances in a file go to another file.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-    order, rows : ndarray of int
-        Positions of bags and of instances.
-
-    Returns
-    -------
-    Bags
-        Without ids and feature names.
-    """
-    return Bags(take_rows(bags, rows), offsets_of(bags.sizes[order]))
-
-
-def canonical_order(bags: Bags, labels: Labels) -> tuple[Ints, Ints]:
-    """Find the order of bags, and of their instances, used by `in_canonical_order`.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-    labels : Labels
-        Their labels, which break ties between equal bags.
-
-    Returns
-    -------
-    order : ndarray of shape (n_bags,)
-        Positions of bags.
-    rows : ndarray of shape (n_instances,)
-        Positions of instances, bag by bag in that order.
+    *per_bag : ndarray of shape (n_bags,) or None
+        The other arrays.
     """
     if labels.has_sets:
         codes = np.unique(labels.indicator, axis=0, return_inverse=True)[1].reshape(-1)
@@ -98,7 +64,10 @@ def canonical_order(bags: Bags, labels: Labels) -> tuple[Ints, Ints]:
     ]
     order = np.array(sorted(range(len(bags)), key=keys.__getitem__), dtype=np.intp)
     by_bag = bags.split(inside)
-    return order, np.concatenate([by_bag[i] for i in order])
+    rows = np.concatenate([by_bag[i] for i in order])
+    ordered = Bags(take_rows(bags, rows), offsets_of(bags.sizes[order]))
+    others = (None if values is None else values[order] for values in per_bag)
+    return ordered, labels[order], *others
 
 
 def _ranks(bags: Bags) -> Ints:
