@@ -60,9 +60,9 @@ class Display(ABC):
         self.figure().savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
         return buffer.getvalue()
 
-    @abstractmethod
     def _size(self) -> tuple[float, float]:
         """Width and height of a new figure, in inches."""
+        return 6.4, 5.6
 
     @abstractmethod
     def _draw(self, ax: Any) -> None:

@@ -154,9 +154,6 @@ class ClusterMapDisplay(Display):
             for values, name in zip(groups, names, strict=False)
         ]
 
-    def _size(self) -> tuple[float, float]:
-        return 6.4, 5.6
-
     def _draw(self, ax: Any) -> None:
         colours = import_extra("matplotlib", extra="plot").colormaps["gist_rainbow"]
         texts = np.array(["not known" if group is None else str(group) for group in self.groups])
@@ -245,9 +242,6 @@ class ClusterChoiceDisplay(Display):
         ClusterChoiceDisplay
         """
         return cls(choice.table, best=choice.best).plot(ax=ax)
-
-    def _size(self) -> tuple[float, float]:
-        return 6.4, 5.6
 
     def _draw(self, ax: Any) -> None:
         columns = {name: np.asarray(values) for name, values in self.table.items()}

@@ -288,8 +288,7 @@ class Predictions:
         """The model's scores of instances; an error if it has none."""
         if not self.scores_instances:
             raise InputError(f"{type(self.estimator).__name__} has no instance scores.")
-        scores: Array = self.call("score_instances")
-        return scores
+        return np.asarray(self.call("score_instances"))
 
     @cached_property
     def ranking(self) -> Ranking:
@@ -524,12 +523,8 @@ class Predictions:
         names, rows = self.label_names, np.arange(len(posterior))
         first = likeliest(posterior, len(self.classes), background_above)
         second, second_share = runner_up(posterior, first)
-        table = self._rows() | {
-            "label": names[first],
-            "probability": posterior[rows, first],
-            "runner_up": names[second],
-            "runner_up_probability": second_share,
-        }
+        table = self._rows() | {"label": names[first], "probability": posterior[rows, first]}
+        table |= {"runner_up": names[second], "runner_up_probability": second_share}
         if self.background_name is not None:
             table["background_probability"] = posterior[:, -1]
         return table | (self._per_class("probability", posterior) if probabilities else {})

@@ -20,6 +20,7 @@ from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
 from bagwise.model_selection import HeldOut
 from bagwise.model_selection._measures import (
+    LOWER_IS_BETTER,
     area_under_roc,
     label_measures,
     label_set_measures,
@@ -71,10 +72,8 @@ def evaluation_section(
             )
     what = "errors" if subject.is_regressor else "metrics"
     rows, how = _fair(assess, seen, held_out, subject.unit, what)
-    if subject.is_regressor:
-        parts = _of_numbers(subject, known, rows, found, others)
-    else:
-        parts = _of_labels(subject, known, rows, found, others)
+    compare = _of_numbers if subject.is_regressor else _of_labels
+    parts = compare(subject, known, rows, found, others)
     return Section("Evaluation", how, *parts) if parts else None
 
 
@@ -110,13 +109,13 @@ def _comparison(
     own = measures["this model"]
     table: dict[str, list[Any]] = {"model": list(measures)}
     table |= {name: [row.get(name) for row in measures.values()] for name in own}
-    value, sign = own.get(decisive), -1 if decisive == "MAE" else 1
+    value, sign = own.get(decisive), -1 if decisive in LOWER_IS_BETTER else 1
+    rivals = {name: row.get(decisive) for name, row in measures.items() if name != "this model"}
     return [Table(table, caption)] + [
         f"The model is not better than the {name.replace(':', '')}: {called} {value:.3f} against "
-        f"{row[decisive]:.3f}."
-        for name, row in measures.items()
-        if name != "this model" and value is not None and row.get(decisive) is not None
-        if sign * row[decisive] >= sign * value
+        f"{other:.3f}."
+        for name, other in rivals.items()
+        if value is not None and other is not None and sign * other >= sign * value
     ]
 
 
@@ -322,7 +321,7 @@ def _of_numbers(
     measures = {
         name: number_measures(truth[rows], values[rows])
         | {"RMSE": float(root_mean_squared_error(truth[rows], values[rows]))}
-        for name, values in ({"this model": predicted} | models).items()
+        for name, values in {"this model": predicted, **models}.items()
     }
     caption = (
         f"{int(rows.sum()):,} bags; R2 and Spearman are better when higher, MAE and RMSE when lower"

@@ -36,11 +36,11 @@ def cluster_section(subject: Predictions) -> Section | None:
         columns["its share"] = [float(shares[k].max()) for k in found]
         text = ["The share of a class is estimated from the labels of the bags alone."]
     elif known is not None and not known.has_sets and (bags.sizes == 1).all():
-        counts = [known[codes == k].counts for k in found]
+        counts = np.array([known[codes == k].counts for k in found])
         columns["most common label"] = [
-            known.names[int(c.argmax())] if c.any() else None for c in counts
+            known.names[c.argmax()] if c.any() else None for c in counts
         ]
-        columns["its share"] = [float(c.max() / c.sum()) if c.any() else None for c in counts]
+        columns["its share"] = (counts.max(axis=1) / np.maximum(counts.sum(axis=1), 1)).tolist()
         text = ["The share is that of the most common label among the labelled rows of a cluster."]
     space, where = getattr(estimator, "embedding_", None), "the space of the clustering"
     if space is None or not are_those_of_fit(getattr(estimator, "labels_", None), codes):

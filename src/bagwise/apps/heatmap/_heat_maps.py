@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 import bagwise
 from bagwise._common.files import check_place, replacing
 from bagwise._common.types import Array
-from bagwise._validation import check_bags, check_known_labels, check_label
+from bagwise._validation import check_bags, check_known_labels
 from bagwise.apps.heatmap._thumbnails import check_thumbnails, read_thumbnail
 from bagwise.bags import Bags
 from bagwise.base._pipelines import final_estimator
@@ -196,16 +196,14 @@ class HeatMaps:
         classes = np.asarray(self.model.classes_)
         names = [str(name) for name in (classes if self.classes is None else self.classes)]
         known = check_known_labels(self.y, bags, classes=classes.tolist(), names=names)
-        label = None if self.label is None else classes[check_label(self.label, classes)]
         truths = [None] * len(bags) if known is None else known.texts
         pictures, sizes = check_thumbnails(self.thumbnails, self.slide_sizes, bags)
         self._check_meta(bags)
         maps = []
         for i, (start, stop) in enumerate(itertools.pairwise(bags.offsets.tolist())):
             predictions = Predictions(self.model, bags[i : i + 1], classes=names)
-            found = predictions.contributions(
-                label, method=self.method, random_state=self.random_state
-            )
+            how = {"method": self.method, "random_state": self.random_state}
+            found = predictions.contributions(self.label, **how)
             table = predictions.bag_table()
             slide = _SlideMap(
                 name=str(bags.names[i]),
