@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
 from sklearn.cluster import DBSCAN
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -20,7 +22,7 @@ from bagwise import Bags
 from bagwise.classification import CitationKNN
 from bagwise.datasets import load_letter_carroll
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError
-from bagwise.metric_learning import MIMLCA, MLCA, MultiInstanceKMeans
+from bagwise.metric_learning import MIMLCA, MLCA, MildML, MIMLMetric, MultiInstanceKMeans
 from bagwise.persistence import load_model, save_model
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.solvers.metric.mimlca import kernel_features, mimlca
@@ -504,3 +506,26 @@ def test_a_kernel_matrix_that_does_not_fit_is_refused_before_it_is_made(model):
     X[::2] = 1
     with pytest.raises(InputError, match=r"kernel matrix of 200,000 instances .* 960\.0 GB"):
         model.fit(X, np.arange(200_000) % 2)
+
+
+@pytest.mark.parametrize(
+    "learner", [MIMLCA(), MIMLCA("rbf"), MLCA(), MIMLMetric(), MildML()], ids=str
+)
+def test_numpy_integers_are_numbers_of_components(learner):
+    bags, label_sets, _ = example(seed=18)
+    y = label_sets.argmax(axis=1) if isinstance(learner, MLCA) else label_sets
+    found, expected = (
+        clone(learner).set_params(n_components=n).fit(bags, y) for n in (np.int64(2), 2)
+    )
+    np.testing.assert_array_equal(found.components_, expected.components_)
+
+
+def test_components_are_searched_over_an_arange():
+    bags, label_sets, _ = example(seed=19)
+    pipeline = make_pipeline(MIMLCA(), CitationKNN())
+    search = GridSearchCV(pipeline, {"mimlca__n_components": np.arange(2, 4)}, cv=2, scoring=_hits)
+    assert search.fit(bags, label_sets).best_params_["mimlca__n_components"] in (2, 3)
+
+
+def _hits(model, bags, label_sets):
+    return float(np.mean(model.predict(bags) == label_sets))

@@ -269,6 +269,21 @@ def upper_gram(X: Any, mean: Floats | None = None, *, double: bool = True) -> An
     return total
 
 
+def zero_gram(X: Any, dtype: Any) -> Any:
+    """Zeros to which `add_gram` adds: of a given type, on a device in double precision."""
+    d = X.shape[1]
+    return float64(zeros(X, (d, d))) if is_tensor(X) else np.zeros((d, d), dtype, order="F")
+
+
+def add_gram(total: Any, block: Any) -> None:
+    """Add the products of the columns of a block in place: the upper triangle, on a device all."""
+    if is_tensor(total):
+        block = like(block, total)
+        total.addmm_(block.T, block)
+    else:
+        add_product(total, block)
+
+
 def gram(X: Any, mean: Floats | None = None) -> Any:
     """X'X for centred rows in float64, on the device of X.
 
@@ -284,9 +299,9 @@ def gram(X: Any, mean: Floats | None = None) -> Any:
     ndarray or tensor of shape (n_columns, n_columns)
     """
     if is_tensor(X):
-        total = float64(zeros(X, (X.shape[1], X.shape[1])))
+        total = zero_gram(X, np.float64)
         for _, block in centred_blocks(X, mean, double=True):
-            total.addmm_(block.T, block)
+            add_gram(total, block)
         return total
     upper = upper_gram(X, mean)
     return upper + np.triu(upper, 1).T

@@ -2,28 +2,29 @@
 
 from dataclasses import KW_ONLY
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, Self
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, log_softmax, softmax
 from sklearn.utils import gen_batches
 
-from bagwise._common.sklearn import Interval, Options, StrOptions
+from bagwise._common.sklearn import Interval, StrOptions
 from bagwise._common.types import Array, Floats, Ints
-from bagwise._validation import check_bags, check_label_sets
+from bagwise._validation import check_label_sets
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, fit_method
+from bagwise.base import BagClassifierMixin
 from bagwise.base._parameters import with_parameters
 from bagwise.base._scoring import log_odds_of
 from bagwise.compiled.lapack import with_fixed_signs
-from bagwise.engines import Checkpoint, digest, one_core_if_few_instances, place, to_numpy
+from bagwise.engines import Checkpoint, digest, place, to_numpy
 from bagwise.engines.arrays import like, product
-from bagwise.exceptions import LabelError
-from bagwise.metric_learning._base import BLOCK, MetricLearner, best_column
+from bagwise.labels import Labels
+from bagwise.metric_learning._base import BLOCK, ONE_OR_ANY, EveryBag, MetricLearner, best_column
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 from bagwise.solvers.metric.plda import SMALLEST_VARIANCE, Gaussians, PLDAPart, label_set_plda
+from bagwise.solvers.result import SolverResult
 
 LARGEST_DISCOUNT = 0.9  # maximum discount on a count
 LOWEST = -1e4  # lowest log-probability: keeps rounding errors of comparisons small
@@ -31,7 +32,7 @@ UNSEEN = 1e12  # subtracted from the score of a label that no training bag has
 
 
 @with_parameters
-class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
+class MultiInstancePLDA(EveryBag, BagClassifierMixin, MetricLearner):
     r"""Learn labels of instances and a metric from label sets, by a Gaussian model (PLDA).
 
     An instance of label c is Gaussian, :math:`x \sim N(m_c, S_W)`, and the label set of a bag
@@ -135,12 +136,11 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
     array(['Bob'], dtype='<U3')
     """
 
-    _learns_label_sets = True
     _runs_elsewhere = ("cluster", "device")
 
     _parameter_constraints = {
         "effects": [StrOptions({"random", "fixed"})],
-        "instances_per_label": [None, Options(Integral, {1})],
+        "instances_per_label": ONE_OR_ANY,
         "null": ["boolean"],
         "shrinkage": [StrOptions({"oas"}), Interval(Real, 0, 1, closed="both")],
     }
@@ -160,49 +160,30 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
         """How instance scores are pooled into the bag score: as for ORedLogisticRegression."""
         return "noisy-or" if self.label_kind_ == "sets" else "sum"
 
-    @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
-        """Find the labels of the instances, and the metric.
-
-        Parameters
-        ----------
-        {X}
-        y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            The label set of each bag; bags of unknown label set (None, a row of -1) do not count.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        labels = check_label_sets(y, bags)
+    def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: Any) -> SolverResult:
         used = labels.known & (self._may_be_empty | (labels.indicator == 1).any(axis=1))
-        indicator = labels.indicator if used.all() else labels.indicator[used]
-        if not (indicator == 1).any():
-            raise LabelError("no bag has a label: there is nothing to learn from.")
-        chosen = bags if used.all() else bags[used]
-        with one_core_if_few_instances(bags):
-            result, model = label_set_plda(
-                chosen,
-                indicator,
-                random=self.effects == "random",
-                one_each=self.instances_per_label == 1,
-                null=self.null,
-                shrinkage=None if self.shrinkage == "oas" else float(self.shrinkage),
-                max_iter=self.max_iter,
-                tol=self.tol,
-                track=partial(self._track, task="iteration"),
-                checkpoint=self._checkpoint(chosen, indicator),
-            )
-        self._keep_progress(result, "raise max_iter or tol")
+        everything = bool(used.all())
+        indicator = labels.indicator if everything else labels.indicator[used]
+        chosen = bags if everything else bags[used]
+        result, model = label_set_plda(
+            chosen,
+            indicator,
+            random=self.effects == "random",
+            one_each=self.instances_per_label == 1,
+            null=self.null,
+            shrinkage=None if self.shrinkage == "oas" else float(self.shrinkage),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            track=partial(self._track, task="iteration"),
+            checkpoint=self._checkpoint(chosen, indicator),
+        )
         assigned, probability = self._assigned(chosen.offsets, indicator, *result.solution)
-        self.classes_, self.label_kind_ = labels.classes, labels.kind
         self._keep_model(model, np.dtype(str(bags.dtype).removeprefix("torch.")))
         self.assignments_ = np.full(bags.n_instances, -1, dtype=np.int64)
         self.assignment_probabilities_ = np.ones(bags.n_instances)
         rows = np.repeat(used, bags.sizes)
         self.assignments_[rows], self.assignment_probabilities_[rows] = assigned, probability
-        return self
+        return result
 
     @property
     def _may_be_empty(self) -> bool:
@@ -371,7 +352,7 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
         if sparse.issparse(instances):
             mapped = product(instances, self.coordinates_) - self.coordinates_ @ self.mean_
         else:
-            mapped = to_numpy(product(_centred(instances, self.mean_), self.coordinates_))
+            mapped = to_numpy(product(instances - like(self.mean_, instances), self.coordinates_))
         return mapped.astype(np.float64)
 
 
@@ -394,7 +375,3 @@ def discounted(counts: Floats) -> Floats:
     once, twice = (int(np.sum(np.round(counts) == seen)) for seen in (1, 2))
     share = min(once / max(once + 2 * twice, 1), LARGEST_DISCOUNT)
     return np.maximum(counts - share, (1 - share) * counts)
-
-
-def _centred(instances: Any, mean: Array) -> Any:
-    return instances - like(mean, instances)

@@ -25,7 +25,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import linalg
 from scipy.optimize import linear_sum_assignment
 
 from bagwise import compiled
@@ -50,9 +50,8 @@ from bagwise.engines import (
     readable_table,
     to_numpy,
 )
-from bagwise.engines.arrays import like
-from bagwise.engines.tensors import torch
-from bagwise.solvers.metric.multi_instance_kmeans import Candidates
+from bagwise.engines.arrays import like, weighted_sums
+from bagwise.solvers.metric.multi_instance_kmeans import Candidates, pairs_of
 from bagwise.solvers.result import SolverResult
 
 BLOCK = 2**21  # values of a block of instances
@@ -120,10 +119,10 @@ class Gaussians:
         """1/b; empty for fixed effects."""
         return 1 / self.between if self.random else np.empty(0)
 
-    def null_scores(self, Z: Any) -> Any:
+    def null_scores(self, Z: Floats) -> Floats:
         """Log-density of instances without label, up to the constant common to all densities."""
-        scale = like(1 + self.between, Z)
-        return -0.5 * ((Z * Z / scale).sum(1) + float(np.log1p(self.between).sum()))
+        scores: Floats = -0.5 * ((Z * Z / (1 + self.between)).sum(1) + np.log1p(self.between).sum())
+        return scores
 
     def predictive(self) -> tuple[Floats, Floats]:
         """Mean and variance of a new instance of each label, of shape (n_labels, n_kept)."""
@@ -159,6 +158,8 @@ class PLDAPart(Part):
 
     def __init__(self, bags: Bags, indicator: Ints, *, one_each: bool, null: bool) -> None:
         self.bags, self.X, self.null = bags, readable_table(bags), null
+        of_bags = np.dtype(str(bags.dtype).removeprefix("torch."))
+        self.dtype = np.dtype(np.float64) if bags.n_features <= DOUBLE else of_bags
         c = Candidates.from_indicator(bags.offsets, indicator, one_each=one_each)
         self.candidates = c
         self.pair_offsets = compiled.assignment.block_offsets(c.offsets, c.label_offsets)
@@ -196,9 +197,9 @@ class PLDAPart(Part):
 
     def gram(self, mean: Floats) -> Array:
         """Upper triangle of the scatter of all instances."""
-        total = self._no_moments()["unnamed"]
+        total = self._no_scatter()
         for _, rows in self._blocks():
-            self._add_scatter(total, self._centred(rows, mean))
+            arrays.add_gram(total, self._centred(rows, mean))
         return to_numpy(total)
 
     def expect(self, model: Gaussians, mean: Floats, damping: float) -> tuple[Any, ...]:
@@ -220,20 +221,21 @@ class PLDAPart(Part):
             posterior, and the moments.
         """
         value, change, found = 0.0, 0.0, self._no_moments()
-        n_kept, directions = len(model.between), like(model.directions, self._like())
-        shift = like((model.mean - mean) @ model.directions, self._like())
+        n_kept, few = len(model.between), self.X[:0]
+        directions = like(model.directions, few)
+        shift = like((model.mean - mean) @ model.directions, few)
         for bags, rows in self._blocks():
             block = self._centred(rows, mean)
-            Z = arrays.float64(block @ directions - shift)
+            Z = to_numpy(arrays.float64(block @ directions - shift))
             Z, rest = Z[:, :n_kept], Z[:, n_kept:]
-            null_scores = to_numpy(model.null_scores(Z))
+            null_scores = model.null_scores(Z)
             if model.random:
                 value -= float(null_scores.sum())
             else:
                 value += len(block) * model.constant - 0.5 * float((rest * rest).sum())
             null_scores += model.log_null
             scores = self._scores(model, bags, Z)
-            scores += model.log_prior[self._labels_of_pairs(bags)]
+            scores += model.log_prior[self._rows_and_labels(bags)[1]]
             found_value, found_change = self._infer(
                 bags, scores, null_scores, model.log_shown, model.log_absent, damping
             )
@@ -269,21 +271,12 @@ class PLDAPart(Part):
         starts = offsets - offsets[0], c.label_offsets[ends], pairs - pairs[0]
         return CandidateOffsets(*starts)
 
-    def _rows_of_pairs(self, bags: slice) -> Ints:
-        """Row of each pair within the block."""
+    def _rows_and_labels(self, bags: slice) -> tuple[Ints, Ints]:
+        """Row within the block, and label, of each pair."""
         offsets, label_offsets, _ = self._local(bags)
-        n, k = np.diff(offsets), np.diff(label_offsets)
-        return np.repeat(np.arange(offsets[-1]), np.repeat(k, n))
+        return pairs_of(offsets, self.candidates.labels, label_offsets)
 
-    def _labels_of_pairs(self, bags: slice) -> Ints:
-        offsets, label_offsets, _ = self._local(bags)
-        n, k = np.diff(offsets), np.diff(label_offsets)
-        width = np.repeat(k, n)  # of each row
-        first = np.repeat(np.cumsum(width) - width, width)
-        place = np.arange(width.sum()) - first + np.repeat(np.repeat(label_offsets[:-1], n), width)
-        return self.candidates.labels[place]
-
-    def _scores(self, model: Gaussians, bags: slice, Z: Any) -> Floats:
+    def _scores(self, model: Gaussians, bags: slice, Z: Floats) -> Floats:
         """Log-density of each pair, up to the constant common to all densities."""
         block, labels, share = self._local(bags), self.candidates.labels, self._pairs(bags)
         known = Predictive(model.sums, model.counts, model.inverse_between, model.random)
@@ -328,111 +321,43 @@ class PLDAPart(Part):
         self.posterior[self._pairs(bags)], self.null_posterior[rows] = found, null_found
         return float(value.sum()), float(moved)
 
-    # Operations on the instances, overridden for tensors.
-
-    def _like(self) -> Any:
-        return self.X[:0]
-
     def _centred(self, rows: slice, mean: Floats) -> Any:
-        block = self.X[rows]
-        block = block.toarray() if sparse.issparse(block) else block
+        block = arrays.dense(self.X[rows])
         return block - like(mean, block)
+
+    def _no_scatter(self) -> Any:
+        return arrays.zero_gram(self.X, self.dtype)
 
     def _no_moments(self) -> dict[str, Any]:
         k, d = self.candidates.n_labels, self.X.shape[1]
-        dtype = np.float64 if d <= DOUBLE else self.X.dtype
         return {
-            "sums": np.zeros((k, d), dtype),
+            "sums": np.zeros((k, d), self.dtype),
             "counts": np.zeros(k),
             "squares": np.zeros(k),
-            "unnamed": np.zeros((d, d), dtype, order="F"),
+            "unnamed": self._no_scatter(),
         }
 
     def _add_moments(self, found: dict[str, Any], bags: slice, rows: slice, block: Any) -> None:
-        share = self.posterior[self._pairs(bags)]
-        label, row = self._labels_of_pairs(bags), self._rows_of_pairs(bags)
+        share, (row, label) = self.posterior[self._pairs(bags)], self._rows_and_labels(bags)
         present, code = np.unique(label, return_inverse=True)
-        shape = len(present), len(block)
-        member = sparse.csr_array((share.astype(block.dtype), (code.ravel(), row)), shape=shape)
-        found["sums"][present] += member @ block
+        sums = weighted_sums(block, code.ravel(), row, share, len(present))
+        found["sums"][present] += to_numpy(sums)
         found["counts"] += np.bincount(label, share, len(found["counts"]))
         found["squares"] += np.bincount(label, share**2, len(found["squares"]))
         null = self.null_posterior[rows]
         some = np.flatnonzero(null > NEGLIGIBLE)
         if len(some):
             weighted = block[some] * like(np.sqrt(null[some])[:, None], block)
-            self._add_scatter(found["unnamed"], weighted)
-
-    def _add_scatter(self, total: Any, block: Any) -> None:
-        add_product(total, block)
+            arrays.add_gram(found["unnamed"], weighted)
 
     def _taken(self, found: dict[str, Any]) -> tuple[Any, ...]:
         null = float(self.null_posterior.sum())
         moments = found["sums"], found["counts"], found["squares"]
-        return (*moments, null, self.n_possible, found["unnamed"] if null > 0 else 0.0)
+        unnamed = to_numpy(found["unnamed"]) if null > 0 else 0.0
+        return (*moments, null, self.n_possible, unnamed)
 
 
-class TensorPLDAPart(PLDAPart):
-    """All bags on a device; the compiled code computes the posteriors.
-
-    One score per instance and candidate label is copied from the device, and one posterior back.
-    """
-
-    def _centred(self, rows: slice, mean: Floats) -> Any:
-        return self.X[rows] - like(mean, self.X)
-
-    def _scores(self, model: Gaussians, bags: slice, Z: Any) -> Floats:
-        row = arrays.beside(self._rows_of_pairs(bags), self.X)
-        label = arrays.beside(self._labels_of_pairs(bags), self.X)
-        share = like(self.posterior[self._pairs(bags)], Z)
-        sums, counts = like(model.sums, Z), like(model.counts, Z)
-        scores = Z.new_empty(len(row))
-        step = max(1, BLOCK // Z.shape[1])
-        for start in range(0, len(row), step):
-            pairs = slice(start, start + step)
-            z, s = Z[row[pairs]], sums[label[pairs]]
-            n = counts[label[pairs]][:, None]
-            if model.random:
-                own = share[pairs][:, None]
-                gain = 1 / ((n - own).clamp(min=0) + like(model.inverse_between, Z))
-                apart, scale = z - (s - own * z) * gain, 1 + gain
-                scores[pairs] = -0.5 * (apart * apart / scale + scale.log()).sum(1)
-            else:
-                apart = z - s / n.clamp(min=SMALLEST_COUNT)
-                scores[pairs] = -0.5 * (apart * apart).sum(1)
-        return to_numpy(scores)
-
-    def _no_moments(self) -> dict[str, Any]:
-        k, d = self.candidates.n_labels, self.X.shape[1]
-        zeros = torch.zeros((k, d), dtype=torch.float64, device=self.X.device)
-        return {
-            "sums": zeros,
-            "counts": np.zeros(k),
-            "squares": np.zeros(k),
-            "unnamed": zeros.new_zeros((d, d)),
-        }
-
-    def _add_moments(self, found: dict[str, Any], bags: slice, rows: slice, block: Any) -> None:
-        share = self.posterior[self._pairs(bags)]
-        label = self._labels_of_pairs(bags)
-        row = arrays.beside(self._rows_of_pairs(bags), self.X)
-        block = arrays.float64(block)
-        weighted = block[row] * like(share[:, None], block)
-        found["sums"].index_add_(0, arrays.beside(label, self.X), weighted)
-        found["counts"] += np.bincount(label, share, len(found["counts"]))
-        found["squares"] += np.bincount(label, share**2, len(found["squares"]))
-        weight = like(np.sqrt(self.null_posterior[rows])[:, None], block)
-        self._add_scatter(found["unnamed"], block * weight)
-
-    def _add_scatter(self, total: Any, block: Any) -> None:
-        block = arrays.float64(block)
-        total += block.T @ block
-
-    def _taken(self, found: dict[str, Any]) -> tuple[Any, ...]:
-        return super()._taken({name: to_numpy(value) for name, value in found.items()})
-
-
-PLDAPart.tensor_part = TensorPLDAPart
+PLDAPart.tensor_part = PLDAPart
 
 
 def _ways(n: Ints, k: Ints, one_each: bool) -> Ints:
