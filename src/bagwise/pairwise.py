@@ -47,8 +47,7 @@ SMALL_BAGS = 128  # total rows of small bags whose kernel is computed in one cal
 
 # Overhead per pair of instances, in units of one feature (1/4 ns). Kernels are computed twice if
 # norms are needed.
-PAIR, KERNEL_PAIR, CALLED_PAIR = 16, 128, 20_000
-OTHER_METRIC = 4  # cost of other metrics, relative to the Euclidean distance
+KERNEL_PAIR, CALLED_PAIR = 128, 20_000
 LARGEST_WORK = 3e11  # about a minute of CPU time
 
 Metric = str | Callable[..., float]
@@ -134,7 +133,6 @@ def distances_between(
         back = there if with_itself else distances_between(B, A, kind="maxmin", metric=metric)
         return np.maximum(there, back.T)
     symmetric = with_itself and kind == "minmin"
-    check_distance_cost(A, B, metric, symmetric=symmetric)
     if metric == "euclidean":
         A, B = _dense_if_few_features(A), _dense_if_few_features(B)
         nearest = _euclidean_nearest(A, B)
@@ -147,7 +145,6 @@ def distances_between(
         nearest,
         gather,
         symmetric=symmetric,
-        zero_diagonal=symmetric and metric == "euclidean",
         n_columns=_n_columns(B, metric),
     )
     return out / A.sizes[:, None] if kind == "meanmin" else out
@@ -249,7 +246,6 @@ def kernel_between(
     if kernel == "linear":
         out = _bag_sums(A) @ _bag_sums(B).T
     else:
-        _check_kernel_cost(kernel, float(A.n_instances) * B.n_instances, B)
         sums = _kernel_sums(A, B, kernel, params)
         out = _over_pairs(A, B, sums, np.add, symmetric=with_itself)
     if normalization == "feature" and with_itself:
@@ -289,7 +285,6 @@ def set_kernel_norms(
     if kernel == "linear":
         squared = row_norms(_bag_sums(bags), squared=True)
     else:
-        _check_kernel_cost(kernel, _n_inner_pairs(bags), bags)
         squared = _kernel_totals(bags, kernel, params)
     return _root_or_one(squared)
 
@@ -330,10 +325,6 @@ def _kernel_total(bag: Any, kernel: Kernel, params: dict[str, Any]) -> float:
 
 def _root_or_one(squared: Floats) -> Floats:
     return np.sqrt(np.where(squared > 0, squared, 1.0))
-
-
-def _n_inner_pairs(bags: Bags) -> float:
-    return float(np.square(bags.sizes.astype(np.float64)).sum())
 
 
 def kernel_width(gamma: str | float, bags: Bags, weights: Floats | None = None) -> float:
@@ -438,16 +429,14 @@ def _over_pairs(
     gather: np.ufunc,
     *,
     symmetric: bool,
-    zero_diagonal: bool = False,
     n_columns: int | None = None,
 ) -> Floats:
     """Compute one number per pair of bags, from blocks of rows of A and the bags of B.
 
     ``reduce_columns(start, stop, bag)`` returns, for the rows start:stop of A, one number per bag
     of B from `bag` on; `gather` reduces over the rows of a bag. If the result is symmetric, a block
-    is compared only with its own first bag and later ones; if the diagonal is also zero, a block
-    inside one bag skips that bag. `n_columns` is the number of values in a row of a block, by
-    default all instances of B.
+    is compared only with its own first bag and later ones. `n_columns` is the number of values in
+    a row of a block, by default all instances of B.
     """
     require_memory(
         8.0 * len(A) * len(B),
@@ -462,11 +451,6 @@ def _over_pairs(
             stop = min(start + n_rows, A.offsets[last])
             low, high = np.searchsorted(A.offsets, [start, stop - 1], side="right") - 1
             bag = low if symmetric else 0
-            if zero_diagonal and low == high:
-                out[low, low] = 0.0
-                bag += 1
-                if bag == len(B):
-                    continue
             rows = reduce_columns(start, stop, bag)
             begins = np.maximum(A.offsets[low : high + 1] - start, 0)
             block = gather.reduceat(rows, begins, axis=0)
@@ -680,56 +664,8 @@ def _check_metric(metric: Any, A: Bags, B: Bags) -> None:
         )
 
 
-def check_distance_cost(
-    A: Bags,
-    B: Bags,
-    metric: Metric = "euclidean",
-    *,
-    symmetric: bool = False,
-    remedy: str = "draw fewer instances from large bags, or use fewer bags at a time",
-) -> None:
-    """Refuse distances that would take many minutes.
-
-    Parameters
-    ----------
-    A, B : Bags
-        The bags to compare.
-    metric : str or callable, default="euclidean"
-        The distance between instances.
-    symmetric : bool, default=False
-        Whether half of the pairs suffice.
-    remedy : str
-        Advice for the error message.
-    """
-    n_columns = _n_columns(B, metric)
-    n_pairs = float(A.n_instances) * n_columns
-    if symmetric and metric == "euclidean" and n_columns == B.n_instances:
-        n_pairs = (n_pairs - _n_inner_pairs(A)) / 2
-    each = CALLED_PAIR if callable(metric) else PAIR + _values_of_a_row(B)
-    if n_pairs * each * (1 if metric == "euclidean" else OTHER_METRIC) > LARGEST_WORK:
-        if metric == "euclidean" and B.n_features > TREE_FEATURES and B.sizes.max() > TREE_SIZE:
-            remedy += (
-                f"; with {TREE_FEATURES} features or fewer (InstanceTransformer(PCA())) large bags "
-                "are searched by a tree"
-            )
-        raise InputError(
-            f"{n_pairs:.1e} pairs of instances of {A.n_features} features would be compared, which "
-            f"takes many minutes: {remedy}."
-        )
-
-
-def _check_kernel_cost(kernel: Kernel, n_pairs: float, bags: Bags) -> None:
-    """Refuse a kernel between all instances that would take many minutes."""
-    if _takes_long(kernel, n_pairs, bags):
-        raise InputError(
-            f"kernel={kernel!r} would compare {n_pairs:.1e} pairs of instances, which takes many "
-            "minutes: draw fewer instances from large bags, or use kernel='linear', which needs "
-            "the sum of each bag only (for example on Nystroem features of the instances)."
-        )
-
-
 def kernel_takes_long(kernel: Kernel, bags: Bags) -> bool:
-    """Whether the set kernel between these bags would be refused for its cost.
+    """Whether the set kernel between these bags would take many minutes.
 
     Parameters
     ----------
@@ -742,18 +678,9 @@ def kernel_takes_long(kernel: Kernel, bags: Bags) -> bool:
     -------
     bool
     """
-    return kernel != "linear" and _takes_long(kernel, float(bags.n_instances) ** 2, bags)
-
-
-def _takes_long(kernel: Kernel, n_pairs: float, bags: Bags) -> bool:
-    each = CALLED_PAIR if callable(kernel) else KERNEL_PAIR + _values_of_a_row(bags)
-    return n_pairs * each > LARGEST_WORK
-
-
-def _values_of_a_row(bags: Bags) -> float:
-    if sparse.issparse(bags.instances):
-        return float(bags.instances.nnz) / max(1, bags.n_instances)
-    return bags.n_features
+    values = bags.instances.nnz / bags.n_instances if bags.is_sparse else bags.n_features
+    each = CALLED_PAIR if callable(kernel) else KERNEL_PAIR + values
+    return kernel != "linear" and float(bags.n_instances) ** 2 * each > LARGEST_WORK
 
 
 def _check_choice(value: Any, name: str, choices: tuple[str | None, ...]) -> None:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import softmax
 from sklearn import config_context
-from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_random_state
@@ -21,6 +20,7 @@ from bagwise.compiled.row_order import row_ranks
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.embedding._base import BagEmbedding, sums_by_bag
 from bagwise.exceptions import InputError
+from bagwise.solvers.principal_components import principal_components, row_moments
 
 NO_VARIANCE = 1e-12  # relative to the largest variance; smaller ones are rounding errors
 REG_COVAR = 0.01  # added to the variances of the mixture, relative to those of all instances
@@ -182,16 +182,15 @@ def principal_axes(rows: Floats, n_axes: float | None) -> tuple[Floats, Floats]:
     center : ndarray of shape (n_features,)
     projection : ndarray of shape (n_features, n_axes)
     """
-    center = rows.mean(axis=0)
-    solver = "covariance_eigh" if len(rows) > rows.shape[1] else "full"
-    pca = PCA(svd_solver=solver).fit(rows - center)  # centred, to avoid cancellation
-    variances = pca.explained_variance_
-    n = int(np.sum(variances > NO_VARIANCE * variances[0]))
+    moments = row_moments(Bags(rows, [0, len(rows)]))
+    found = principal_components(moments, standardize=False, dtype=rows.dtype)
+    n = int(np.sum(found.variances > NO_VARIANCE * found.variances[0]))
     if isinstance(n_axes, float):
-        n = min(n, 1 + int(np.sum(np.cumsum(pca.explained_variance_ratio_) < n_axes)))
+        share = np.cumsum(found.variances) / found.variances.sum()
+        n = min(n, 1 + int(np.sum(share < n_axes)))
     elif n_axes is not None:
         n = min(n, int(n_axes))
-    return center, pca.components_[:n].T / np.sqrt(variances[:n])
+    return found.mean, found.directions[:n].T / np.sqrt(found.variances[:n])
 
 
 def diagonal_mixture(rows: Floats, n_components: int, rng: Any) -> Mixture:

@@ -11,7 +11,7 @@ from bagwise.bags import Bags
 from bagwise.base._parameters import with_parameters
 from bagwise.compiled.row_order import row_ranks
 from bagwise.embedding._base import BagEmbedding
-from bagwise.pairwise import check_distance_cost, distances_between, kernel_width
+from bagwise.pairwise import distances_between, kernel_width
 
 
 @with_parameters
@@ -120,7 +120,6 @@ def similarity_to(prototypes: Any, bags: Bags, gamma: float) -> Floats:
         remedy="set n_prototypes, or use fewer bags at a time",
     )
     alone = Bags(prototypes, np.arange(n_prototypes + 1))
-    check_distance_cost(alone, bags, remedy="set n_prototypes, or use fewer bags at a time")
     # Computed from prototypes to bags: then only the nearest instance of each bag is recomputed in
     # full precision.
     out = np.ascontiguousarray(distances_between(alone, bags, kind="minmin").T)
