@@ -140,6 +140,9 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
         weighted = {"sample_weight": weights} if has_fit_parameter(inner, "sample_weight") else {}
         if self.base_estimator is None and not issparse(rows):
             # The kernel is a function of differences of squares: rows far from 0 lose all digits.
+            # gamma="scale" of the rows as they are: centring each feature changes the variance.
+            variance = rows.var(dtype=np.float64)
+            inner.set_params(gamma=1 / (rows.shape[1] * variance) if variance > 0 else 1.0)
             inner = make_pipeline(StandardScaler(with_std=False), inner)
             weighted = {"svc__sample_weight": weights}
         try:
