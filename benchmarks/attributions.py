@@ -15,9 +15,9 @@ from sklearn.preprocessing import StandardScaler
 from bagwise.auto import AutoBagClassifier
 from bagwise.classification import MILBoost, SetKernelSVM
 from bagwise.datasets import make_bags, make_digit_bags
+from bagwise.evaluate._baselines import pooled_trees
 from bagwise.exceptions import DataNotFoundError
 from bagwise.metrics import flipping_curve, instance_average_precision
-from bagwise.model_selection._baselines import pooled_trees
 from bagwise.predictions import instance_attributions
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 from reproduction.bag_data import load_dataset

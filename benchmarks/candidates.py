@@ -12,8 +12,8 @@ import numpy as np
 from bagwise.auto import AutoBagClassifier
 from bagwise.auto._members import default_members
 from bagwise.auto._methods import find_method
-from bagwise.model_selection import compare
-from bagwise.model_selection._folds import make_folds
+from bagwise.evaluate import compare
+from bagwise.evaluate._folds import make_folds
 
 from .defaults import data_sets
 from .leaderboard import synthetic

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from bagwise import Bags
-from bagwise.engines import Part, place
+from bagwise.compute import Part, place
 
 SHAPE = 25, 1024  # K classes, d features
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from bagwise import Bags
 from bagwise.auto._methods import find_method, make_model
-from bagwise.model_selection import evaluate
+from bagwise.evaluate import evaluate
 from bagwise.preprocessing import InstancePCA
 
 from .harness import Fact

@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from bagwise import Bags
 from bagwise.classification import PrimalDualMISVM
-from bagwise.engines import place
+from bagwise.compute import place
 from bagwise.solvers.margin import primal_dual
 
 from .harness import Fact, Row, growth, race_iterations, seconds, table

@@ -52,8 +52,8 @@ def opened(path, n_bags, *, mapped=True):
 
 def cross_validated(bags, y):
     """Accuracy of trees on statistics of bags, in five folds."""
-    from bagwise.model_selection import evaluate
-    from bagwise.model_selection._baselines import pooled_trees
+    from bagwise.evaluate import evaluate
+    from bagwise.evaluate._baselines import pooled_trees
 
     return evaluate(pooled_trees(n_estimators=50), bags, y).scores["accuracy"]
 

@@ -26,10 +26,10 @@ from sklearn.base import clone
 from bagwise.auto._methods import METHODS, find_method, make_model
 from bagwise.datasets import make_bags, make_digit_bags
 from bagwise.displays import RankDisplay
+from bagwise.evaluate import Comparison, Evaluation, compare, ranks
+from bagwise.evaluate._baselines import baselines
+from bagwise.evaluate._folds import make_folds
 from bagwise.exceptions import BagwiseError, DataNotFoundError
-from bagwise.model_selection import Comparison, Evaluation, compare, ranks
-from bagwise.model_selection._baselines import baselines
-from bagwise.model_selection._folds import make_folds
 from reproduction.bag_data import load_dataset
 
 ROOT = Path(__file__).parent.parent

@@ -16,7 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise import Bags
-from bagwise.compiled import assignment
+from bagwise.loops import assignment
 from bagwise.metric_learning import MIMLCA, MultiInstancePLDA
 
 from .harness import Fact, Row, race, race_iterations, seconds

@@ -7,11 +7,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.memory import as_float64
 from bagwise.classification import BagMarginSVM, PrimalDualMISVM
+from bagwise.compute.arrays import product
 from bagwise.datasets import load_elephant, load_fox, load_musk1, load_musk2
-from bagwise.engines.arrays import product
 from bagwise.exceptions import DataNotFoundError
 from bagwise.solvers.margin.feature_space import LinearFeatures
 from bagwise.solvers.margin.misvm import bag_margin
@@ -71,13 +71,13 @@ def polished(bags, signs, start, costs):
 
 def column_objectives(W, scores, offsets, signs, costs):
     """Objective J of each column of W."""
-    best = compiled.segments.maximum(scores, offsets)
+    best = loops.segments.maximum(scores, offsets)
     return 0.5 * (W**2).sum(axis=1) + costs @ np.maximum(0.0, 1.0 - signs * best)
 
 
 def best_rows(scores, offsets):
     """Row of the highest-scoring instance of each bag."""
-    return offsets[:-1] + compiled.segments.argmax(scores, offsets)
+    return offsets[:-1] + loops.segments.argmax(scores, offsets)
 
 
 def objectives():

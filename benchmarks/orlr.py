@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from bagwise.annotation import ORedLogisticRegression
-from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import DataNotFoundError
+from bagwise.loops.threads import one_core_if_small
 from bagwise.solvers.annotation.orlr_parts import BagLabelSets, infer
 from reproduction.bag_data import load_dataset
 

@@ -19,8 +19,8 @@ from bagwise.auto._pipelines import ridge_cv
 from bagwise.bags import Bags
 from bagwise.datasets import make_digit_bags
 from bagwise.embedding import BagStatistics
+from bagwise.evaluate._baselines import pooled_trees_regressor
 from bagwise.exceptions import DataNotFoundError
-from bagwise.model_selection._baselines import pooled_trees_regressor
 from bagwise.preprocessing._steps import prepared
 from bagwise.regression import SetKernelRegressor
 from reproduction.bag_data import load_dataset

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bagwise.compiled import segments
+from bagwise.loops import segments
 
 from .harness import Row, race
 

@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from bagwise import Bags
 from bagwise.classification import SetKernelSVM, SingleInstanceClassifier
 from bagwise.datasets import make_digit_bags
-from bagwise.model_selection import HeldOut
+from bagwise.evaluate import HeldOut
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.report import Media, Report
 

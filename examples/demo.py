@@ -36,11 +36,11 @@ from bagwise.cli.output import print_table
 from bagwise.cluster import BagConstrainedSpectralClustering
 from bagwise.datasets import load_letter_carroll, load_musk1, make_digit_bags
 from bagwise.displays import ComparisonDisplay, InstanceScoreDisplay, KeyInstanceDisplay
+from bagwise.evaluate import compare
+from bagwise.evaluate._baselines import baselines, single_instance_svm
 from bagwise.io import write_bags
 from bagwise.metric_learning import MIMLCA, MultiInstanceKMeans
 from bagwise.metrics import class_purity, instance_accuracy, roi_hits
-from bagwise.model_selection import compare
-from bagwise.model_selection._baselines import baselines, single_instance_svm
 from bagwise.persistence import load_model, save_model
 from bagwise.predictions import Predictions
 from bagwise.preprocessing import InstanceTransformer

@@ -31,7 +31,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise.classification import BagMarginSVM, SetKernelSVM, SingleInstanceClassifier
 from bagwise.embedding import BagDissimilarity, BagStatistics
-from bagwise.model_selection import compare
+from bagwise.evaluate import compare
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 
 

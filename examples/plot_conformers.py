@@ -41,7 +41,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bagwise.embedding import BagStatistics
-from bagwise.model_selection import compare
+from bagwise.evaluate import compare
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 from bagwise.regression import SetKernelRegressor
 

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.bags import Bags
 from bagwise.base._kernel_bags import width_of
@@ -111,7 +111,7 @@ class MeanInterceptSVM(InstanceMarginSVM):
             machine = _as_misvm(max_margin(space, problem, tol=self.tol), problem)
             curve.append(machine.objective(signs, cost))
             guess = np.where(inside & (machine.scores >= 0), 1, -1)
-            best = offsets[:-1] + compiled.segments.argmax(machine.scores, offsets)
+            best = offsets[:-1] + loops.segments.argmax(machine.scores, offsets)
             guess[best[positive]] = 1
             if np.array_equal(guess, signs):
                 break

@@ -55,7 +55,7 @@ def rng():
 @pytest.fixture
 def few_trees(monkeypatch):
     """Reduce the trees of the baseline, which is fitted in every fold of every evaluation."""
-    from bagwise.model_selection import _baselines
+    from bagwise.evaluate import _baselines
 
     monkeypatch.setattr(_baselines, "N_TREES", 20)
     monkeypatch.setattr(_baselines, "TREES_PER_LABEL", 5)

@@ -18,10 +18,10 @@ FOUNDATION = {
     "extras",
     "labels",
     "bags",
-    "compiled",
-    "engines",
+    "loops",
+    "compute",
     "solvers",
-    "_validation",
+    "validation",
     "pairwise",
     "base",
 }
@@ -30,12 +30,12 @@ PACKAGES = {
     "_common": {"exceptions"},
     "extras": {"exceptions"},
     "labels": {"_common", "exceptions"},
-    # Bags.to and Bags.distribute call engines, Bags.from_frame calls io
-    "bags": {"_common", "exceptions", "labels", "engines", "io"},
-    "compiled": {"_common", "exceptions"},
-    "engines": {"_common", "exceptions", "extras", "bags"} | {"compiled"},
-    "solvers": {"_common", "exceptions", "bags", "compiled", "engines"},
-    "_validation": {"_common", "exceptions", "labels", "bags", "engines"},
+    # Bags.to and Bags.distribute call compute, Bags.from_frame calls io
+    "bags": {"_common", "exceptions", "labels", "compute", "io"},
+    "loops": {"_common", "exceptions"},
+    "compute": {"_common", "exceptions", "extras", "bags"} | {"loops"},
+    "solvers": {"_common", "exceptions", "bags", "loops", "compute"},
+    "validation": {"_common", "exceptions", "labels", "bags", "compute"},
     "pairwise": FOUNDATION - {"base", "solvers"},
     "base": FOUNDATION,
     "embedding": FOUNDATION,
@@ -46,18 +46,18 @@ PACKAGES = {
     "semi_supervised": FOUNDATION,
     "annotation": FOUNDATION,
     "metric_learning": FOUNDATION,
-    "metrics": {"_common", "exceptions", "bags", "_validation", "base"},
+    "metrics": {"_common", "exceptions", "bags", "validation", "base"},
     "datasets": {"_common", "exceptions", "bags"},
-    "io": {"_common", "exceptions", "extras", "labels", "bags", "engines"},
+    "io": {"_common", "exceptions", "extras", "labels", "bags", "compute"},
     "persistence": {"_common", "exceptions", "base", "extras", "bags"},
-    "model_selection": FOUNDATION | {"classification", "embedding", "metrics", "preprocessing"},
+    "evaluate": FOUNDATION | {"classification", "embedding", "metrics", "preprocessing"},
     "auto": FOUNDATION
     | {"annotation", "classification", "metric_learning", "regression", "embedding"}
-    | {"preprocessing", "model_selection"},
+    | {"preprocessing", "evaluate"},
     "assumptions": FOUNDATION | {"datasets"},
     "predictions": FOUNDATION,
-    "displays": FOUNDATION | {"model_selection", "predictions"},
-    "report": FOUNDATION | {"displays", "model_selection", "predictions"},
+    "displays": FOUNDATION | {"evaluate", "predictions"},
+    "report": FOUNDATION | {"displays", "evaluate", "predictions"},
     "apps": FOUNDATION | {"displays", "io", "predictions", "report"},
     "cli": None,  # the outermost package: may import all
     "__main__": {"cli", "exceptions"},
@@ -152,7 +152,7 @@ def test_the_design_page_lists_the_packages_in_order():
     assert sorted(named) == sorted(PACKAGES.keys() - {"__init__", "__main__"})
     for place, package in enumerate(named):
         below = (PACKAGES[package] or set()) - {package, *named[:place]}
-        assert below == ({"engines", "io"} if package == "bags" else set()), package
+        assert below == ({"compute", "io"} if package == "bags" else set()), package
 
 
 @of_each_module
@@ -181,7 +181,7 @@ def test_texts_are_read_and_written_in_a_named_encoding(path):
 @of_each_module
 def test_only_engines_decide_by_where_the_bags_are(path):
     # `Bags.where` itself reads the kind of its table.
-    if package_of(path) in {"engines", "_common", "bags"}:
+    if package_of(path) in {"compute", "_common", "bags"}:
         return
     for node in nodes(path):
         if isinstance(node, ast.Compare):

@@ -9,12 +9,12 @@ from sklearn.preprocessing import MaxAbsScaler
 from bagwise import Bags
 from bagwise._common import memory
 from bagwise._common.memory import require_memory
-from bagwise._validation import check_bags, check_rows, check_sample_weight
 from bagwise.base import BagEstimator, fit_method
 from bagwise.classification import EMDD, BagMarginSVM, ClassToBag, MILBoost
-from bagwise.engines.arrays import extremes
+from bagwise.compute.arrays import extremes
 from bagwise.exceptions import InputError, NotEnoughMemoryError
 from bagwise.preprocessing import InstanceTransformer
+from bagwise.validation import check_bags, check_rows, check_sample_weight
 
 
 def bags_of(values, **options):

@@ -11,16 +11,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from bagwise import Bags
-from bagwise._validation import (
+from bagwise.base._pipelines import label_kind
+from bagwise.classification import CitationKNN
+from bagwise.exceptions import LabelError
+from bagwise.labels import Labels, is_missing, is_unlabelled
+from bagwise.validation import (
     check_bag_labels,
     check_known_labels,
     check_label_sets,
     check_partial_labels,
 )
-from bagwise.base._pipelines import label_kind
-from bagwise.classification import CitationKNN
-from bagwise.exceptions import LabelError
-from bagwise.labels import Labels, is_missing, is_unlabelled
 
 SINGLE = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=8)
 PARTIAL = st.lists(st.sampled_from([None, "a", "b"]), min_size=1, max_size=8)

@@ -18,15 +18,15 @@ from sklearn.tree import DecisionTreeClassifier
 
 import bagwise._common.tables
 from bagwise import Bags
-from bagwise._validation import values
 from bagwise.base import in_canonical_order
 from bagwise.classification import PrimalDualMISVM, SingleInstanceClassifier
+from bagwise.compute import arrays, blocks, in_blocks, mapped, row_blocks
 from bagwise.embedding import BagStatistics, RandomFourierEmbedding
-from bagwise.engines import arrays, blocks, in_blocks, mapped, row_blocks
+from bagwise.evaluate import evaluate
 from bagwise.exceptions import InputError, NotEnoughMemoryError
 from bagwise.labels import Labels
-from bagwise.model_selection import evaluate
 from bagwise.preprocessing import InstanceTransformer
+from bagwise.validation import values
 from checks import example
 from engine_examples import mapped as in_file
 

@@ -8,10 +8,10 @@ from scipy.spatial.distance import directed_hausdorff
 from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
-from bagwise import Bags, compiled, pairwise
+from bagwise import Bags, loops, pairwise
 from bagwise._common import memory
-from bagwise.compiled import threads
 from bagwise.exceptions import InputError, NotEnoughMemoryError, SparseInputError
+from bagwise.loops import threads
 from bagwise.pairwise import (
     bag_distances,
     bag_kernel,
@@ -246,13 +246,13 @@ def test_rows_of_a_huge_bag_are_compared_in_blocks_of_many(rng, monkeypatch):
     bags = Bags(rng.normal(size=(5008, 2)), [0, 3, 5003, 5008])
     n_calls = 0
 
-    def counted(*args, exact=compiled.set_distances.exact_nearest_in_bags):
+    def counted(*args, exact=loops.set_distances.exact_nearest_in_bags):
         nonlocal n_calls
         n_calls += 1
         return exact(*args)
 
     monkeypatch.setattr(pairwise, "BLOCK", 5008)
-    monkeypatch.setattr(compiled.set_distances, "exact_nearest_in_bags", counted)
+    monkeypatch.setattr(loops.set_distances, "exact_nearest_in_bags", counted)
     bag_distances(bags, bags)
     assert n_calls < 50
 

@@ -166,7 +166,7 @@ def test_bags_inside_a_model(tmp_path, rng, storage, ids):
     [
         ("bagwise.bags.Bags", True),
         ("bagwise.classification._citation_knn.CitationKNN", True),
-        ("bagwise.model_selection._baselines.OnePerLabel", True),
+        ("bagwise.evaluate._baselines.OnePerLabel", True),
         ("bagwise.persistence.load_model", False),
         ("bagwise.persistence.BaseEstimator", False),
         ("bagwise.cli.main", False),

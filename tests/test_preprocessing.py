@@ -245,7 +245,7 @@ def test_an_imputer_reads_a_mapped_table_in_blocks(
     X[:, 2] = np.nan
     mapped = np.memmap(tmp_path / "table", np.float32, "w+", shape=X.shape)
     mapped[:] = X
-    monkeypatch.setattr("bagwise.engines.blocks.BLOCK", 12, raising=False)
+    monkeypatch.setattr("bagwise.compute.blocks.BLOCK", 12, raising=False)
     imputer = SimpleImputer(strategy=strategy, keep_empty_features=keep_empty)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a feature without any value

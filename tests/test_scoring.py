@@ -5,9 +5,9 @@ import pytest
 from sklearn.utils._testing import set_random_state
 
 from bagwise import classification
-from bagwise._validation import instances
 from bagwise.annotation._annotator import AnnotatorMixin
 from bagwise.base import RowEstimator
+from bagwise.validation import instances
 from checks import example, example_for, row_example
 from estimators import public_estimators, quick
 

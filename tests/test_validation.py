@@ -4,7 +4,13 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from bagwise import Bags
-from bagwise._validation import (
+from bagwise.base import BagEstimator
+from bagwise.classification import CitationKNN, SetKernelSVM
+from bagwise.exceptions import BagwiseError, InputError, LabelError, SparseInputError
+from bagwise.io.contents import check_contents
+from bagwise.labels import Labels
+from bagwise.regression import SetKernelRegressor
+from bagwise.validation import (
     check_bag_labels,
     check_bags,
     check_groups,
@@ -15,12 +21,6 @@ from bagwise._validation import (
     check_sample_weight,
     is_table,
 )
-from bagwise.base import BagEstimator
-from bagwise.classification import CitationKNN, SetKernelSVM
-from bagwise.exceptions import BagwiseError, InputError, LabelError, SparseInputError
-from bagwise.io.contents import check_contents
-from bagwise.labels import Labels
-from bagwise.regression import SetKernelRegressor
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ QUICK = ["-m", "not slow and not network"]
 
 # Tests of compiled code and of its direct callers.
 COMPILED = [
-    "tests/compiled",
+    "tests/loops",
     "tests/annotation/test_label_sets.py",
     "tests/classification/test_diverse_density.py",
     "tests/classification/test_mil_boost.py",
@@ -35,10 +35,10 @@ COMPILED = [
 ]
 # Small enough for loops in plain Python: seconds, not minutes.
 SMALL = [
-    "tests/compiled/test_simplex.py",
-    "tests/compiled/test_segments.py",
-    "tests/compiled/test_assignment.py",
-    "tests/compiled/test_dual_descent.py",
+    "tests/loops/test_simplex.py",
+    "tests/loops/test_segments.py",
+    "tests/loops/test_assignment.py",
+    "tests/loops/test_dual_descent.py",
     "src/bagwise/compiled",
     "src/bagwise/pairwise.py",
 ]

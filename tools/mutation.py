@@ -39,9 +39,9 @@ TARGETS = (
     "src/bagwise/solvers",
     "src/bagwise/metrics",
     "src/bagwise/pairwise.py",
-    "src/bagwise/engines/parts.py",
-    "src/bagwise/engines/arrays.py",
-    "src/bagwise/engines/mapped.py",
+    "src/bagwise/compute/parts.py",
+    "src/bagwise/compute/arrays.py",
+    "src/bagwise/compute/mapped.py",
 )
 PYTEST = ["-o", "addopts=--doctest-modules --import-mode=importlib", "-x", "-q", "--tb=line"]
 PYTEST += ["-p", "no:cacheprovider", "-m", "not slow and not network"]
@@ -313,9 +313,9 @@ def nearest_tests(root, paths):
     steps = {test: imports.distances(test) for test in tests}
     table = {}
     for path in paths:
-        far = 0 if "engines" in path else 9  # the tests of engines start workers
+        far = 0 if "compute" in path else 9  # the tests of engines start workers
         near = [
-            (s[names[path]] + far * ("engines" in str(t.relative_to(root))), t.stat().st_size, t)
+            (s[names[path]] + far * ("compute" in str(t.relative_to(root))), t.stat().st_size, t)
             for t, s in steps.items()
             if names[path] in s
         ]

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import warnings
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,7 +73,9 @@ def estimators():
         module = import_module(f"bagwise.{package}")
         for name in module.__all__:
             cls = getattr(module, name)
-            if isinstance(cls, type) and issubclass(cls, BaseEstimator):
+            if not isinstance(cls, type) or not issubclass(cls, BaseEstimator):
+                continue
+            if all(p.default is not p.empty for p in signature(cls).parameters.values()):
                 yield name, cls
 
 
@@ -269,7 +272,7 @@ def main():
             except KeyError:
                 print(f"{part} {name}: gone", flush=True)
                 continue
-            for key in stored[name].keys() | found.keys():
+            for key in sorted(stored[name].keys() | found.keys()):
                 if reason := differ(stored[name].get(key, "nothing"), found.get(key, "nothing")):
                     print(f"{part} {name}, {key}: {reason}", flush=True)
                     n_different += 1

@@ -37,7 +37,7 @@ NEEDS = {
 TESTS = [
     *("tests/annotation", "tests/classification", "tests/cluster", "tests/metric_learning"),
     *("tests/semi_supervised", "tests/embedding", "tests/solvers"),
-    *("tests/compiled", "tests/test_metrics.py", "tests/test_pairwise.py"),
+    *("tests/loops", "tests/test_metrics.py", "tests/test_pairwise.py"),
 ]
 # Tolerances: difference of scores relative to the largest score; share of different labels.
 DEFAULT = (1e-6, 0.0)

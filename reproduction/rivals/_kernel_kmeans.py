@@ -7,14 +7,14 @@ import numpy as np
 from sklearn.base import ClusterMixin
 from sklearn.utils import check_random_state
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Ints
-from bagwise._validation import check_rows
 from bagwise.base import RowEstimator, fit_method
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.base._parameters import with_parameters
-from bagwise.compiled.threads import one_core_if_small
+from bagwise.loops.threads import one_core_if_small
+from bagwise.validation import check_rows
 from reproduction.rivals._row_clusterer import check_number_of_rows
 from reproduction.rivals.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
 
@@ -129,7 +129,7 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
                 found = kernel_kmeans(space, lengths, labels, self.n_clusters, self.max_iter)
                 results.append(found)
         ends = np.array([result.objective_curve[-1] for result in results])
-        best = results[int(compiled.ties.settled(ends).argmin())]
+        best = results[int(loops.ties.settled(ends).argmin())]
         self._keep_progress(best, "raise max_iter")
         labels, coef, intercept = best.solution
         self._keep(space, coef, intercept)
@@ -148,4 +148,4 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
         -------
         ndarray of shape (n_rows,)
         """
-        return compiled.ties.settled(self._evaluate(X, self._score), axis=1).argmax(axis=1)
+        return loops.ties.settled(self._evaluate(X, self._score), axis=1).argmax(axis=1)

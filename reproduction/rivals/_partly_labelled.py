@@ -7,14 +7,14 @@ import numpy as np
 
 from bagwise._common.sklearn import Interval
 from bagwise._common.types import Floats, Ints
-from bagwise._validation import check_partial_labels, check_rows
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
 from bagwise.base._kernel_machine import KernelMachine
-from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
+from bagwise.loops.threads import one_core_if_small
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
+from bagwise.validation import check_partial_labels, check_rows
 
 
 class PartlyLabelledClassifier(BagClassifierMixin, KernelMachine, RowEstimator):

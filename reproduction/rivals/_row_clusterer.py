@@ -8,13 +8,13 @@ from sklearn.base import ClusterMixin
 from sklearn.utils import check_random_state
 
 from bagwise._common.types import Floats, Ints
-from bagwise._validation import check_rows
 from bagwise.base import RowEstimator, fit_method
 from bagwise.base._kernel_machine import KernelMachine
-from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
+from bagwise.loops.threads import one_core_if_small
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
+from bagwise.validation import check_rows
 from reproduction.rivals.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
 from reproduction.rivals.solvers.linear_algebra import one_core_if_sparse
 

@@ -27,7 +27,7 @@ _PACKAGES = (
     "io",
     "metric_learning",
     "metrics",
-    "model_selection",
+    "evaluate",
     "pairwise",
     "persistence",
     "predictions",

@@ -255,7 +255,7 @@ class Bags:
     def instances(self) -> Instances:
         """The instances of all bags, bag after bag, of shape (n_instances, n_features)."""
         if not self.is_gathered:
-            from bagwise.engines.mapped import gathered
+            from bagwise.compute.mapped import gathered
 
             self._source = gathered(self._source)
         return self._source.table
@@ -331,7 +331,7 @@ class Bags:
     @property
     def where(self) -> str:
         """Where the instances are: "local", "mapped" (a file), "device" (torch) or "cluster"."""
-        from bagwise.engines.mapped import is_mapped
+        from bagwise.compute.mapped import is_mapped
 
         if is_tensor(self.source):
             return "device"
@@ -511,7 +511,7 @@ class Bags:
                 return self
             array = self.instances.cpu().numpy()
             return self.with_instances(array, feature_names=self._feature_names)
-        from bagwise.engines.tensors import on_device
+        from bagwise.compute.tensors import on_device
 
         return on_device(self, device, dtype)
 
@@ -538,7 +538,7 @@ class Bags:
         ``shared = bags.distribute(Client("tcp://scheduler:8786"))``, then
         ``PrimalDualMISVM().fit(shared, y).predict(shared)``.
         """
-        from bagwise.engines.dask import distribute
+        from bagwise.compute.dask import distribute
 
         return distribute(self, client, npartitions)
 

@@ -17,13 +17,13 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Floats, Ints
-from bagwise._validation import check_bags
 from bagwise.bags import Bags
-from bagwise.compiled import threads
 from bagwise.exceptions import InputError, SparseInputError
+from bagwise.loops import threads
+from bagwise.validation import check_bags
 
 __all__ = ["bag_distances", "bag_kernel"]
 
@@ -396,13 +396,13 @@ def minimax_statistics(bags: Bags) -> Array:
 
 def _per_bag_maximum(bags: Bags, sign: float) -> Array:
     if not sparse.issparse(bags.instances):
-        return compiled.segments.maximum(sign * bags.instances, bags.offsets)
+        return loops.segments.maximum(sign * bags.instances, bags.offsets)
     return np.vstack([(sign * bag).max(axis=0).toarray() for bag in bags])
 
 
 def _bag_sums(bags: Bags) -> Floats:
     if not sparse.issparse(bags.instances):
-        return compiled.segments.sum(bags.instances, bags.offsets).astype(np.float64)
+        return loops.segments.sum(bags.instances, bags.offsets).astype(np.float64)
     member = sparse.csr_array(
         (np.ones(bags.n_instances), np.arange(bags.n_instances), bags.offsets),
         shape=(len(bags), bags.n_instances),
@@ -496,7 +496,7 @@ def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], Floats]:
             product += squared[columns]
             slack = unit * (lengths + squared[columns].max())
             ends = B.offsets[first : last + 1] - B.offsets[first]
-            out[:, first - bag : last - bag] = compiled.set_distances.exact_nearest_in_bags(
+            out[:, first - bag : last - bag] = loops.set_distances.exact_nearest_in_bags(
                 product, slack, ends, X[start:stop], Y[columns]
             )
         return np.sqrt(out)
@@ -560,7 +560,7 @@ def _sparse_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], Floats]:
         product *= -2
         product += squared[columns]
         ends = B.offsets[bag:] - B.offsets[bag]
-        _, column = compiled.set_distances.nearest_in_bags(product, ends)
+        _, column = loops.set_distances.nearest_in_bags(product, ends)
         rows = np.repeat(np.arange(start, stop), column.shape[1])
         difference = X[rows] - Y[column.ravel() + B.offsets[bag]]
         return np.sqrt(row_norms(difference, squared=True)).reshape(column.shape)
@@ -574,7 +574,7 @@ def _nearest(A: Bags, B: Bags, metric: Metric) -> Callable[[int, int, int], Floa
     def nearest(start: int, stop: int, bag: int) -> Floats:
         distances = pairwise_distances(X[start:stop], Y[B.offsets[bag] :], metric=metric)
         ends = B.offsets[bag:] - B.offsets[bag]
-        return compiled.set_distances.nearest_in_bags(distances, ends)[0]
+        return loops.set_distances.nearest_in_bags(distances, ends)[0]
 
     return nearest
 

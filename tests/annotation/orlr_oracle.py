@@ -7,8 +7,8 @@ import numpy as np
 from scipy.special import log_softmax
 
 from bagwise import Bags
-from bagwise.compiled import label_sets
-from bagwise.compiled.arguments import Inference, LabelSets, read_only
+from bagwise.loops import label_sets
+from bagwise.loops.arguments import Inference, LabelSets, read_only
 
 
 def drawn(n_bags=40, n_classes=4, seed=0, spread=3.0):

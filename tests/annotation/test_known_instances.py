@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
-from bagwise.engines.parts import Parts, codes_by_bag, codes_of_instances
+from bagwise.compute.parts import Parts, codes_by_bag, codes_of_instances
 from bagwise.exceptions import LabelError
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.solvers.annotation.orlr import PenalisedLoss, ored_logistic

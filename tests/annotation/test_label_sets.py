@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from bagwise.compiled import label_sets
+from bagwise.loops import label_sets
 from orlr_oracle import by_enumeration, paper_dp, posterior
 
 

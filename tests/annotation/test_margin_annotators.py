@@ -12,9 +12,9 @@ from sklearn.preprocessing import StandardScaler
 from bagwise import Bags
 from bagwise.annotation import M3MIML, RankLossSIM
 from bagwise.annotation._annotator import best_threshold
-from bagwise.compiled import label_pairs
 from bagwise.datasets import load_letter_frost
 from bagwise.exceptions import LabelError
+from bagwise.loops import label_pairs
 from bagwise.solvers.annotation.rank_loss import rank_loss_sim
 
 

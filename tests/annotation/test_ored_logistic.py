@@ -12,8 +12,8 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
+from bagwise.compute.parts import Parts
 from bagwise.datasets import load_letter_frost
-from bagwise.engines.parts import Parts
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError
 from bagwise.solvers.annotation import orlr_parts
 from bagwise.solvers.annotation.orlr import PenalisedLoss, ored_logistic

@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
-from bagwise.compiled import label_sets
-from bagwise.engines.parts import Parts
+from bagwise.compute.parts import Parts
 from bagwise.exceptions import InputError
+from bagwise.loops import label_sets
 from bagwise.solvers.annotation.orlr import PenalisedLoss
 from bagwise.solvers.annotation.orlr_parts import ORLRPart
 from orlr_oracle import drawn, inference, posterior, with_wrong_sets

@@ -132,8 +132,8 @@ def test_the_leaderboard_holds_scores_of_bags_that_calibration_has_not_seen():
 
 def rerun(model, bags, y):
     """Folds and out-of-fold scores of the only candidate, as the model drew them."""
-    from bagwise._validation import check_bag_labels
     from bagwise.base import in_canonical_order
+    from bagwise.validation import check_bag_labels
 
     labels = check_bag_labels(y, bags)
     bags, labels = in_canonical_order(bags, labels)

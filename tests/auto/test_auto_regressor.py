@@ -14,8 +14,8 @@ from sklearn.pipeline import make_pipeline
 from bagwise import Bags
 from bagwise.auto import AutoBagRegressor
 from bagwise.embedding import BagStatistics
+from bagwise.evaluate import evaluate
 from bagwise.exceptions import InputError
-from bagwise.model_selection import evaluate
 from bagwise.persistence import load_model, save_model
 from bagwise.regression import SetKernelRegressor
 from bagwise.solvers.stacking import fit_linear_stack

@@ -11,8 +11,8 @@ from bagwise import Bags
 from bagwise.classification import AttentionMIL, _attention, _training
 from bagwise.classification._networks import GATED, draw, gated_logits, gated_shapes
 from bagwise.classification._training import held_out_folds, losses_of, moments, order_of_bags
+from bagwise.compute.mapped import mapped_array
 from bagwise.datasets import make_bags
-from bagwise.engines.mapped import mapped_array
 from bagwise.exceptions import InputError, NotEnoughMemoryError
 from checks import example
 from torch_checks import check_example_of_the_docstring, check_without_torch
@@ -270,7 +270,7 @@ def test_the_order_of_bags_is_determined_by_what_they_hold(keys, rng, monkeypatc
     "make", [np.asarray, sparse.csr_array, torch.tensor], ids=["dense", "csr", "tensor"]
 )
 def test_moments_are_those_of_the_whole_table(make, rng, monkeypatch):
-    monkeypatch.setattr("bagwise.engines.blocks.BLOCK", 4 * 256)
+    monkeypatch.setattr("bagwise.compute.blocks.BLOCK", 4 * 256)
     X = rng.normal(loc=[1e3, 0, -5, 0], scale=[1, 0.1, 10, 0], size=(700, 4))
     X[:, 3] = 1e5 / 3
     mean, scale = moments(Bags(make(X), [0, 200, 700]))
@@ -321,7 +321,7 @@ def test_blocks_of_bags_give_the_same_model(monkeypatch):
 
 @pytest.mark.parametrize("kept", [2**28, 0], ids=["kept", "read batch by batch"])
 def test_instances_in_a_file_sparse_or_on_a_device_give_the_same_model(kept, monkeypatch):
-    monkeypatch.setattr("bagwise.engines.batches.KEPT", kept)
+    monkeypatch.setattr("bagwise.compute.batches.KEPT", kept)
     bags, y = example()
     thin = bags.with_instances(np.where(bags.instances > 0, bags.instances, 0))
     expected = small().fit(thin, y).decision_function(thin)
@@ -342,7 +342,7 @@ def test_cuda_gives_the_same_model(free, monkeypatch):
     bags, y = example()
     expected = small().fit(bags, y).decision_function(bags)
     if free is not None:
-        monkeypatch.setattr("bagwise.engines.batches.free_memory", lambda device: free)
+        monkeypatch.setattr("bagwise.compute.batches.free_memory", lambda device: free)
     for options, other in (({"device": "cuda"}, bags), ({}, bags.to("cuda"))):
         found = small(**options).fit(other, y).decision_function(other)
         np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -7,10 +7,10 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 
 from bagwise.classification import ClassToBag
-from bagwise.compiled import set_distances
 from bagwise.exceptions import (
     LabelError,
 )
+from bagwise.loops import set_distances
 from bagwise.solvers.metric.norm_ratio import minimise_norm_ratio
 from checks import example
 

@@ -8,12 +8,12 @@ from scipy import sparse
 from scipy.optimize import approx_fprime, minimize
 
 from bagwise import Bags
-from bagwise._validation import check_bag_labels
 from bagwise.base import in_canonical_order
 from bagwise.classification import EMDD, DiverseDensity
-from bagwise.compiled import diverse_density, segments, set_distances
-from bagwise.compiled.row_order import row_ranks
 from bagwise.exceptions import InputError
+from bagwise.loops import diverse_density, segments, set_distances
+from bagwise.loops.row_order import row_ranks
+from bagwise.validation import check_bag_labels
 from checks import example
 
 CERTAIN = 1e-8  # the model's own floor of a distance

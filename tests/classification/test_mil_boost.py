@@ -8,7 +8,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from bagwise import Bags
 from bagwise.classification import MILBoost
-from bagwise.compiled import boosted_trees
+from bagwise.loops import boosted_trees
 from bagwise.solvers.likelihood.mil_boost import LONGEST, mil_boost
 from checks import example
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from bagwise import Bags
-from bagwise.compiled import one_sided as kernel
+from bagwise.loops import one_sided as kernel
 from bagwise.solvers.margin.one_sided import one_sided
 from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace
 from one_sided_oracle import (

@@ -13,8 +13,8 @@ from sklearn.model_selection import cross_val_score
 
 from bagwise import Bags
 from bagwise.classification import PrimalDualMISVM
+from bagwise.compute import place
 from bagwise.datasets import make_bags
-from bagwise.engines import place
 from bagwise.exceptions import InputError
 from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, primal_dual
 from bagwise.solvers.margin.primal_dual_parts import PrimalDualPart, Problem

@@ -19,17 +19,17 @@ from bagwise.classification import CitationKNN, SetKernelSVM
 from bagwise.cli import app
 from bagwise.cli.evaluate import _warnings
 from bagwise.datasets import load_letter_carroll
-from bagwise.exceptions import InputError, NotEnoughMemoryError
-from bagwise.io import read_bags
-from bagwise.metrics import average_precision, coverage, one_error
-from bagwise.model_selection import Comparison, Evaluation, _baselines, compare
-from bagwise.model_selection._baselines import (
+from bagwise.evaluate import Comparison, Evaluation, _baselines, compare
+from bagwise.evaluate._baselines import (
     LabelFrequencies,
     OnePerLabel,
     baselines,
     single_instance_svm,
 )
-from bagwise.model_selection._folds import make_folds
+from bagwise.evaluate._folds import make_folds
+from bagwise.exceptions import InputError, NotEnoughMemoryError
+from bagwise.io import read_bags
+from bagwise.metrics import average_precision, coverage, one_error
 from bagwise.preprocessing._steps import prepared
 
 

@@ -10,9 +10,9 @@ from sklearn.model_selection import StratifiedKFold
 import bagwise._common.tables
 from bagwise import Bags
 from bagwise.classification import SetKernelSVM
-from bagwise.engines import blocks, mapped
+from bagwise.compute import blocks, mapped
+from bagwise.evaluate import evaluate
 from bagwise.io import write_bags
-from bagwise.model_selection import evaluate
 from bagwise.persistence import load_model
 from bagwise.preprocessing import InstancePCA, make_bag_pipeline
 from bagwise.preprocessing._steps import instance_scaler

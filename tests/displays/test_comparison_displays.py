@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bagwise.displays import DifferenceDisplay, RankDisplay
+from bagwise.evaluate import Comparison, Evaluation, ranks
 from bagwise.exceptions import InputError
-from bagwise.model_selection import Comparison, Evaluation, ranks
 
 figure = pytest.importorskip("matplotlib.figure")
 

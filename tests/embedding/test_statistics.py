@@ -9,8 +9,8 @@ from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.pipeline import make_pipeline
 
 from bagwise import Bags
+from bagwise.compute import blocks
 from bagwise.embedding import BagStatistics
-from bagwise.engines import blocks
 from bagwise.exceptions import InputError
 from checks import example
 

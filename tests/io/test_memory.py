@@ -17,7 +17,7 @@ from scipy import sparse
 
 from bagwise import Bags
 from bagwise._common.memory import available_memory, byte_count
-from bagwise.engines.mapped import mapped_array
+from bagwise.compute.mapped import mapped_array
 from bagwise.exceptions import BagwiseError, InputError
 from bagwise.io import read_bags, write_bags
 from bagwise.io.memory import Workspace
@@ -254,7 +254,7 @@ def test_a_file_size_limit_is_an_error_of_the_command_line(tmp_path, bags):
 @pytest.mark.skipif(sys.platform != "linux", reason="files without a name")
 def test_nothing_is_left_after_a_kill(tmp_path):
     code = (
-        "from bagwise.engines.mapped import mapped_array; import os, signal; "
+        "from bagwise.compute.mapped import mapped_array; import os, signal; "
         "array, _ = mapped_array((1000, 10), float); array[:] = 1; "
         "os.kill(os.getpid(), signal.SIGKILL)"
     )

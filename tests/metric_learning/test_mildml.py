@@ -6,8 +6,8 @@ from scipy.optimize import approx_fprime
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise import Bags
-from bagwise.compiled.set_distances import closest_instances
 from bagwise.exceptions import InputError, LabelError
+from bagwise.loops.set_distances import closest_instances
 from bagwise.metric_learning import MildML
 from bagwise.pairwise import bag_distances
 from bagwise.solvers.metric.mildml import pair_loss, sample_pairs

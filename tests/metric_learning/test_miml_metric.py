@@ -6,8 +6,8 @@ from scipy import linalg
 from scipy.optimize import minimize
 
 from bagwise import Bags
-from bagwise.compiled.lapack import eigenvectors
 from bagwise.exceptions import InputError, LabelError
+from bagwise.loops.lapack import eigenvectors
 from bagwise.metric_learning import MIMLMetric
 from bagwise.solvers.metric.miml_metric import best_directions, move_centres, spread
 

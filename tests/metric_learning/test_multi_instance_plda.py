@@ -13,10 +13,10 @@ from scipy.stats import multivariate_normal
 from sklearn.covariance import oas
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from bagwise import Bags, compiled
-from bagwise.compiled.arguments import CandidateOffsets, Predictive
+from bagwise import Bags, loops
 from bagwise.datasets import load_letter_carroll
 from bagwise.exceptions import LabelError
+from bagwise.loops.arguments import CandidateOffsets, Predictive
 from bagwise.metric_learning import MIMLCA, MultiInstanceKMeans, MultiInstancePLDA
 from bagwise.metric_learning._multi_instance_plda import discounted
 from bagwise.metrics import naming_precision
@@ -155,7 +155,7 @@ def test_predictive_of_random_effects_is_gaussian_conditioning():
     scores = np.empty(2 * n)
     places = CandidateOffsets(np.arange(n + 1), 2 * np.arange(n + 1), 2 * np.arange(n + 1))
     model = Predictive(sums, np.array([3.0, 3.0]), 1 / b, True)
-    compiled.candidate_labels.predictive_scores(
+    loops.candidate_labels.predictive_scores(
         0, n, places, np.tile([0, 1], n), Z, share, model, scores
     )
     X, within, between = Z @ T.T, T @ T.T, T @ np.diag(b) @ T.T

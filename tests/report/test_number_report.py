@@ -11,8 +11,8 @@ from sklearn.pipeline import make_pipeline
 
 from bagwise import Bags
 from bagwise.embedding import BagStatistics
+from bagwise.evaluate import HeldOut, held_out_predictions
 from bagwise.exceptions import InputError, LabelError
-from bagwise.model_selection import HeldOut, held_out_predictions
 from bagwise.regression import SetKernelRegressor
 from bagwise.report import Report
 

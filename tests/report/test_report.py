@@ -24,9 +24,9 @@ from bagwise.classification import (
 from bagwise.cluster import BagConstrainedSpectralClustering, WellSVMClustering
 from bagwise.datasets import make_bags
 from bagwise.embedding import BagDissimilarity
+from bagwise.evaluate import HeldOut
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError, OutputExistsError
 from bagwise.metric_learning import MIMLCA
-from bagwise.model_selection import HeldOut
 from bagwise.predictions import instance_attributions
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.report import Media, Report

@@ -11,8 +11,8 @@ from sklearn.svm import LinearSVC
 from bagwise import Bags
 from bagwise.base import _label_machine
 from bagwise.classification import WellMISVM
-from bagwise.compiled import dual_descent
 from bagwise.exceptions import LabelError
+from bagwise.loops import dual_descent
 from bagwise.semi_supervised import WellSVMClassifier
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bagwise.compiled.lapack import eigenvectors, with_fixed_signs
+from bagwise.loops.lapack import eigenvectors, with_fixed_signs
 from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
 
 

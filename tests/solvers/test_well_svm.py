@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.optimize import linprog, minimize
 from sklearn.svm import OneClassSVM
 
-from bagwise.compiled import dual_descent, level_set
+from bagwise.loops import dual_descent, level_set
 from bagwise.solvers.wellsvm import well_svm as module
 from bagwise.solvers.wellsvm.well_svm import (
     BoundedLabels,

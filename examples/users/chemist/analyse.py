@@ -11,8 +11,8 @@ from sklearn.preprocessing import StandardScaler
 from bagwise.auto import AutoBagRegressor
 from bagwise.displays import KeyFeatureDisplay
 from bagwise.embedding import BagStatistics
+from bagwise.evaluate import compare
 from bagwise.io import read_bags
-from bagwise.model_selection import compare
 from bagwise.predictions import permutation_importance
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 from bagwise.regression import SetKernelRegressor

@@ -29,9 +29,9 @@ from scipy.linalg import LinAlgError, solve_triangular
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from bagwise._common.types import Floats
-from bagwise.compiled.lapack import eigenvectors
-from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
+from bagwise.loops.lapack import eigenvectors
+from bagwise.loops.threads import one_core_if_small
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 from reproduction.rivals.solvers.linear_algebra import cholesky_inverse, cholesky_solve, dense_gram

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.svm import SVR
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Floats, Ints
 from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures
 from bagwise.solvers.margin.libsvm import fit_libsvm
@@ -55,7 +55,7 @@ def best_threshold(scores: Floats, balance: float) -> tuple[float, float]:
 
     zeros = np.zeros_like(counts)
     loss = distance(-1 - b, zeros, counts) + distance(1 - b, counts, zeros + n)
-    best = int(np.argmin(compiled.ties.settled(loss)))
+    best = int(np.argmin(loops.ties.settled(loss)))
     return float(b[best]), float(loss[best])
 
 

@@ -11,7 +11,7 @@ Neither half increases the sum of squares.
 import numpy as np
 from sklearn.utils.extmath import row_norms
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Floats, Ints
 from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures
 from bagwise.solvers.result import SolverResult
@@ -78,7 +78,7 @@ def first_labels(
         total = float(nearest.sum())
         chances = nearest / total if total > 0 else None
         chosen = int(rng.choice(n, p=chances))
-    return compiled.ties.settled(distances, axis=1).argmin(axis=1)
+    return loops.ties.settled(distances, axis=1).argmin(axis=1)
 
 
 def kernel_kmeans(
@@ -117,7 +117,7 @@ def kernel_kmeans(
         squares = np.einsum("kn,kn->k", means, products)
         closeness = 2 * products - squares[:, None]
         curve.append(float(lengths.sum() - closeness[labels, everybody].sum()))
-        best = compiled.ties.settled(closeness, axis=0).argmax(axis=0)
+        best = loops.ties.settled(closeness, axis=0).argmax(axis=0)
         # Rows with equal distances keep their cluster, so that rounding does not move them.
         gain = closeness[best, everybody] - closeness[labels, everybody]
         new = np.where(gain > 1e-9 * (1 + np.abs(lengths)), best, labels)
@@ -133,5 +133,5 @@ def _occupied(labels: Ints, n_clusters: int, lengths: Floats) -> Ints:
     for k in np.setdiff1d(np.arange(n_clusters), labels):
         sizes = np.bincount(labels, minlength=n_clusters)
         movable = np.flatnonzero(sizes[labels] > 1)
-        labels[movable[np.argmax(compiled.ties.settled(lengths[movable]))]] = k
+        labels[movable[np.argmax(loops.ties.settled(lengths[movable]))]] = k
     return labels

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Floats, Ints
 from bagwise.solvers.margin.feature_space import FeatureSpace
 
@@ -46,7 +46,7 @@ def balanced_labels(scores: Floats, n_positive: int) -> Ints:
     array([ 1,  1, -1])
     """
     labels = np.full(len(scores), -1)
-    labels[np.argsort(-compiled.ties.settled(scores), kind="stable")[:n_positive]] = 1
+    labels[np.argsort(-loops.ties.settled(scores), kind="stable")[:n_positive]] = 1
     return labels
 
 

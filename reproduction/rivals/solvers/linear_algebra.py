@@ -8,7 +8,7 @@ from scipy import linalg, sparse
 
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Floats
-from bagwise.compiled.threads import blas_cores
+from bagwise.loops.threads import blas_cores
 from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, dense
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import sparse
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Floats, Ints
 from bagwise.solvers.margin.feature_space import FeatureSpace, selection
 from bagwise.solvers.margin.max_margin import Machine, MarginProblem, max_margin
@@ -70,7 +70,7 @@ def switchable(labels: Ints, scores: Floats, slack: float = 0.0) -> tuple[Ints, 
     """
     slacks = 1 - labels * scores
     up, down = (np.flatnonzero(labels == sign) for sign in (1, -1))
-    order = -compiled.ties.settled(slacks)
+    order = -loops.ties.settled(slacks)
     up, down = (rows[np.argsort(order[rows], kind="stable")] for rows in (up, down))
     n = min(len(up), len(down))
     up, down = up[:n], down[:n]

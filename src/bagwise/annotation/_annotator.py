@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.random import RandomState
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Array
-from bagwise._validation import check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator
 from bagwise.base._kernel_bags import kernel_bags, kernel_product, nystroem_of_bags, width_of
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE
-from bagwise.engines import over_partitions, to_numpy
-from bagwise.engines.arrays import product
+from bagwise.compute import over_partitions, to_numpy
+from bagwise.compute.arrays import product
+from bagwise.validation import check_label_sets
 
 LINEAR_REG = 1.0  # reg="auto"
 
@@ -109,7 +109,7 @@ def best_threshold(scores: Array, label_sets: Array) -> float:
     """
     order = np.argsort(scores, axis=None)
     sorted_scores = scores.ravel()[order]
-    different = np.diff(compiled.ties.settled(sorted_scores)) > 0
+    different = np.diff(loops.ties.settled(sorted_scores)) > 0
     carried = (label_sets.ravel() == 1)[order]
     # Errors relative to k = 0 if the k lowest scores are not predicted: +1 missed, -1 false label.
     errors = np.concatenate([[0], np.cumsum(np.where(carried, 1, -1))])

@@ -9,19 +9,19 @@ import numpy as np
 from numpy.random import RandomState
 from scipy.special import expit, log_expit, softmax
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Array, Floats, Ints
-from bagwise._validation import check_label_sets
 from bagwise.annotation._annotator import KernelAnnotator
 from bagwise.annotation._ored_logistic import UNSEEN
 from bagwise.bags import Bags
 from bagwise.base import WeightedFit
 from bagwise.base._parameters import with_parameters
-from bagwise.engines import over_partitions
+from bagwise.compute import over_partitions
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.solvers.annotation.noisy_or import noisy_or_logistic
 from bagwise.solvers.result import SolverResult
+from bagwise.validation import check_label_sets
 
 THRESHOLD = 0.3
 
@@ -224,7 +224,7 @@ class NoisyOrLogisticRegression(WeightedFit, KernelAnnotator):
 
     def _log_likelihood(self, bags: Bags, label_sets: Any) -> Array:
         labels = check_label_sets(label_sets, bags, classes=self.classes_)
-        odds = compiled.segments.noisy_or(self._log_odds(bags), bags.offsets)
+        odds = loops.segments.noisy_or(self._log_odds(bags), bags.offsets)
         each = log_expit(np.where(labels.indicator == 1, odds, -odds)).sum(axis=1)
         return np.where(labels.known, each, 0.0)
 
@@ -240,8 +240,8 @@ class NoisyOrLogisticRegression(WeightedFit, KernelAnnotator):
     def _shown(self, bags: Bags, label_sets: Any, threshold: float) -> Ints:
         labels = check_label_sets(label_sets, bags, classes=self.classes_)
         posterior, bag = self._posterior(bags, labels.indicator), bags.bag_index
-        settled = compiled.ties.settled(posterior)
-        likeliest = settled == compiled.segments.maximum(settled, bags.offsets)[bag]
+        settled = loops.ties.settled(posterior)
+        likeliest = settled == loops.segments.maximum(settled, bags.offsets)[bag]
         carried = (labels.indicator == 1)[bag]
         return ((posterior >= threshold) | (likeliest & carried)).astype(np.int64)
 
@@ -249,7 +249,7 @@ class NoisyOrLogisticRegression(WeightedFit, KernelAnnotator):
         """Probability of each label for each instance, given the label sets (-1: unknown)."""
         scores = self._log_odds(bags)
         scores[:, np.isneginf(self.intercept_)] = -UNSEEN  # equal for all instances, not 0 / 0
-        odds = compiled.segments.noisy_or(scores, bags.offsets)
+        odds = loops.segments.noisy_or(scores, bags.offsets)
         given = np.where(sets == 1, log_expit(odds), 0.0)[bags.bag_index]
         posterior = np.exp(np.minimum(log_expit(scores) - given, 0.0))  # at most 1 despite rounding
         return np.where((sets == 0)[bags.bag_index], 0.0, posterior)

@@ -12,22 +12,22 @@ from scipy.special import expit, log_softmax, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.sklearn import Interval, StrOptions
 from bagwise._common.types import Array, Bools, Floats
 from bagwise._common.warnings import warn_user
-from bagwise._validation import check_instance_labels, check_label_sets, check_sample_weight
 from bagwise.annotation._annotator import KernelAnnotator
 from bagwise.bags import Bags
 from bagwise.base import fit_method
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.base._scoring import log_odds_of
-from bagwise.engines import over_blocks
+from bagwise.compute import over_blocks
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
 from bagwise.solvers.annotation.orlr import FIRST_MISSING, FIRST_SPURIOUS, ored_logistic
 from bagwise.solvers.annotation.orlr_parts import BagLabelSets, blocks_of_bags, infer
 from bagwise.solvers.result import SolverResult
+from bagwise.validation import check_instance_labels, check_label_sets, check_sample_weight
 
 # A class without training bags has probability zero. If the label set of a new bag contains it, its
 # logit is this much lower than the others, instead of minus infinity.
@@ -296,8 +296,8 @@ class ORedLogisticRegression(KernelAnnotator):
         with np.errstate(divide="ignore"):
             # P(all are c or background) - P(all are background), without cancellation.
             beyond = np.log1p(np.exp(log_p[:, :n_classes] - log_p[:, n_classes:]))
-            beyond = compiled.segments.sum(beyond, bags.offsets)
-            nothing = compiled.segments.sum(log_p[:, n_classes:], bags.offsets)
+            beyond = loops.segments.sum(beyond, bags.offsets)
+            nothing = loops.segments.sum(log_p[:, n_classes:], bags.offsets)
             return nothing + beyond + np.log(-np.expm1(-beyond))
 
     def _probabilities(self, scores: Array) -> Array:

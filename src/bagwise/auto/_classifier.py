@@ -7,7 +7,6 @@ from scipy.special import expit
 
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Array
-from bagwise._validation import check_label_sets
 from bagwise.auto._ensemble import Ensemble
 from bagwise.auto._members import Member, chosen_members, keeping
 from bagwise.auto._tasks import Task, check_metric, draw_folds, task_of_labels
@@ -15,9 +14,10 @@ from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator
 from bagwise.base._parameters import with_parameters
 from bagwise.base._scoring import softmax_probabilities
+from bagwise.evaluate._folds import Fold
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
-from bagwise.model_selection._folds import Fold
+from bagwise.validation import check_label_sets
 
 REG = 10.0  # penalty of the weights; chosen on Musk1, Elephant, digits and synthetic bags
 

@@ -10,20 +10,20 @@ from sklearn.utils import check_random_state
 
 from bagwise._common.sklearn import Interval, StrOptions
 from bagwise._common.types import Array, Floats
-from bagwise._validation import check_bags, check_groups
 from bagwise.auto._members import Member, column_scores
 from bagwise.auto._race import Race
 from bagwise.auto._tasks import LOWER_IS_BETTER, Task, leaderboard
 from bagwise.bags import Bags
 from bagwise.base import fit_method, in_canonical_order
 from bagwise.base._parameters import POSITIVE
-from bagwise.compiled.threads import one_core_if_few
+from bagwise.evaluate._folds import Fold
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
-from bagwise.model_selection._folds import Fold
+from bagwise.loops.threads import one_core_if_few
 from bagwise.preprocessing import BagPipeline
 from bagwise.preprocessing._steps import instance_scaler
 from bagwise.solvers.stacking import Stack
+from bagwise.validation import check_bags, check_groups
 
 
 class Ensemble:

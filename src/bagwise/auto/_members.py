@@ -33,7 +33,6 @@ from bagwise.classification import (
     PrimalDualMISVM,
     SetKernelSVM,
 )
-from bagwise.compiled.threads import blas_cores
 from bagwise.embedding import (
     BagDissimilarity,
     BagStatistics,
@@ -41,8 +40,9 @@ from bagwise.embedding import (
     InstanceSimilarity,
     RandomFourierEmbedding,
 )
+from bagwise.evaluate._baselines import OnePerLabel
 from bagwise.exceptions import InputError
-from bagwise.model_selection._baselines import OnePerLabel
+from bagwise.loops.threads import blas_cores
 from bagwise.pairwise import kernel_between, kernel_width
 from bagwise.preprocessing import BagPipeline, InstanceTransformer, make_bag_pipeline
 from bagwise.regression import SetKernelRegressor

@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.auto._members import Member
 from bagwise.bags import Bags
+from bagwise.evaluate._folds import Fold
 from bagwise.exceptions import BagwiseError, NotEnoughMemoryError
-from bagwise.model_selection._folds import Fold
 
 TRIAL = 200  # largest number of bags in the fit that estimates the time of a candidate
 # Errors of a candidate that cannot use the data; it is skipped and the others continue.

@@ -7,16 +7,16 @@ import numpy as np
 
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Array
-from bagwise._validation import check_numbers
 from bagwise.auto._ensemble import Ensemble
 from bagwise.auto._members import Member, chosen_regressors
 from bagwise.auto._tasks import NUMBER_METRICS, Task, task_of_numbers
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagRegressorMixin
 from bagwise.base._parameters import with_parameters
+from bagwise.evaluate._folds import Fold, make_folds
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
-from bagwise.model_selection._folds import Fold, make_folds
+from bagwise.validation import check_numbers
 
 REG = 1.0  # penalty of the weights, see `fit_linear_stack`; chosen on synthetic bags
 

@@ -9,15 +9,15 @@ from scipy.special import expit, softmax
 from sklearn.metrics import average_precision_score, log_loss
 
 from bagwise._common.types import Array, Floats
-from bagwise.exceptions import InputError, LabelError
-from bagwise.labels import Labels
-from bagwise.model_selection._folds import Fold, make_folds
-from bagwise.model_selection._measures import (
+from bagwise.evaluate._folds import Fold, make_folds
+from bagwise.evaluate._measures import (
     label_measures,
     label_set_log_loss,
     mean_area_under_roc,
     number_measures,
 )
+from bagwise.exceptions import InputError, LabelError
+from bagwise.labels import Labels
 from bagwise.solvers.stacking import Stack, fit_linear_stack, fit_stack
 
 LOWER_IS_BETTER = {"log_loss", "mae"}

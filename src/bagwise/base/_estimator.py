@@ -13,7 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._common.sklearn import CallbackSupportMixin, _fit_context, with_callbacks
 from bagwise._common.types import Floats as FloatArray
 from bagwise._common.warnings import warn_user
-from bagwise._validation import (
+from bagwise.bags import Bags
+from bagwise.base._finite import checked_fit, numerical_errors, quietly, require_finite
+from bagwise.base._order import in_canonical_order
+from bagwise.base._parameters import CONSTRAINTS
+from bagwise.compute import one_core_if_few_instances, over_partitions
+from bagwise.exceptions import InputError, LabelError
+from bagwise.labels import Labels
+from bagwise.solvers.result import SolverResult, total_curve
+from bagwise.validation import (
     VALUE_RANGE,
     check_bag_labels,
     check_bags,
@@ -21,14 +29,6 @@ from bagwise._validation import (
     check_rows,
     check_sample_weight,
 )
-from bagwise.bags import Bags
-from bagwise.base._finite import checked_fit, numerical_errors, quietly, require_finite
-from bagwise.base._order import in_canonical_order
-from bagwise.base._parameters import CONSTRAINTS
-from bagwise.engines import one_core_if_few_instances, over_partitions
-from bagwise.exceptions import InputError, LabelError
-from bagwise.labels import Labels
-from bagwise.solvers.result import SolverResult, total_curve
 
 BUDGETS = ("max_iter", "max_rounds", "max_epochs", "max_cuts", "tol")  # stopping criteria
 

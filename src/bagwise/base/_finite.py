@@ -15,9 +15,9 @@ from scipy import sparse
 from sklearn.utils.sparsefuncs import min_max_axis
 
 from bagwise._common.types import Array
-from bagwise._validation import check_bags
-from bagwise.engines.arrays import extremes
+from bagwise.compute.arrays import extremes
 from bagwise.exceptions import BagwiseError, InputError, NotEnoughMemoryError
+from bagwise.validation import check_bags
 
 # Parts of the messages with which scikit-learn and scipy reject arrays that are not finite.
 REFUSALS = ("contains NaN", "contains infinity", "infs or NaNs", "must be finite", "non-finite")

@@ -11,8 +11,8 @@ from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base._kernel_machine import BLOCK, kernel_scores, nystroem_features, nystroem_of
-from bagwise.engines import by_place, is_here, map_bags, memory_of_parts, over_partitions, to_numpy
-from bagwise.engines.arrays import (
+from bagwise.compute import by_place, is_here, map_bags, memory_of_parts, over_partitions, to_numpy
+from bagwise.compute.arrays import (
     centred_blocks,
     column_sums,
     empty,
@@ -21,8 +21,8 @@ from bagwise.engines.arrays import (
     like,
     product,
 )
-from bagwise.engines.blocks import row_blocks
-from bagwise.engines.mapped import is_mapped, release_pages
+from bagwise.compute.blocks import row_blocks
+from bagwise.compute.mapped import is_mapped, release_pages
 from bagwise.pairwise import kernel_width
 
 

@@ -17,8 +17,8 @@ from bagwise._common.memory import require_memory
 from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.base._estimator import BagEstimator
-from bagwise.engines import to_numpy
-from bagwise.engines.arrays import product
+from bagwise.compute import to_numpy
+from bagwise.compute.arrays import product
 from bagwise.exceptions import InputError
 from bagwise.pairwise import for_kernel, instance_kernel, kernel_width
 from bagwise.solvers.margin.cost_range import check_costs, mean_square

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.kernel_approximation import Nystroem
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Array
 from bagwise.base._finite import column_range
@@ -23,7 +23,7 @@ LANDMARKS = 1_000  # features of the approximation
 class TrainingRows(NamedTuple):
     """The training rows in the format of the solver."""
 
-    rows: Any  # dense, sparse or a kernel matrix: see `compiled.dual_descent`
+    rows: Any  # dense, sparse or a kernel matrix: see `loops.dual_descent`
     centre: Array  # subtracted from the features, or from the kernel values
     gamma: float | None = None  # width of the kernel
     nystroem: Nystroem | None = None  # approximation of the kernel
@@ -92,11 +92,11 @@ class LabelMachine(KernelMachine):
             nystroem = nystroem_of(self, gamma, LANDMARKS, seed, X)
             X = transformed(nystroem, X)
         if not self.center:
-            rows = self._with_offset(compiled.dual_descent.rows_of(X))
+            rows = self._with_offset(loops.dual_descent.rows_of(X))
             return TrainingRows(rows, np.zeros(X.shape[1]), gamma, nystroem)
         # Clipped to the range of each feature: rounding would turn a constant into tiny values.
         centre = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel().clip(*column_range(X))
-        rows = self._with_offset(compiled.dual_descent.rows_of(X, centre=centre))
+        rows = self._with_offset(loops.dual_descent.rows_of(X, centre=centre))
         return TrainingRows(rows, centre, gamma, nystroem)
 
     def _present_gram(self, K: Array) -> tuple[Any, Array]:
@@ -108,7 +108,7 @@ class LabelMachine(KernelMachine):
             centre = means - means.mean() / 2
             K -= centre.astype(kind)
             K -= centre.astype(kind)[:, None]
-        return self._with_offset(compiled.dual_descent.gram_rows(K)), centre
+        return self._with_offset(loops.dual_descent.gram_rows(K)), centre
 
     def _with_offset(self, rows: Any) -> Any:
         """Add the constant feature, in units of the root mean square norm of the rows."""
@@ -128,9 +128,9 @@ class LabelMachine(KernelMachine):
         f = np.array([result.solution.f for result in results])
         coef = np.array([result.solution.coef for result in results])
         constant = rows.score_factors[0, 0] * f[:, rows.n_features]
-        if rows.kind != compiled.dual_descent.GRAM:
+        if rows.kind != loops.dual_descent.GRAM:
             self.coef_ = f[:, : rows.n_features]
-            if rows.kind == compiled.dual_descent.SPARSE:
+            if rows.kind == loops.dual_descent.SPARSE:
                 self.coef_ = self.coef_ - coef.sum(axis=1)[:, None] * centre
             self.intercept_ = constant - self.coef_ @ centre
         else:

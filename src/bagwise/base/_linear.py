@@ -6,8 +6,8 @@ from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.base._estimator import BagEstimator, WeightedFit
 from bagwise.base._scoring import BagClassifierMixin
-from bagwise.engines import to_numpy
-from bagwise.engines.arrays import product
+from bagwise.compute import to_numpy
+from bagwise.compute.arrays import product
 
 
 class LinearBagClassifier(WeightedFit, BagClassifierMixin, BagEstimator):

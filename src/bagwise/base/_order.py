@@ -7,9 +7,9 @@ import numpy as np
 
 from bagwise._common.types import Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.compiled.row_order import ranks_by_column, row_ranks
-from bagwise.engines import in_blocks, take_column, take_rows
+from bagwise.compute import in_blocks, take_column, take_rows
 from bagwise.labels import Labels
+from bagwise.loops.row_order import ranks_by_column, row_ranks
 
 
 def order_within_bags(bags: Bags) -> Ints:

@@ -8,9 +8,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import has_fit_parameter
 
-from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base._estimator import BagEstimator
+from bagwise.validation import check_bags
 
 
 def instance_model(model: Any, X: Any) -> tuple[Any, Bags | None]:

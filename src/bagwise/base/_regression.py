@@ -5,12 +5,12 @@ from typing import Any
 from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Array, Floats, Ints
-from bagwise._validation import check_numbers
 from bagwise.bags import Bags
 from bagwise.base._estimator import fit_method
 from bagwise.base._scoring import pool
+from bagwise.validation import check_numbers
 
 
 class BagRegressorMixin(RegressorMixin):
@@ -100,7 +100,7 @@ class BagRegressorMixin(RegressorMixin):
         return self._evaluate(X, self._key_rows)
 
     def _key_rows(self, bags: Bags) -> Ints:
-        return compiled.segments.argmax(self._score(bags)[:, 0], bags.offsets)
+        return loops.segments.argmax(self._score(bags)[:, 0], bags.offsets)
 
     def _bag_scores(self, bags: Bags) -> Array:
         """Predictions of shape (n_bags, 1)."""

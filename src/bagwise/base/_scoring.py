@@ -9,16 +9,16 @@ from scipy.special import expit, log_expit, logsumexp, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Array, Ints
 from bagwise._common.warnings import warn_user
-from bagwise._validation import check_label, check_label_sets, check_sample_weight
 from bagwise.bags import Bags
 from bagwise.base._estimator import fit_method
 from bagwise.base._finite import require_finite
 from bagwise.base._order import order_within_bags
 from bagwise.exceptions import DataWarning, LabelError
 from bagwise.labels import Labels, positive_by_name
+from bagwise.validation import check_label, check_label_sets, check_sample_weight
 
 Result = TypeVar("Result")
 
@@ -373,7 +373,7 @@ class BagClassifierMixin(ClassifierMixin):
         """Compute ``decision_function`` for validated bags."""
         scores = self._bag_scores(bags)
         if scores.shape[1] == 2 and len(self.classes_) == 2 and not self._has_label_sets:
-            equal = np.equal(*compiled.ties.settled(scores, axis=1, bits=SCORE_BITS).T)
+            equal = np.equal(*loops.ties.settled(scores, axis=1, bits=SCORE_BITS).T)
             scores = np.where(equal, 0, scores[:, 1] - scores[:, 0])
         else:
             scores = self._sign * self._one_column_for_two(scores)
@@ -426,8 +426,8 @@ class BagClassifierMixin(ClassifierMixin):
         if scores.shape[1] == 1 and len(self.classes_) == 2:
             scores = scores[:, 0]
             against = column is not None and column != self._positive_column
-            return compiled.segments.argmax(-scores if against else scores, bags.offsets)
-        rows = compiled.segments.argmax(scores, bags.offsets)
+            return loops.segments.argmax(-scores if against else scores, bags.offsets)
+        rows = loops.segments.argmax(scores, bags.offsets)
         if column is not None:
             return rows[:, column]
         predicted = _columns(self._pooled(scores, bags))
@@ -490,7 +490,7 @@ def _columns(scores: Array) -> Ints:
     """
     if scores.ndim == 1:
         return (scores > 0).astype(np.intp)
-    return compiled.ties.settled(scores, axis=1, bits=SCORE_BITS).argmax(axis=1)
+    return loops.ties.settled(scores, axis=1, bits=SCORE_BITS).argmax(axis=1)
 
 
 def pool(values: Array, offsets: Ints, how: str) -> Array:
@@ -509,7 +509,7 @@ def pool(values: Array, offsets: Ints, how: str) -> Array:
     -------
     ndarray of shape (n_bags,) or (n_bags, n_columns)
     """
-    segments = compiled.segments
+    segments = loops.segments
     if how == "softmax":
         return segments.sum(segments.softmax(values, offsets) * values, offsets)
     if how == "lse":

@@ -6,9 +6,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Array
-from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._parameters import COUNT, with_parameters
@@ -20,8 +19,9 @@ from bagwise.classification._training import (
     moments,
     parameters_of,
 )
-from bagwise.engines.arrays import dense, like, to_numpy
-from bagwise.engines.blocks import row_blocks
+from bagwise.compute.arrays import dense, like, to_numpy
+from bagwise.compute.blocks import row_blocks
+from bagwise.validation import check_bags
 
 LIMIT = 5.0  # bound on standardised values
 BLOCK = 4096  # instances whose layers are held in memory at once when predicting
@@ -195,7 +195,8 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
 
         module = self._train(bags, y, groups, rng, make, gated_logits)
         weights = {f"{name}_": array for name, array in arrays_of(module).items()}
-        vars(self).update(scaling | weights)
+        for name, value in (scaling | weights).items():
+            setattr(self, name, value)
         return self
 
     def attention(self, X: Any) -> Array:
@@ -220,7 +221,7 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
     def _shares(self, bags: Bags) -> tuple[Array, Array]:
         """Attention (n_instances, n_models) and heads (n_instances, n_models, n_outputs)."""
         logits, heads = self._values(bags)
-        return compiled.segments.softmax(logits, bags.offsets), heads
+        return loops.segments.softmax(logits, bags.offsets), heads
 
     def _values(self, bags: Bags) -> tuple[Array, Array]:
         """Attention logits and heads of the instances, computed in blocks."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.sklearn import Interval, StrOptions
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
@@ -137,7 +137,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         order = np.lexsort((near, -share))
         rank = np.empty(bags.n_instances)
         rank[order] = np.arange(bags.n_instances)
-        return compiled.segments.argmax(-rank, bags.offsets)
+        return loops.segments.argmax(-rank, bags.offsets)
 
     def _citation_radius(self, bags: Bags) -> Array:
         if self.n_citers == 0:

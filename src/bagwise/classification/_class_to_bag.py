@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 from sklearn.utils import gen_batches
 from sklearn.utils.random import sample_without_replacement
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.memory import as_float64, require_memory
 from bagwise._common.types import Array, Bools, Ints
 from bagwise.bags import Bags
@@ -143,7 +143,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     def _key_rows(self, bags: Bags, label: Any) -> Ints:
         column = self._column_of(label)
         if column is None:
-            scores = compiled.ties.settled(self._score(bags), axis=1)
+            scores = loops.ties.settled(self._score(bags), axis=1)
             columns = scores.argmax(axis=1)[bags.bag_index]
         else:
             columns = np.full(bags.n_instances, column)
@@ -151,7 +151,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         for c in np.unique(columns):
             rows = np.flatnonzero(columns == c)
             near[rows] = -self._distances_of_rows(c, bags.instances[rows])
-        return compiled.segments.argmax(near, bags.offsets)
+        return loops.segments.argmax(near, bags.offsets)
 
     def _learn(self, bags: Bags, carries: Bools, rng: np.random.RandomState) -> SolverResult:
         """Learn the metric of one class; the widest directions if there is nothing to compare."""
@@ -202,7 +202,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
                 f"bags, or choose a smaller max_pairs than {self.max_pairs:,}."
             )
         alone = np.arange(len(X) + 1)
-        near = compiled.set_distances.closest_instances(X, bags.offsets, x, other, alone)[1]
+        near = loops.set_distances.closest_instances(X, bags.offsets, x, other, alone)[1]
         return X[x] - X[near]
 
     def _distances(self, bags: Bags) -> Array:

@@ -10,7 +10,6 @@ from sklearn.utils import check_random_state
 
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Array
-from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import (
     BagClassifierMixin,
@@ -22,8 +21,9 @@ from bagwise.base import (
 from bagwise.base._parameters import with_parameters
 from bagwise.classification._networks import draw_plain, plain_logits, plain_scores
 from bagwise.classification._training import TRAINING, arrays_of, parameters_of, train
-from bagwise.compiled.threads import block_bounds
 from bagwise.exceptions import InputError
+from bagwise.loops.threads import block_bounds
+from bagwise.validation import check_bag_labels, check_bags
 
 # Instances whose hidden layers are held in memory at once when predicting.
 BLOCK = 4096

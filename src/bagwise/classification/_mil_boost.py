@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.memory import as_float64
 from bagwise._common.sklearn import Interval
 from bagwise._common.types import Array
@@ -142,5 +142,5 @@ class MILBoost(OneVsRestMixin, BagEstimator):
         rows = np.ascontiguousarray(bags.instances, np.float64)
         trees = zip(self.features_, self.thresholds_, self.leaves_, strict=True)
         return self.start_ + np.column_stack(
-            [compiled.boosted_trees.predict_trees(rows, *parts) for parts in trees]
+            [loops.boosted_trees.predict_trees(rows, *parts) for parts in trees]
         )

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, OneVsRestMixin
 from bagwise.base._parameters import with_parameters
-from bagwise.compiled.threads import block_bounds
 from bagwise.embedding._similarity import distinct_instances, similarity_to
 from bagwise.labels import Labels
+from bagwise.loops.threads import block_bounds
 from bagwise.pairwise import kernel_width
 from bagwise.solvers.margin.l1_svm import l1_svm
 from bagwise.solvers.result import SolverResult
@@ -131,6 +131,6 @@ class MILES(OneVsRestMixin, BagEstimator):
         """Similarity to each prototype of the nearest instance of each bag; 0 for the others."""
         alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
         similar = similarity_to(self.prototypes_, alone, self.gamma_)  # (n_instances, n_chosen)
-        nearest = similar == compiled.segments.maximum(similar, bags.offsets)[bags.bag_index]
-        equals = compiled.segments.sum(nearest.astype(np.float64), bags.offsets)
+        nearest = similar == loops.segments.maximum(similar, bags.offsets)[bags.bag_index]
+        equals = loops.segments.sum(nearest.astype(np.float64), bags.offsets)
         return similar * nearest / equals[bags.bag_index]

@@ -13,8 +13,8 @@ from scipy import sparse
 
 from bagwise._common.types import Array, Ints
 from bagwise.base._scoring import pool
-from bagwise.engines.arrays import tanh
-from bagwise.engines.tensors import torch
+from bagwise.compute.arrays import tanh
+from bagwise.compute.tensors import torch
 
 Tensor = Any
 Weights = Mapping[str, Any]

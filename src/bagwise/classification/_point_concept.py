@@ -17,7 +17,7 @@ from bagwise.solvers.likelihood.diverse_density import diverse_density, starts_a
 from bagwise.solvers.result import SolverResult
 
 LONGEST_SEARCH = 1e9  # starts x instances: about an hour for ten features on two cores
-NEAREST = 1e-8  # as in compiled.diverse_density: keeps probabilities below 1
+NEAREST = 1e-8  # as in loops.diverse_density: keeps probabilities below 1
 
 
 @with_parameters

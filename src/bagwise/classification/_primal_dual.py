@@ -22,7 +22,7 @@ from bagwise.base._parameters import (
     PRECOMPUTED_TOO,
     with_parameters,
 )
-from bagwise.engines import over_partitions, require_local
+from bagwise.compute import over_partitions, require_local
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.pairwise import instance_kernel, kernel_width

@@ -13,15 +13,15 @@ from sklearn.utils.metaestimators import available_if
 
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Array
-from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._parameters import with_parameters
 from bagwise.classification._training import TRAINING, LogitClassifierMixin
-from bagwise.engines.arrays import to_numpy
-from bagwise.engines.batches import Batches, device_named
-from bagwise.engines.tensors import torch
+from bagwise.compute.arrays import to_numpy
+from bagwise.compute.batches import Batches, device_named
+from bagwise.compute.tensors import torch
 from bagwise.exceptions import InputError
+from bagwise.validation import check_bags
 
 
 def _gives_scores(self: Any) -> bool:

@@ -15,16 +15,16 @@ from scipy.special import expit
 from bagwise._common.memory import available_memory, require_memory
 from bagwise._common.sklearn import Interval
 from bagwise._common.types import Array, Floats, Ints
-from bagwise._validation import check_groups, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, class_weights, softmax_probabilities, with_known_labels
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE
-from bagwise.compiled.threads import block_bounds
-from bagwise.engines.arrays import float64, like, to_numpy
-from bagwise.engines.batches import Batches, blocks_on, extremes_of_bags
-from bagwise.engines.tensors import torch
+from bagwise.compute.arrays import float64, like, to_numpy
+from bagwise.compute.batches import Batches, blocks_on, extremes_of_bags
+from bagwise.compute.tensors import torch
 from bagwise.exceptions import InputError
+from bagwise.loops.threads import block_bounds
 from bagwise.solvers.result import SolverResult
+from bagwise.validation import check_groups, check_label_sets
 
 SMOOTHED = 5.0  # epochs over which held-out losses are averaged, exponentially
 TOL = 0.005  # smallest fall of the held-out cross entropy that counts as progress

@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Array, Bools, Ints
 from bagwise.bags import Bags
 from bagwise.base import OneVsRestMixin
 from bagwise.base._label_machine import LabelMachine
 from bagwise.base._parameters import POSITIVE, with_parameters
-from bagwise.engines import by_place, over_partitions
+from bagwise.compute import by_place, over_partitions
 from bagwise.labels import Labels
 from bagwise.solvers.wellsvm.well_svm import (
     KeyInstances,
@@ -164,7 +164,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
         f, _ = supervised(
             rows, order, signs[order], each[order], order=np.arange(len(order)), tol=tol, seed=seed
         )
-        scores = compiled.dual_descent.score(rows, f)
+        scores = loops.dual_descent.score(rows, f)
         result = well_svm(
             rows,
             choices,
@@ -199,7 +199,7 @@ def _variable_order(order: Ints, choices: KeyInstances) -> Ints:
     """Sort the variables by the last of their instances in `order`."""
     place = np.empty(len(order))
     place[order] = np.arange(len(order))
-    bags = compiled.segments.maximum(place, choices.offsets)[choices.positive]
+    bags = loops.segments.maximum(place, choices.offsets)[choices.positive]
     return np.argsort(np.concatenate([bags, place[choices.negatives]])).astype(np.int64)
 
 

@@ -71,12 +71,12 @@ def annotate(
     bagwise annotate words.csv --set reg=0.1 --review 3 --json -o annotated.csv
     ```
     """
-    from bagwise._validation import check_bags
     from bagwise.base._pipelines import final_estimator, fit_arguments
     from bagwise.cli.reading import label_sets_of, note_width, read_columns, read_known
     from bagwise.cli.results import with_places
     from bagwise.io.write_table import file_beside, write_columns
     from bagwise.predictions import Predictions, doubted_bags
+    from bagwise.validation import check_bags
 
     written, shown = [output, file_beside(output, "review")], media.only
     if label_studio is not None:

@@ -52,13 +52,13 @@ def cluster(
     written = [output] if no_report else [output, page]
     refuse_existing(written, force=force, inputs=[file])
 
-    from bagwise._validation import check_bags
     from bagwise.cli.reading import label_sets_of, read_columns
     from bagwise.cli.results import with_places
     from bagwise.extras import import_extra
     from bagwise.preprocessing._steps import instance_steps
     from bagwise.report import Report
     from bagwise.report._spaces import cluster_summary, clustered_instances
+    from bagwise.validation import check_bags
 
     for module in ("jinja2", "matplotlib") if not no_report else ():
         import_extra(module, extra="report")

@@ -21,7 +21,7 @@ from bagwise.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from bagwise.model_selection import Comparison, Difference
+    from bagwise.evaluate import Comparison, Difference
 
 _TREES = ("pooled-trees", "baseline: pooled trees")  # as a method, and as a baseline
 _UNINFORMED = ("baseline: majority", "baseline: frequencies", "baseline: mean")
@@ -85,11 +85,11 @@ def evaluate(
     ```
     """
     from bagwise.cli.reading import note_width, positive_note, read_labelled
+    from bagwise.evaluate import compare
+    from bagwise.evaluate._baselines import BASELINES, affordable_baselines, baselines
+    from bagwise.evaluate._folds import make_folds
+    from bagwise.evaluate._measures import check_scoring
     from bagwise.io.write_table import file_beside
-    from bagwise.model_selection import compare
-    from bagwise.model_selection._baselines import BASELINES, affordable_baselines, baselines
-    from bagwise.model_selection._folds import make_folds
-    from bagwise.model_selection._measures import check_scoring
 
     written = [] if output is None else [output, file_beside(output, "folds")]
     refuse_existing(written, force=force, inputs=[file])

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from bagwise._common.types import Array, Bools
 from bagwise._common.warnings import warn_user
-from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base._pipelines import label_kind
 from bagwise.cli.options import Columns, Saved, is_model
@@ -25,6 +24,7 @@ from bagwise.io.reading import read_contents, suspicion
 from bagwise.io.table import open_table
 from bagwise.labels import Labels, positive_by_name, sorted_labels
 from bagwise.persistence import load_model
+from bagwise.validation import check_bags
 
 if TYPE_CHECKING:
     from bagwise.apps.review._known import Known

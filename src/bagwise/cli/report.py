@@ -15,8 +15,8 @@ from bagwise.cli.output import note, note_features, print_json, progress, refuse
 from bagwise.exceptions import InputError, LabelError
 
 if TYPE_CHECKING:
+    from bagwise.evaluate import HeldOut
     from bagwise.io.contents import Contents
-    from bagwise.model_selection import HeldOut
 
 
 def report(
@@ -123,8 +123,8 @@ def _held_out(
 
     from bagwise.base import RowEstimator
     from bagwise.base._pipelines import final_estimator, predicts_numbers
-    from bagwise.model_selection._baselines import affordable_baselines, baselines
-    from bagwise.model_selection._held_out import predictions_of_models
+    from bagwise.evaluate._baselines import affordable_baselines, baselines
+    from bagwise.evaluate._held_out import predictions_of_models
 
     numbers, bags = predicts_numbers(model), data.bags
     is_row_model = isinstance(final_estimator(model), RowEstimator)

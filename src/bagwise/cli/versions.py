@@ -24,8 +24,8 @@ def print_versions(wanted: bool) -> None:
     if not wanted:
         return
     from bagwise import __version__
-    from bagwise.compiled.threads import n_threads
     from bagwise.datasets._registry import data_folders
+    from bagwise.loops.threads import n_threads
 
     facts = {"bagwise": __version__, "Python": platform.python_version()}
     facts["system"] = f"{platform.system()} {platform.release()}, {platform.machine()}"

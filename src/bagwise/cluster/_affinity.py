@@ -22,12 +22,12 @@ from sklearn.utils import gen_batches
 
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Ints
-from bagwise._validation import check_similarity
 from bagwise.bags import Bags
-from bagwise.compiled.threads import run_blocks
-from bagwise.engines import Part, over_partitions, place
+from bagwise.compute import Part, over_partitions, place
 from bagwise.extras import import_extra
+from bagwise.loops.threads import run_blocks
 from bagwise.solvers.neighbors import nearest_neighbors, neighbor_table
+from bagwise.validation import check_similarity
 
 AFFINITIES = ("auto", "local_scaling", "nearest_neighbors", "landmark", "precomputed")
 MOST_DENSE = 10_000  # instances up to which "auto" compares all pairs

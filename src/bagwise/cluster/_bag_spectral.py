@@ -9,19 +9,19 @@ from sklearn.utils import check_random_state, gen_batches
 
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Array, Ints
-from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
 from bagwise.cluster._affinity import AFFINITIES, compare, compare_new, resolve_affinity
 from bagwise.cluster._label_agreement import LabelAgreement
-from bagwise.engines import by_place, over_partitions
+from bagwise.compute import by_place, over_partitions
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.solvers.spectral.bag_constraints import ConstrainedSimilarity, constrain
 from bagwise.solvers.spectral.bag_spectral import embed, extension, k_means, nearest_center
 from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
 from bagwise.solvers.spectral.class_shares import class_shares
+from bagwise.validation import check_bags, check_label_sets
 
 ALPHA = 0.7  # as in the paper
 NOT_WEIGHED = ("landmark", "precomputed")  # affinities without pairs of instances to reweight

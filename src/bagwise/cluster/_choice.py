@@ -10,7 +10,6 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.utils import check_random_state
 
 from bagwise._common.types import Array, Ints
-from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.cluster._affinity import compare_new
 from bagwise.cluster._bag_spectral import (
@@ -23,6 +22,7 @@ from bagwise.labels import Labels
 from bagwise.solvers.spectral.bag_spectral import embed, k_means, nearest_center
 from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
 from bagwise.solvers.spectral.class_shares import class_shares
+from bagwise.validation import check_bags
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,13 @@ from sklearn.utils import check_random_state
 
 from bagwise._common.sklearn import Interval, StrOptions
 from bagwise._common.types import Array, Ints
-from bagwise._validation import check_rows
 from bagwise.bags import Bags
 from bagwise.base import RowEstimator, fit_method
 from bagwise.base._finite import require_finite
 from bagwise.base._label_machine import LabelMachine
 from bagwise.base._parameters import POSITIVE, with_parameters
-from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
+from bagwise.loops.threads import one_core_if_small
 from bagwise.solvers.wellsvm.well_svm import (
     BoundedLabels,
     MixtureResult,
@@ -25,6 +24,7 @@ from bagwise.solvers.wellsvm.well_svm import (
     canonical_order,
     well_svm,
 )
+from bagwise.validation import check_rows
 
 
 @with_parameters

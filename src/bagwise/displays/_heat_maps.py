@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bagwise._common.types import Array, Floats, Ints
-from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.displays._base import Display
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 from bagwise.predictions import Predictions
+from bagwise.validation import check_bags
 
 MOST_EXTREME = 0.005  # share of values beyond the ends of the colour scale
 MAP_INCHES = 6.0  # longer side of a map

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bagwise._common.types import Array, Ints
-from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.displays._base import MARK, Display, name_rows, plain_legend, rows_of_dots
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 from bagwise.predictions import Predictions
+from bagwise.validation import check_bags
 
 NAMED_COLOURS = 9  # that the eye distinguishes; other labels are grey
 

@@ -18,8 +18,8 @@ from bagwise.displays._base import (
     plain_frame,
     plain_legend,
 )
+from bagwise.evaluate import Comparison, Difference, Ranks
 from bagwise.exceptions import InputError
-from bagwise.model_selection import Comparison, Difference, Ranks
 
 
 @dataclass(eq=False)
@@ -213,7 +213,7 @@ class DifferenceDisplay(Display):
     Examples
     --------
     >>> from bagwise.displays import DifferenceDisplay
-    >>> from bagwise.model_selection import Comparison, Evaluation
+    >>> from bagwise.evaluate import Comparison, Evaluation
     >>> nsk = Evaluation("nsk", {"AUC": [0.91, 0.94, 0.92]}, [0.1, 0.1, 0.1])
     >>> sil = Evaluation("sil", {"AUC": [0.84, 0.81, 0.86]}, [0.1, 0.1, 0.1])
     >>> DifferenceDisplay.from_comparison(Comparison([nsk, sil], 0.5))  # doctest: +SKIP
@@ -228,7 +228,7 @@ class DifferenceDisplay(Display):
         Parameters
         ----------
         comparison : Comparison
-            The result of `bagwise.model_selection.compare`, with at least two models.
+            The result of `bagwise.evaluate.compare`, with at least two models.
         ax : matplotlib Axes, default=None
             Where to plot; a new figure by default.
         **settings : object
@@ -271,7 +271,7 @@ class RankDisplay(Display):
     Parameters
     ----------
     ranks : Ranks
-        The result of `bagwise.model_selection.ranks`.
+        The result of `bagwise.evaluate.ranks`.
 
     Attributes
     ----------
@@ -280,7 +280,7 @@ class RankDisplay(Display):
     Examples
     --------
     >>> from bagwise.displays import RankDisplay
-    >>> from bagwise.model_selection import ranks
+    >>> from bagwise.evaluate import ranks
     >>> found = ranks({"Musk1": {"nsk": 0.9, "sil": 0.8}, "Fox": {"nsk": 0.6, "sil": 0.5}})
     >>> RankDisplay.from_ranks(found)  # doctest: +SKIP
     """
@@ -294,7 +294,7 @@ class RankDisplay(Display):
         Parameters
         ----------
         ranks : Ranks
-            The result of `bagwise.model_selection.ranks`.
+            The result of `bagwise.evaluate.ranks`.
         ax : matplotlib Axes, default=None
             Where to plot; a new figure by default.
 

@@ -10,7 +10,7 @@ from bagwise._common.memory import require_memory
 from bagwise._common.types import Floats
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, UnlabelledFit
-from bagwise.compiled import threads
+from bagwise.loops import threads
 
 BLOCK = 2**18  # values per block, which stay in the cache between features and sums
 

@@ -16,10 +16,10 @@ from bagwise._common.sklearn import Interval
 from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
 from bagwise.base._parameters import COUNT, with_parameters
-from bagwise.compiled.row_order import row_ranks
-from bagwise.compiled.threads import one_core_if_small
 from bagwise.embedding._base import BagEmbedding, sums_by_bag
 from bagwise.exceptions import InputError
+from bagwise.loops.row_order import row_ranks
+from bagwise.loops.threads import one_core_if_small
 from bagwise.solvers.principal_components import principal_components, row_moments
 
 NO_VARIANCE = 1e-12  # relative to the largest variance; smaller ones are rounding errors

@@ -13,13 +13,13 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from bagwise._common.memory import require_memory
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Floats
-from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import fit_method
 from bagwise.base._parameters import COUNT, with_parameters
+from bagwise.compute import fold_bags, row_blocks
 from bagwise.embedding._base import BagEmbedding, sums_by_bag
-from bagwise.engines import fold_bags, row_blocks
 from bagwise.pairwise import kernel_width
+from bagwise.validation import check_bags
 
 MOMENTS_BLOCK = 2**22  # values per block of instances whose moments are computed at once
 

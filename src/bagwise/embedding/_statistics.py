@@ -9,14 +9,14 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.memory import require_memory
 from bagwise._common.sklearn import _check_feature_names_in
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base._parameters import with_parameters
+from bagwise.compute import bag_blocks
 from bagwise.embedding._base import BagEmbedding
-from bagwise.engines import bag_blocks
 from bagwise.exceptions import InputError
 
 STATISTICS = ("mean", "min", "max", "std", "size")
@@ -135,16 +135,14 @@ def _of_dense(bags: Bags, wanted: set[Statistic]) -> dict[Statistic, Array]:
 def _of_columns(values: Array, offsets: Ints, wanted: set[Statistic]) -> dict[Statistic, Array]:
     found: dict[Statistic, Array] = {}
     if wanted & {"mean", "std"}:
-        found["mean"], found["std"] = compiled.segments.mean_and_std(values, offsets)
+        found["mean"], found["std"] = loops.segments.mean_and_std(values, offsets)
     if "min" in wanted:
-        found["min"] = compiled.segments.minimum(values, offsets)
+        found["min"] = loops.segments.minimum(values, offsets)
     if "max" in wanted:
-        found["max"] = compiled.segments.maximum(values, offsets)
+        found["max"] = loops.segments.maximum(values, offsets)
     levels = [statistic for statistic in wanted if isinstance(statistic, float)]
     if levels:
-        found |= dict(
-            zip(levels, compiled.segments.quantiles(values, offsets, levels), strict=True)
-        )
+        found |= dict(zip(levels, loops.segments.quantiles(values, offsets, levels), strict=True))
     return found
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from bagwise._common.types import Array
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
-from bagwise.engines import readable_table
+from bagwise.compute import readable_table
 from bagwise.exceptions import DataWarning
 from bagwise.io.contents import Contents
 from bagwise.io.labels import Grouping

@@ -90,7 +90,7 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
     for file, start in zip(files if tables else (), offsets.tolist(), strict=False):
         _fill(tables, reader, file, start)
     if request.cluster is not None:
-        from bagwise.engines.dask import load_on_workers
+        from bagwise.compute.dask import load_on_workers
 
         dtype = float_type(dtype)
         load = partial(_read_some, files, reader, dtype, columns)

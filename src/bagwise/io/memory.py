@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 
 from bagwise._common.memory import byte_count
 from bagwise._common.types import Array, Ints
-from bagwise.engines.mapped import mapped_array, release_pages
+from bagwise.compute.mapped import mapped_array, release_pages
 from bagwise.exceptions import DataNotFoundError, InputError
 
 _BLOCK = 2**22  # values copied at a time

@@ -7,7 +7,7 @@ import numpy as np
 
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, group_rows
-from bagwise.engines.mapped import is_mapped
+from bagwise.compute.mapped import is_mapped
 from bagwise.exceptions import LabelError
 from bagwise.io.contents import Contents
 from bagwise.io.memory import Workspace

@@ -17,7 +17,7 @@ from scipy import sparse
 from bagwise._common.files import npy_header
 from bagwise._common.types import Array, Bools, Ints
 from bagwise.bags import Bags, group_rows, offsets_of
-from bagwise.engines.mapped import release_pages
+from bagwise.compute.mapped import release_pages
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.io.columns import Request, listed
 from bagwise.io.contents import Contents, check_contents

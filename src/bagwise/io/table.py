@@ -14,7 +14,7 @@ import numpy as np
 
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.engines.mapped import release_pages
+from bagwise.compute.mapped import release_pages
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.extras import import_extra
 from bagwise.io.columns import (
@@ -156,7 +156,7 @@ def _read_rows(
     ids = None if source.notes.get("ids") is False else rows.ids
     in_file = isinstance(source, ParquetSource) and bool(np.all(np.diff(rows.order) == 1))
     if cluster is not None and in_file and cluster.sees(source.path):  # type: ignore[union-attr]
-        from bagwise.engines.dask import load_on_workers
+        from bagwise.compute.dask import load_on_workers
 
         dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
         path = source.path.resolve()  # type: ignore[union-attr]

@@ -13,14 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise._common.sklearn import Options
 from bagwise._common.types import Array, Floats, Ints
-from bagwise._validation import is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagTransformerMixin, fit_method
-from bagwise.engines import to_numpy
-from bagwise.engines.arrays import product
+from bagwise.compute import to_numpy
+from bagwise.compute.arrays import product
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates
+from bagwise.validation import is_table
 
 BLOCK = 2**22  # scores computed at once
 

@@ -8,7 +8,7 @@ import numpy as np
 from bagwise._common.types import Floats
 from bagwise.bags import Bags
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
-from bagwise.engines.arrays import dense
+from bagwise.compute.arrays import dense
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
 from bagwise.metric_learning._base import CentroidPredictor

@@ -12,7 +12,7 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._parameters import POSITIVE, with_parameters
-from bagwise.engines import Checkpoint, digest, is_here
+from bagwise.compute import Checkpoint, digest, is_here
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.metric_learning._base import (

@@ -8,8 +8,8 @@ import numpy as np
 from bagwise._common.types import Floats
 from bagwise.bags import Bags
 from bagwise.base._parameters import with_parameters
-from bagwise.engines import place
-from bagwise.engines.arrays import dense
+from bagwise.compute import place
+from bagwise.compute.arrays import dense
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.metric_learning._base import ONE_OR_ANY, LabelAssigner

@@ -12,19 +12,19 @@ from sklearn.utils import gen_batches
 
 from bagwise._common.sklearn import Interval, StrOptions
 from bagwise._common.types import Array, Floats, Ints
-from bagwise._validation import check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin
 from bagwise.base._parameters import with_parameters
 from bagwise.base._scoring import log_odds_of
-from bagwise.compiled.lapack import with_fixed_signs
-from bagwise.engines import Checkpoint, digest, place, to_numpy
-from bagwise.engines.arrays import like, product
+from bagwise.compute import Checkpoint, digest, place, to_numpy
+from bagwise.compute.arrays import like, product
 from bagwise.labels import Labels
+from bagwise.loops.lapack import with_fixed_signs
 from bagwise.metric_learning._base import BLOCK, ONE_OR_ANY, EveryBag, MetricLearner, best_column
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 from bagwise.solvers.metric.plda import SMALLEST_VARIANCE, Gaussians, PLDAPart, label_set_plda
 from bagwise.solvers.result import SolverResult
+from bagwise.validation import check_label_sets
 
 LARGEST_DISCOUNT = 0.9  # maximum discount on a count
 LOWEST = -1e4  # lowest log-probability: keeps rounding errors of comparisons small

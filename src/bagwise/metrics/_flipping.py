@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from bagwise._common.types import Floats, Ints
-from bagwise._validation import check_bags, check_label
 from bagwise.bags import Bags
 from bagwise.base._pipelines import predicts_numbers
 from bagwise.base._selections import Selection, selection_scores, undecided_score
 from bagwise.exceptions import InputError
 from bagwise.metrics._instances import as_numbers
+from bagwise.validation import check_bags, check_label
 
 
 @dataclass(frozen=True, eq=False)

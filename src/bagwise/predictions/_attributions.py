@@ -11,7 +11,6 @@ from sklearn.utils import check_random_state
 
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Bools, Floats
-from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base._pipelines import instance_model
 from bagwise.base._selections import (
@@ -24,6 +23,7 @@ from bagwise.base._selections import (
     without_constants,
 )
 from bagwise.exceptions import InputError
+from bagwise.validation import check_bags
 
 METHODS = {  # and what a contribution is
     "score": "its score, from which the score of the bag is pooled",

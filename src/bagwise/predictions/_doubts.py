@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Array, Floats, Ints
-from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base._pipelines import instance_model
 from bagwise.exceptions import InputError
+from bagwise.validation import check_bags, check_label_sets
 
 
 def doubted_bags(model: Any, X: Any, label_sets: Any) -> dict[str, Array]:
@@ -97,7 +97,7 @@ def wrong_labels(model: Any, bags: Bags, sets: Ints) -> Floats:
     n_labels = sets.shape[1]
     posterior: Array = model.annotate_proba(bags, sets)[:, :n_labels]
     with np.errstate(divide="ignore"):
-        absent = compiled.segments.sum(np.log1p(-np.minimum(posterior, 1.0)), bags.offsets)
+        absent = loops.segments.sum(np.log1p(-np.minimum(posterior, 1.0)), bags.offsets)
     doubts = np.where(sets == 0, -np.expm1(absent), 0.0)
     # P(Y, no instance reports c) = spurious / (1 - spurious) P(Y - c).
     odds = model.spurious_ / (1 - model.spurious_)

@@ -7,7 +7,7 @@ from sklearn.metrics import check_scoring
 from sklearn.utils import Bunch
 
 from bagwise._common.memory import require_memory
-from bagwise._validation import check_bags, check_length
+from bagwise.validation import check_bags, check_length
 
 
 def permutation_importance(

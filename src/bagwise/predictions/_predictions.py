@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import is_clusterer
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Array, Floats, Ints
-from bagwise._validation import check_bags, check_known_labels, check_label, check_length
 from bagwise.bags import Bags
 from bagwise.base import RowEstimator
 from bagwise.base._pipelines import final_estimator, instance_model, last_step, predicts_numbers
@@ -24,6 +23,7 @@ from bagwise.predictions._attributions import (
     instance_attributions,
 )
 from bagwise.predictions._ranking import Ranking, rank_instances
+from bagwise.validation import check_bags, check_known_labels, check_label, check_length
 
 Columns = dict[str, Array]
 
@@ -488,7 +488,7 @@ class Predictions:
                 "the contribution of an instance is the prediction minus the prediction without "
                 "it: there are too many instances to compare random subsets of each bag."
             )
-        rows = self.bags.offsets[:-1] + compiled.segments.argmax(found, self.bags.offsets)
+        rows = self.bags.offsets[:-1] + loops.segments.argmax(found, self.bags.offsets)
         is_key = np.isin(np.arange(len(found)), rows)
         of_bags = {"key_instance": rows - self.bags.offsets[:-1], "key_contribution": found[rows]}
         return of_bags, self._rows() | {"contribution": found, "key": is_key}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import is_clusterer
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
@@ -160,7 +160,7 @@ def _with_contributions(found: Predictions, ranking: Ranking) -> Ranking:
 
 
 def _highest(values: Array, bags: Bags) -> dict[int, str]:
-    rows = bags.offsets[:-1] + compiled.segments.argmax(values, bags.offsets)
+    rows = bags.offsets[:-1] + loops.segments.argmax(values, bags.offsets)
     return dict.fromkeys(rows.tolist(), "key instance")
 
 

@@ -9,17 +9,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise._common.sklearn import Interval, RealNotInt, StrOptions
 from bagwise._common.types import Array
-from bagwise._validation import is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagTransformerMixin, UnlabelledFit
 from bagwise.base._parameters import COUNT, with_parameters
-from bagwise.engines import (
+from bagwise.compute import (
     each_partition,
     map_bags,
     map_rows,
 )
 from bagwise.exceptions import InputError
 from bagwise.solvers.principal_components import Moments, principal_components, row_moments
+from bagwise.validation import is_table
 
 FEWEST, MOST = 16, 64  # limits on the number of components for "auto"
 

@@ -23,12 +23,11 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._common.memory import require_memory
 from bagwise._common.sklearn import HasMethods
 from bagwise._common.types import Array
-from bagwise._validation import check_bags, check_length, is_mapped, is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagTransformerMixin, fit_method
 from bagwise.base._finite import numerical_errors, quietly, require_finite
 from bagwise.base._parameters import POSITIVE, with_parameters
-from bagwise.engines import (
+from bagwise.compute import (
     by_place,
     fold_bags,
     in_blocks,
@@ -37,6 +36,7 @@ from bagwise.engines import (
     row_blocks,
 )
 from bagwise.exceptions import InputError
+from bagwise.validation import check_bags, check_length, is_mapped, is_table
 
 EXACT = (MaxAbsScaler, MinMaxScaler, StandardScaler)  # partial_fit in blocks equals fit
 ROUNDING = 4  # largest deviation that counts as rounding, in units of eps times the mean

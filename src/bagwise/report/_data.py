@@ -8,7 +8,7 @@ from scipy import sparse
 
 from bagwise._common.types import Array, Bools, Ints
 from bagwise.bags import Bags
-from bagwise.engines import row_blocks
+from bagwise.compute import row_blocks
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.predictions import Predictions

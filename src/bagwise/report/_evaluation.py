@@ -16,16 +16,16 @@ from sklearn.metrics import (
 
 from bagwise._common.types import Array, Bools, Floats
 from bagwise.displays._base import DOTS, plain_legend
-from bagwise.exceptions import InputError, LabelError
-from bagwise.labels import Labels
-from bagwise.model_selection import HeldOut
-from bagwise.model_selection._measures import (
+from bagwise.evaluate import HeldOut
+from bagwise.evaluate._measures import (
     LOWER_IS_BETTER,
     area_under_roc,
     label_measures,
     label_set_measures,
     number_measures,
 )
+from bagwise.exceptions import InputError, LabelError
+from bagwise.labels import Labels
 from bagwise.predictions import Predictions
 from bagwise.report._page import Figure, Section, Table
 from bagwise.report._plots import axes, link_points

@@ -10,8 +10,8 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import offsets_of
 from bagwise.displays import HeatMapDisplay
 from bagwise.displays._heat_maps import check_coords, colour_limits, patch_edges
+from bagwise.evaluate import HeldOut
 from bagwise.labels import Labels
-from bagwise.model_selection import HeldOut
 from bagwise.predictions import Predictions
 from bagwise.predictions._ranking import of_labels
 from bagwise.report._evaluation import as_numbers

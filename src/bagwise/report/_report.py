@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 import bagwise
 from bagwise._common.files import replacing
+from bagwise.evaluate import HeldOut
 from bagwise.exceptions import InputError
-from bagwise.model_selection import HeldOut
 from bagwise.predictions import Predictions
 from bagwise.report._data import data_section, target_section
 from bagwise.report._evaluation import evaluation_section

@@ -7,16 +7,15 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.sklearn import Interval, StrOptions
 from bagwise._common.types import Array
-from bagwise._validation import check_partial_labels, check_rows
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
 from bagwise.base._label_machine import LabelMachine
 from bagwise.base._parameters import POSITIVE, with_parameters
-from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
+from bagwise.loops.threads import one_core_if_small
 from bagwise.solvers.wellsvm.well_svm import (
     MixtureResult,
     PartialLabels,
@@ -25,6 +24,7 @@ from bagwise.solvers.wellsvm.well_svm import (
     supervised,
     well_svm,
 )
+from bagwise.validation import check_partial_labels, check_rows
 
 Z = 2.0  # standard errors by which the threshold may deviate from the balance
 
@@ -194,7 +194,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
             rows, known, signs[known], costs[known], order=np.arange(len(known)), tol=tol / 10,
             seed=seed,
         )  # fmt: skip
-        scores = compiled.dual_descent.score(rows, f)
+        scores = loops.dual_descent.score(rows, f)
         start = np.zeros(len(signs))
         start[known] = alpha
         first = labels.choose(scores, np.ones(len(signs)), scores)

@@ -8,7 +8,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from bagwise._common.types import Array, Ints
 from bagwise.bags import offsets_of
-from bagwise.compiled.row_order import row_ranks
+from bagwise.loops.row_order import row_ranks
 
 LEAF = 30  # rows per leaf of scikit-learn's trees
 

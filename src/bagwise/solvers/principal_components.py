@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
-from bagwise.compiled import lapack
-from bagwise.engines import row_blocks
-from bagwise.engines.arrays import eigh
+from bagwise.compute import row_blocks
+from bagwise.compute.arrays import eigh
+from bagwise.loops import lapack
 
 ROUNDING = 4  # deviations up to this many units in the last place of the mean count as rounding
 
@@ -88,7 +88,7 @@ def row_moments(bags: Bags) -> Moments:
     return Moments(n, origin + sums / n, scatter)
 
 
-def principal_components(moments: Moments, *, standardize: bool, dtype: Array) -> Components:
+def principal_components(moments: Moments, *, standardize: bool, dtype: Any) -> Components:
     """Directions of largest variance: eigenvectors of the covariance or correlation matrix.
 
     Parameters

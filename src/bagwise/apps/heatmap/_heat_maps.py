@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 import bagwise
 from bagwise._common.files import check_place, replacing
 from bagwise._common.types import Array
-from bagwise._validation import check_bags, check_known_labels
 from bagwise.apps.heatmap._thumbnails import check_thumbnails, read_thumbnail
 from bagwise.bags import Bags
 from bagwise.base._pipelines import final_estimator
@@ -28,6 +27,7 @@ from bagwise.predictions import Predictions
 from bagwise.predictions._attributions import METHODS
 from bagwise.predictions._predictions import Contributions
 from bagwise.report._page import Card, Picture, Section, Table, render_page
+from bagwise.validation import check_bags, check_known_labels
 
 INDEX, TOP = "index.html", "top_patches.csv"
 MOST_PICTURES = 300  # on the page; all maps are files

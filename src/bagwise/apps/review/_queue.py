@@ -7,11 +7,11 @@ import numpy as np
 from sklearn.utils.validation import has_fit_parameter
 
 from bagwise._common.types import Floats, Ints
-from bagwise._validation import check_label_sets
 from bagwise.apps.review._store import Correction, SetCorrection
 from bagwise.bags import Bags
 from bagwise.base._pipelines import final_estimator
 from bagwise.exceptions import InputError
+from bagwise.validation import check_label_sets
 
 OPEN, DECIDED, PASSED = 0, 1, 2
 TINY = 1e-300

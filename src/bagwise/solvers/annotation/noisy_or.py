@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from scipy.special import log_expit
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Floats, Ints
 from bagwise.bags import Bags
-from bagwise.engines import place
-from bagwise.engines.arrays import beside, exp
-from bagwise.engines.tensors import segment_max, torch
+from bagwise.compute import place
+from bagwise.compute.arrays import beside, exp
+from bagwise.compute.tensors import segment_max, torch
 from bagwise.solvers.annotation.orlr import PenalisedLoss, minimise
 from bagwise.solvers.annotation.orlr_parts import LinearPart, blocks_of_bags
 from bagwise.solvers.result import SolverResult
@@ -106,7 +106,7 @@ class NoisyOrPart(LinearPart):
 
     def _noisy_or(self, scores: Any, bag: Any, offsets: Ints) -> Any:
         """Log-odds that some instance of a bag has a label, of shape (n_bags, n_labels)."""
-        return compiled.segments.noisy_or(scores, offsets)
+        return loops.segments.noisy_or(scores, offsets)
 
     def _log_expit(self, odds: Any) -> Any:
         return log_expit(odds)

@@ -4,7 +4,7 @@
 
 where an instance has label c with probability softmax(W x + b)_c and the label set of a bag is the
 union of the labels of its instances. By Fisher's identity the gradient needs only the posterior
-labels of the instances, which `bagwise.compiled.label_sets` computes exactly in time linear in
+labels of the instances, which `bagwise.loops.label_sets` computes exactly in time linear in
 the size of the bag. L-BFGS can thus maximise the likelihood directly, faster than EM.
 
 Some instance labels may be known from an annotator: the likelihood is then that of the label set
@@ -29,7 +29,7 @@ import numpy as np
 
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.engines import Checkpoint, Parts, codes_by_bag, place
+from bagwise.compute import Checkpoint, Parts, codes_by_bag, place
 from bagwise.solvers.annotation.orlr_parts import NO_CODES, BagLabelSets, ORLRPart
 from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.result import SolverResult

@@ -2,15 +2,15 @@
 
 The subsets of a tile are an array (bags, subsets) in registers. A subset with label c and the one
 without it are neighbours along an axis of length two, so the steps of the recursion are sums over
-such axes. See ``bagwise.compiled.label_lattice`` for the equations.
+such axes. See ``bagwise.loops.label_lattice`` for the equations.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from bagwise.engines.jit import jit, tl
-from bagwise.engines.tensors import torch
+from bagwise.compute.jit import jit, tl
+from bagwise.compute.tensors import torch
 
 TILE = 64  # subsets per program, of all its bags
 LANES = 256  # subsets per warp

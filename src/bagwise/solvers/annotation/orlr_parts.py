@@ -1,6 +1,6 @@
 """ORLR on a block of bags: label sets, posterior labels, and the likelihood with its gradient.
 
-``bagwise.compiled.label_sets`` computes the posterior labels of numpy arrays. On a GPU, one kernel
+``bagwise.loops.label_sets`` computes the posterior labels of numpy arrays. On a GPU, one kernel
 (``orlr_kernels``) runs the recursion on batches of bags with similar numbers of labels; the few
 bags in which it underflows, or that are approximated, are passed to the compiled code.
 """
@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.compiled.arguments import Inference, LabelSets, read_only
-from bagwise.compiled.threads import SMALL, block_bounds, n_threads, run_blocks
-from bagwise.engines import Part, codes_of_instances, digest, readable_table, to_numpy
-from bagwise.engines.arrays import beside, column_sums, float64, like, log_softmax, product
-from bagwise.engines.tensors import Replay, has_kernels, torch
+from bagwise.compute import Part, codes_of_instances, digest, readable_table, to_numpy
+from bagwise.compute.arrays import beside, column_sums, float64, like, log_softmax, product
+from bagwise.compute.tensors import Replay, has_kernels, torch
+from bagwise.loops.arguments import Inference, LabelSets, read_only
+from bagwise.loops.threads import SMALL, block_bounds, n_threads, run_blocks
 
 BLOCK = 2**23  # scores in memory at once
 LARGEST_TABLE = 2**29  # bytes that exact inference on one bag may use
@@ -121,12 +121,12 @@ class BagLabelSets:
     @cached_property
     def operations(self) -> Floats:
         """Cost of exact inference per bag: instances x reachable subsets x labels."""
-        return compiled.label_lattice.operations(self.sizes, self.n_labels, self.spurious > 0)
+        return loops.label_lattice.operations(self.sizes, self.n_labels, self.spurious > 0)
 
     @cached_property
     def how(self) -> Ints:
         """Inference method of each bag: exact, unless it takes too much time or memory."""
-        ways, k = compiled.label_sets, self.n_labels
+        ways, k = loops.label_sets, self.n_labels
         n_bytes = 8 * (2 * np.sqrt(self.sizes) + 4) * 2.0**k  # of the checkpointed table
         too_costly = (self.operations > self.max_operations) | (n_bytes > LARGEST_TABLE)
         how = np.where(too_costly, ways.APPROXIMATE, ways.EXACT)
@@ -137,7 +137,7 @@ class BagLabelSets:
     @property
     def approximate(self) -> Bools:
         """Which posteriors are approximated by belief propagation."""
-        return self.how == compiled.label_sets.APPROXIMATE
+        return self.how == loops.label_sets.APPROXIMATE
 
     def take(self, chosen: Ints) -> BagLabelSets:
         """The label sets of some bags."""
@@ -210,7 +210,7 @@ def infer(
     where, how = (offsets - offsets[0], bag_sets.set_offsets[ends]), bag_sets.how[block]
     sets = LabelSets(*where, labels, how, codes, bag_sets.background, missing, spurious)
     weights = np.empty(0) if weights is None else weights
-    run_blocks(compiled.label_sets.posteriors, bounds, sets, scores, weights, found)
+    run_blocks(loops.label_sets.posteriors, bounds, sets, scores, weights, found)
     found.log_likelihood[bag_sets.impossible[block]] = -np.inf
     return found
 
@@ -382,7 +382,7 @@ class TensorORLRPart(ORLRPart):
         self.bag_weights = beside(self.weights, self.X)
         self.row_weights = beside(np.repeat(self.weights, bags.sizes)[:, None], self.X)
         n_labels = self.bag_sets.n_labels
-        fast = (self.bag_sets.how == compiled.label_sets.EXACT) & (n_labels <= SET_SIZES[-1])
+        fast = (self.bag_sets.how == loops.label_sets.EXACT) & (n_labels <= SET_SIZES[-1])
         fast &= self.recursion is not None
         self.others = np.flatnonzero(~fast)
         size = np.searchsorted(SET_SIZES, n_labels)

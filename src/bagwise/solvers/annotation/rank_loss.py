@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.extmath import safe_sparse_dot
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.result import SolverResult
@@ -72,7 +72,7 @@ def rank_loss_sim(
         """Solve the convex problem at given softmax weights; return whether it converged."""
 
         def objective(W: Floats) -> tuple[float, Floats]:
-            pooled = compiled.segments.sum(weights * rows.scores(W), offsets)
+            pooled = loops.segments.sum(weights * rows.scores(W), offsets)
             loss, slope = _rank_loss(pooled, carried, ROUND)
             gradient = rows.gradient(weights * slope[bag]) + penalty * W
             return loss + 0.5 * float(np.sum(penalty * W**2)), gradient
@@ -86,11 +86,11 @@ def rank_loss_sim(
     best, converged, solved = W, False, True
     curve: list[float] = []
     for _ in track(range(max_iter)):
-        weights = compiled.segments.softmax(rows.scores(W), offsets)
+        weights = loops.segments.softmax(rows.scores(W), offsets)
         W, exactly = solve(weights, W)
         solved &= exactly
         scores = rows.scores(W)
-        pooled = compiled.segments.sum(compiled.segments.softmax(scores, offsets) * scores, offsets)
+        pooled = loops.segments.sum(loops.segments.softmax(scores, offsets) * scores, offsets)
         value = 0.5 * float(np.sum(penalty * W**2)) + _rank_loss(pooled, carried, 0.0)[0]
         if not curve or value < min(curve):
             best = W
@@ -153,4 +153,4 @@ class _Rows:
 
 def _rank_loss(scores: Floats, carried: Bools, width: float) -> tuple[float, Floats]:
     gradient = np.empty_like(scores)
-    return compiled.label_pairs.rank_loss(scores, carried, width, gradient), gradient
+    return loops.label_pairs.rank_loss(scores, carried, width, gradient), gradient

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Bools, Floats, Ints
 from bagwise.solvers.result import SolverResult
 
@@ -45,7 +45,7 @@ def diverse_density(
     SolverResult
         ``solution`` is (point, weights), each of shape (n_features,).
     """
-    concepts, curves, n_iter, converged = compiled.diverse_density.descend_from_all(
+    concepts, curves, n_iter, converged = loops.diverse_density.descend_from_all(
         X, offsets, positive, starts, max_rounds=max_rounds, max_iter=max_iter, tol=tol
     )
     ends = curves[np.arange(len(curves)), n_iter - 1]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from scipy.optimize import brentq
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Bools, Floats, Ints
 from bagwise.solvers.result import SolverResult
 
@@ -50,10 +50,10 @@ def mil_boost(
     -------
     SolverResult
         ``solution`` is (start, features, thresholds, leaves): the log-odds of every instance
-        before the first tree, and the trees in the format of ``compiled.boosted_trees``, with
+        before the first tree, and the trees in the format of ``loops.boosted_trees``, with
         leaves multiplied by their steps. `converged` is always True.
     """
-    trees = compiled.boosted_trees
+    trees = loops.boosted_trees
     columns = np.ascontiguousarray(X.T)
     order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
     start = _best_constant(np.diff(offsets), positive)

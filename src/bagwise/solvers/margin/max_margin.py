@@ -35,7 +35,7 @@ from functools import cached_property, partial
 import numpy as np
 from scipy import sparse
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.solvers.line_search import line_search
 from bagwise.solvers.margin.feature_space import FeatureSpace, Points, Ties, selection
@@ -92,7 +92,7 @@ class MarginProblem:
 
     def needed(self, plain: Floats) -> Floats:
         """The largest margin violation in each group, at scores without intercept."""
-        return compiled.segments.maximum(self.margins - self.signs * plain, self.offsets)
+        return loops.segments.maximum(self.margins - self.signs * plain, self.offsets)
 
     @cached_property
     def group_signs(self) -> Floats:
@@ -404,7 +404,7 @@ class _Step:
     def multipliers(self, here: _Place) -> tuple[Floats, _Pieces]:
         """Compute Proj_A(a + sigma z), and the piece on which it is linear."""
         target = self.a + self.sigma * self.missed(here)
-        a, free, full = compiled.simplex.project(target, self.problem.offsets, self.problem.costs)
+        a, free, full = loops.simplex.project(target, self.problem.offsets, self.problem.costs)
         return a, _Pieces(free, full)
 
     def made(self, here: _Place, a: Floats) -> tuple[_Place, float]:

@@ -17,7 +17,7 @@ from functools import cache
 import numpy as np
 from scipy import sparse
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Bools, Floats, Ints
 from bagwise.solvers.margin.feature_space import FeatureSpace, selection
 from bagwise.solvers.margin.max_margin import Machine, MarginProblem, bag_problem, max_margin
@@ -65,7 +65,7 @@ def instance_margin(
         signs = np.where(inside & (machine.scores > tol), 1, -1)
         # Instances on the margin have equal scores: prefer the one with the largest coefficient.
         tilted = machine.scores + TIE * tol * machine.coef / cost
-        best = offsets[:-1] + compiled.segments.argmax(compiled.ties.settled(tilted), offsets)
+        best = offsets[:-1] + loops.segments.argmax(loops.ties.settled(tilted), offsets)
         signs[best[positive]] = 1
         return signs, machine.objective(signs, cost)
 
@@ -129,11 +129,11 @@ def bag_margin(
 
     def judge(machine: Machine) -> tuple[Ints, float]:
         scores = machine.scores
-        first, second, _ = compiled.segments.top2(scores, offsets)
+        first, second, _ = loops.segments.top2(scores, offsets)
         if np.any(positive & (first - second < TIE * tol)):
             # For example if the means are not separable from the negatives, and w = 0.
             scores = scores + TIE * tol * tilt()
-        rows = compiled.segments.argmax(compiled.ties.settled(scores), offsets)
+        rows = loops.segments.argmax(loops.ties.settled(scores), offsets)
         best = (offsets[:-1] + rows)[positive]
         scores = np.concatenate([negatives @ machine.scores, machine.scores[best]])
         return best, 0.5 * machine.squared_norm + problem.loss(scores, 0.0)

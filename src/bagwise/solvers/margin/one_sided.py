@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from bagwise._common.types import Floats
-from bagwise.engines import Parts, place
-from bagwise.engines.arrays import like
+from bagwise.compute import Parts, place
+from bagwise.compute.arrays import like
 from bagwise.solvers.margin.one_sided_parts import OneSidedKernelPart, OneSidedPart
 from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, alternate_directions
 from bagwise.solvers.margin.primal_dual_parts import Problem

@@ -1,14 +1,14 @@
 """The per-bag updates of the one-sided primal-dual MI-SVM as a Triton kernel.
 
-The same updates as in ``bagwise.compiled.one_sided``; a bag and a tile of columns per program.
+The same updates as in ``bagwise.loops.one_sided``; a bag and a tile of columns per program.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from bagwise.engines.jit import jit, tl
-from bagwise.engines.tensors import torch
+from bagwise.compute.jit import jit, tl
+from bagwise.compute.tensors import torch
 
 COLUMNS = 16  # most columns per program
 TILE = 1024  # scores per program in registers at once

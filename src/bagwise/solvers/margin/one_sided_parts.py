@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
-from bagwise.compiled.threads import bag_bounds, blas_cores, even_bounds, run_blocks
-from bagwise.engines import in_blocks, rows_of, to_numpy
-from bagwise.engines.arrays import beside
-from bagwise.engines.tensors import torch
+from bagwise.compute import in_blocks, rows_of, to_numpy
+from bagwise.compute.arrays import beside
+from bagwise.compute.tensors import torch
+from bagwise.loops.threads import bag_bounds, blas_cores, even_bounds, run_blocks
 from bagwise.solvers.margin.primal_dual_parts import (
     BasePart,
     KernelPart,
@@ -162,7 +162,7 @@ class OneSidedPart(_OneSided, PrimalDualPart):
     ) -> None:
         """Update q, t and the multipliers of the bags start:stop, on one core."""
         p = self.problem
-        compiled.one_sided.update_bags(
+        loops.one_sided.update_bags(
             start, stop, p.offsets, self.scores, self.changed, factor, shift, self.signs,
             p.weights, self.cost, mu, next_mu, self.theta, self.max_t, self.sigma, self.report,
         )  # fmt: skip
@@ -189,7 +189,7 @@ def _times(residual: Array, X: Array) -> Array:
     if np.count_nonzero(residual) > FEW * residual.size:
         return residual.T @ X
     out = np.zeros((residual.shape[1], X.shape[1]), X.dtype)
-    compiled.one_sided.project(0, len(X), X, residual, out)
+    loops.one_sided.project(0, len(X), X, residual, out)
     return out
 
 

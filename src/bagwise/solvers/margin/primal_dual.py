@@ -20,14 +20,14 @@ import numpy as np
 from bagwise._common.memory import available_memory
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.engines import (
+from bagwise.compute import (
     Parts,
     bytes_in_file,
     iterate,
     place,
     to_numpy,
 )
-from bagwise.engines.arrays import eigh, like
+from bagwise.compute.arrays import eigh, like
 from bagwise.solvers.margin.primal_dual_parts import KernelPart, PrimalDualPart, Problem
 from bagwise.solvers.result import SolverResult
 

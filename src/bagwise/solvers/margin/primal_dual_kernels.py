@@ -1,6 +1,6 @@
 """The per-bag updates of pdMISVM as Triton kernels: one program per bag, for all classes.
 
-The same updates as in ``bagwise.compiled.primal_dual``: one pass over the scores of a bag updates
+The same updates as in ``bagwise.loops.primal_dual``: one pass over the scores of a bag updates
 them and finds the three largest of each class; then the variables per class are updated in
 registers, and the residual is written. The order of summation is fixed, so fits are reproducible.
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bagwise.engines.jit import jit, tl
-from bagwise.engines.tensors import torch
+from bagwise.compute.jit import jit, tl
+from bagwise.compute.tensors import torch
 
 TILE = 1024  # scores per program in registers at once
 

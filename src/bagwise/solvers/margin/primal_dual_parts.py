@@ -11,19 +11,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.sparsefuncs import min_max_axis
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.compiled.arguments import read_only
-from bagwise.compiled.threads import (
-    bag_bounds,
-    blas_cores,
-    even_bounds,
-    n_threads,
-    over_bags,
-    run_blocks,
-)
-from bagwise.engines import (
+from bagwise.compute import (
     Part,
     bag_blocks_ahead,
     read_bag_blocks,
@@ -31,8 +22,17 @@ from bagwise.engines import (
     rows_of,
     to_numpy,
 )
-from bagwise.engines.arrays import beside, like, product, zeros
-from bagwise.engines.tensors import has_kernels, segment_argmax, segment_max, torch
+from bagwise.compute.arrays import beside, like, product, zeros
+from bagwise.compute.tensors import has_kernels, segment_argmax, segment_max, torch
+from bagwise.loops.arguments import read_only
+from bagwise.loops.threads import (
+    bag_bounds,
+    blas_cores,
+    even_bounds,
+    n_threads,
+    over_bags,
+    run_blocks,
+)
 
 LARGEST_WITH_KERNELS = 256  # classes of a bag that fit in the registers of a GPU
 
@@ -101,7 +101,7 @@ class Residual:
 
         def work(start: int, stop: int) -> Array:
             out = np.zeros((p.n_classes, X.shape[1]), X.dtype)
-            compiled.primal_dual.project(
+            loops.primal_dual.project(
                 start, stop, X, first_row, p.codes, self.class_start, self.rank, self.instances,
                 self.values, p.shared, out,
             )  # fmt: skip
@@ -326,8 +326,8 @@ class PrimalDualPart(BasePart):
 
     def _first_scores(self, W: Array) -> tuple[Array, Array, Array]:
         offsets, scores = self.bags.offsets, self._scores(W)
-        place = compiled.segments.argmax(scores, offsets) + offsets[:-1, None]
-        return scores, place, compiled.segments.maximum(scores, offsets).astype(np.float64)
+        place = loops.segments.argmax(scores, offsets) + offsets[:-1, None]
+        return scores, place, loops.segments.maximum(scores, offsets).astype(np.float64)
 
     def _scores(self, W: Array) -> Array:
         """X W', block by block if the instances are in a file."""
@@ -370,7 +370,7 @@ class PrimalDualPart(BasePart):
         else:
             self._change_all(step)
         over_bags(
-            compiled.primal_dual.moments, p.offsets, self.changed,
+            loops.primal_dual.moments, p.offsets, self.changed,
             p.codes, p.weights, p.extra, first, second,
         )  # fmt: skip
         return first.sum(axis=0), second.sum(axis=0)
@@ -429,7 +429,7 @@ class PrimalDualPart(BasePart):
         """Run lines 9 to 16 of Algorithm 1 for a block of bags."""
         p, residual = self.problem, self.residual
         run_blocks(
-            compiled.primal_dual.update_bags, bounds_of(block, p.offsets, self.scores.size),
+            loops.primal_dual.update_bags, bounds_of(block, p.offsets, self.scores.size),
             p.offsets, self.scores,
             self.changed, factor, shift, p.codes, p.weights, self.cost, mu, next_mu, p.shared,
             self.mask, self.place_t, self.theta, self.max_t, self.place_u, self.xi, self.max_u,

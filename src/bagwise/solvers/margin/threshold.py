@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
@@ -100,17 +100,17 @@ def most_accurate_threshold(scores: Array, positive: Bools, weights: Array) -> f
     >>> most_accurate_threshold(scores, positive, np.ones(4))
     -1.75
     """
-    settled = compiled.ties.settled(scores, bits=SCORE_BITS)
+    settled = loops.ties.settled(scores, bits=SCORE_BITS)
     order = np.argsort(settled, kind="stable")
     ranked, sides, shares = scores[order], positive[order], weights[order] / weights.sum()
     apart = np.diff(settled[order]) > 0
     if not apart.any():
         return 0.0
     # Relative to "all positive", each bag below the threshold adds or loses its weight.
-    gained = compiled.ties.settled(np.cumsum(np.where(sides, -shares, shares))[:-1])
+    gained = loops.ties.settled(np.cumsum(np.where(sides, -shares, shares))[:-1])
     best = np.flatnonzero(apart & (gained == gained[apart].max()))
     middles = (ranked[best] + ranked[best + 1]) / 2
-    return float(middles[np.argmin(compiled.ties.settled(np.abs(middles), bits=SCORE_BITS))])
+    return float(middles[np.argmin(loops.ties.settled(np.abs(middles), bits=SCORE_BITS))])
 
 
 def out_of_fold_scores(
@@ -163,7 +163,7 @@ def bag_scores(space: FeatureSpace, offsets: Ints, coef: Floats) -> Floats:
     -------
     ndarray of shape (n_bags,)
     """
-    return compiled.segments.maximum(space.scores(coef), offsets)
+    return loops.segments.maximum(space.scores(coef), offsets)
 
 
 def even_folds(values: Floats, positive: Bools, seed: int) -> Ints:
@@ -190,7 +190,7 @@ def even_folds(values: Floats, positive: Bools, seed: int) -> Ints:
     folds = np.empty(len(values), dtype=np.int64)
     for side in (False, True):
         bags = np.flatnonzero(positive == side)
-        bags = bags[np.argsort(compiled.ties.settled(values[bags]), kind="stable")]
+        bags = bags[np.argsort(loops.ties.settled(values[bags]), kind="stable")]
         n_hands = -(-len(bags) // N_FOLDS)
         dealt = np.concatenate([rng.permutation(N_FOLDS) for _ in range(n_hands)])
         folds[bags] = dealt[: len(bags)]
@@ -201,4 +201,4 @@ def _mean_scores(space: FeatureSpace, offsets: Ints, positive: Bools) -> Floats:
     """Mean scores of bags by the difference of the class means, which avoids ties at margins."""
     sizes = np.diff(offsets)
     shares = np.where(positive, 1 / sizes[positive].sum(), -1 / sizes[~positive].sum())
-    return compiled.segments.mean(space.scores(np.repeat(shares, sizes)), offsets)
+    return loops.segments.mean(space.scores(np.repeat(shares, sizes)), offsets)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Bools, Floats, Ints
 from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.metric.norm_ratio import leading_directions
@@ -95,7 +95,7 @@ def pair_loss(
     """
     first, second, share = pairs
     Y = X @ L.T
-    left, right = compiled.set_distances.closest_instances(Y, offsets, first, second)
+    left, right = loops.set_distances.closest_instances(Y, offsets, first, second)
     difference = Y[left] - Y[right]
     sign = np.where(share, 1.0, -1.0)
     weight = np.where(share, 0.5 / max(share.sum(), 1), 0.5 / max((~share).sum(), 1))
@@ -151,7 +151,7 @@ def mildml(
     reg = reg / unit**2
     start = leading_directions(X, n_components).T
     Y = X @ start.T
-    left, right = compiled.set_distances.closest_instances(Y, offsets, *pairs[:2])
+    left, right = loops.set_distances.closest_instances(Y, offsets, *pairs[:2])
     usual = np.mean(np.square(Y[left] - Y[right]).sum(axis=1))
     start /= np.sqrt(usual) if usual > 0 else 1.0  # the typical distance equals the threshold, 1
     shape = start.shape

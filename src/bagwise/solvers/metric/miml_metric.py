@@ -13,10 +13,10 @@ from collections.abc import Iterable
 import numpy as np
 from scipy.optimize import brentq
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Floats, Ints
-from bagwise.compiled.lapack import eigenvectors
 from bagwise.exceptions import InputError
+from bagwise.loops.lapack import eigenvectors
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates, cluster_means
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.unit_variance import unit_variance
@@ -192,4 +192,4 @@ def _largest_multiplier(sizes: Floats) -> float:
 def _key_rows(X: Floats, Z: Floats, candidates: Candidates) -> Ints:
     """Find the instance of each bag nearest to the centre of each of its labels."""
     costs = candidates.distances(X, Z)
-    return compiled.assignment.nearest_rows(costs, candidates.offsets, candidates.label_offsets)
+    return loops.assignment.nearest_rows(costs, candidates.offsets, candidates.label_offsets)

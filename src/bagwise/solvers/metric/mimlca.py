@@ -27,10 +27,10 @@ from scipy.sparse.linalg import eigsh
 from bagwise._common.types import Array, Floats, Ints
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
-from bagwise.compiled.lapack import eigenvectors, with_fixed_signs
-from bagwise.engines import Checkpoint, Parts, arrays, is_here, place, to_numpy
-from bagwise.engines.arrays import as_numpy, like, solve_upper
+from bagwise.compute import Checkpoint, Parts, arrays, is_here, place, to_numpy
+from bagwise.compute.arrays import as_numpy, like, solve_upper
 from bagwise.exceptions import InputError
+from bagwise.loops.lapack import eigenvectors, with_fixed_signs
 from bagwise.solvers.metric.multi_instance_kmeans import (
     AssignedRows,
     Candidates,

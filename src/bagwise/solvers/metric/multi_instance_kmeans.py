@@ -16,11 +16,11 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.engines import Checkpoint, Part, Parts, arrays, digest
-from bagwise.engines.arrays import like, weighted_sums
+from bagwise.compute import Checkpoint, Part, Parts, arrays, digest
+from bagwise.compute.arrays import like, weighted_sums
 from bagwise.solvers.result import SolverResult
 
 TIE = 1 - 1e-12
@@ -73,7 +73,7 @@ class Candidates:
     @property
     def n_costs(self) -> int:
         """Number of pairs of a row and a candidate label."""
-        return int(compiled.assignment.block_offsets(self.offsets, self.label_offsets)[-1])
+        return int(loops.assignment.block_offsets(self.offsets, self.label_offsets)[-1])
 
     def distances(
         self, points: Any, centres: Any, stale: Bools | None = None, before: Floats | None = None
@@ -101,7 +101,7 @@ class Candidates:
 
     def assign(self, costs: Floats) -> tuple[Ints, Ints]:
         """Find the cheapest assignment: the label of each row (-1 for none), and cost indices."""
-        solve = compiled.assignment.assign if self.one_each else compiled.assignment.nearest
+        solve = loops.assignment.assign if self.one_each else loops.assignment.nearest
         places = solve(costs, self.offsets, self.label_offsets)
         rows = np.flatnonzero(places >= 0)
         first_label, first_cost = self._firsts

@@ -6,8 +6,8 @@ import numpy as np
 from scipy import linalg
 
 from bagwise._common.types import Floats
-from bagwise.compiled.lapack import eigenvectors, with_fixed_signs
-from bagwise.engines.arrays import eigh
+from bagwise.compute.arrays import eigh
+from bagwise.loops.lapack import eigenvectors, with_fixed_signs
 from bagwise.solvers.result import SolverResult
 
 # Smooths the norms in both sums, since the direction of a row of zeros is undefined. Such rows then

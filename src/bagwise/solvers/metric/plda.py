@@ -2,7 +2,7 @@ r"""MIMLCA by likelihood: tied Gaussians under the label sets of the bags.
 
 An instance of label c is x ~ N(m_c, S_W). The labels of instances are latent, restricted to the
 candidate labels of their bag; EM fits the model. The E-step sums over all labelings that the label
-set allows (``bagwise.compiled.candidate_labels``); the M-step needs the sums of the instances of
+set allows (``bagwise.loops.candidate_labels``); the M-step needs the sums of the instances of
 each label and one d x d eigenproblem. In coordinates z = V'(x - m_0) with
 
     V'S_W V = I,    V'S_B V = diag(b),
@@ -28,19 +28,11 @@ import numpy as np
 from scipy import linalg
 from scipy.optimize import linear_sum_assignment
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.compiled.arguments import (
-    CandidateOffsets,
-    CandidatePosterior,
-    CandidatePrior,
-    Predictive,
-)
-from bagwise.compiled.lapack import add_product
-from bagwise.compiled.threads import bag_bounds, block_bounds, run_blocks
-from bagwise.engines import (
+from bagwise.compute import (
     Checkpoint,
     Part,
     arrays,
@@ -50,7 +42,15 @@ from bagwise.engines import (
     readable_table,
     to_numpy,
 )
-from bagwise.engines.arrays import like, weighted_sums
+from bagwise.compute.arrays import like, weighted_sums
+from bagwise.loops.arguments import (
+    CandidateOffsets,
+    CandidatePosterior,
+    CandidatePrior,
+    Predictive,
+)
+from bagwise.loops.lapack import add_product
+from bagwise.loops.threads import bag_bounds, block_bounds, run_blocks
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates, pairs_of
 from bagwise.solvers.result import SolverResult
 
@@ -151,7 +151,7 @@ class PLDAPart(Part):
     ----------
     posterior : ndarray of shape (n_pairs,)
         Posterior of each instance and candidate label, in the order of the costs of
-        ``bagwise.compiled.assignment``.
+        ``bagwise.loops.assignment``.
     null_posterior : ndarray of shape (n_instances,)
         Probability that an instance has no label.
     """
@@ -162,7 +162,7 @@ class PLDAPart(Part):
         self.dtype = np.dtype(np.float64) if bags.n_features <= DOUBLE else of_bags
         c = Candidates.from_indicator(bags.offsets, indicator, one_each=one_each)
         self.candidates = c
-        self.pair_offsets = compiled.assignment.block_offsets(c.offsets, c.label_offsets)
+        self.pair_offsets = loops.assignment.block_offsets(c.offsets, c.label_offsets)
         n, k = np.diff(c.offsets), np.diff(c.label_offsets)
         self.how = _ways(n, k, one_each)
         self.n_possible = int(np.minimum(n, k).sum())
@@ -282,7 +282,7 @@ class PLDAPart(Part):
         known = Predictive(model.sums, model.counts, model.inverse_between, model.random)
         out = np.empty(block.pair_offsets[-1])
         bounds, Z = bag_bounds(block.offsets, Z.size), np.ascontiguousarray(Z)
-        score = compiled.candidate_labels.predictive_scores
+        score = loops.candidate_labels.predictive_scores
         run_blocks(score, bounds, block, labels, Z, self.posterior[share], known, out)
         return out
 
@@ -303,9 +303,9 @@ class PLDAPart(Part):
         value, how = np.zeros(len(offsets) - 1), self.how[bags]
         prior = CandidatePrior(self.null, log_shown, log_absent)
         out = CandidatePosterior(found, null_found, value)
-        infer, bounds = compiled.candidate_labels.posteriors, bag_bounds(offsets, len(null_scores))
+        infer, bounds = loops.candidate_labels.posteriors, bag_bounds(offsets, len(null_scores))
         run_blocks(infer, bounds, place, scores, null_scores, how, prior, out)
-        for bag in np.flatnonzero(how == compiled.candidate_labels.BEST):
+        for bag in np.flatnonzero(how == loops.candidate_labels.BEST):
             mine = slice(offsets[bag], offsets[bag + 1])
             block = slice(pairs[bag], pairs[bag + 1])
             ratios = scores[block].reshape(mine.stop - mine.start, -1) - null_scores[mine, None]
@@ -362,13 +362,13 @@ PLDAPart.tensor_part = PLDAPart
 
 def _ways(n: Ints, k: Ints, one_each: bool) -> Ints:
     """Inference method for bags of n instances and k labels."""
-    ways = compiled.candidate_labels
+    ways = loops.candidate_labels
     if one_each:
         fewer, more = np.minimum(n, k), np.maximum(n, k)
         small = (fewer <= MOST_MATCHED) & ((more + 1) * 2.0**fewer <= LARGEST_MATCHINGS)
         how = np.where(small, ways.MATCHING, ways.BEST)
     else:
-        costly = compiled.label_lattice.operations(n, k, False) > MAX_OPERATIONS
+        costly = loops.label_lattice.operations(n, k, False) > MAX_OPERATIONS
         how = np.where(costly, ways.APPROXIMATE, ways.SUBSETS)
         how[k > n] = ways.RESTRICTED
     how[k == 0] = ways.NOTHING

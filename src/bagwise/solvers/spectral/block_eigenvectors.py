@@ -6,8 +6,8 @@ import numpy as np
 from scipy import linalg
 
 from bagwise._common.types import Array
-from bagwise.compiled.lapack import with_fixed_signs
-from bagwise.compiled.threads import one_core_if_small
+from bagwise.loops.lapack import with_fixed_signs
+from bagwise.loops.threads import one_core_if_small
 from bagwise.solvers.result import SolverResult
 
 DEPTH = 6  # blocks added per restart

@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from bagwise import compiled
+from bagwise import loops
 from bagwise._common.types import Array, Bools, Floats, Ints
-from bagwise.compiled.lapack import with_fixed_signs
+from bagwise.loops.lapack import with_fixed_signs
 from bagwise.solvers.result import SolverResult
 
 if TYPE_CHECKING:  # numba is imported with the first compiled function
-    from bagwise.compiled.dual_descent import Rows
+    from bagwise.loops.dual_descent import Rows
 
 Column = tuple[Ints, Ints]  # row and sign of each variable
 
@@ -161,7 +161,7 @@ class KeyInstances:
 
     def choose(self, scores: Floats, alpha: Floats, tie: Floats) -> Column:
         """Choose the best instance of each positive bag (r = H s + tau / 2 of Eq. 25)."""
-        rows = compiled.segments.argmax(compiled.ties.settled(scores), self.offsets)
+        rows = loops.segments.argmax(loops.ties.settled(scores), self.offsets)
         best = self.offsets[:-1] + rows
         keys = best[self.positive]
         signs = np.repeat(np.array([1, -1], np.int8), [len(keys), len(self.negatives)])
@@ -184,7 +184,7 @@ def split(r: Floats, tie: Floats, n_negative: int) -> Ints:
     """
     if n_negative <= 0 or n_negative >= len(r):
         return np.full(len(r), 1 if n_negative <= 0 else -1, np.int8)
-    r = compiled.ties.settled(r)
+    r = loops.ties.settled(r)
     bound = np.partition(r, n_negative - 1)[n_negative - 1]
     signs = np.where(r < bound, -1, 1).astype(np.int8)
     tied = np.flatnonzero(r == bound)
@@ -207,12 +207,12 @@ def canonical_order(rows: Rows, group: Array) -> Ints:
     -------
     ndarray of int64 of shape (n_rows,)
     """
-    if rows.kind == compiled.dual_descent.GRAM:
+    if rows.kind == loops.dual_descent.GRAM:
         key = rows.values.sum(axis=1) + rows.squares
     else:
         vector = np.zeros(rows.width)
         vector[: rows.n_features] = np.random.RandomState(0).normal(size=rows.n_features)
-        key = compiled.dual_descent.score(rows, vector)
+        key = loops.dual_descent.score(rows, vector)
     return np.lexsort((key, group)).astype(np.int64)
 
 
@@ -248,8 +248,8 @@ def aligned_start(rows: Rows, labels: LabelSet, order: Ints, n_starts: int, seed
         if start == n_starts:
             scores = _principal(rows, scores)
         signs = labels.choose(scores, np.ones(n), scores)[1].astype(np.float64)
-        v = compiled.dual_descent.combine(rows, signs)
-        aligned = compiled.dual_descent.square(rows, signs, v)
+        v = loops.dual_descent.combine(rows, signs)
+        aligned = loops.dual_descent.square(rows, signs, v)
         if aligned > highest:
             highest, best = aligned, scores
     return labels.choose(best, np.ones(n), best)
@@ -259,9 +259,7 @@ def _principal(rows: Rows, start: Floats) -> Floats:
     """Scores of the rows on their first principal component, accurate enough for signs."""
 
     def gram(scores: Floats) -> Floats:
-        return compiled.dual_descent.score(
-            rows, compiled.dual_descent.combine(rows, scores.ravel())
-        )
+        return loops.dual_descent.score(rows, loops.dual_descent.combine(rows, scores.ravel()))
 
     n = len(start)
     if n > 2:
@@ -315,8 +313,8 @@ def supervised(
     if start is not None:
         alpha, coef = start.copy(), np.zeros(rows.n_rows)
         np.add.at(coef, pick, alpha * signs)
-        f = compiled.dual_descent.combine(rows, coef)
-    compiled.dual_descent.descend(
+        f = loops.dual_descent.combine(rows, coef)
+    loops.dual_descent.descend(
         rows, pick[:, None], signs[:, None], np.ones(1), costs, alpha, f, np.empty((len(f), 0)),
         order=order, tol=tol, max_passes=MAX_PASSES, seed=seed,
     )  # fmt: skip
@@ -384,7 +382,7 @@ def well_svm(
         # A loose tolerance first; a final pass at the tight one.
         for exactly in sorted({max(tol / 2, INEXACT * step), tol / 2}, reverse=True):
             objective = master.solve(exactly)
-            scores = compiled.dual_descent.score(rows, master.f)
+            scores = loops.dual_descent.score(rows, master.f)
             column, highest = _violated(master, labels, scores, tol, n_random)
             violation = max(0.0, highest - master.squares.max()) / 2 / max(objective, TINY)
             converged = violation <= tol or before - objective <= tol * objective
@@ -485,10 +483,10 @@ def s3vm_objective(
     signs : ndarray of int8 of shape (n_rows,)
         The best labels.
     """
-    scores = compiled.dual_descent.score(rows, mixture.f)
+    scores = loops.dual_descent.score(rows, mixture.f)
     _, signs = labels.choose(scores, np.ones(len(scores)), scores)
     loss = float(costs @ np.maximum(0.0, 1 - signs * scores))
-    return compiled.dual_descent.square(rows, mixture.coef, mixture.f) / 2 + loss, signs
+    return loops.dual_descent.square(rows, mixture.coef, mixture.f) / 2 + loss, signs
 
 
 class _Master:
@@ -508,7 +506,7 @@ class _Master:
         self.f = self.vector(first)
         self.E = np.zeros((len(self.f), 1))
         self.squares = np.array([self.square(first, self.f)])
-        self.groups = compiled.dual_descent.sign_groups(self.pick, self.signs, order)
+        self.groups = loops.dual_descent.sign_groups(self.pick, self.signs, order)
         self.highest, self.gap = np.inf, 0.0  # lowest primal value so far, and its gap
         self.planes: list[Floats] = []  # 1'a - |v_t|^2 / 2 for each t and each a so far
         self.alphas: deque[Floats] = deque(maxlen=MAX_PLANES)  # the last few a
@@ -538,11 +536,11 @@ class _Master:
 
     def vector(self, column: Column) -> Floats:
         """v(a, y)."""
-        return compiled.dual_descent.combine(self.rows, self.spread(column))
+        return loops.dual_descent.combine(self.rows, self.spread(column))
 
     def square(self, column: Column, v: Floats) -> float:
         """|v(a, y)|^2."""
-        return compiled.dual_descent.square(self.rows, self.spread(column), v)
+        return loops.dual_descent.square(self.rows, self.spread(column), v)
 
     def add(self, column: Column) -> None:
         """Add a label vector to the working set, with weight 0."""
@@ -551,7 +549,7 @@ class _Master:
             wide = np.broadcast_to(self.pick, (len(pick), self.signs.shape[1]))
             self.pick = np.column_stack([wide, pick])
         self.signs = np.column_stack([self.signs, signs])
-        self.groups = compiled.dual_descent.sign_groups(self.pick, self.signs, self.order)
+        self.groups = loops.dual_descent.sign_groups(self.pick, self.signs, self.order)
         self.mu = np.append(self.mu, 0.0)
         v = self.vector(column)
         self.E = np.column_stack([self.E, v - self.f])
@@ -566,8 +564,8 @@ class _Master:
     def _entry(self, alpha: Floats, column: Column) -> float:
         """1'a - |v(a, y)|^2 / 2 for an earlier a."""
         coef = self.spread(column, alpha)
-        v = compiled.dual_descent.combine(self.rows, coef)
-        return float(alpha.sum()) - compiled.dual_descent.square(self.rows, coef, v) / 2
+        v = loops.dual_descent.combine(self.rows, coef)
+        return float(alpha.sum()) - loops.dual_descent.square(self.rows, coef, v) / 2
 
     def solve(self, tol: float) -> float:
         """Move mu and a to their saddle point, up to a relative gap; return the objective."""
@@ -580,12 +578,12 @@ class _Master:
                 if primal < self.highest:
                     self.highest, best = primal, self.mu
             A = np.array(self.planes) / self.highest
-            lowest, _ = compiled.level_set.least(A)
+            lowest, _ = loops.level_set.least(A)
             apart = 1 - lowest
             if apart <= tol or self.is_spent or step == MAX_STEPS:
                 break
             level = lowest + LEVEL * apart
-            self._move(compiled.level_set.nearest_below(A, self.mu, level, 1000))
+            self._move(loops.level_set.nearest_below(A, self.mu, level, 1000))
         if best is not self.mu:
             self._move(best)
             self.highest = self._ascend(tol / 2)
@@ -593,7 +591,7 @@ class _Master:
         return self.highest
 
     def _ascend(self, tol: float) -> float:
-        found = compiled.dual_descent.descend(
+        found = loops.dual_descent.descend(
             self.rows, self.pick, self.signs, self.mu, self.costs, self.alpha, self.f, self.E,
             order=self.order, tol=tol, max_passes=MAX_PASSES, seed=self.seed, groups=self.groups,
         )  # fmt: skip
@@ -629,7 +627,7 @@ def _violated(
     starts = [tie]
     if len(ranked) > 1:
         worst = master.f + master.E[:, ranked[0]]
-        starts.append(compiled.dual_descent.score(master.rows, worst))
+        starts.append(loops.dual_descent.score(master.rows, worst))
     starts += list(np.random.RandomState(len(ranked)).normal(size=(n_random, len(tie))))
     for scores in starts:
         before = 0.0
@@ -642,5 +640,5 @@ def _violated(
             if found - before <= max(tol / 10 * before, GROWTH * (found - base)):
                 break
             before = found
-            scores = compiled.dual_descent.score(master.rows, v)
+            scores = loops.dual_descent.score(master.rows, v)
     return best, highest

@@ -1,0 +1,205 @@
+"""Predictions for held-out bags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bagwise._common.types import Array, Bools, Floats
+from bagwise.bags import Bags
+from bagwise.base._pipelines import predicts_numbers
+from bagwise.evaluate._evaluation import cross_validate
+from bagwise.evaluate._folds import Splitter, make_folds, prepare
+from bagwise.evaluate._measures import METHODS, predictions_of
+from bagwise.exceptions import InputError
+from bagwise.labels import Labels, short_list
+
+
+@dataclass(frozen=True, repr=False)
+class HeldOut:
+    """Predictions for bags by models that were fitted without them.
+
+    Parameters
+    ----------
+    predicted : ndarray of shape (n_bags,) or (n_bags, n_classes)
+        The result of ``predict`` for each bag.
+    scores : ndarray of shape (n_bags,) or (n_bags, n_classes), default=None
+        The result of ``decision_function``; minus infinity for a class that was not in the training
+        part. Such a class has no AUC.
+    probabilities : ndarray of shape (n_bags, n_classes), default=None
+        The result of ``predict_proba``; 0 for a class that was not in the training part.
+    how : str, default="held out"
+        How the bags were held out, such as ``"5-fold cross-validation"``.
+    baselines : mapping of str to HeldOut, default={}
+        The predictions of other models for the same bags.
+    classes : array-like of shape (n_classes,), default=None
+        The labels of the columns; a single column of scores belongs to the last class. By default
+        the classes of the model in the report.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.evaluate import HeldOut
+    >>> HeldOut(np.array(["yes", "no"]), how="5-fold cross-validation").how
+    '5-fold cross-validation'
+    """
+
+    predicted: Array
+    scores: Array | None = None
+    probabilities: Array | None = None
+    how: str = "held out"
+    baselines: Mapping[str, HeldOut] = field(default_factory=dict)
+    classes: ArrayLike | None = None
+
+    def __repr__(self) -> str:
+        classes = None if self.classes is None else short_list(np.asarray(self.classes))
+        return f"HeldOut(n_bags={len(self.predicted)}, classes={classes}, how={self.how!r})"
+
+    def expand(self, labelled: Bools) -> HeldOut:
+        """Extend the predictions from the labelled bags to all bags; the others have none.
+
+        Parameters
+        ----------
+        labelled : ndarray of bool of shape (n_bags,)
+            Which bags have predictions.
+
+        Returns
+        -------
+        HeldOut
+        """
+
+        def expanded(values: Any, fill: Any, dtype: Any) -> Any:
+            if values is None:
+                return None
+            whole = np.full((len(labelled), *values.shape[1:]), fill, dtype=dtype)
+            whole[labelled] = values
+            return whole
+
+        sets = self.predicted.ndim == 2
+        return replace(
+            self,
+            predicted=expanded(self.predicted, -1 if sets else None, np.int64 if sets else object),
+            scores=expanded(self.scores, 0, np.float64),
+            probabilities=expanded(self.probabilities, 0, np.float64),
+        )
+
+
+def held_out_predictions(
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    *,
+    cv: Splitter = 5,
+    groups: ArrayLike | None = None,
+    after_fold: Callable[[], None] = lambda: None,
+) -> HeldOut:
+    """Predict each bag by a model that was fitted without its fold.
+
+    scikit-learn's ``cross_val_predict`` refits the folds for each method; here each fold is fitted
+    once for ``predict``, ``decision_function`` and ``predict_proba`` together.
+
+    Parameters
+    ----------
+    model : estimator
+        A classifier or a regressor of bags; it is cloned.
+    X, y, cv, groups
+        As for `evaluate`; each bag must be in one test part.
+    after_fold : callable, default: does nothing
+        Called after each fit.
+
+    Returns
+    -------
+    HeldOut
+        The classes are the sorted labels; None for label sets as an array, whose columns are those
+        of `y`, and for numbers.
+    """
+    numbers = predicts_numbers(model)
+    prepared = prepare(X, y, cv, groups, numbers=numbers)
+    folds, classes = prepared.folds, prepared.classes
+    tested = np.concatenate([test for _, test in folds])
+    if not np.array_equal(np.sort(tested), np.arange(len(prepared.bags))):
+        raise InputError("each bag has to be in one test part: give folds that divide the bags.")
+    known = classes if prepared.y.ndim == 1 else None
+
+    def predict(fitted: Any, bags: Any, y: Array) -> dict[str, Array]:
+        return predictions_of(fitted, bags, known, METHODS)
+
+    (parts,) = cross_validate({"model": model}, prepared, predict, after_fold=after_fold)
+    order = np.argsort(tested)
+    found = {
+        method: np.concatenate([predicted[method] for predicted, _ in parts])[order]
+        for method in parts[0][0]
+    }
+    scores, proba = found.get("decision_function"), found.get("predict_proba")
+    predicted = found.get("predict")
+    if predicted is None:  # a model of label sets that only scores labels
+        ranked, threshold = (scores, 0.0) if scores is not None else (proba, 0.5)
+        assert ranked is not None
+        predicted = (ranked > threshold).astype(int)
+    how = f"{len(folds)}-fold cross-validation{'' if groups is None else ', groups whole'}"
+    return HeldOut(predicted, scores, proba, how, classes=classes)
+
+
+def predictions_of_models(
+    models: Sequence[Any],
+    bags: Bags,
+    y: Labels | Floats,
+    *,
+    classes: ArrayLike | None,
+    n_folds: int,
+    seed: int,
+    groups: Array | None,
+    after_fold: Callable[[], None],
+) -> list[HeldOut]:
+    """Predict all labelled bags by several models, on the same folds.
+
+    Parameters
+    ----------
+    models : sequence of estimators
+        Classifiers or regressors of bags; they are cloned.
+    bags : Bags
+        The bags.
+    y : Labels or ndarray of shape (n_bags,)
+        Their labels or numbers; bags with unknown ones are left out of the folds.
+    classes : array-like or None
+        The classes of a fitted model, which are the first classes; None for numbers.
+    n_folds, seed, groups
+        As for `make_folds`.
+    after_fold : callable
+        Called after each fit.
+
+    Returns
+    -------
+    list of HeldOut
+        One per model, for all bags; bags without labels have no predictions.
+    """
+    own: Any = None
+    known = y.known if isinstance(y, Labels) else np.isfinite(y)
+    if not isinstance(y, Labels):
+        targets = strata = y[known]
+    else:
+        own_classes = np.asarray(classes).tolist()
+        own = y[known].aligned(own_classes, [str(label) for label in own_classes])
+        if y.has_sets:
+            targets = strata = own.indicator[:, : len(own_classes)].astype(int)
+        else:  # codes, because np.unique (in the folds) cannot sort labels of several types
+            own = Labels.from_values(own.tolist(), own.classes.tolist())
+            targets, strata = own.codes, np.asarray(own.texts)
+    groups = None if groups is None else groups[known]
+    labelled = bags[np.flatnonzero(known)]
+    numbers = own is None
+    folds = make_folds(strata, n_folds=n_folds, seed=seed, groups=groups, numbers=numbers)
+    found = []
+    for model in models:
+        held_out = held_out_predictions(
+            model, labelled, targets, cv=folds, groups=groups, after_fold=after_fold
+        )
+        if own is not None and not own.has_sets:
+            predicted = own.classes[held_out.predicted]
+            held_out = replace(held_out, predicted=predicted, classes=own.classes)
+        found.append(held_out.expand(known))
+    return found

@@ -1,0 +1,91 @@
+"""Array arguments of compiled functions."""
+
+from typing import Any, NamedTuple
+
+from bagwise._common.types import Bools, Floats, Ints
+
+
+def read_only(*arrays: Any) -> list[Any]:
+    """Read-only views of the input arrays of a compiled function.
+
+    numba compiles a function separately for writable arrays and for read-only ones, such as the
+    offsets of `Bags`. Read-only views need one signature instead of one per combination.
+
+    Parameters
+    ----------
+    *arrays : ndarray
+        Inputs of a compiled function.
+
+    Returns
+    -------
+    list of ndarray
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.loops.arguments import read_only
+    >>> a, b = read_only(np.zeros(2), np.ones(3))
+    >>> a.flags.writeable
+    False
+    """
+    views = [array.view() for array in arrays]
+    for view in views:
+        view.flags.writeable = False
+    return views
+
+
+class LabelSets(NamedTuple):
+    """The label sets of bags: bag b has ``labels[set_offsets[b]:set_offsets[b + 1]]``."""
+
+    offsets: Ints  # where the rows of each bag begin
+    set_offsets: Ints
+    labels: Ints
+    how: Ints  # inference method of each bag
+    codes: Ints  # known label of each instance, -1 if unknown; empty if all are unknown
+    background: bool
+    missing: float
+    spurious: float
+
+
+class Inference(NamedTuple):
+    """What the label sets of a block of bags say of its instances."""
+
+    posterior: Floats  # (n_instances, n_classes); with weights: softmax - posterior, weighted
+    log_likelihood: Floats  # (n_bags,): 0 if nothing is known, -inf if the labels are impossible
+    settled: Bools  # (n_bags,): False if belief propagation ran out of sweeps
+    # (n_bags, 3): expected numbers of instances whose label was not reported, of those whose label
+    # was, and of spurious labels
+    counts: Floats
+
+
+class Predictive(NamedTuple):
+    """What is known of the labels, in coordinates with unit variance within the labels."""
+
+    sums: Floats  # (n_labels, n_coordinates) of the rows of each label
+    counts: Floats  # (n_labels,)
+    inverse_b: Floats  # (n_coordinates,) 1 / variance between labels
+    random: bool  # whether effects are random
+
+
+class CandidatePosterior(NamedTuple):
+    """Posteriors of rows and their log-likelihood, to be filled."""
+
+    posterior: Floats  # (n_pairs,)
+    null: Floats  # (n_rows,)
+    log_likelihood: Floats  # (n_bags,)
+
+
+class CandidateOffsets(NamedTuple):
+    """Where the rows, candidates and pairs of each bag of a block begin."""
+
+    offsets: Ints
+    label_offsets: Ints
+    pair_offsets: Ints
+
+
+class CandidatePrior(NamedTuple):
+    """Prior of the labels of a bag: which of them are shown."""
+
+    may_be_null: bool  # whether a row may have no label, if each label has some row
+    log_shown: float  # for matchings: log-probability that a label has a row
+    log_absent: float  # that it has none; if -inf, as many rows as possible have a label

@@ -1,0 +1,263 @@
+"""Diverse density: the noisy-or likelihood of a point concept, and descent from many starts.
+
+A concept is ``z = (t, s)``: the point t and the square roots s of the feature weights. An instance
+x is positive with probability ``exp(-d)``, ``d = sum_k s_k^2 (x_k - t_k)^2``; a bag with
+probability ``1 - prod_j (1 - exp(-d_j))``. With one selected instance per bag, this is the M-step
+of EM-DD.
+"""
+
+import numpy as np
+
+from bagwise._common.types import Bools, Floats, Ints
+from bagwise.loops.compilation import compiled
+from bagwise.loops.threads import run_blocks
+
+# An instance at the concept itself is positive with probability 1 - 1e-8, not 1: if a negative bag
+# contains a copy of it, the likelihood should be small, not zero.
+NEAREST = 1e-8
+MEMORY = 8  # pairs kept by L-BFGS
+
+# Neither BLAS nor reordered sums: a search from many starts amplifies rounding errors, and would
+# reach another optimum on another processor. Sums use four accumulators in a fixed order instead.
+_compiled = compiled()
+
+
+def descend_from_all(
+    X: Floats,
+    offsets: Ints,
+    positive: Bools,
+    starts: Floats,
+    *,
+    max_rounds: int | None,
+    max_iter: int,
+    tol: float,
+) -> tuple[Floats, Floats, Ints, Bools]:
+    """Descend from many starts, on all cores; with `max_rounds`, in the rounds of EM-DD.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_instances, n_features)
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    positive : ndarray of bool of shape (n_bags,)
+        Which bags are positive.
+    starts : ndarray of shape (n_starts, 2 * n_features)
+        The concepts to start from: the point t, then the square roots s of the feature weights.
+    max_rounds : int or None
+        Maximum number of rounds of EM-DD, each of which selects the nearest instance of every bag.
+        None for diverse density: one round on all instances.
+    max_iter : int
+        Maximum number of L-BFGS steps in a round.
+    tol : float
+        Relative decrease of the objective below which a descent stops.
+
+    Returns
+    -------
+    concepts : ndarray of shape (n_starts, 2 * n_features)
+    curves : ndarray of shape (n_starts, max_rounds) or (n_starts, max_iter)
+        The objective after each round (of EM-DD) or step.
+    n_iter : ndarray of int of shape (n_starts,)
+        Number of rounds or steps.
+    converged : ndarray of bool of shape (n_starts,)
+    """
+    n_starts = len(starts)
+    concepts = starts.copy()
+    curves = np.full((n_starts, max_rounds or max_iter), np.nan)
+    n_iter, converged = np.zeros(n_starts, np.int64), np.zeros(n_starts, np.bool_)
+
+    def work(i: int, _: int) -> None:
+        if max_rounds is None:
+            found = _lbfgs(X, np.arange(len(X)), offsets, positive, concepts[i], curves[i], tol)
+        else:
+            found = _select_and_descend(X, offsets, positive, concepts[i], curves[i], max_iter, tol)
+        n_iter[i], converged[i] = found
+
+    run_blocks(work, np.arange(n_starts + 1))  # one by one: descents differ in length
+    return concepts, curves, n_iter, converged
+
+
+@_compiled
+def _dot(a, b):  # type: ignore[no-untyped-def]
+    """Dot product of two vectors."""
+    n = len(a) - len(a) % 4
+    s0 = s1 = s2 = s3 = 0.0
+    for k in range(0, n, 4):
+        s0 += a[k] * b[k]
+        s1 += a[k + 1] * b[k + 1]
+        s2 += a[k + 2] * b[k + 2]
+        s3 += a[k + 3] * b[k + 3]
+    for k in range(n, len(a)):
+        s0 += a[k] * b[k]
+    return (s0 + s1) + (s2 + s3)
+
+
+@_compiled
+def _distance(x, t, weight):  # type: ignore[no-untyped-def]
+    """Weighted squared distance between x and t."""
+    n = len(t) - len(t) % 4
+    s0 = s1 = s2 = s3 = 0.0
+    for k in range(0, n, 4):
+        d0, d1, d2, d3 = x[k] - t[k], x[k + 1] - t[k + 1], x[k + 2] - t[k + 2], x[k + 3] - t[k + 3]
+        s0 += weight[k] * d0 * d0
+        s1 += weight[k + 1] * d1 * d1
+        s2 += weight[k + 2] * d2 * d2
+        s3 += weight[k + 3] * d3 * d3
+    for k in range(n, len(t)):
+        d0 = x[k] - t[k]
+        s0 += weight[k] * d0 * d0
+    return (s0 + s1) + (s2 + s3)
+
+
+@_compiled
+def _add_moments(coefficient, x, t, first, second):  # type: ignore[no-untyped-def]
+    for k in range(len(t)):
+        difference = x[k] - t[k]
+        first[k] += coefficient * difference
+        second[k] += coefficient * difference * difference
+
+
+@_compiled
+def _log_expm1(value):  # type: ignore[no-untyped-def]
+    """``log(exp(value) - 1)`` for value > 0."""
+    return value if value > 36.0 else np.log(np.expm1(value))
+
+
+@_compiled
+def _density(X, rows, offsets, positive, z, gradient, distance):  # type: ignore[no-untyped-def]
+    n_features = X.shape[1]
+    t, s = z[:n_features], z[n_features:]
+    weight = s * s
+    first, second = gradient[:n_features], gradient[n_features:]
+    first[:] = 0.0
+    second[:] = 0.0
+    value = 0.0
+    for bag in range(len(offsets) - 1):
+        start, stop = offsets[bag], offsets[bag + 1]
+        # log S, S = -log prod(1 - p): in logarithms, so that distant bags have a non-zero slope.
+        largest = -np.inf
+        for j in range(start, stop):
+            distance[j] = _distance(X[rows[j]], t, weight) + NEAREST
+            largest = max(largest, _log_doubt(distance[j]))
+        total = 0.0
+        for j in range(start, stop):
+            total += np.exp(_log_doubt(distance[j]) - largest)
+        log_doubt = largest + np.log(total)
+        doubt = np.exp(log_doubt)
+        if positive[bag]:
+            # -log(1 - exp(-S)), and minus the logarithm of its slope -1 / (exp(S) - 1)
+            flat = log_doubt if log_doubt < -30.0 else _log_expm1(doubt)
+            value += doubt - flat
+        else:
+            value += doubt
+        for j in range(start, stop):
+            # dS / dd_j = -1 / (exp(d_j) - 1)
+            slope = -_log_expm1(distance[j])
+            coefficient = np.exp(slope - flat) if positive[bag] else -np.exp(slope)
+            if abs(coefficient) > 1e-18:
+                _add_moments(coefficient, X[rows[j]], t, first, second)
+    for k in range(n_features):
+        first[k] *= -2.0 * weight[k]
+        second[k] *= 2.0 * s[k]
+    return value
+
+
+@_compiled
+def _log_doubt(d):  # type: ignore[no-untyped-def]
+    """``log(-log(1 - exp(-d)))``."""
+    return -d if d > 36.0 else np.log(-np.log1p(-np.exp(-d)))
+
+
+@_compiled
+def _lbfgs(X, rows, offsets, positive, z, curve, tol):  # type: ignore[no-untyped-def]
+    """Minimise from z in place and fill `curve`; return the number of steps and convergence."""
+    size = len(z)
+    steps, changes = np.empty((MEMORY, size)), np.empty((MEMORY, size))
+    scale, share = np.empty(MEMORY), np.empty(MEMORY)
+    gradient, new_gradient, trial = np.empty(size), np.empty(size), np.empty(size)
+    work = np.empty(len(rows))
+    value = _density(X, rows, offsets, positive, z, gradient, work)
+    held = 0
+    for iteration in range(len(curve)):
+        curve[iteration] = value
+        direction = -gradient
+        for back in range(min(held, MEMORY)):
+            m = (held - 1 - back) % MEMORY
+            share[m] = scale[m] * _dot(steps[m], direction)
+            direction -= share[m] * changes[m]
+        if held > 0:
+            m = (held - 1) % MEMORY
+            direction /= scale[m] * _dot(changes[m], changes[m])
+        for forth in range(min(held, MEMORY)):
+            m = (held - min(held, MEMORY) + forth) % MEMORY
+            direction += (share[m] - scale[m] * _dot(changes[m], direction)) * steps[m]
+        slope = _dot(gradient, direction)
+        if not slope < 0.0:
+            return iteration + 1, True
+        step = 1.0 if held > 0 else min(1.0, 1.0 / np.sqrt(-slope))
+        accepted = False
+        new_value = value
+        for _ in range(40):
+            trial[:] = z + step * direction
+            new_value = _density(X, rows, offsets, positive, trial, new_gradient, work)
+            if new_value <= value + 1e-4 * step * slope:
+                accepted = True
+                break
+            # The minimum of the parabola through both values and the slope, within limits.
+            bend = new_value - value - step * slope
+            factor = -0.5 * step * slope / bend if np.isfinite(bend) else 0.1
+            step *= min(max(factor, 0.1), 0.5)
+        if not accepted:
+            return iteration + 1, True
+        m = held % MEMORY
+        steps[m] = trial - z
+        changes[m] = new_gradient - gradient
+        curvature = _dot(steps[m], changes[m])
+        if curvature > 1e-10 * _dot(changes[m], changes[m]):
+            scale[m] = 1.0 / curvature
+            held += 1
+        gain = value - new_value
+        z[:] = trial
+        gradient[:] = new_gradient
+        value = new_value
+        curve[iteration] = value
+        if gain <= tol * max(value, tol):
+            return iteration + 1, True
+    return len(curve), False
+
+
+@_compiled
+def _nearest(X, offsets, z, rows):  # type: ignore[no-untyped-def]
+    n_features = X.shape[1]
+    weight = z[n_features:] ** 2
+    for bag in range(len(offsets) - 1):
+        best = np.inf
+        rows[bag] = offsets[bag]  # if all distances are NaN
+        for j in range(offsets[bag], offsets[bag + 1]):
+            distance = _distance(X[j], z[:n_features], weight)
+            if distance < best:
+                best, rows[bag] = distance, j
+
+
+@_compiled
+def _select_and_descend(X, offsets, positive, z, curve, max_iter, tol):  # type: ignore[no-untyped-def]
+    n_bags = len(offsets) - 1
+    alone = np.arange(n_bags + 1)
+    rows, work, gradient = np.empty(n_bags, np.int64), np.empty(n_bags), np.empty(len(z))
+    _nearest(X, offsets, z, rows)
+    value = _density(X, rows, alone, positive, z, gradient, work)
+    trial, steps = z.copy(), np.empty(max_iter)
+    for turn in range(len(curve)):
+        _lbfgs(X, rows, alone, positive, trial, steps, tol)
+        _nearest(X, offsets, trial, rows)
+        new_value = _density(X, rows, alone, positive, trial, gradient, work)
+        if not new_value < value - tol * max(value, tol):
+            if new_value < value:
+                z[:] = trial
+                value = new_value
+            curve[turn] = value
+            return turn + 1, True
+        z[:] = trial
+        value = new_value
+        curve[turn] = value
+    return len(curve), False

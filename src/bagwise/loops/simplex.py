@@ -1,0 +1,83 @@
+"""Projection of multipliers onto non-negative values with a capped sum per group."""
+
+import numpy as np
+
+from bagwise._common.types import Bools, Floats, Ints
+from bagwise.loops.compilation import compiled
+
+_compiled = compiled()
+
+
+def project(values: Floats, offsets: Ints, caps: Floats) -> tuple[Floats, Bools, Bools]:
+    """Nearest point with entries >= 0 whose sum in each group is at most the group's cap.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        The point.
+    offsets : ndarray of int64 of shape (n_groups + 1,)
+        Where each group begins.
+    caps : ndarray of shape (n_groups,)
+        The largest sum of each group, positive.
+
+    Returns
+    -------
+    nearest : ndarray of shape (n,)
+        The projection. A group of one is clipped to [0, cap].
+    free : ndarray of bool of shape (n,)
+        Entries that move with `values`: positive, and not alone in a full group.
+    full : ndarray of bool of shape (n_groups,)
+        Groups whose sum is their cap; their free entries move about their common mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.loops import simplex
+    >>> values, offsets = np.array([3.0, -1.0, 0.9, 0.7]), np.array([0, 1, 2, 4])
+    >>> simplex.project(values, offsets, np.ones(3))[0]
+    array([1. , 0. , 0.6, 0.4])
+    """
+    nearest, free = np.empty(len(values)), np.empty(len(values), np.bool_)
+    full = np.empty(len(caps), np.bool_)
+    _project(values, offsets, caps, nearest, free, full)
+    return nearest, free, full
+
+
+@_compiled
+def _project(values, offsets, caps, nearest, free, full):  # type: ignore[no-untyped-def]
+    for g in range(len(caps)):
+        start, stop = offsets[g], offsets[g + 1]
+        if stop - start == 1:  # most groups
+            value = values[start]
+            full[g] = value >= caps[g]
+            nearest[start] = min(max(value, 0.0), caps[g])
+            free[start] = 0.0 < value < caps[g]
+            continue
+        total = 0.0
+        for i in range(start, stop):
+            total += max(values[i], 0.0)
+        full[g] = total >= caps[g]
+        shift = _shift(values[start:stop], caps[g]) if full[g] else 0.0
+        n_free = 0
+        for i in range(start, stop):
+            nearest[i] = max(values[i] - shift, 0.0)
+            free[i] = nearest[i] > 0
+            n_free += free[i]
+        if full[g] and n_free == 1:
+            for i in range(start, stop):
+                nearest[i] = caps[g] if free[i] else 0.0  # exact: a shift rounds
+                free[i] = False
+
+
+@_compiled
+def _shift(values, cap):  # type: ignore[no-untyped-def]
+    """The shift for which the positive parts of ``values - shift`` sum to the cap."""
+    # The mean excess of the k largest values, for the first k whose next value is not above it.
+    ranked = np.sort(values)[::-1]
+    above = 0.0
+    for k in range(len(values)):
+        above += ranked[k]
+        shift = (above - cap) / (k + 1)
+        if k + 1 == len(values) or ranked[k + 1] <= shift:
+            break
+    return shift

@@ -1,0 +1,310 @@
+"""Validation of X: bags, rows and similarities."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array, get_tags
+from sklearn.utils.validation import validate_data
+
+from bagwise._common.memory import require_memory
+from bagwise._common.tables import ConvertedTable
+from bagwise._common.warnings import warn_user
+from bagwise.bags import Bags
+from bagwise.compute import check_each, check_place, is_here
+from bagwise.compute.mapped import is_mapped
+from bagwise.exceptions import InputError, InputTypeError, SparseInputError
+from bagwise.validation.values import VALUE_RANGE, check_values
+
+FLOATS = (np.float64, np.float32)
+
+
+def check_bags(
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool,
+    accept_sparse: bool | None = None,
+    allow_nan: bool = False,
+) -> Bags:
+    """Convert any accepted input to `Bags` of finite floats, or raise an error that explains it.
+
+    Parameters
+    ----------
+    estimator : estimator or None
+        Stores the number and names of the features (``reset=True``), or is compared with them; None
+        in a function that stores nothing.
+    X : Bags, list of 2-D arrays, 3-D array, or 2-D array / data frame
+        The bags; the rows of a 2-D table are bags of one instance.
+    reset : bool
+        True in ``fit``, False elsewhere.
+    accept_sparse : bool, default=None
+        Whether CSR instances are accepted; by default according to the tags of the estimator.
+    allow_nan : bool, default=False
+        Whether missing and infinite values are accepted, for the caller to check.
+
+    Returns
+    -------
+    Bags
+        At least one bag, no empty bag, float32 or float64, all values finite.
+    """
+    if accept_sparse is None:
+        accept_sparse = estimator is None or get_tags(estimator).input_tags.sparse
+    estimator = BaseEstimator() if estimator is None else estimator
+    bags = _as_bags(X)
+    if bags is not None and not is_here(bags):
+        return _checked_elsewhere(estimator, bags, reset=reset, allow_nan=allow_nan)
+    if (sparse.issparse(X) if bags is None else bags.is_sparse) and not accept_sparse:
+        raise SparseInputError(
+            f"sparse instances were passed, but {type(estimator).__name__} needs dense ones: "
+            "use bags.with_instances(bags.instances.toarray())."
+        )
+    if bags is None:
+        rows = _checked_rows(estimator, X, reset=reset)
+        names = getattr(estimator, "feature_names_in_", None)
+        bags = Bags(rows, np.arange(rows.shape[0] + 1), feature_names=names)
+    else:
+        _check_structure(bags)
+        bags = _check_features(estimator, _with_floats(bags), reset=reset)
+    return bags if allow_nan else check_values(bags, _value_range(estimator), fitting=reset)
+
+
+def check_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> Any:
+    """Validate plain rows, for models that do not use bags.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Stores the number and names of the features (``reset=True``), or is compared with them.
+    X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        The rows.
+    reset : bool
+        True in ``fit``, False elsewhere.
+    min_rows : int, default=1
+        Minimum number of rows that the model needs.
+
+    Returns
+    -------
+    ndarray or CSR of shape (n_rows, n_features)
+        float32 or float64, all values finite.
+    """
+    if not is_table(X):
+        raise InputError(
+            f"{type(estimator).__name__} works on rows, and bags were passed: give bags.instances, "
+            "or one row per bag (bagwise.embedding)."
+        )
+    if sparse.issparse(X) and not get_tags(estimator).input_tags.sparse:
+        raise SparseInputError(
+            f"{type(estimator).__name__} needs dense rows, got sparse ones: use X.toarray()."
+        )
+    rows = _checked_rows(estimator, X, reset=reset, min_rows=min_rows)
+    bags = Bags(rows, np.arange(rows.shape[0] + 1))
+    rows = check_values(bags, _value_range(estimator), fitting=reset, rows=True).instances
+    return _narrow(rows) if sparse.issparse(rows) else rows
+
+
+def is_table(X: Any) -> bool:
+    """Tell whether X is a 2-D table, whose rows are bags of one instance.
+
+    Parameters
+    ----------
+    X : object
+        The input of an estimator.
+
+    Returns
+    -------
+    bool
+    """
+    return not isinstance(X, Bags) and _dimensions(X) < 3
+
+
+def check_similarity(similarity: Any, n_instances: int) -> Any:
+    """Validate a matrix of similarities between instances.
+
+    Parameters
+    ----------
+    similarity : array-like or CSR of shape (n_instances, n_instances)
+        Symmetric, finite and nowhere negative.
+    n_instances : int
+        The number of instances.
+
+    Returns
+    -------
+    ndarray or CSR
+        A copy with zeros on the diagonal.
+    """
+    try:
+        checked = check_array(similarity, accept_sparse="csr", dtype=FLOATS, copy=True)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the similarities cannot be used: {error}") from error
+    if checked.shape != (n_instances, n_instances):
+        raise InputError(
+            f"the similarities have shape {checked.shape} for {n_instances} instances: expected a "
+            "square matrix, one row and one column per instance."
+        )
+    if checked.min() < 0:
+        raise InputError(f"similarities must not be negative: the smallest is {checked.min():.3g}.")
+    asymmetry = abs(checked - checked.T).max()
+    if asymmetry > 1e-6 * max(checked.max(), 1e-300):
+        raise InputError(
+            f"the similarities are not symmetric (by {asymmetry:.3g}): use (W + W.T) / 2."
+        )
+    if sparse.issparse(checked):
+        return checked - sparse.diags_array(checked.diagonal(), format="csr")
+    np.fill_diagonal(checked, 0)
+    return checked
+
+
+def _as_bags(X: Any) -> Bags | None:
+    """Convert ragged input to bags; None for a 2-D table, and for input scikit-learn rejects."""
+    if isinstance(X, Bags):
+        return X
+    if isinstance(X, Iterator):
+        raise InputError(
+            f"X is an iterator ({type(X).__name__}): give list(X), or Bags.from_arrays(X)."
+        )
+    is_dict = isinstance(X, Mapping) and not hasattr(X, "shape")  # SciPy's DOK matrices are dicts
+    if is_dict or type(X).__name__.endswith("GroupBy"):
+        return Bags.from_arrays(X)  # which explains why it cannot
+    is_object_array = isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1
+    if is_object_array and len(X) and np.ndim(X[0]) >= 1:
+        raise InputError(
+            "X is an object array of arrays: give a list of arrays, Bags.from_arrays(list(X))."
+        )
+    return None if is_table(X) else Bags.from_arrays(X)
+
+
+def _dimensions(value: Any) -> int:
+    if hasattr(value, "shape"):
+        return len(value.shape)
+    if isinstance(value, list | tuple):
+        filled = (v for v in value if not (isinstance(v, list | tuple) and len(v) == 0))
+        return 1 + _dimensions(next(filled, None))
+    return 0
+
+
+def _check_structure(bags: Bags) -> None:
+    if len(bags) == 0:
+        raise InputError("there are no bags: expected at least one.")
+    empty = np.flatnonzero(bags.sizes == 0)
+    if len(empty):
+        more = f" ({len(empty)} bags are empty in all)" if len(empty) > 1 else ""
+        raise InputError(
+            f"{bags.name_of(empty[0])} is empty{more}: leave it out with bags[bags.sizes > 0]."
+        )
+
+
+def _checked_elsewhere(estimator: Any, bags: Bags, *, reset: bool, allow_nan: bool) -> Bags:
+    """Validate bags on a device or on Dask workers, where they are stored."""
+    caller = "this function" if type(estimator) is BaseEstimator else type(estimator).__name__
+    bags = check_place(bags, caller, getattr(estimator, "_runs_elsewhere", ()))
+    _check_structure(bags)
+    _check_features(estimator, bags, reset=reset)
+    if not allow_nan:
+        check = partial(_check_values_there, value_range=_value_range(estimator), fitting=reset)
+        check_each(check, bags)
+    return bags
+
+
+def _check_values_there(
+    bags: Bags, value_range: tuple[float, float], *, fitting: bool, whole: bool
+) -> None:
+    """Check the values of all bags, or of a partition on its worker."""
+    # Small values are rejected only for all bags: other partitions may have larger ones.
+    check_values(bags, value_range, fitting=fitting and whole, convert=False)
+
+
+def _with_floats(bags: Bags) -> Bags:
+    """Convert instances to float32 or float64, and the indices of a CSR to 32 bits.
+
+    Instances in a file are converted when they are read: 8-bit and 16-bit numbers to float32.
+    """
+    mapped = is_mapped(bags.source)
+    if bags.dtype in FLOATS and not bags.is_sparse and bags.n_features:
+        return bags
+    if mapped and bags.n_features:
+        return bags.with_source(ConvertedTable(bags.source), feature_names=bags.feature_names)
+    if not bags.is_sparse:
+        require_memory(
+            8.0 * bags.n_instances * bags.n_features,
+            purpose=f"a copy of the instances, of type {bags.dtype}, as float64",
+            remedy="convert them to float32, or read them from a memory-mapped file, where they "
+            "are converted block by block",
+        )
+    table = _narrow(bags.instances) if bags.is_sparse else bags.instances
+    try:
+        rows = check_array(table, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the instances cannot be used: {error}") from error
+    return bags.with_instances(rows, feature_names=bags.feature_names)
+
+
+def _narrow(table: Any) -> Any:
+    """Convert indices of a CSR to 32 bits if these suffice: most solvers accept no others."""
+    if table.indices.dtype == np.int32 or max(*table.shape, table.nnz) >= np.iinfo(np.int32).max:
+        return table
+    indices, indptr = table.indices.astype(np.int32), table.indptr.astype(np.int32)
+    return sparse.csr_array((table.data, indices, indptr), shape=table.shape)
+
+
+def _checked_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> Any:
+    """Validate a 2-D table by scikit-learn's checks, which handle data frames."""
+    try:
+        return validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=FLOATS,
+            ensure_all_finite=False,
+            ensure_min_samples=min_rows,
+        )
+    except (TypeError, ValueError) as error:
+        hint = ""
+        if "could not convert" in str(error) or "non-numeric" in str(error):
+            hint = (
+                " To read a table with a bag column use Bags.from_frame(df, bag=..., "
+                "features=[...])."
+            )
+        kind = InputTypeError if isinstance(error, TypeError) else InputError
+        raise kind(f"{error}{hint}") from error
+
+
+def _check_features(estimator: Any, bags: Bags, *, reset: bool) -> Bags:
+    """Store the features, or compare them; bags without names get those of the fit."""
+    names = bags.feature_names
+    if reset:
+        estimator.n_features_in_ = bags.n_features
+        vars(estimator).pop("feature_names_in_", None)
+        if names is not None:
+            estimator.feature_names_in_ = np.asarray(names, dtype=object)
+        return bags
+    if bags.n_features != estimator.n_features_in_:
+        raise InputError(
+            f"X has {bags.n_features} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input: give the columns it was fitted on."
+        )
+    known = getattr(estimator, "feature_names_in_", None)
+    if known is None:
+        return bags
+    if names is None:
+        warn_user(
+            f"X does not have valid feature names, but {type(estimator).__name__} was fitted with "
+            "feature names: give the bags the same feature_names."
+        )
+        # The steps of a pipeline and the members of an ensemble need not warn again.
+        return bags.with_source(bags.source, feature_names=known) if is_here(bags) else bags
+    if list(known) != names:
+        place = next(i for i, (a, b) in enumerate(zip(known, names, strict=True)) if a != b)
+        raise InputError(
+            f"feature {place} is {names[place]!r}, but {type(estimator).__name__} was fitted with "
+            f"{known[place]!r} there: give the same columns in the same order."
+        )
+    return bags
+
+
+def _value_range(estimator: Any) -> tuple[float, float]:
+    return getattr(estimator, "_value_range", VALUE_RANGE)

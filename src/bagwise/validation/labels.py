@@ -1,0 +1,514 @@
+"""Validation of y: labels of bags, of rows and of instances become `Labels`."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from bagwise._common.sklearn import _check_sample_weight
+from bagwise._common.types import Array, Bools, Floats, Ints
+from bagwise._common.warnings import warn_user
+from bagwise.bags import Bags
+from bagwise.exceptions import InputError, LabelError
+from bagwise.labels import (
+    Labels,
+    is_missing,
+    is_unlabelled,
+    plain_array,
+    refuse_masked,
+    refuse_nul,
+    short_list,
+)
+
+LARGEST_WHOLE = 2**53  # larger floats do not represent all whole numbers
+NO_CLASS = -2  # code of a label that is not among the classes
+LARGEST_NUMBER = 1e100  # sums of squares stay finite
+LARGEST_WEIGHT = 1e70  # products with weights and squared values stay finite
+
+
+def check_bag_labels(y: Any, bags: Bags, *, min_classes: int = 1) -> Labels:
+    """Check one label per bag.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_bags,)
+        The labels, of any type that can be sorted.
+    bags : Bags
+        The bags they belong to.
+    min_classes : int, default=1
+        The number of distinct labels that the model needs.
+
+    Returns
+    -------
+    Labels
+        Of the kind "single"; the classes are sorted.
+    """
+    column = _label_column(y)
+    check_length(column, bags)
+    for i in _first_missing(column):
+        raise LabelError(f"{_absent(column[i], bags.name_of(i))} Leave it out or label it.")
+    return Labels("single", *_classes_of(column, min_classes))
+
+
+def check_numbers(y: Any, bags: Bags) -> Floats:
+    """Check one number per bag, the target of a regression.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_bags,)
+        The numbers.
+    bags : Bags
+        The bags they belong to.
+
+    Returns
+    -------
+    ndarray of float64 of shape (n_bags,)
+        Finite, and small enough that their squares do not overflow.
+    """
+    column = _label_column(y)
+    check_length(column, bags)
+    for i in _first_missing(column):
+        raise LabelError(f"{_absent(column[i], bags.name_of(i), 'number')} Leave it out.")
+    try:
+        numbers = column.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise LabelError(
+            f"y holds {short_list(column[:3])}, which are not all numbers: a regressor learns a "
+            "number per bag, a classifier a label."
+        ) from error
+    largest = np.abs(numbers).max(initial=0)
+    if not largest <= LARGEST_NUMBER:
+        raise LabelError(
+            f"y holds the number {largest:.3g}: expected at most {LARGEST_NUMBER:.0e}, so that its "
+            "square is finite. Give it in a larger unit, or as a logarithm."
+        )
+    return numbers
+
+
+def check_partial_labels(y: Any, n_rows: int, *, min_classes: int = 2) -> Labels:
+    """Check one label per row, -1 if it is unknown.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,)
+        The labels, of any type that can be sorted. Among texts, -1 is the number, in a list or an
+        object array.
+    n_rows : int
+        The number of rows.
+    min_classes : int, default=2
+        The number of distinct labels that the model needs.
+
+    Returns
+    -------
+    Labels
+        Of the kind "partial"; the classes are sorted.
+
+    Examples
+    --------
+    >>> from bagwise.validation import check_partial_labels
+    >>> check_partial_labels(["no", -1, "yes"], 3)
+    Labels('partial', n=3, classes=['no', 'yes'], unknown=1)
+    """
+    column = _label_column(y)
+    if len(column) != n_rows:
+        raise LabelError(
+            f"y has {len(column)} labels for {n_rows} rows: give one per row, -1 if unknown."
+        )
+    for i in _first_missing(column):
+        raise LabelError(f"{_absent(column[i], f'row {i}')} Mark unlabelled rows with -1.")
+    known = ~_is_minus_one(column)
+    if not known.any():
+        raise LabelError(f"y labels none of the {n_rows} rows (all are -1): label some of them.")
+    hint = " among the labelled rows"
+    if not known.all():
+        hint += (
+            ". -1 means unlabelled here: if it is your negative class, call it 0, as in "
+            "np.where(y == -1, 0, y)"
+        )
+    codes = np.full(n_rows, -1, dtype=np.int64)
+    classes, codes[known] = _classes_of(column[known], min_classes, hint)
+    return Labels("partial", classes, codes)
+
+
+def check_label_sets(
+    y: Any, bags: Bags, *, classes: Array | None = None, min_classes: int = 1
+) -> Labels:
+    """Check a label set, or one label, per bag.
+
+    Parameters
+    ----------
+    y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
+        An array may be sparse. A row of -1, or None in a list, means that nothing is known about
+        the bag. An empty set means that none of the labels is present.
+    bags : Bags
+        The bags they belong to.
+    classes : ndarray, default=None
+        The classes of a fitted model; None to learn them from `y`.
+    min_classes : int, default=1
+        The number of distinct labels that the model needs, if y is one label per bag.
+
+    Returns
+    -------
+    Labels
+        Of the kind "sets", or "single" if y is one label per bag.
+    """
+    listed = hasattr(y, "__len__") and not sparse.issparse(y)
+    nothing_known = classes is not None and listed and all(labels is None for labels in y)
+    if _is_list_of_sets(y) or nothing_known:
+        return _from_sets(y, bags, classes)
+    try:
+        convertible = listed or hasattr(y, "__array__")
+        array = np.asarray(y) if convertible and not hasattr(y, "ndim") else y
+    except ValueError as error:
+        raise LabelError(
+            "y holds rows of different lengths: give a 0/1 array, or a list of sets of labels."
+        ) from error
+    if sparse.issparse(y) or (getattr(array, "ndim", 0) == 2 and array.shape[1] > 1):
+        check_length(array, bags)
+        return Labels.from_indicator(array, classes, name_of=bags.name_of)
+    labels = check_bag_labels(y, bags, min_classes=min_classes)
+    if classes is None:
+        return labels
+    columns = np.array([check_label(label, classes) for label in labels.classes])
+    return Labels("single", classes, columns[labels.codes])
+
+
+def check_known_labels(
+    y: Any, bags: Bags, *, classes: Sequence[Any] = (), names: Sequence[str] = ()
+) -> Labels | None:
+    """Check the labels of bags on which a fitted model is evaluated.
+
+    Parameters
+    ----------
+    y : None, Labels, one label per bag, 0/1 array, or list of sets
+        The labels. The label of a bag may be unknown: None, -1 (unless -1 is a class of the model),
+        or a row of -1.
+    bags : Bags
+        The bags they belong to.
+    classes : sequence, default=()
+        The classes of the model, which are the first classes of the result.
+    names : sequence of str, default=()
+        Their names.
+
+    Returns
+    -------
+    Labels or None
+        Of the kind "partial" or "sets"; None if no label is known.
+    """
+    refuse_masked(y, "the values of y")
+    if y is None or (not isinstance(y, Labels) and all(label is None for label in y)):
+        return None
+    check_length(y, bags)
+    if isinstance(y, Labels):
+        labels = y
+    elif y.shape[1] == 1 if getattr(y, "ndim", 1) == 2 else not _has_sets(y):
+        labels = Labels.from_values(np.asarray(y, dtype=object).ravel(), classes)
+    else:
+        labels = check_label_sets(y, bags)
+        if not isinstance(y, list | tuple) and len(classes) == len(labels.classes):
+            labels = Labels("sets", classes, indicator=labels.indicator)  # the model's columns
+    return labels.aligned(classes, names) if labels.known.any() else None
+
+
+def check_instance_labels(
+    values: Any, bags: Bags, label_sets: Labels, *, background: Any = None
+) -> Labels | None:
+    """Check the known labels of instances.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_instances,) or None
+        The label of each instance; None if it is unknown, or -1 unless -1 is a class.
+    bags : Bags
+        The bags of the instances.
+    label_sets : Labels
+        The label sets of the bags. A known instance label must be in the label set of its bag.
+    background : object, default=None
+        The label of instances that have none of the classes; None without such instances.
+
+    Returns
+    -------
+    Labels or None
+        Of the kind "instances"; the background is the last class. None if no label is known.
+    """
+    if values is None:
+        return None
+    refuse_masked(values, "instance_labels")
+    listed = values.tolist() if hasattr(values, "tolist") else list(values)
+    if len(listed) != bags.n_instances:
+        raise LabelError(
+            f"instance_labels has {len(listed)} entries for {bags.n_instances} instances: give one "
+            "per instance, None (or -1) where it is unknown."
+        )
+    classes = label_sets.classes.tolist()
+    n_classes = len(classes)
+    if background not in (None, -1):
+        classes.append(background)
+    position = {label: code for code, label in enumerate(classes)}
+    codes = np.array([_code_of(label, position) for label in listed], dtype=np.int64)
+    known = np.flatnonzero(codes != -1)
+    if not len(known):
+        return None
+    sets = label_sets.indicator[bags.bag_index[known]]
+    column = np.clip(codes[known], 0, n_classes - 1)
+    carried = (sets[np.arange(len(known)), column] != 0) | (codes[known] == n_classes)
+    for i in known[(codes[known] == NO_CLASS) | ~carried][:1]:
+        bag = bags.bag_index[i]
+        at = f"instance {i - bags.offsets[bag]} of {bags.name_of(bag)}"
+        if codes[i] == NO_CLASS:
+            raise LabelError(
+                f"{at} is given the unknown label {listed[i]!r}: the classes are "
+                f"{short_list(np.array(classes, dtype=object))}."
+            )
+        own = label_sets.classes[label_sets.indicator[bag] == 1]
+        raise LabelError(
+            f"{at} is given the label {listed[i]!r}, which is not in the label set of its bag: "
+            f"its labels are {short_list(own)}. Correct the label set of the bag, or the label of "
+            "the instance."
+        )
+    return Labels("instances", classes, codes)
+
+
+def check_label(label: Any, classes: Array) -> int:
+    """Find a label among the classes of a fitted model.
+
+    Parameters
+    ----------
+    label : object
+        A class label.
+    classes : ndarray of shape (n_classes,)
+        The classes of the model.
+
+    Returns
+    -------
+    int
+        Its position in `classes`.
+    """
+    label = label.item() if isinstance(label, np.generic) else label
+    found = [i for i, known in enumerate(classes) if known == label]
+    if not found:
+        raise LabelError(
+            f"the model has no label {label!r}: its classes are {short_list(classes)}."
+        )
+    return found[0]
+
+
+def check_length(y: Any, bags: Bags) -> Any:
+    """Check that there is one label per bag.
+
+    Parameters
+    ----------
+    y : array or sequence
+        A label, or another value, per bag.
+    bags : Bags
+        The bags they belong to.
+
+    Returns
+    -------
+    y
+        Unchanged.
+    """
+    if getattr(y, "shape", None) == ():
+        raise LabelError(f"y is the single value {y!r}: give one label per bag.")
+    n_labels = y.shape[0] if hasattr(y, "shape") else len(y)
+    if n_labels != len(bags):
+        raise LabelError(f"y has {n_labels} labels for {len(bags)} bags: give one per bag.")
+    return y
+
+
+def check_groups(groups: Any, bags: Bags) -> Array:
+    """Check one group per bag, such as the patient of a slide.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_bags,)
+        The groups: values of one type that can be sorted, none missing.
+    bags : Bags
+        The bags they belong to.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,)
+    """
+    listed = isinstance(groups, list | tuple)  # NumPy would turn NaN among texts into "nan"
+    refuse_masked(groups, "groups")
+    column = plain_array(groups) if listed else np.asarray(groups)
+    if column.shape != (len(bags),):
+        raise InputError(
+            f"groups has the shape {column.shape} for {len(bags)} bags: give one value per bag."
+        )
+    for i in np.flatnonzero([is_missing(group) for group in column])[:1]:
+        raise InputError(
+            f"{bags.name_of(i)} has no group ({column[i]}): give its group, or a group of its own."
+        )
+    try:
+        np.unique(column)
+    except TypeError as error:
+        raise InputError(f"groups cannot be sorted: {error}. Give values of one type.") from error
+    return column
+
+
+def check_sample_weight(sample_weight: Any, bags: Bags) -> Floats:
+    """Validate one weight per bag.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_bags,), a number or None
+        The weights; None for 1 each.
+    bags : Bags
+        The bags they belong to.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,)
+        Finite, nowhere negative, not all zero.
+    """
+    refuse_masked(sample_weight, "the sample_weight")
+    try:
+        weights = _check_sample_weight(sample_weight, np.empty(len(bags)), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"sample_weight cannot be used: {error}") from error
+    largest = weights.max(initial=0)
+    for wrong, expected in (
+        (weights < 0, "weights must not be negative (negative values in data passed)"),
+        (weights > LARGEST_WEIGHT, f"expected at most {LARGEST_WEIGHT:.0e}"),
+    ):
+        for i in np.flatnonzero(wrong)[:1]:
+            raise InputError(f"sample_weight of {bags.name_of(i)} is {weights[i]:.3g}: {expected}.")
+    if largest * LARGEST_WEIGHT < 1:
+        least = f"{1 / LARGEST_WEIGHT:.0e}"
+        raise InputError(f"the largest sample_weight is {largest:.3g}: expected at least {least}.")
+    return weights
+
+
+def _label_column(y: Any) -> Array:
+    refuse_masked(y, "the values of y")
+    if y is None:
+        raise LabelError("this estimator requires y to be passed, but the target y is None.")
+    if _is_list_of_sets(y) and _has_sets(y, set | frozenset | list):
+        raise LabelError(
+            "y holds label sets, and this model learns from one label per bag: use CitationKNN, "
+            "ClassToBag or bagwise.annotation, or OneVsRestClassifier on a 0/1 array."
+        )
+    if getattr(getattr(y, "dtype", None), "kind", "") in ("V", "c"):
+        raise LabelError(
+            f"y has type {y.dtype}: expected one label per bag, text or whole numbers. Give one "
+            "field of a structured array, as in y['name']."
+        )
+    if isinstance(y, Iterator):
+        raise LabelError(f"y is an iterator ({type(y).__name__}): give list(y).")
+    if isinstance(y, list | tuple) and (
+        any(isinstance(label, tuple) for label in y)
+        or len({isinstance(label, str) for label in y}) > 1
+    ):  # numpy would convert tuples to rows, and numbers to text
+        column = np.empty(len(y), dtype=object)
+        column[:] = y
+        return column
+    if isinstance(y, list | tuple) or getattr(y, "dtype", None) == np.dtype(object):
+        refuse_nul(y)
+    try:
+        column = column_or_1d(y)
+    except (TypeError, ValueError) as error:
+        raise LabelError(f"{error} Give one label per bag.") from error
+    if np.asarray(y).ndim == 2:
+        warn_user(
+            "A column-vector y was passed when a 1d array was expected: use y.ravel().",
+            DataConversionWarning,
+        )
+    return column
+
+
+def _classes_of(labels: Array, min_classes: int, hint: str = "") -> tuple[Array, Ints]:
+    """Return the distinct labels, sorted, and the position of each label among them."""
+    if labels.dtype.kind == "f" and np.abs(labels).max(initial=0) > LARGEST_WHOLE:
+        raise LabelError(
+            f"Unknown label type: y holds the number {np.abs(labels).max():.3g}, which is not a "
+            "class name: give text or small whole numbers."
+        )
+    try:
+        if labels.dtype != object:  # scikit-learn does not accept tuples as labels
+            check_classification_targets(labels)
+        classes, codes = np.unique(labels, return_inverse=True)
+    except ValueError as error:
+        raise LabelError(str(error)) from error
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in labels})
+        unknown = any(type(label) is int and label == -1 for label in labels.tolist())
+        hint = " -1 marks an unknown label: leave those bags out, as in bags[y != -1]."
+        raise LabelError(
+            f"y mixes {kinds}: give labels of one type.{hint if unknown else ''}"
+        ) from error
+    if len(classes) < min_classes:
+        raise LabelError(
+            f"y has one class, {classes.tolist()[0]!r}; at least {min_classes} are required{hint}."
+        )
+    return classes, codes
+
+
+def _first_missing(column: Array) -> list[int]:
+    """Position of the first label that is NaN or infinite; empty if there is none."""
+    if column.dtype.kind not in ("f", "O"):
+        return []
+    gone = ~np.isfinite(column) if column.dtype.kind == "f" else [is_missing(v) for v in column]
+    return np.flatnonzero(gone)[:1].tolist()
+
+
+def _absent(value: Any, owner: str, kind: str = "label") -> str:
+    """Begin the error about a label, or a number, that is missing or infinite."""
+    if is_missing(value):
+        return f"Input y contains NaN: {owner} has no {kind} ({value})."
+    return f"Input y contains infinity: the {kind} of {owner} is infinite ({value})."
+
+
+def _is_minus_one(column: Array) -> Bools:
+    """Mask of the unlabelled rows, whose label is -1."""
+    if column.dtype.kind in "US" and (column == "-1").any():
+        raise LabelError(
+            "y is an array of text and holds the text '-1': to leave rows unlabelled, give a "
+            "list or an object array with the number -1."
+        )
+    if column.dtype == object:  # one by one: numpy would compare a tuple as an array
+        return np.array([is_unlabelled(label) for label in column], dtype=bool)
+    return column == -1
+
+
+def _code_of(label: Any, position: dict[Any, int]) -> int:
+    try:
+        return -1 if is_unlabelled(label, position) else position.get(label, NO_CLASS)
+    except TypeError:  # a list, which cannot be a label
+        return NO_CLASS
+
+
+def _has_sets(y: Any, kinds: Any = set | frozenset | list | tuple) -> bool:
+    return any(isinstance(labels, kinds) for labels in y)
+
+
+def _is_list_of_sets(y: Any) -> bool:
+    if not isinstance(y, list | tuple) and getattr(y, "dtype", None) != np.dtype(object):
+        return False
+    if getattr(y, "ndim", 1) != 1:
+        return False
+    if _has_sets(y, set | frozenset):
+        return True
+    known = [labels for labels in y if labels is not None]
+    if not known or not all(isinstance(labels, list | tuple) for labels in known):
+        return False
+    words = all(isinstance(label, str) for labels in known for label in labels)
+    return words or len({len(labels) for labels in known}) > 1
+
+
+def _from_sets(y: Sequence[Any], bags: Bags, classes: Array | None) -> Labels:
+    check_length(y, bags)
+    if classes is None:
+        members = set().union(*(labels for labels in y if labels is not None))
+        if not members:
+            raise LabelError("the label sets are all empty: at least one bag needs a label.")
+        try:
+            classes = plain_array(sorted(members))
+        except TypeError as error:
+            raise LabelError("the label sets mix types of labels: use one type.") from error
+    return Labels.from_sets(y, classes, name_of=bags.name_of)

@@ -1,0 +1,110 @@
+"""The recursion over the states of a bag: against the sum over all labelings; its three routes."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax, logsumexp
+
+from bagwise.loops import label_lattice
+from bagwise.loops.label_lattice import sum_over_labelings
+
+
+def by_enumeration(log_q, finish, once):
+    """Sum over all labelings: log total, expected number of absent labels, posterior."""
+    n, k = log_q.shape[0], log_q.shape[1] - 1
+    joint, total, absent = np.zeros(log_q.shape), 0.0, 0.0
+    for labeling in product(range(k + 1), repeat=n):
+        shown = [c for c in labeling if c < k]
+        if once and len(set(shown)) < len(shown):
+            continue
+        m = len(set(shown))
+        weight = np.exp(log_q[np.arange(n), labeling].sum() + finish[m])
+        joint[np.arange(n), labeling] += weight
+        total, absent = total + weight, absent + (k - m) * weight
+    return np.log(total), absent / total, joint / total
+
+
+def found(log_q, finish, once=False, table=label_lattice.TABLE):
+    posterior = np.empty_like(log_q)
+    return *sum_over_labelings(log_q, finish, once, table, posterior), posterior
+
+
+def finish_of(k, kind):
+    """Weights of labelings that have 0 .. k of the labels."""
+    if kind == "all":
+        return np.append(np.full(k, -np.inf), 0.0)
+    return np.linspace(-3.0, 0.5, k + 1) if kind == "any" else np.arange(k, -1, -1) * np.log(0.1)
+
+
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("kind", ["all", "any", "spurious"])
+@pytest.mark.parametrize(
+    ("n", "k"), [(1, 1), (3, 2), (4, 3), (3, 3), (5, 4), (4, 4), (2, 5), (6, 5)]
+)
+def test_it_is_the_sum_over_all_labelings(rng, n, k, kind, once):
+    if kind == "all" and k > n:
+        return
+    log_q, finish = log_softmax(3 * rng.normal(size=(n, k + 1)), axis=1), finish_of(k, kind)
+    for each, expected in zip(
+        found(log_q, finish, once), by_enumeration(log_q, finish, once), strict=True
+    ):
+        np.testing.assert_allclose(each, expected, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("kind", ["all", "spurious"])
+@pytest.mark.parametrize(("n", "k"), [(20, 3), (1, 1), (37, 6), (12, 10)])
+def test_a_table_stored_in_parts_gives_the_same(rng, n, k, kind, once):
+    log_q = log_softmax(rng.normal(size=(n, k + 1)), axis=1)
+    whole, parts = (found(log_q, finish_of(k, kind), once, table) for table in (10**9, 1))
+    for each, expected in zip(parts, whole, strict=True):
+        np.testing.assert_allclose(each, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("kind", ["all", "spurious"])
+def test_logarithms_agree_with_probabilities(rng, kind, once):
+    """With a factor on the weight of all labelings that underflows, the pass uses logarithms."""
+    log_q, finish = log_softmax(rng.normal(size=(12, 6)), axis=1), finish_of(5, kind)
+    total, absent, posterior = found(log_q, finish, once)
+    tiny, same, again = found(log_q, finish - 1000.0, once)
+    assert tiny + 1000.0 == pytest.approx(total, rel=1e-12)
+    assert same == pytest.approx(absent, rel=1e-10)
+    np.testing.assert_allclose(again, posterior, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("n", "k"), [(12, 12), (14, 12), (9, 8)])
+def test_states_that_cannot_be_completed_do_not_matter(rng, n, k):
+    """The same sum without skipping: with tiny weights for labelings that lack labels."""
+    log_q = log_softmax(rng.normal(size=(n, k + 1)), axis=1)
+    total, _, posterior = found(log_q, finish_of(k, "all"))
+    every, _, same = found(log_q, np.append(np.full(k, -700.0), 0.0))
+    assert every == pytest.approx(total, rel=1e-12)
+    np.testing.assert_allclose(same, posterior, rtol=1e-10, atol=1e-250)
+
+
+def test_a_matching_of_equal_weights_counts_placings():
+    """n rows and k labels, at most one row each: the number of matchings of every size."""
+    log_q = np.zeros((5, 4))
+    total, _, _ = found(log_q, np.zeros(4), once=True)
+    sizes = [1, 5 * 3, 5 * 4 * 3, 5 * 4 * 3]  # choose rows and labels, and pair them
+    assert np.exp(total) == pytest.approx(sum(sizes))
+
+
+def test_operations_count_reachable_states():
+    sizes, n_labels = np.array([3, 5, 4, 9, 2]), np.array([3, 3, 1, 6, 0])
+    plain = label_lattice.operations(sizes, n_labels, False)
+    spurious = label_lattice.operations(sizes, n_labels, True)
+    for n, k, reached, any_end in zip(sizes, n_labels, plain, spurious, strict=True):
+        bits = [state.bit_count() for state in range(2**k)]
+        count = sum(k - (n - i) <= b <= i for i in range(1, n + 1) for b in bits)
+        assert reached == k * count
+        assert any_end == k * sum(b <= i for i in range(1, n + 1) for b in bits)
+
+
+def test_rows_are_normalised(rng):
+    log_q = 100 * rng.normal(size=(4, 3))
+    expected = logsumexp(log_q, axis=1).sum()
+    assert label_lattice.normalise(log_q) == pytest.approx(expected)
+    np.testing.assert_allclose(np.exp(log_q).sum(axis=1), 1)
