@@ -71,6 +71,8 @@ OPTIONAL = {
     "h5py",
     "skops",
     "dask",
+    "soundfile",
+    "usearch",
     "distributed",
     "torch",
     "pynndescent",

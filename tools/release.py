@@ -51,6 +51,13 @@ USES = {
     "ann": "from bagwise.cluster import BagConstrainedSpectralClustering as Clustering\n"
     "options = {'affinity': 'nearest_neighbors', 'neighbor_search': 'approximate'}\n"
     "Clustering(2, **options, random_state=0).fit(data.bags)",
+    "audio": "from bagwise._common.sounds import read_sound\n"
+    "import io, wave\n"
+    "with wave.open(buffer := io.BytesIO(), 'wb') as file:\n"
+    "    file.setparams((1, 2, 8000, 0, 'NONE', ''))\n"
+    "    file.writeframes(bytes(16000))\n"
+    "buffer.seek(0)\n"
+    "assert read_sound(buffer, 0.2, 0.7).seconds == 0.5",
     "dask": "if __name__ == '__main__':\n"
     "    from bagwise.extras import import_extra\n"
     "    distributed = import_extra('distributed', extra='dask')\n"

@@ -1,4 +1,4 @@
-"""Tasks for Label Studio, annotations from it, and corrections as JSON Lines."""
+"""Tasks for Label Studio, and annotations from it."""
 
 import contextlib
 import json
@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from bagwise.apps.review import Correction
 from bagwise.apps.review._label_studio import (
     read_annotated,
-    read_lines,
     write_annotated,
     write_interface,
-    write_lines,
     write_tasks,
 )
 from bagwise.exceptions import BagwiseError, FileFormatError, InputError, OutputExistsError
@@ -92,10 +90,6 @@ def test_corrections_make_the_round_trip(tmp_path):
     write_interface(tmp_path / "done.xml", [known.label for known in KNOWN], "text")
     read_project(tmp_path / "done.json", tmp_path / "done.xml")
     assert read_annotated(tmp_path / "done.json") == KNOWN
-    write_lines(tmp_path / "done.jsonl", KNOWN)
-    assert read_lines(tmp_path / "done.jsonl") == KNOWN
-    lines = (tmp_path / "done.jsonl").read_text(encoding="utf-8").splitlines()
-    assert json.loads(lines[0]) == {"bag": "rec1", "row": 3, "size": 8, "label": "wren"}
 
 
 label = st.text(min_size=1).filter(str.strip)
@@ -109,8 +103,7 @@ known = st.builds(
 def test_any_text_makes_the_round_trip(tmp_path_factory, corrections):
     folder = tmp_path_factory.mktemp("trip")
     write_annotated(folder / "a.json", corrections)
-    write_lines(folder / "a.jsonl", corrections)
-    assert read_annotated(folder / "a.json") == read_lines(folder / "a.jsonl") == corrections
+    assert read_annotated(folder / "a.json") == corrections
 
 
 def exported(*answers, **data):
@@ -180,14 +173,6 @@ def test_odd_exports_are_refused(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(FileFormatError, match=message):
         read_annotated(path)
-
-
-@pytest.mark.parametrize("line", ["[1]", "{", "null", '{"bag": "a", "row": 1}', '{"label": "a"}'])
-def test_odd_lines_are_refused(tmp_path, line):
-    path = tmp_path / "corrections.jsonl"
-    path.write_text(f'{{"bag": "a", "row": 0, "label": "x"}}\n\n{line}\n')
-    with pytest.raises(FileFormatError, match="line 3"):
-        read_lines(path)
 
 
 json_values = st.recursive(

@@ -1,7 +1,6 @@
-"""Clips of WAV files against SciPy's reader, and their spectrograms."""
+"""Clips of sound files against SciPy's reader, and their spectrograms."""
 
 import io
-import struct
 
 import numpy as np
 import pytest
@@ -11,6 +10,8 @@ from bagwise._common.sounds import read_sound
 from bagwise.apps.audio._spectrogram import draw_spectrogram
 from bagwise.apps.review._card import ServedMedia
 from syllables import RATE, write_tone
+
+soundfile = pytest.importorskip("soundfile")
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 4])
@@ -49,60 +50,31 @@ def test_there_is_nothing_outside_of_the_file(tmp_path, times):
 def test_damage_is_no_sound(tmp_path):
     path, _ = write_tone(tmp_path / "a.wav")
     whole = path.read_bytes()
-    rng = np.random.default_rng(0)
     for n in (0, 3, 20, 43):
         assert read_sound(io.BytesIO(whole[:n])) is None
-    for _ in range(200):
-        head = bytearray(whole[:60])
-        for place in rng.integers(60, size=3):
-            head[place] = rng.integers(256)
-        found = read_sound(io.BytesIO(bytes(head)), 0.0, 1.0)
-        assert found is None or found.samples.dtype == np.int16
-    compressed = bytearray(whole)
-    compressed[20] = 17  # ADPCM
-    assert read_sound(io.BytesIO(compressed)) is None
+    assert read_sound(io.BytesIO(b"no sound" * 100)) is None
 
 
-@pytest.mark.parametrize("kind", ["<f4", "<f8"])
-@pytest.mark.parametrize("n_channels", [1, 2])
-def test_floats_become_integers(kind, n_channels):
-    """Against SciPy; chunks before the samples, of odd length, are skipped."""
-    tone = np.sin(np.arange(RATE) / 5).astype(kind)
+def test_floats_beyond_one_are_clipped():
+    tone = np.sin(np.arange(RATE) / 5)
     tone[:4] = [2.0, -3.0, np.nan, np.inf]
     buffer = io.BytesIO()
-    wavfile.write(buffer, RATE, np.stack([tone] * n_channels, axis=1))
-    whole = buffer.getvalue()
-    begin = whole.index(b"fmt ")
-    whole = whole[:begin] + b"LIST\3\0\0\0abc\0" + whole[begin:]
-    sound = read_sound(io.BytesIO(whole), 0.0, 0.5)
-    assert (sound.seconds, sound.samples.shape[1]) == (0.5, n_channels)
+    wavfile.write(buffer, RATE, tone)
+    sound = read_sound(buffer, 0.0, 0.5)
     expected = np.clip(np.nan_to_num(tone[: RATE // 2], posinf=1, neginf=-1), -1, 1)
     np.testing.assert_allclose(sound.samples[:, 0] / 2**15, expected, atol=1e-4)
-    rate, cut = wavfile.read(io.BytesIO(sound.to_wav()))
-    assert (rate, len(cut)) == (RATE, RATE // 2)
 
 
-@pytest.mark.parametrize("width", [2, 3])
-@pytest.mark.parametrize("kind", ["extensible", "RF64"])
-def test_heads_that_other_programs_write(tmp_path, width, kind):
-    """ffmpeg writes extensible heads for 24 bits; recorders write RF64 for long recordings."""
-    path, tone = write_tone(tmp_path / "a.wav", width=width)
-    whole = path.read_bytes()
-    if kind == "extensible":
-        form = whole[20:36].replace(b"\1\0", b"\xfe\xff", 1)
-        guid = bytes.fromhex("0100000000001000800000aa00389b71")
-        form += struct.pack("<HHI", 22, 8 * width, 4) + guid
-        head = b"RIFF" + struct.pack("<I", len(whole) + 16) + b"WAVEfmt " + struct.pack("<I", 40)
-        whole = head + form + whole[36:]
-    else:
-        sizes = struct.pack("<QQQI", len(whole), len(whole) - 44, len(tone), 0)
-        head = b"RF64\xff\xff\xff\xffWAVEds64" + struct.pack("<I", 28) + sizes
-        whole = head + whole[12:40] + b"\xff\xff\xff\xff" + whole[44:]
-    path.write_bytes(whole)
-    sound = read_sound(io.BytesIO(whole), 0.5, 1.25)
-    first, last = int(0.5 * RATE), int(1.25 * RATE)
-    whole = wavfile.read(path)[1][first:last]
-    np.testing.assert_array_equal(sound.samples[:, 0], whole if width == 2 else whole >> 16)
+@pytest.mark.parametrize("kind", ["flac", "ogg", "mp3"])
+def test_compressed_recordings_are_cut_too(tmp_path, kind):
+    _, tone = write_tone(tmp_path / "a.wav")
+    path = tmp_path / f"a.{kind}"
+    soundfile.write(path, tone, RATE)
+    with open(path, "rb") as file:
+        sound = read_sound(file, 0.5, 1.25)
+    own = tone[int(0.5 * RATE) : int(1.25 * RATE)]
+    assert sound.seconds == 0.75
+    assert np.corrcoef(sound.samples[:, 0], own)[0, 1] > 0.9
 
 
 @pytest.mark.parametrize("hertz", [500.0, 3000.0])

@@ -1,19 +1,15 @@
-"""Clips of WAV files, cut out for playback."""
+"""Clips of sound files (WAV, FLAC, Ogg, MP3), cut out for playback."""
 
+import importlib
 import io
-import os
-import struct
 import wave
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from bagwise._common.types import Array
 
-LARGEST_CLIP = 2**26  # bytes of samples
-MOST_CHUNKS = 1000  # chunks that are read to find the samples
-UNKNOWN = 2**32 - 1  # size of the data chunk in RF64 files, and in files written to a pipe
-_INTEGERS, _FLOATS, _EXTENSIBLE = 1, 3, 0xFFFE  # format codes of WAV files
+LARGEST_CLIP = 2**25  # samples
 
 
 class Sound(NamedTuple):
@@ -37,9 +33,7 @@ class Sound(NamedTuple):
 
 
 def read_sound(file: IO[bytes], start: float = 0.0, end: float = np.inf) -> Sound | None:
-    """Read a part of a WAV file.
-
-    Only this part is read: recordings are long, and `scipy.io.wavfile` reads 24 bits whole.
+    """Read a part of a sound file, and only this part: recordings are long.
 
     Parameters
     ----------
@@ -51,79 +45,25 @@ def read_sound(file: IO[bytes], start: float = 0.0, end: float = np.inf) -> Soun
     Returns
     -------
     Sound or None
-        None if the file is not a WAV file of integers or floats, if it has no samples in this part,
-        or if the part is larger than 64 MiB.
+        None if libsndfile cannot read the file or is not installed (the extra ``audio``), if the
+        file has no samples in this part, or if the part has more than 2^25 samples.
     """
     try:
-        found = _find_samples(file)
-    except (struct.error, OSError, OverflowError, ValueError):  # truncated or damaged
-        found = None
-    if found is None or not 0 <= start < end:
+        soundfile: Any = importlib.import_module("soundfile")
+    except ImportError:
         return None
-    size = found.width * found.n_channels  # bytes per frame
-    first, last = round(start * found.rate), round(min(end * found.rate, found.n_bytes // size))
-    if first >= last or (last - first) * size > LARGEST_CLIP:
-        return None
-    file.seek(found.offset + first * size)
-    frames = file.read((last - first) * size)
-    frames = frames[: len(frames) // size * size]  # a truncated file may end inside a frame
-    if not frames:
-        return None
-    samples = _as_int16(frames, found.width, found.is_float)
-    return Sound(found.rate, samples.reshape(-1, found.n_channels))
-
-
-class _Samples(NamedTuple):
-    """Format of the samples of a WAV file, and their position in the file."""
-
-    rate: int
-    n_channels: int
-    width: int  # bytes per sample
-    is_float: bool
-    offset: int
-    n_bytes: int
-
-
-def _find_samples(file: IO[bytes]) -> _Samples | None:
-    """Read the header of a WAV file; the module wave rejects floats and extensible headers."""
-    end = file.seek(0, os.SEEK_END)
-    file.seek(0)
-    kind, _, form = struct.unpack("<4sI4s", file.read(12))
-    if kind not in (b"RIFF", b"RF64") or form != b"WAVE":
-        return None
-    about = None
-    for _ in range(MOST_CHUNKS):
-        name, size = struct.unpack("<4sI", file.read(8))
-        begin = file.tell()
-        if name == b"data":
-            n_bytes = end - begin if size == UNKNOWN else min(size, end - begin)
-            return None if about is None else _Samples(*about, begin, n_bytes)
-        if name == b"fmt ":
-            about = _read_format(file.read(min(size, 40)))
-            if about is None:
+    try:
+        with soundfile.SoundFile(file) as sound:
+            rate, n_channels = sound.samplerate, sound.channels
+            if not 0 <= start < min(end, len(sound) / rate):
                 return None
-        file.seek(begin + size + size % 2)
-    return None
-
-
-def _read_format(chunk: bytes) -> tuple[int, int, int, bool] | None:
-    """Read rate, channels, sample width and whether samples are floats; None for other codecs."""
-    code, n_channels, rate, _, frame, _ = struct.unpack("<HHIIHH", chunk[:16])
-    if code == _EXTENSIBLE:
-        (code,) = struct.unpack("<H", chunk[24:26])
-    width, rest = divmod(frame, max(n_channels, 1))
-    widths = {_INTEGERS: (1, 2, 3, 4), _FLOATS: (4, 8)}.get(code, ())
-    if not (rate and n_channels and not rest and width in widths):
+            first, last = round(start * rate), round(min(end * rate, len(sound)))
+            if (last - first) * n_channels > LARGEST_CLIP:
+                return None
+            sound.seek(first)
+            values = sound.read(last - first, dtype="float64", always_2d=True)
+    except soundfile.LibsndfileError:  # truncated, damaged or of another kind
         return None
-    return rate, n_channels, width, code == _FLOATS
-
-
-def _as_int16(frames: bytes, width: int, is_float: bool) -> Array:
-    """Convert samples to 16 bits; floats beyond 1 are clipped."""
-    if is_float:
-        values = np.nan_to_num(np.frombuffer(frames, f"<f{width}"), posinf=1.0, neginf=-1.0)
-        return np.round(32767 * np.clip(values, -1, 1)).astype("<i2")
-    octets = np.frombuffer(frames, np.uint8)
-    if width == 1:
-        return ((octets.astype("<i2") - 128) * 256).astype("<i2")
-    return np.ascontiguousarray(octets.reshape(-1, width)[:, -2:]).view("<i2").ravel()
+    values = np.nan_to_num(2**15 * values, posinf=2**15, neginf=-(2**15))
+    samples = np.clip(np.floor(values), -(2**15), 2**15 - 1).astype("<i2")
+    return Sound(rate, samples) if len(samples) else None

@@ -93,7 +93,7 @@ PARAMETERS = option(
 )
 CORRECTIONS = option(
     "Known labels of instances, kept fixed: a file from `bagwise review`, a table with the columns "
-    "bag, row and label, .jsonl, an export from Label Studio (.json), or .txt files from Raven or "
+    "bag, row and label, an export from Label Studio (.json), or .txt files from Raven or "
     "Audacity.",
     "FILE",
 )

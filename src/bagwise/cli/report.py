@@ -45,7 +45,7 @@ def report(
     fitted on; if there are none, the page warns that its metrics are optimistic. For regression the
     page shows errors and a plot of predicted against observed numbers. Images, sounds or texts of
     instances are shown if their columns are given. Files with `coords` (TRIDENT, CLAM) get a heat
-    map of each bag; clips (file, start, end) are played if their WAV files are found.
+    map of each bag; clips (file, start, end) are played if their sound files are found.
 
     ```
     bagwise report model.skops musk1.csv -o report.html

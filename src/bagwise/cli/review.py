@@ -41,7 +41,7 @@ def review(
     port: int = options.option("Port of the page; 0: any.", default=0, min=0, max=65535),
     no_browser: bool = options.flag("--no-browser", "Do not open a browser."),
     export: Path | None = options.option(
-        "Write the corrections made so far as .parquet, .csv, .tsv, .jsonl (one per line) or .json "
+        "Write the corrections made so far as .parquet, .csv, .tsv or .json "
         "(annotations for Label Studio), and stop.",
         "TABLE",
     ),
@@ -163,10 +163,8 @@ def _export(sidecar: Path | None, file: Path, table: Path, *, force: bool, json:
     """Write the corrections of instances, and those of label sets to a second table."""
     from bagwise.apps.review._known import export, sets_file
 
-    if table.suffix.lower() not in (".csv", ".tsv", ".parquet", ".pq", ".json", ".jsonl"):
-        raise InputError(
-            f"--export {table.name}: expected a .parquet, .csv, .tsv, .json or .jsonl file."
-        )
+    if table.suffix.lower() not in (".csv", ".tsv", ".parquet", ".pq", ".json"):
+        raise InputError(f"--export {table.name}: expected a .parquet, .csv, .tsv or .json file.")
     sidecar = sidecar or _sidecar(file)
     refuse_existing([table, sets_file(table)], force=force, inputs=[sidecar])
     n_corrections, n_sets, written = export(sidecar, table, force=force)

@@ -40,8 +40,8 @@ class Media:
     audio : sequence of path, default=None
         Sound files (WAV, MP3, Ogg, FLAC, M4A).
     clips : array-like of shape (n_instances, 2), default=None
-        Start and end of each instance in its `audio`, in seconds; only this part is embedded. For
-        WAV files only.
+        Start and end of each instance in its `audio`, in seconds; only this part is embedded.
+        Needs ``pip install "bagwise[audio]"``.
     texts : sequence of str, default=None
         A text for each instance.
     sources : sequence, default=None
@@ -170,7 +170,7 @@ class EmbeddedMedia:
         if left := self.n_large + self.n_uncut:
             text += (
                 f" {left} files are shown by name: they exceed the size limit of the page, or are "
-                "clips of files other than WAV."
+                'clips that cannot be cut out (pip install "bagwise[audio]").'
             )
         return text
 

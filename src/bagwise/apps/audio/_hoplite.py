@@ -1,9 +1,9 @@
 """Databases of Perch-Hoplite: windows of recordings, and an embedding of each.
 
 The windows are in ``hoplite.sqlite`` (deployments, recordings, windows), their embeddings, 16-bit
-floats, in ``usearch.index`` beside it, by the id of the window. Nothing is written, and
-Perch-Hoplite, which installs notebooks and cloud clients, is not needed. Databases of versions
-before 1.0 have other tables; Perch-Hoplite migrates them.
+floats, in ``usearch.index`` beside it, by the id of the window. Nothing is written. Needs usearch,
+but not Perch-Hoplite, which installs notebooks and cloud clients. Databases of versions before 1.0
+have other tables; Perch-Hoplite migrates them.
 """
 
 import sqlite3
@@ -16,6 +16,7 @@ import numpy as np
 from bagwise._common.types import Array
 from bagwise.apps.audio._tables import as_table
 from bagwise.exceptions import FileFormatError
+from bagwise.extras import import_extra
 
 DATABASE, INDEX = "hoplite.sqlite", "usearch.index"
 _LENGTH = 5.0  # length of a window in seconds, if it is not stored
@@ -26,9 +27,6 @@ _WINDOWS = """
     FROM windows JOIN recordings ON windows.recording_id = recordings.id
     LEFT JOIN deployments ON recordings.deployment_id = deployments.id ORDER BY windows.id
 """
-# Layout of a USearch index, from its source code: vectors, a header, the nodes of the graph.
-_HEAD, _FLOAT16, _UINT64, _UINT32 = 64, 12, 14, 15
-_NODE = 8 + 2  # bytes of the key and the level; lists of neighbours follow, each with a length
 
 
 def read_hoplite(path: Path) -> Any:
@@ -73,7 +71,7 @@ def read_hoplite(path: Path) -> Any:
     }
     places = dict(zip(_PLACES, list(zip(*rows, strict=True))[3:], strict=False))
     known = {name: values for name, values in places.items() if set(values) != {None}}
-    return as_table(columns | known, vectors.astype(np.float32), list(known))
+    return as_table(columns | known, vectors, list(known))
 
 
 def _connect(database: Path) -> sqlite3.Connection:
@@ -100,44 +98,16 @@ def _from_index(path: Path, ids: list[int]) -> Array:
             f"there is no {path.name} in {path.parent}, which contains the embeddings: give the "
             "whole folder of the database."
         )
-    vectors, keys = _read_index(path)
-    slots = {key: slot for slot, key in enumerate(keys)}
-    absent = [number for number in ids if number not in slots]
-    if absent:
+    index: Any = import_extra("usearch.index", extra="audio")
+    try:
+        vectors = index.Index.restore(str(path), view=True)
+        found = vectors.contains(np.array(ids, np.uint64))
+    except (RuntimeError, ValueError, AttributeError) as error:
+        raise FileFormatError(f"{path} is not a USearch index, or it is damaged.") from error
+    if not found.all():
         raise FileFormatError(
-            f"window {absent[0]} has no embedding in {path} ({len(absent)} of {len(ids)} have "
-            "none): commit the database with Perch-Hoplite first."
+            f"window {ids[int(found.argmin())]} has no embedding in {path} "
+            f"({int((~found).sum())} of {len(ids)} have none): commit the database with "
+            "Perch-Hoplite first."
         )
-    return vectors[[slots[number] for number in ids]]
-
-
-def _read_index(path: Path) -> tuple[Array, list[int]]:
-    """The vectors of a USearch index, memory-mapped, and their keys."""
-    content = np.memmap(path, np.uint8, "r")
-
-    def numbers(start: int, kind: str, n: int) -> list[int]:
-        return np.frombuffer(content[start : start + n * int(kind[-1])], kind, n).tolist()
-
-    rows, n_bytes = numbers(0, "<u4", 2)
-    head = 8 + rows * n_bytes
-    if bytes(content[head : head + 7]) != b"usearch":
-        raise FileFormatError(f"{path} is not a USearch index, or it is damaged.")
-    kinds = content[head + 14 : head + 17].tolist()
-    if kinds != [_FLOAT16, _UINT64, _UINT32] or n_bytes == 0 or n_bytes % 2:
-        raise FileFormatError(
-            f"{path} has vectors or keys of another type than Perch-Hoplite writes: expected "
-            "16-bit floats by 64-bit keys."
-        )
-    size, connectivity, base = numbers(head + _HEAD, "<u8", 3)
-    levels_at = head + _HEAD + 40
-    nodes_at = levels_at + 2 * size
-    if size != rows or nodes_at > len(content):
-        raise FileFormatError(f"{path} has {rows} vectors and {size} nodes: it is damaged.")
-    levels = np.frombuffer(content[levels_at:nodes_at], "<i2").astype(np.int64)
-    lengths = _NODE + 4 * (base + 1) + levels * 4 * (connectivity + 1)
-    starts = nodes_at + np.concatenate([[0], np.cumsum(lengths)])
-    if levels.min(initial=0) < 0 or starts[-1] != len(content):
-        raise FileFormatError(f"{path} has another length than its nodes: it is damaged.")
-    keys = np.ascontiguousarray(content[starts[:-1, None] + np.arange(8)]).view("<u8").ravel()
-    vectors = np.memmap(path, "<f2", "r", offset=8, shape=(rows, n_bytes // 2))
-    return vectors, keys.tolist()
+    return np.asarray(vectors.get(np.array(ids, np.uint64), dtype="f32"))

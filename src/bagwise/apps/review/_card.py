@@ -23,7 +23,6 @@ MOST_VALUES = 2**22  # sample from which means and deviations of features are es
 UNUSUAL = 4  # number of features that are listed
 LARGEST_FILE = 2**27  # maximum bytes of an image or sound
 MOST_DIGITS = 12  # of the number of an instance
-_WAV = ("audio/wav", "audio/x-wav", "audio/vnd.wave", "audio/wave")
 _Read = TypeVar("_Read")
 
 
@@ -51,7 +50,7 @@ class ServedMedia:
     end: Floats | None = None
 
     def file_of(self, instance: str) -> tuple[str, bytes] | None:
-        """Type and bytes of the file of an instance, or of the part to play of a WAV file.
+        """Type and bytes of the file of an instance, or of the part to play of a sound.
 
         None if `instance` is not its number, or if there is no such file, it is of another kind,
         larger than 128 MiB, or outside of the folder.
@@ -66,14 +65,14 @@ class ServedMedia:
         return None if found is None else (kind, found)
 
     def spectrogram_of(self, instance: str) -> tuple[str, bytes] | None:
-        """Type and bytes of the spectrogram; None if there is no WAV file, or no matplotlib."""
+        """Type and bytes of the spectrogram; None if there is no sound, or no matplotlib."""
         number = self._number(instance)
         sound = None if number is None or not can_draw() else self.sound_of(number)
         return None if sound is None else ("image/png", draw_spectrogram(sound))
 
     def sound_of(self, instance: int) -> Sound | None:
-        """The part of a WAV file to play; None if there is none."""
-        if self._type_of(instance) not in _WAV:
+        """The part of a sound file to play; None if it cannot be cut out."""
+        if self.kind != "audio" or self._type_of(instance) is None:
             return None
         return self._open(instance, lambda file, _: read_sound(file, *self._times(instance)))
 

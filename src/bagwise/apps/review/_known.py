@@ -15,9 +15,7 @@ from bagwise.apps.audio._selections import Selection, match_selections, read_sel
 from bagwise.apps.review._label_studio import (
     as_correction,
     read_annotated,
-    read_lines,
     write_annotated,
-    write_lines,
 )
 from bagwise.apps.review._queue import match_corrections
 from bagwise.apps.review._store import Correction, SetCorrection, read_corrections
@@ -30,7 +28,6 @@ from bagwise.io.write_table import write_columns
 from bagwise.labels import Labels
 
 _TABLES = tuple(ending for kind in ("csv", "tsv", "parquet") for ending in FORMATS[kind])
-_JSON = (".json", ".jsonl")
 _SET_COLUMNS = ("bag", "label", "present")
 
 
@@ -182,7 +179,7 @@ def read_known(path: Path, note: Callable[[str], None]) -> Known:
     Known
     """
     name, found = path.name.lower(), Known(note=note)
-    if not (path.is_dir() or name.endswith((".txt", *_JSON, *_TABLES))):
+    if not (path.is_dir() or name.endswith((".txt", ".json", *_TABLES))):
         found.corrections, found.sets = read_corrections(path)
         return _not_empty(found, path)
     with format_errors(path):
@@ -192,11 +189,9 @@ def read_known(path: Path, note: Callable[[str], None]) -> Known:
             n_guesses = len(selections) - len(found.selections)
             if n_guesses:
                 note(f"{n_guesses} labels in {path} were not changed and are ignored.")
-        elif name.endswith(_JSON):
-            found.corrections = read_lines(path) if name.endswith("l") else read_annotated(path)
-            found.sets = _read_sets(path)
         else:
-            found.corrections, found.sets = _read_table(path), _read_sets(path)
+            read = read_annotated if name.endswith(".json") else _read_table
+            found.corrections, found.sets = read(path), _read_sets(path)
     return _not_empty(found, path)
 
 
@@ -214,7 +209,7 @@ def export(sidecar: Path, table: Path, *, force: bool) -> tuple[int, int, list[P
     sidecar : Path
         The file of ``bagwise review``.
     table : Path
-        The table, or a .json or .jsonl file.
+        The table, or a .json file for Label Studio.
     force : bool
         Whether files may be overwritten.
 
@@ -224,9 +219,8 @@ def export(sidecar: Path, table: Path, *, force: bool) -> tuple[int, int, list[P
         How many there are, and the files.
     """
     found, sets = read_corrections(sidecar)
-    if table.suffix.lower() in _JSON:
-        write = write_lines if table.suffix.lower() == ".jsonl" else write_annotated
-        write(table, found, force=force)
+    if table.suffix.lower() == ".json":
+        write_annotated(table, found, force=force)
     else:
         _write_fields(table, found, Correction._fields, force=force)
     if not sets:
@@ -237,7 +231,7 @@ def export(sidecar: Path, table: Path, *, force: bool) -> tuple[int, int, list[P
 
 def sets_file(table: Path) -> Path:
     """The second table of an export, with the corrections of label sets; CSV beside JSON."""
-    ending = ".csv" if table.suffix.lower() in _JSON else table.suffix
+    ending = ".csv" if table.suffix.lower() == ".json" else table.suffix
     return table.with_name(f"{table.stem}.sets{ending}")
 
 

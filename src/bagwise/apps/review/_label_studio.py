@@ -1,9 +1,8 @@
-"""Labels of instances for Label Studio, and corrections as JSON Lines or from Label Studio.
+"""Labels of instances for Label Studio, and corrections from Label Studio.
 
 Label Studio reads and writes a list of tasks. A task has ``data`` (here the bag, the row and the
 size of the bag, the kept columns, and the shown text or media), ``predictions`` of a model and
-``annotations`` of people; both have results of the type ``choices``. In JSON Lines each line is a
-correction: ``{"bag": "rec1", "row": 3, "size": 8, "label": "wren"}``.
+``annotations`` of people; both have results of the type ``choices``.
 """
 
 from __future__ import annotations
@@ -108,29 +107,6 @@ def write_annotated(path: Path, known: Iterable[Correction], *, force: bool = Fa
         for i, k in enumerate(known)
     ]
     _write_list(path, tasks, force=force)
-
-
-def write_lines(path: Path, known: Iterable[Correction], *, force: bool = False) -> None:
-    """Write a line per correction, as JSON, to a .jsonl file."""
-    lines = (json.dumps(k._asdict(), ensure_ascii=False) + "\n" for k in known)
-    with replacing(path, force=force) as temporary:
-        temporary.write_text("".join(lines), encoding="utf-8")
-
-
-def read_lines(path: Path) -> list[Correction]:
-    """Read a correction per line of a .jsonl file; the size may be missing."""
-    found = []
-    with open(path, encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                where = f"{path}, line {number}"
-                entry = _parsed(line, where)
-                if not isinstance(entry, dict) or entry.get("label") is None:
-                    raise FileFormatError(
-                        f'{where}: expected {{"bag": ..., "row": ..., "label": ...}}.'
-                    )
-                found.append(as_correction(entry, entry["label"], where))
-    return found
 
 
 def read_annotated(path: Path) -> list[Correction]:

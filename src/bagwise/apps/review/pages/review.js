@@ -106,7 +106,7 @@ function picture(item, media, large) {
 }
 
 function listen(item, media, source) {
-  // The server sends only the clip of a WAV file; the browser plays the part of other files.
+  // The server sends only the clip of a file that it can cut; the browser plays the part of others.
   const part = media.part ? `#t=${media.part.join(",")}` : "";
   const player = make("audio", { src: source + part, controls: true, title: media.text, preload: "auto" });
   if (media.part) {
