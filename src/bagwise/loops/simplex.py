@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from bagwise._common.types import Bools, Floats, Ints
 from bagwise.loops.compilation import compiled
 
 _compiled = compiled()
 
 
-def project(values: Floats, offsets: Ints, caps: Floats) -> tuple[Floats, Bools, Bools]:
+@_compiled
+def project(values, offsets, caps):  # type: ignore[no-untyped-def]
     """Nearest point with entries >= 0 whose sum in each group is at most the group's cap.
 
     Parameters
@@ -39,12 +39,6 @@ def project(values: Floats, offsets: Ints, caps: Floats) -> tuple[Floats, Bools,
     """
     nearest, free = np.empty(len(values)), np.empty(len(values), np.bool_)
     full = np.empty(len(caps), np.bool_)
-    _project(values, offsets, caps, nearest, free, full)
-    return nearest, free, full
-
-
-@_compiled
-def _project(values, offsets, caps, nearest, free, full):  # type: ignore[no-untyped-def]
     for g in range(len(caps)):
         start, stop = offsets[g], offsets[g + 1]
         if stop - start == 1:  # most groups
@@ -67,6 +61,53 @@ def _project(values, offsets, caps, nearest, free, full):  # type: ignore[no-unt
             for i in range(start, stop):
                 nearest[i] = caps[g] if free[i] else 0.0  # exact: a shift rounds
                 free[i] = False
+    return nearest, free, full
+
+
+@_compiled
+def step_length(  # type: ignore[no-untyped-def]
+    start, way, sigma, constant, bend, noise, offsets, caps
+):
+    """Exact line search: where ``constant + bend t - way . project(start - t sigma way)`` is 0.
+
+    By secants and bisection, to a tenth of the slope at 0.
+
+    Parameters
+    ----------
+    start, way : ndarray of shape (n,)
+        The projected points.
+    sigma : float
+        Length of the proximal step.
+    constant, bend : float
+        The linear part of the slope, which does not decrease in t.
+    noise : float
+        A slope at 0 above ``-noise`` may be due to rounding: the full step is then taken.
+    offsets, caps
+        As for `project`.
+
+    Returns
+    -------
+    float
+        t between 0 and 1; 1 if the function still decreases, or hardly increases, there.
+    """
+    slope_low = constant - (way * project(start, offsets, caps)[0]).sum()
+    if slope_low > -noise:
+        return 1.0
+    enough = 0.1 * abs(slope_low)
+    low, high, slope_high = 0.0, 1.0, np.inf
+    length, halve = 1.0, False
+    while high - low > 1e-12:
+        moved = project(start - length * sigma * way, offsets, caps)[0]
+        slope = constant + bend * length - (way * moved).sum()
+        if abs(slope) <= enough or (length == 1.0 and slope < 0):
+            break
+        if slope > 0:
+            high, slope_high = length, slope
+        else:
+            low, slope_low = length, slope
+        length = low + (high - low) * (0.5 if halve else slope_low / (slope_low - slope_high))
+        halve = not halve
+    return length
 
 
 @_compiled

@@ -7,13 +7,13 @@ from scipy.optimize import brentq, minimize
 from sklearn.svm import LinearSVC
 
 from bagwise.exceptions import InputError
-from bagwise.solvers.line_search import line_search
 from reproduction.rivals import AnnealedSVM
 from reproduction.rivals.solvers.annealed_svm import (
     annealed_svm,
     probabilities,
     squared_hinge_svm,
 )
+from reproduction.rivals.solvers.line_search import line_search
 
 
 @pytest.fixture

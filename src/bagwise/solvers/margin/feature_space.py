@@ -231,7 +231,9 @@ FeatureSpace = LinearFeatures | KernelFeatures
 
 
 def _solve_gram(gram: Floats, ties: Ties, ridge: float, right: Floats) -> Floats:
-    return _solve(ties.untie(ties.untie(gram).T), ridge, ties.untie(right))
+    if len(ties.points):
+        gram, right = ties.untie(ties.untie(gram).T), ties.untie(right)
+    return _solve(gram, ridge, right)
 
 
 def _solve(matrix: Floats, ridge: float, right: Floats) -> Floats:

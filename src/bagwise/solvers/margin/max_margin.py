@@ -30,14 +30,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from bagwise import loops
 from bagwise._common.types import Array, Bools, Floats, Ints
-from bagwise.solvers.line_search import line_search
 from bagwise.solvers.margin.feature_space import FeatureSpace, Points, Ties, selection
 from bagwise.solvers.result import SolverResult
 
@@ -92,7 +92,12 @@ class MarginProblem:
 
     def needed(self, plain: Floats) -> Floats:
         """The largest margin violation in each group, at scores without intercept."""
-        return loops.segments.maximum(self.margins - self.signs * plain, self.offsets)
+        missed = self.margins - self.signs * plain
+        return (
+            missed
+            if len(missed) == len(self.costs)
+            else np.maximum.reduceat(missed, self.offsets[:-1])
+        )
 
     @cached_property
     def group_signs(self) -> Floats:
@@ -103,6 +108,12 @@ class MarginProblem:
         """Total cost of the slacks."""
         missed = self.needed(plain) - self.group_signs * intercept
         return float(self.costs @ np.maximum(missed, 0.0))
+
+    def least_loss(self, plain: Floats) -> float:
+        """Total cost of the slacks at the best intercept."""
+        needed, signs = self.needed(plain), self.group_signs
+        b = best_intercept(signs * needed, signs, self.costs)
+        return float(self.costs @ np.maximum(needed - signs * b, 0.0))
 
     def mean_difference(self) -> Floats:
         """Mean of the positive minus mean of the negative points, as coefficients of instances.
@@ -336,54 +347,58 @@ def _proximal_point(
     if points.mean_square > 0:
         natural = min(natural, 1 / points.mean_square)
     a, sigma = start.multipliers, max(start.sigma, natural)
-    here = _Place(start.coef, points.product(start.coef), start.intercept)
-    pieces: _Pieces | None = None
+    coef, plain, b = start.coef, points.product(start.coef), start.intercept
+    last: _State | None = None
     curve: list[float] = []
     for _ in range(MAX_PROXIMAL):
-        step = _Step(points, problem, a, here.b, sigma, natural**2 / sigma)
-        here, a, pieces, error = _newton(step, here, pieces, 0.1 * tol)
-        uneven = points.mean_square * step.rho * abs(here.b - step.b)
+        step = _Step(points, problem, a, b, sigma, natural**2 / sigma)
+        last = _newton(step, step.at(coef, plain, b), last, 0.1 * tol)
+        a, coef, plain, b = last.a, last.coef, last.plain, last.b
+        uneven = points.mean_square * step.rho * abs(b - step.b)
         moved = max(float(np.abs(a - step.a).max()) / sigma, uneven)
-        loss = problem.loss(here.plain, problem.best_intercept(here.plain))
-        curve.append(0.5 * float(here.coef @ here.plain) + loss)
+        curve.append(0.5 * float(coef @ plain) + problem.least_loss(plain))
         # The tolerance cannot be below the rounding error of the sums.
         reach = max(tol, 256 * EPS * points.mean_square * float(a.sum()))
-        if max(moved, error) <= reach:
+        if max(moved, last.error) <= reach:
             return a, sigma, np.array(curve), True
         # Longer steps converge faster, but the rounding error of sigma z must stay below `left`.
         left = max(reach, moved)
-        if error > left:
+        if last.error > left:
             sigma /= GROWTH
-        elif error < 0.1 * left:
+        elif last.error < 0.1 * left:
             sigma *= GROWTH
     return a, sigma, np.array(curve), False
 
 
-@dataclass(frozen=True)
-class _Place:
-    """A point (w, b), with w as coefficients of the points and as scores of the points."""
+class _State(NamedTuple):
+    """A point (w, b) in a proximal step, and what follows from its multipliers.
+
+    Attributes
+    ----------
+    coef, plain, b
+        w as coefficients of the points and as scores of the points; b.
+    a : ndarray of shape (n_points,)
+        The multipliers Proj_A(a_k + sigma z).
+    free, full : ndarray of bool
+        The quadratic piece of the objective: the free multipliers and the full groups.
+    made_coef, made : ndarray of shape (n_points,)
+        The w of these multipliers, as coefficients and as scores of the points.
+    slope_b : float
+        The gradient in b.
+    error : float
+        The distance of w from the w of the multipliers.
+    """
 
     coef: Floats
     plain: Floats
     b: float
-
-    def towards(self, other: _Place, length: float) -> _Place:
-        return _Place(
-            self.coef + length * (other.coef - self.coef),
-            self.plain + length * (other.plain - self.plain),
-            self.b + length * (other.b - self.b),
-        )
-
-
-@dataclass(frozen=True)
-class _Pieces:
-    """A quadratic piece of the objective, given by the free multipliers and the full groups."""
-
+    a: Floats
     free: Bools
     full: Bools
-
-    def equals(self, other: _Pieces) -> bool:
-        return np.array_equal(self.free, other.free) and np.array_equal(self.full, other.full)
+    made_coef: Floats
+    made: Floats
+    slope_b: float
+    error: float
 
 
 @dataclass(frozen=True)
@@ -397,108 +412,102 @@ class _Step:
     sigma: float
     rho: float
 
-    def missed(self, here: _Place) -> Floats:
-        """Margin violation z of each point."""
-        return self.problem.margins - self.problem.signs * (here.plain + here.b)
+    def at(self, coef: Floats, plain: Floats, b: float) -> _State:
+        """Compute the multipliers at (w, b), and the gradient."""
+        missed = self.problem.margins - self.problem.signs * (plain + b)
+        a, free, full = loops.simplex.project(
+            self.a + self.sigma * missed, self.problem.offsets, self.problem.costs
+        )
+        return self.with_multipliers(coef, plain, b, a, free, full)
 
-    def multipliers(self, here: _Place) -> tuple[Floats, _Pieces]:
-        """Compute Proj_A(a + sigma z), and the piece on which it is linear."""
-        target = self.a + self.sigma * self.missed(here)
-        a, free, full = loops.simplex.project(target, self.problem.offsets, self.problem.costs)
-        return a, _Pieces(free, full)
+    def with_multipliers(
+        self, coef: Floats, plain: Floats, b: float, a: Floats, free: Bools, full: Bools
+    ) -> _State:
+        """The state at (w, b) if these are its multipliers."""
+        made_coef = self.problem.signs * a
+        made = self.points.product(made_coef)
+        slope_b = self.rho * (b - self.b) - float(made_coef.sum())
+        error = max(float(np.abs(plain - made).max()), self.points.mean_square * abs(slope_b))
+        return _State(coef, plain, b, a, free, full, made_coef, made, slope_b, error)
 
-    def made(self, here: _Place, a: Floats) -> tuple[_Place, float]:
-        """The w for multipliers `a`, with the gradient in b; and the distance of `here` from it."""
-        coef = self.problem.signs * a
-        plain = self.points.product(coef)
-        slope_b = self.rho * (here.b - self.b) - float(coef.sum())
-        error = float(np.abs(here.plain - plain).max())
-        return _Place(coef, plain, slope_b), max(error, self.points.mean_square * abs(slope_b))
+    def on_pieces(self, here: _State, last: _State) -> _State:
+        """The minimiser under the assumption that the pieces of the last step are still correct."""
+        chosen, ties = self.chosen(last)
+        missed = self.problem.margins - self.problem.signs * (here.plain + here.b)
+        a = self.a.copy()
+        a[chosen] += self.sigma * ties.untie(missed[chosen, None])[:, 0]
+        guess = self.with_multipliers(here.coef, here.plain, here.b, a, last.free, last.full)
+        return self.at(*self.target(guess))
 
-    def slope(self, here: _Place, there: _Place, length: float) -> float:
-        """Derivative of the objective along the segment from `here` to `there`."""
-        place = here.towards(there, length)
-        way, way_b = there.plain - here.plain, there.b - here.b
-        pull = (self.problem.signs * self.multipliers(place)[0]) @ (way + way_b)
-        return float(place.coef @ way - pull + self.rho * (place.b - self.b) * way_b)
+    def target(self, here: _State) -> tuple[Floats, Floats, float]:
+        """Coefficients, scores and b at the end of a full Newton step.
 
-    def rounding(self, here: _Place, there: _Place) -> float:
-        """Bound on the rounding error of the slope: z is exact to EPS |f|."""
-        way = np.abs(there.plain - here.plain + (there.b - here.b))
-        largest = 1 + float(np.abs(there.plain).max())
-        return EPS * (self.sigma * largest * float(way.sum()) + float(np.abs(here.coef) @ way))
+        With P the derivative of the projection, the step solves
+
+            dw + sigma Phi' P (Phi dw + 1 db) = -(w - Phi' Y a),
+            rho db + sigma 1' P (Phi dw + 1 db) = -(gradient in b),
+
+        so w + dw = Phi' (Y a - u), where u = sigma P (Phi dw + 1 db) is zero except on the free
+        points.
+        """
+        chosen, ties = self.chosen(here)
+        right = np.column_stack([np.ones(len(chosen)), (here.plain - here.made)[chosen]])
+        by_b, by_w = self.points.solve(chosen, ties, 1 / self.sigma, right).T
+        slope, bend = float(here.slope_b - by_w.sum()), self.rho + max(float(by_b.sum()), 0.0)
+        # If no free point depends on b, its step is unbounded; no margin needs a longer step.
+        missed = self.problem.margins - self.problem.signs * (here.plain + here.b)
+        far = 1 + 2 * float(np.abs(missed).max())
+        db = -slope / bend if abs(slope) < far * bend else -math.copysign(far, slope)
+        u = np.zeros(len(here.a))
+        u[chosen] = db * by_b - by_w
+        return here.made_coef - u, here.made - self.points.product(u), here.b + db
+
+    def chosen(self, here: _State) -> tuple[Ints, Ties]:
+        """The free points, and the ties between those in full groups."""
+        chosen = np.flatnonzero(here.free)
+        groups = self.problem.groups[chosen]
+        tied = np.flatnonzero(here.full[groups])
+        starts = np.flatnonzero(np.diff(groups[tied], prepend=-1))
+        return chosen, Ties(tied, starts, np.diff(starts, append=len(tied)))
+
+    def towards(self, here: _State, coef: Floats, plain: Floats, b: float) -> tuple[_State, bool]:
+        """Search along the segment to (w, b); also return whether the full step was taken."""
+        dcoef, way, way_b = coef - here.coef, plain - here.plain, b - here.b
+        reach = way + way_b  # the change of each score
+        # Bound on the rounding error of the slope: z is exact to EPS |f|.
+        largest = (1 + float(np.abs(plain).max())) * self.sigma
+        noise = EPS * float((largest + np.abs(here.coef)) @ np.abs(reach))
+        signs, problem = self.problem.signs, self.problem
+        length = loops.simplex.step_length(
+            self.a + self.sigma * (problem.margins - signs * (here.plain + here.b)),
+            signs * reach,
+            self.sigma,
+            float(here.coef @ way) + self.rho * (here.b - self.b) * way_b,
+            float(dcoef @ way) + self.rho * way_b * way_b,
+            noise,
+            problem.offsets,
+            problem.costs,
+        )
+        there = here.coef + length * dcoef, here.plain + length * way, here.b + length * way_b
+        return self.at(*there), length == 1.0
 
 
-def _newton(
-    step: _Step, here: _Place, last: _Pieces | None, tol: float
-) -> tuple[_Place, Floats, _Pieces, float]:
+def _newton(step: _Step, here: _State, last: _State | None, tol: float) -> _State:
     """Minimise the objective of a proximal step.
 
-    Returns the minimiser, its multipliers, its pieces, and the distance of its scores from those of
-    the multipliers. The objective is piecewise quadratic: once the pieces no longer change, one
-    step reaches the minimum, and further steps only reduce rounding errors.
+    The objective is piecewise quadratic: once the pieces no longer change, one step reaches the
+    minimum, and further steps only reduce rounding errors.
     """
-    a, pieces = step.multipliers(here)
-    made, error = step.made(here, a)
     if last is not None:
         # The pieces of the last step are often still correct; a larger sigma obscures that.
-        there = _on_pieces(step, here, last)
-        there_a, there_pieces = step.multipliers(there)
-        there_made, there_error = step.made(there, there_a)
-        if there_error < error:
-            here, a, pieces, made, error = there, there_a, there_pieces, there_made, there_error
+        there = step.on_pieces(here, last)
+        here = there if there.error < here.error else here
     for _ in range(MAX_NEWTON):
-        if error <= tol:
+        if here.error <= tol:
             break
-        there = _newton_target(step, here, made, pieces)
-        # If the slope may be due to rounding, take the full step.
-        slope_here = step.slope(here, there, 0.0)
-        length = 1.0
-        if slope_here <= -step.rounding(here, there):
-            length = line_search(partial(step.slope, here, there), slope_here)
-        here = here.towards(there, length)
-        before, error_before = pieces, error
-        a, pieces = step.multipliers(here)
-        made, error = step.made(here, a)
-        if length == 1.0 and pieces.equals(before) and error > 0.5 * error_before:
+        before = here
+        here, is_full = step.towards(here, *step.target(here))
+        same = np.array_equal(here.free, before.free) and np.array_equal(here.full, before.full)
+        if is_full and same and here.error > 0.5 * before.error:
             break
-    return here, a, pieces, error
-
-
-def _on_pieces(step: _Step, here: _Place, pieces: _Pieces) -> _Place:
-    """Minimiser under the assumption that these pieces, those of `step.a`, are correct."""
-    chosen, ties = _chosen(step, pieces)
-    a = step.a.copy()
-    a[chosen] += step.sigma * ties.untie(step.missed(here)[chosen, None])[:, 0]
-    return _newton_target(step, here, step.made(here, a)[0], pieces)
-
-
-def _newton_target(step: _Step, here: _Place, made: _Place, pieces: _Pieces) -> _Place:
-    """End point of a full Newton step; `made` holds Y a, K Y a and the gradient in b.
-
-    With P the derivative of the projection, the step solves
-
-        dw + sigma Phi' P (Phi dw + 1 db) = -(w - Phi' Y a),
-        rho db + sigma 1' P (Phi dw + 1 db) = -(gradient in b),
-
-    so w + dw = Phi' (Y a - u), where u = sigma P (Phi dw + 1 db) is zero except on the free points.
-    """
-    chosen, ties = _chosen(step, pieces)
-    right = np.column_stack([np.ones(len(chosen)), (here.plain - made.plain)[chosen]])
-    by_b, by_w = step.points.solve(chosen, ties, 1 / step.sigma, right).T
-    slope, bend = float(made.b - by_w.sum()), step.rho + max(float(by_b.sum()), 0.0)
-    # If no free point depends on b, its step is unbounded; no margin needs a longer step than this.
-    far = 1 + 2 * float(np.abs(step.missed(here)).max())
-    db = -slope / bend if abs(slope) < far * bend else -math.copysign(far, slope)
-    u = np.zeros(len(pieces.free))
-    u[chosen] = db * by_b - by_w
-    return _Place(made.coef - u, made.plain - step.points.product(u), here.b + db)
-
-
-def _chosen(step: _Step, pieces: _Pieces) -> tuple[Ints, Ties]:
-    """The free points, and the ties between those in full groups."""
-    chosen = np.flatnonzero(pieces.free)
-    groups = step.problem.groups[chosen]
-    tied = np.flatnonzero(pieces.full[groups])
-    starts = np.flatnonzero(np.diff(groups[tied], prepend=-1))
-    return chosen, Ties(tied, starts, np.diff(starts, append=len(tied)))
+    return here
