@@ -2,10 +2,8 @@
 
 import ast
 import re
-from functools import cache, wraps
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 import bagwise
 
@@ -85,20 +83,17 @@ def modules():
 
 
 def of_each_module(check):
-    """Run a check on each module, as one test per package."""
-    packages = sorted({package_of(path) for path in modules()})
+    """Run a check on each module, as one test."""
 
-    @pytest.mark.parametrize("package", packages)
-    @wraps(check)
-    def test(package):
+    def test():
+        failed = []
         for path in modules():
-            if package_of(path) == package:
-                try:
-                    check(path)
-                except AssertionError as error:
-                    raise AssertionError(f"{path.relative_to(ROOT)}: {error}") from error
+            try:
+                check(path)
+            except AssertionError as error:
+                failed.append(f"{path.relative_to(ROOT)}: {error}")
+        assert not failed, "\n".join(failed)
 
-    del test.__wrapped__  # pytest would treat its argument as a fixture
     return test
 
 
