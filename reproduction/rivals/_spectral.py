@@ -1,13 +1,27 @@
 """Spectral clustering with the constraints and options that the paper of Pei and Fern compares."""
 
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from typing import Any
 
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import aslinearoperator
+
 from bagwise._common.sklearn import StrOptions
+from bagwise._common.types import Floats, Ints
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.cluster import BagConstrainedSpectralClustering
+from bagwise.cluster._bag_spectral import ALPHA
+from bagwise.exceptions import InputError
 from bagwise.labels import Labels
-from bagwise.solvers.spectral.bag_constraints import CONSTRAINTS, ConstrainedSimilarity
+from bagwise.solvers.spectral.bag_constraints import (
+    ConstrainedSimilarity,
+    floored_degrees,
+    group_term,
+    profiles_of,
+)
+
+CONSTRAINTS = ("bag", "bag_as_printed", "bag_only_ambiguous", "spectral_learning", "regularization")
 
 
 @with_parameters
@@ -75,5 +89,86 @@ class PublishedSpectralClustering(BagConstrainedSpectralClustering):
     def _weighted(self) -> bool:  # type: ignore[override]
         return self.weight_eigenvectors
 
-    def _constrain(self, pairs: Any, labels: Labels | None, **_: Any) -> ConstrainedSimilarity:
-        return super()._constrain(pairs, labels, normalization=self.normalization, beta=self.beta)
+    def _constrain(
+        self, similarity: Any, constraints: str | None, bag_index: Ints, labels: Labels | None
+    ) -> ConstrainedSimilarity:
+        known = labels is not None and bool((labels.indicator == 1).any())
+        if labels is None or not known or constraints in ("bag", "bag_as_printed", None):
+            return super()._constrain(similarity, constraints, bag_index, labels)
+        plain = super()._constrain(similarity, None, bag_index, None)
+        pairs = _Pairs(labels.indicator, self.n_clusters)
+        if constraints == "bag_only_ambiguous":
+            alpha = ALPHA if self.alpha is None else self.alpha
+            if not isinstance(similarity, np.ndarray):
+                alpha = super()._constrain(similarity, "bag", bag_index, labels).alpha
+            term = group_term(bag_index, aslinearoperator(alpha * pairs.ambiguous()))
+            return replace(plain, term=term, alpha=alpha)
+        if constraints == "regularization":
+            return pairs.regularized(plain, bag_index, self.beta)
+        additive = self.normalization == "additive"
+        return pairs.spectral_learning(similarity, bag_index, additive=additive)
+
+
+class _Pairs:
+    """Which pairs of bags are must-links and cannot-links (Table 1)."""
+
+    def __init__(self, label_sets: Ints, n_clusters: int) -> None:
+        known, self.profiles = profiles_of(label_sets)
+        indicator = np.maximum(label_sets, 0)
+        single = indicator * (indicator.sum(axis=1) == 1)[:, None]
+        self.known = np.outer(known, known)
+        self.must = single @ single.T > 0
+        self.cannot = (indicator @ indicator.T == 0) & self.known
+        self.mu = float(np.square(self.profiles.sum(axis=0)).sum()) / known.sum() ** 2
+        self.uses_must = n_clusters <= indicator.any(axis=0).sum()
+        self.single = single * float(self.uses_must)
+
+    def ambiguous(self) -> Floats:
+        """The corrected matrix of the bags without must-links and cannot-links (w.o. clml)."""
+        kept = self.known & ~self.must & ~self.cannot
+        return np.where(kept, self.profiles @ self.profiles.T - self.mu, 0.0)
+
+    def links(self, bag_index: Ints, weights: Any) -> Any:
+        """Weights of must-linked pairs of instances; an instance is not linked with itself."""
+        core = aslinearoperator(self.single * weights) @ aslinearoperator(self.single.T)
+        own = (self.single * weights).sum(axis=1)[bag_index]
+        return group_term(bag_index, core), own
+
+    def spectral_learning(
+        self, similarity: Any, bag_index: Ints, *, additive: bool
+    ) -> ConstrainedSimilarity:
+        """Kamvar, Klein and Manning 2003: similarity 1 for must-links, 0 for cannot-links."""
+        if not isinstance(similarity, np.ndarray) and not sparse.issparse(similarity):
+            raise InputError("landmarks do not have similarities of single pairs.")
+        changed = self.cannot | self.must if self.uses_must else self.cannot
+        entries = sparse.coo_array(similarity)
+        rows, columns = entries.coords
+        kept = ~changed[bag_index[rows], bag_index[columns]]
+        coords = rows[kept], columns[kept]
+        left: Any = sparse.csr_array((entries.data[kept], coords), shape=entries.shape)
+        left = left.toarray() if isinstance(similarity, np.ndarray) else left
+        term, own = self.links(bag_index, 1.0)
+        n = len(bag_index)
+        degrees = np.asarray(left.sum(axis=1), dtype=float).ravel() + term @ np.ones(n) - own
+        if additive:  # (W + d_max - D) / d_max
+            largest = max(float(degrees.max()), np.finfo(float).tiny)
+            own, degrees = own + degrees - largest, np.full(n, largest)
+        term = term - aslinearoperator(sparse.diags_array(own))
+        return ConstrainedSimilarity(left, term, floored_degrees(degrees), 1.0)
+
+    def regularized(
+        self, plain: ConstrainedSimilarity, bag_index: Ints, beta: float
+    ) -> ConstrainedSimilarity:
+        """Ji and Xu 2006: a penalty on the distance of must-linked instances in the embedding.
+
+        The penalty of an instance is the mean over the instances it is linked with. A sum would
+        grow with their number, and beta would depend on the size of the data set.
+        """
+        if not self.uses_must:
+            return plain
+        n_linked = np.maximum(self.single[bag_index].sum(axis=0), 1)
+        term, _ = self.links(bag_index, beta / n_linked)
+        linked = beta * self.single.any(axis=1)[bag_index]
+        term = term - aslinearoperator(sparse.diags_array(linked))
+        root = aslinearoperator(sparse.diags_array(plain.degrees**0.5))  # D^-1/2 cancels it
+        return replace(plain, term=root @ term @ root, alpha=beta)

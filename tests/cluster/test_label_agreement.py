@@ -8,9 +8,8 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import rbf_kernel
 
 from bagwise import Bags
-from bagwise.annotation import ORedLogisticRegression
 from bagwise.cluster import BagConstrainedSpectralClustering, choose_clusters
-from bagwise.cluster import _label_agreement as agreement
+from bagwise.cluster import _affinity as agreement
 from bagwise.datasets import load_letter_carroll
 from bagwise.exceptions import InputError
 
@@ -30,9 +29,8 @@ def overlapping(n_bags=60, seed=0):
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("block", [1, 7, 2**22])
-def test_the_weights_are_those_of_the_formula(rng, monkeypatch, convert, block):
-    monkeypatch.setattr(agreement, "BLOCK", block)
+def test_the_weights_are_those_of_the_formula(rng, monkeypatch, convert):
+    monkeypatch.setattr(agreement, "AGREEMENT_BLOCK", 7)
     P, Q = rng.dirichlet(np.ones(4), 5), rng.dirichlet(np.ones(4), 6)
     W = np.where(rng.random((5, 6)) < 0.5, rng.random((5, 6)), 0.0)
     given = convert(W)
@@ -116,13 +114,6 @@ def test_what_cannot_be_weighted_is_refused(affinity):
     X = bags if affinity == "landmark" else bags.with_instances(rbf_kernel(bags.instances))
     with pytest.raises(InputError, match="cannot be combined with affinity"):
         posterior(affinity=affinity).fit(X, sets)
-
-
-def test_the_annotator_is_orlr_with_a_kernel():
-    bags, sets, _ = overlapping(20)
-    model = posterior().fit(bags, sets)
-    assert isinstance(model.annotator_, ORedLogisticRegression)
-    assert model.annotator_.kernel == "rbf"
 
 
 def test_posteriors_are_the_default_where_they_can_be():

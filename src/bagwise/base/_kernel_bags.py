@@ -83,8 +83,7 @@ def nystroem_of_bags(
     """
     n_landmarks = min(n_landmarks, bags.n_instances)
     chosen = np.sort(rng.choice(bags.n_instances, n_landmarks, replace=False))
-    rows = by_place(bags, lambda bags: bags.rows(chosen), partial(_rows_elsewhere, chosen))
-    rows = rows.astype(np.float64)
+    rows = rows_at(bags, chosen).astype(np.float64)
     origin = _origin(model.kernel, rows)
     nystroem = nystroem_of(model, gamma, n_landmarks, 0, rows if origin is None else rows - origin)
     if origin is not None:
@@ -100,8 +99,22 @@ def _origin(kernel: Any, landmarks: Any) -> Floats | None:
     return landmarks.mean(axis=0) if kernel == "rbf" and not issparse(landmarks) else None
 
 
-def _rows_elsewhere(chosen: Ints, bags: Bags) -> Array:
-    """Fetch rows from a device or from workers, with the bags that contain them."""
+def rows_at(bags: Bags, chosen: Ints) -> Any:
+    """Fetch rows of the instances; from a device or workers, with the bags that contain them.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    chosen : ndarray of int64
+        Positions of instances.
+
+    Returns
+    -------
+    ndarray or CSR
+    """
+    if is_here(bags):
+        return bags.rows(chosen)
     bag = np.searchsorted(bags.offsets, chosen, side="right") - 1
     few, which = np.unique(bag, return_inverse=True)
     some = bags[few]

@@ -5,6 +5,9 @@
 (Zelnik-Manor and Perona 2004). The diagonal is 0. For each kind there is a function for the
 similarity of new instances to the training instances, up to a factor per new instance, to which the
 clustering is invariant.
+
+With label sets, similarities can be weighted by the agreement of labels, W o P P', with P the
+posteriors of kernel ORLR: neighbours that probably have different labels have a small similarity.
 """
 
 import warnings
@@ -21,10 +24,14 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
 
 from bagwise._common.memory import require_memory
-from bagwise._common.types import Array, Ints
+from bagwise._common.types import Array, Floats, Ints
+from bagwise.annotation import ORedLogisticRegression
 from bagwise.bags import Bags
-from bagwise.compute import Part, over_partitions, place
+from bagwise.base import in_canonical_order
+from bagwise.base._kernel_bags import rows_at
+from bagwise.compute import over_partitions
 from bagwise.extras import import_extra
+from bagwise.labels import Labels
 from bagwise.loops.threads import run_blocks
 from bagwise.solvers.neighbors import nearest_neighbors, neighbor_table
 from bagwise.validation import check_similarity
@@ -32,30 +39,26 @@ from bagwise.validation import check_similarity
 AFFINITIES = ("auto", "local_scaling", "nearest_neighbors", "landmark", "precomputed")
 MOST_DENSE = 10_000  # instances up to which "auto" compares all pairs
 BLOCK = 512
+AGREEMENT_BLOCK = 2**22  # values per block
 SCALE_NEIGHBOR = 7  # t, as in the paper
 # Lower bound on scales, as a fraction of the mean scale: duplicates are at distance 0.
 NEAREST = 1e-3
 SAMPLE = 20_000  # number of instances on which landmarks are fitted
-
-
-def resolve_affinity(affinity: Any, n_instances: int) -> Any:
-    """Replace "auto" by an affinity suited to the number of instances."""
-    if affinity != "auto":
-        return affinity
-    return "local_scaling" if n_instances <= MOST_DENSE else "nearest_neighbors"
+# Lower bound on the agreement of a pair, which keeps every instance connected.
+LEAST = 1e-3
+# A tighter fit labels instances no better, and its last iterations amplify rounding errors.
+ANNOTATOR_TOL = 3e-4
 
 
 def compare(
-    model: Any, kind: Any, bags: Bags, order: Ints, rng: np.random.RandomState
+    model: Any, bags: Bags, order: Ints, rng: np.random.RandomState
 ) -> tuple[Any, Any, Array | None]:
     """Compute the similarities of the instances.
 
     Parameters
     ----------
     model : BagConstrainedSpectralClustering
-        Provides the parameters.
-    kind : str or callable
-        One of `AFFINITIES` but "auto", or a function of two tables.
+        Provides the parameters, and ``affinity_``.
     bags : Bags
         The bags; in this process, except for "landmark".
     order : ndarray of int of shape (n_instances,)
@@ -72,6 +75,7 @@ def compare(
     scales : ndarray of shape (n_anchors,) or None
         The scales of the anchors.
     """
+    kind = model.affinity_
     if kind == "landmark":
         landmarks = pick_landmarks(bags, order, model.n_landmarks, rng)
         weigh = partial(landmark_weights, landmarks=landmarks, n_neighbors=model.n_neighbors)
@@ -91,8 +95,9 @@ def compare(
     return graph, rows, scales
 
 
-def compare_new(model: Any, kind: Any, X: Any, anchors: Any, scales: Any) -> Any:
+def compare_new(model: Any, X: Any, anchors: Any, scales: Any) -> Any:
     """Similarities of new instances to the anchors, up to a factor per row."""
+    kind = model.affinity_
     if callable(kind):
         return kind(X, anchors)
     if kind == "precomputed":
@@ -127,15 +132,12 @@ def local_scaling(X: Any) -> tuple[Array, Array]:
         purpose=f"the similarity of all pairs of {n:,} instances",
         remedy="use affinity='nearest_neighbors'",
     )
-    W = np.empty((n, n), X.dtype)
-    X = _centred(X)
-
-    def measure(start: int, stop: int) -> None:
-        block = euclidean_distances(X[start:stop], X[start:], squared=True)
-        W[start:stop, start:] = block
-        W[start:, start:stop] = block.T
+    if not sparse.issparse(X):  # differences are more precise near the origin
+        X = X - X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+    W = euclidean_distances(X, squared=True)
 
     def t_th(start: int, stop: int) -> Array:
+        # An instance is its own neighbour number 0.
         return np.sqrt(np.partition(W[start:stop], t, axis=1)[:, t])
 
     def weigh(start: int, stop: int) -> None:
@@ -144,8 +146,6 @@ def local_scaling(X: Any) -> tuple[Array, Array]:
         np.exp(rows, out=rows)
 
     bounds = np.append(np.arange(0, n, BLOCK), n)
-    run_blocks(measure, bounds)
-    np.fill_diagonal(W, 0)  # an instance is its own neighbour number 0
     t = min(SCALE_NEIGHBOR, n - 1)
     scales = _floored(np.concatenate(run_blocks(t_th, bounds)))
     run_blocks(weigh, bounds)
@@ -258,24 +258,10 @@ def pick_landmarks(bags: Bags, order: Ints, n_landmarks: int, rng: np.random.Ran
     """
     size = min(len(order), max(SAMPLE, 5 * n_landmarks))
     drawn = order[np.sort(rng.choice(len(order), size, replace=False))]
-    with place(bags, _Rows, bags.offsets[:-1]) as parts:
-        found = parts.each("at", np.sort(drawn))
-    sample = sparse.vstack(found, format="csr") if sparse.issparse(found[0]) else np.vstack(found)
     model = KMeans(min(n_landmarks, size), n_init=1, max_iter=10, random_state=rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # duplicates give fewer centres
-        return np.unique(model.fit(sample[drawn.argsort().argsort()]).cluster_centers_, axis=0)
-
-
-class _Rows(Part):
-    """Instances of a block of bags, read by their positions among all instances."""
-
-    def __init__(self, bags: Bags, first_rows: Ints) -> None:
-        self.X, self.first = bags.instances, first_rows[0]
-
-    def at(self, rows: Ints) -> Any:
-        own = rows - self.first
-        return self.X[own[(own >= 0) & (own < self.X.shape[0])]]
+        return np.unique(model.fit(rows_at(bags, drawn)).cluster_centers_, axis=0)
 
 
 def landmark_weights(X: Any, landmarks: Array, n_neighbors: int) -> sparse.csr_array:
@@ -352,6 +338,60 @@ class FactoredSimilarity:
         return self @ np.eye(self.shape[0], dtype=self.dtype)
 
 
+def learn_labels(bags: Bags, labels: Labels, seed: int) -> tuple[ORedLogisticRegression, Floats]:
+    """Fit kernel ORLR; return it, and the posterior labels of the instances.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    labels : Labels
+        Their label sets.
+    seed : int
+        Seed of the landmarks.
+
+    Returns
+    -------
+    ORedLogisticRegression, ndarray of shape (n_instances, n_classes)
+    """
+    seen, sets = in_canonical_order(bags, labels)  # landmarks do not depend on the order
+    model = ORedLogisticRegression(kernel="rbf", tol=ANNOTATOR_TOL, random_state=seed)
+    with warnings.catch_warnings():
+        # Empty label sets, and sets with more labels than instances, are not used here.
+        impossible = "[0-9]+ of [0-9]+ bags (are left out|have an empty label set)"
+        warnings.filterwarnings("ignore", impossible)
+        model.fit(seen, sets.indicator)
+        return model, model.annotate_proba(bags, labels.indicator)
+
+
+def weigh_by_agreement(similarity: Any, P: Floats, Q: Floats) -> Any:
+    """Multiply similarities by the probability that both instances have the same label.
+
+    Parameters
+    ----------
+    similarity : ndarray or CSR of shape (n, m)
+        Similarities.
+    P, Q : ndarray of shape (n, n_classes), (m, n_classes)
+        Posterior labels of the instances in the rows and in the columns.
+
+    Returns
+    -------
+    ndarray or CSR of shape (n, m)
+        A new matrix.
+    """
+    if not sparse.issparse(similarity):
+        weighted = np.empty_like(similarity)
+        for rows in gen_batches(len(P), max(1, AGREEMENT_BLOCK // len(Q))):
+            weighted[rows] = similarity[rows] * (LEAST + (1 - LEAST) * (P[rows] @ Q.T))
+        return weighted
+    weighted = similarity.tocsr(copy=True)
+    row = np.repeat(np.arange(len(P)), np.diff(weighted.indptr))
+    for edges in gen_batches(weighted.nnz, max(1, AGREEMENT_BLOCK // P.shape[1])):
+        both = np.einsum("ec,ec->e", P[row[edges]], Q[weighted.indices[edges]])
+        weighted.data[edges] *= LEAST + (1 - LEAST) * both
+    return weighted
+
+
 def _from_exponents(exponents: Array) -> Array:
     """Compute exp(-exponents), scaled so that the largest value of each row is 1."""
     exponents -= exponents.min(axis=1, keepdims=True)
@@ -372,8 +412,3 @@ def _nearly_nearest(X: Any, k: int, seed: int) -> tuple[Array, Array]:
 def _floored(scales: Array) -> Array:
     mean = float(scales.mean())
     return np.maximum(scales, NEAREST * mean if mean > 0 else 1.0)
-
-
-def _centred(X: Any) -> Any:
-    """Centre the instances, which makes differences more precise."""
-    return X if sparse.issparse(X) else X - X.mean(axis=0, dtype=np.float64).astype(X.dtype)

@@ -1,6 +1,6 @@
 """BagConstrainedSpectralClustering: clusters of instances that respect the label sets of bags."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
@@ -12,8 +12,14 @@ from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
-from bagwise.cluster._affinity import AFFINITIES, compare, compare_new, resolve_affinity
-from bagwise.cluster._label_agreement import LabelAgreement
+from bagwise.cluster._affinity import (
+    AFFINITIES,
+    MOST_DENSE,
+    compare,
+    compare_new,
+    learn_labels,
+    weigh_by_agreement,
+)
 from bagwise.compute import by_place, over_partitions
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
@@ -205,28 +211,22 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         stages = self._track(("similarity", "eigenvectors", "k-means"), "stage")
 
         next(stages, None)
-        pairs = self._compare(bags, labels, rng)
+        similarity, constraints, order = self._compare(bags, labels, rng)
         next(stages, None)
-        operator = self._constrain(pairs, labels)
+        operator = self._constrain(similarity, constraints, bags.bag_index[order], labels)
         result = leading_eigenvectors(
             operator, self.n_clusters, rng, tol=self.tol, max_iter=self.max_iter
         )
         self._keep_progress(result, "raise max_iter or tol")
         next(stages, None)
-        vectors, eigenvalues = result.solution
-        embedding = embed(vectors, eigenvalues, weighted=self._weighted)
-        clusters, centers = k_means(embedding, self.n_clusters, self.n_init, rng)
+        vectors, self.eigenvalues_ = result.solution
+        embedding = embed(vectors, self.eigenvalues_, weighted=self._weighted)
+        clusters, self.cluster_centers_ = k_means(embedding, self.n_clusters, self.n_init, rng)
         next(stages, None)
 
-        came = np.argsort(pairs.order)
-        self.labels_, self.embedding_ = clusters[came], embedding[came]
-        self.eigenvalues_, self.cluster_centers_ = eigenvalues, centers
-        self.affinity_, self.alpha_ = pairs.affinity, operator.alpha
-        self._anchors, self._scales = pairs.anchors, pairs.scales
-        if pairs.agreement is not None:
-            self.annotator_ = pairs.agreement.annotator
-            self._posteriors = pairs.agreement.posteriors
-        self._anchor_vectors = self._at_anchors(operator, vectors, eigenvalues)
+        came = np.argsort(order)
+        self.labels_, self.embedding_, self.alpha_ = clusters[came], embedding[came], operator.alpha
+        self._anchor_vectors = self._at_anchors(operator, vectors, self.eigenvalues_)
         self._name_clusters(bags, labels)
         return self
 
@@ -269,45 +269,53 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     def _clusters(self, bags: Bags) -> Ints:
         found = np.empty(bags.n_instances, dtype=np.int64)
         for rows in gen_batches(bags.n_instances, 4096):
-            some = bags.instances[rows]
-            near = compare_new(self, self.affinity_, some, self._anchors, self._scales)
-            if hasattr(self, "annotator_"):
-                near = LabelAgreement(self.annotator_, self._posteriors).weigh_new(near, some)
+            near = self._compare_new(bags.instances[rows])
             found[rows] = nearest_center(near, self._anchor_vectors, self.cluster_centers_)
         return found
 
-    def _compare(self, bags: Bags, labels: Labels | None, rng: Any) -> "Pairs":
-        """Compute the similarities, weighted by the agreement of labels with "posterior"."""
-        affinity = resolve_affinity(self.affinity, bags.n_instances)
-        if affinity != "landmark":  # W is larger than the bags
+    def _compare(self, bags: Bags, labels: Labels | None, rng: Any) -> tuple[Any, Any, Ints]:
+        """Similarities of the instances, the constraints to add, and the order of the instances.
+
+        The similarities are weighted by the agreement of labels with "posterior". What is needed to
+        compare new instances becomes attributes.
+        """
+        self.affinity_ = self.affinity
+        if self.affinity == "auto":
+            few = bags.n_instances <= MOST_DENSE
+            self.affinity_ = "local_scaling" if few else "nearest_neighbors"
+        if self.affinity_ != "landmark":  # W is larger than the bags
             bags = by_place(bags, lambda here: here, lambda away: away.collect())  # type: ignore[attr-defined]
-        order = own_order(bags, labels, pairwise=affinity == "precomputed")
-        similarity, anchors, scales = compare(self, affinity, bags, order, rng)
-        constraints, agreement = self._resolved(affinity, bags, labels), None
+        order = own_order(bags, labels, pairwise=self.affinity_ == "precomputed")
+        similarity, self._anchors, self._scales = compare(self, bags, order, rng)
+        constraints = self._resolved(bags, labels)
         if constraints == "posterior" and labels is not None:
             seed = rng.randint(np.iinfo(np.int32).max)
-            agreement = LabelAgreement.learn(bags, labels, order, seed)
-            similarity, constraints = agreement.weigh(similarity), None
-        bag_index = bags.bag_index[order]
-        return Pairs(
-            affinity, similarity, anchors, scales, constraints, agreement, order, bag_index
-        )
+            self.annotator_, posteriors = learn_labels(bags, labels, seed)
+            self._posteriors, constraints = posteriors[order], None
+            similarity = weigh_by_agreement(similarity, self._posteriors, self._posteriors)
+        return similarity, constraints, order
 
-    def _resolved(self, affinity: Any, bags: Bags, labels: Labels | None) -> str | None:
+    def _compare_new(self, rows: Any) -> Any:
+        """Similarities of new instances to the anchors, up to a factor per row."""
+        near = compare_new(self, rows, self._anchors, self._scales)
+        if not hasattr(self, "annotator_"):
+            return near
+        names = getattr(self.annotator_, "feature_names_in_", None)
+        alone = Bags(rows, [0, rows.shape[0]], feature_names=names)
+        probable = self.annotator_.predict_proba_instances(alone)
+        return weigh_by_agreement(near, probable, self._posteriors)
+
+    def _resolved(self, bags: Bags, labels: Labels | None) -> str | None:
         """Constraints to use, with "auto" resolved."""
-        tell = _labels_tell(bags, labels)
+        tell, weighable = _labels_tell(bags, labels), self.affinity_ not in NOT_WEIGHED
         if self.constraints == "auto":
-            able = affinity not in NOT_WEIGHED and bags.n_instances <= MOST_NAMED
+            able = weighable and bags.n_instances <= MOST_NAMED
             return "posterior" if tell and able and self.alpha is None else "bag"
-        if self.constraints == "posterior" and affinity in NOT_WEIGHED:
+        if self.constraints == "posterior" and not (weighable and self.alpha is None):
             raise InputError(
-                f"constraints='posterior' cannot be combined with affinity={affinity!r}: use "
-                "affinity='nearest_neighbors', or constraints='bag'."
-            )
-        if self.constraints == "posterior" and self.alpha is not None:
-            raise InputError(
-                f"alpha={self.alpha}, but constraints='posterior' has no alpha: leave it out, or "
-                "use constraints='bag'."
+                "constraints='posterior' has no alpha, and cannot be combined with affinity="
+                f"'landmark' or 'precomputed': got alpha={self.alpha}, affinity="
+                f"{self.affinity_!r}. Use constraints='bag'."
             )
         return self.constraints if tell or self.constraints != "posterior" else None
 
@@ -315,21 +323,19 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         """Matrix that maps the similarities to the anchors to the embedding of a new instance."""
         each = extension(operator, vectors, values, weighted=self._weighted)
         similarity = operator.similarity
-        return similarity.per_landmark(each) if hasattr(similarity, "per_landmark") else each
+        return similarity.per_landmark(each) if self.affinity_ == "landmark" else each
 
     def _constrain(
-        self, pairs: "Pairs", labels: Labels | None, **options: Any
+        self, similarity: Any, constraints: str | None, bag_index: Ints, labels: Labels | None
     ) -> ConstrainedSimilarity:
         # Row sums of a dense similarity grow with the number of instances, as those of Q do.
         return constrain(
-            pairs.similarity,
-            pairs.bag_index,
+            similarity,
+            bag_index,
             None if labels is None else labels.indicator,
-            constraints=pairs.constraints,
+            constraints=constraints,
             alpha=ALPHA if self.alpha is None else self.alpha,
-            n_clusters=self.n_clusters,
-            adapt_alpha=not isinstance(pairs.similarity, np.ndarray),
-            **options,
+            adapt_alpha=not isinstance(similarity, np.ndarray),
         )
 
     def _name_clusters(self, bags: Bags, labels: Labels | None) -> None:
@@ -343,20 +349,6 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         best = np.where(shares.any(axis=1), shares.argmax(axis=1), common)
         self.classes_, self.cluster_class_shares_ = labels.classes, shares
         self.cluster_classes_ = labels.classes[best]
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """The instances compared with each other, in an order of their own."""
-
-    affinity: Any
-    similarity: Any
-    anchors: Any
-    scales: Array | None
-    constraints: str | None
-    agreement: LabelAgreement | None
-    order: Ints
-    bag_index: Ints
 
 
 def _labels_tell(bags: Bags, labels: Labels | None) -> bool:

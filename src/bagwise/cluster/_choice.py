@@ -1,8 +1,7 @@
 """Choose the number of clusters and the weight of the labels by eigengaps and stability."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -11,7 +10,6 @@ from sklearn.utils import check_random_state
 
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
-from bagwise.cluster._affinity import compare_new
 from bagwise.cluster._bag_spectral import (
     ALPHA,
     BagConstrainedSpectralClustering,
@@ -25,8 +23,7 @@ from bagwise.solvers.spectral.class_shares import class_shares
 from bagwise.validation import check_bags
 
 
-@dataclass(frozen=True)
-class ClusterChoice:
+class ClusterChoice(NamedTuple):
     """Result of `choose_clusters`.
 
     Attributes
@@ -131,17 +128,15 @@ def choose_clusters(
     labels = known_label_sets(y, bags)
     rng = check_random_state(random_state)
     models = [clone(estimator).set_params(alpha=weight) for weight in weights]
-    everything = _Clusterings(models, bags, labels, np.arange(len(bags)), counts, rng)
+    _, everything, spectra, _ = _cluster(models, bags, labels, np.arange(len(bags)), counts, rng)
     stability = np.empty((n_resamples, len(weights), len(counts)))
     agreement = np.empty_like(stability)
     for draw in range(n_resamples):
         chosen = np.sort(rng.choice(len(bags), n_drawn, replace=False))
-        found = _Clusterings(models, bags, labels, chosen, counts, rng)
+        rows, clusters, _, agreement[draw] = _cluster(models, bags, labels, chosen, counts, rng)
         for cell in np.ndindex(stability.shape[1:]):
-            whole = everything.clusters[cell][found.rows]
-            stability[draw][cell] = adjusted_rand_score(whole, found.clusters[cell])
-            agreement[draw][cell] = found.agreement(cell)
-    last, following = (everything.spectra[:, np.array(counts) - 1 + k] for k in (0, 1))
+            stability[draw][cell] = adjusted_rand_score(everything[cell][rows], clusters[cell])
+    last, following = (spectra[:, np.array(counts) - 1 + k] for k in (0, 1))
     table = {
         "alpha": np.repeat([ALPHA if w is None else w for w in weights], len(counts)),
         "n_clusters": np.tile(counts, len(weights)),
@@ -154,61 +149,54 @@ def choose_clusters(
     return ClusterChoice(table, int(table["n_clusters"][best]), float(table["alpha"][best]), best)
 
 
-class _Clusterings:
-    """Clusterings of a subset of the bags, for each weight and number of clusters.
+def _cluster(
+    models: list[BagConstrainedSpectralClustering],
+    bags: Bags,
+    labels: Labels | None,
+    chosen: Ints,
+    counts: list[int],
+    rng: np.random.RandomState,
+) -> tuple[Ints, Array, Array, Array]:
+    """Cluster some bags, for each weight and number of clusters; the models differ only in alpha.
 
-    The models differ only in alpha.
+    Returns the instances of these bags, their clusters, the eigenvalues for each weight, and the
+    share of the instances of the other bags in a cluster of one of their labels.
     """
+    inside = np.isin(bags.bag_index, chosen)
+    rows, others = np.flatnonzero(inside), np.flatnonzero(~inside)
+    drawn, known = bags[chosen], None if labels is None else labels[chosen]
+    left_out = bags.instances[others]
+    model = clone(models[0])
+    if model.affinity == "precomputed":
+        drawn, left_out = drawn.with_instances(drawn.instances[:, rows]), left_out[:, rows]
+    similarity, constraints, order = model._compare(drawn, known, rng)
+    near = model._compare_new(left_out) if len(others) else None
+    shape = len(models), len(counts)
+    clusters, agreement = np.empty((*shape, len(rows)), np.int64), np.full(shape, np.nan)
+    spectra = []
+    for i, weighted in enumerate(models):
+        operator = weighted._constrain(similarity, constraints, drawn.bag_index[order], known)
+        vectors, values = leading_eigenvectors(
+            operator, counts[-1] + 1, rng, tol=model.tol, max_iter=model.max_iter
+        ).solution
+        spectra.append(values)
+        at_anchors = model._at_anchors(operator, vectors, values)
+        for j, k in enumerate(counts):
+            embedding = embed(vectors[:, :k], values[:k], weighted=True)
+            clusters[i, j, order], centers = k_means(embedding, k, model.n_init, rng)
+            if near is not None and labels is not None:
+                predicted = nearest_center(near, at_anchors[:, :k], centers)
+                candidates = (labels.indicator == 1)[bags.bag_index]
+                shares = class_shares(clusters[i, j], candidates[rows], k)
+                agreement[i, j] = _share_right(shares[predicted], candidates[others])
+    return rows, clusters, np.array(spectra), agreement
 
-    def __init__(
-        self,
-        models: list[BagConstrainedSpectralClustering],
-        bags: Bags,
-        labels: Labels | None,
-        chosen: Ints,
-        counts: list[int],
-        rng: np.random.RandomState,
-    ) -> None:
-        self.counts = counts
-        self.rows = np.flatnonzero(np.isin(bags.bag_index, chosen))
-        self.others = np.setdiff1d(np.arange(bags.n_instances), self.rows)
-        self.candidates = None if labels is None else (labels.indicator == 1)[bags.bag_index]
-        self.clusters: dict[tuple[int, ...], Ints] = {}
-        self.predicted: dict[tuple[int, ...], Ints] = {}
-        drawn, known = bags[chosen], None if labels is None else labels[chosen]
-        left_out = bags.instances[self.others]
-        if models[0].affinity == "precomputed":
-            drawn = drawn.with_instances(drawn.instances[:, self.rows])
-            left_out = left_out[:, self.rows]
-        pairs = models[0]._compare(drawn, known, rng)
-        came = np.argsort(pairs.order)
-        if len(self.others):
-            near = compare_new(models[0], pairs.affinity, left_out, pairs.anchors, pairs.scales)
-            near = near if pairs.agreement is None else pairs.agreement.weigh_new(near, left_out)
-        spectra = []
-        for i, model in enumerate(models):
-            operator = model._constrain(pairs, known)
-            vectors, values = leading_eigenvectors(
-                operator, counts[-1] + 1, rng, tol=model.tol, max_iter=model.max_iter
-            ).solution
-            spectra.append(values)
-            at_anchors = model._at_anchors(operator, vectors, values)
-            for j, k in enumerate(counts):
-                rows = embed(vectors[:, :k], values[:k], weighted=True)
-                found, centers = k_means(rows, k, model.n_init, rng)
-                self.clusters[i, j] = found[came]
-                if len(self.others):
-                    self.predicted[i, j] = nearest_center(near, at_anchors[:, :k], centers)
-        self.spectra = np.array(spectra)
 
-    def agreement(self, cell: tuple[int, ...]) -> float:
-        """Share of the instances of left-out bags in a cluster of one of their labels."""
-        if self.candidates is None or not self.candidates[self.others].any():
-            return np.nan
-        labelled = self.candidates[self.others].any(axis=1)
-        shares = class_shares(self.clusters[cell], self.candidates[self.rows], self.counts[cell[1]])
-        named = shares.argmax(axis=1)[self.predicted[cell][labelled]]
-        return float(self.candidates[self.others[labelled], named].mean())
+def _share_right(shares: Array, candidates: Array) -> float:
+    """Share of the labelled instances whose most probable class is a candidate."""
+    labelled = candidates.any(axis=1)
+    right = candidates[labelled, shares[labelled].argmax(axis=1)]
+    return float(right.mean()) if len(right) else np.nan
 
 
 def _best_row(table: dict[str, Array], n_resamples: int) -> int:
