@@ -8,7 +8,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from bagwise import Bags
 from bagwise.classification import MILBoost
-from bagwise.loops import boosted_trees
+from bagwise.loops import boosted_trees, segments
 from bagwise.solvers.likelihood.mil_boost import LONGEST, mil_boost
 from checks import example
 
@@ -48,12 +48,20 @@ def grow(X, weights, depth):
     return boosted_trees.grow_tree(columns, order, weights, depth)
 
 
+def likelihood(scores, offsets, positive):
+    """Minus the log-likelihood, and its negative gradient."""
+    gradient = np.empty((len(scores), 1))
+    arguments = offsets, scores[:, None], positive[:, None], np.ones(len(positive)), gradient
+    value = segments.noisy_or_loss(0, len(positive), *arguments)
+    return value, -gradient[:, 0]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_likelihood_and_its_gradient(seed):
     rng = np.random.default_rng(seed)
     offsets, positive = np.array([0, 3, 4, 9]), np.array([True, False, seed != 1])
     scores = rng.normal(scale=2, size=9)
-    value, weights = boosted_trees.noisy_or_likelihood(scores, offsets, positive)
+    value, weights = likelihood(scores, offsets, positive)
     assert value == pytest.approx(objective(scores, offsets, positive))
     slopes = approx_fprime(scores, objective, 1e-7, offsets, positive)
     np.testing.assert_allclose(weights, -slopes, atol=1e-5)
@@ -62,10 +70,10 @@ def test_the_likelihood_and_its_gradient(seed):
 def test_extreme_scores_keep_a_likelihood_and_a_gradient():
     offsets = np.array([0, 2, 4])
     scores = np.array([-800.0, -900.0, 800.0, 0.0])
-    value, weights = boosted_trees.noisy_or_likelihood(scores, offsets, np.array([True, True]))
+    value, weights = likelihood(scores, offsets, np.array([True, True]))
     assert value == pytest.approx(800.0)
     np.testing.assert_allclose(weights, [1.0, 0.0, 0.0, 0.0], atol=1e-12)
-    value, weights = boosted_trees.noisy_or_likelihood(scores, offsets, np.array([False, False]))
+    value, weights = likelihood(scores, offsets, np.array([False, False]))
     assert value == pytest.approx(800 + np.log(2))
     np.testing.assert_allclose(weights, [0.0, 0.0, -1.0, -0.5], atol=1e-12)
 

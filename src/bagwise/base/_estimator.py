@@ -218,13 +218,13 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
         total : int, default=None
             The largest number of steps, if `items` has no length.
 
-        Yields
-        ------
-        item
+        Returns
+        -------
+        iterator
         """
         if total is None and isinstance(items, Sized):
             total = len(items)
-        if hasattr(self, "_init_callback_context"):
+        if getattr(self, "_skl_callbacks", None):
             items = self._with_callbacks(items, task, total)
         if getattr(self, "verbose", 0):
             from rich.console import Console
@@ -232,7 +232,7 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
 
             name = f"{type(self).__name__}: {task}"
             items = track(items, name, total=total, console=Console(stderr=True))
-        yield from items
+        return iter(items)
 
     def _with_callbacks(
         self, items: Iterable[Item], task: str, total: int | None

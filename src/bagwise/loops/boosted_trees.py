@@ -1,4 +1,4 @@
-"""Small trees fitted to signed weights, and the gradient of a noisy-or likelihood.
+"""Small trees fitted to signed weights, and their best steps for a noisy-or likelihood.
 
 A tree of depth D has arrays of ``2^D - 1`` features and thresholds, in heap order (the children of
 node v are 2v + 1 and 2v + 2), and ``2^D`` leaf values. An instance goes left if its feature is not
@@ -7,18 +7,18 @@ above the threshold; a node that does not split has the threshold infinity.
 
 import numpy as np
 
-from bagwise._common.types import Bools, Floats, Ints
+from bagwise._common.types import Floats, Ints
 from bagwise.exceptions import InputError
 from bagwise.loops.arguments import read_only
 from bagwise.loops.compilation import compiled
+from bagwise.loops.segments import noisy_or_loss
 from bagwise.loops.threads import even_bounds, run_blocks
 
 _compiled = compiled()
 
 
-def grow_tree(
-    columns: Floats, order: Ints, weights: Floats, depth: int
-) -> tuple[Ints, Floats, Floats, Ints]:
+@_compiled
+def grow_tree(columns, order, weights, depth):  # type: ignore[no-untyped-def]
     """Grow the tree h that fits the weights best, level by level.
 
     The value of a leaf is ``W / A``, where W is the sum of its weights and A the sum of their
@@ -43,27 +43,30 @@ def grow_tree(
     place : ndarray of shape (n_instances,)
         The leaf of each instance.
     """
-    feature = np.zeros(2**depth - 1, np.int32)
-    threshold = np.full(2**depth - 1, np.inf)
-    place = np.zeros(columns.shape[1], np.int32)
-    moduli = np.abs(weights)
+    tree, place = _empty_tree(depth, columns.shape[1])
+    for level in range(depth):
+        sums = _sums(place, weights, 2**level)
+        gain, feature, threshold = _best_splits(
+            0, len(columns), columns, order, place, weights, sums
+        )
+        _split(columns, tree, place, gain, feature, threshold)
+    return _with_leaves(tree, place, weights)
+
+
+def grow_tree_on_threads(
+    columns: Floats, order: Ints, weights: Floats, depth: int
+) -> tuple[Ints, Floats, Floats, Ints]:
+    """Grow the tree of `grow_tree`, the features divided over threads."""
+    tree, place = _empty_tree(depth, columns.shape[1])
     bounds = even_bounds(len(columns), columns.size)
     for level in range(depth):
-        n_nodes = 2**level
-        W = np.bincount(place, weights, n_nodes)
-        A = np.bincount(place, moduli, n_nodes)
-        found = run_blocks(_best_splits, bounds, columns, order, place, weights, moduli, W, A)
-        gains = np.array([gain for gain, _, _ in found])  # (n_blocks, n_nodes)
+        sums = _sums(place, weights, 2**level)
+        found = run_blocks(_best_splits, bounds, columns, order, place, weights, sums)
+        gains, features, thresholds = map(np.array, zip(*found, strict=True))  # (n_blocks, n_nodes)
         # The first among equals, up to rounding: the lowest feature.
-        best = (gains >= gains.max(axis=0) - 1e-12 * A).argmax(axis=0)
-        for v in range(n_nodes):
-            if gains[best[v], v] > 0:
-                feature[n_nodes - 1 + v] = found[best[v]][1][v]
-                threshold[n_nodes - 1 + v] = found[best[v]][2][v]
-        _descend(columns, feature, threshold, n_nodes - 1, place)
-    W = np.bincount(place, weights, 2**depth)
-    A = np.bincount(place, moduli, 2**depth)
-    return feature, threshold, np.divide(W, A, out=np.zeros_like(W), where=A > 0), place
+        best = (gains >= gains.max(axis=0) - 1e-12 * sums[1]).argmax(axis=0), np.arange(2**level)
+        _split(columns, tree, place, gains[best], features[best], thresholds[best])
+    return _with_leaves(tree, place, weights)
 
 
 def predict_trees(X: Floats, features: Ints, thresholds: Floats, leaves: Floats) -> Floats:
@@ -93,53 +96,94 @@ def predict_trees(X: Floats, features: Ints, thresholds: Floats, leaves: Floats)
     return out
 
 
-def noisy_or_likelihood(scores: Floats, offsets: Ints, positive: Bools) -> tuple[float, Floats]:
-    """Negative log-likelihood of bags under noisy-or, and its negative gradient in the scores.
+@_compiled
+def advance(  # type: ignore[no-untyped-def]
+    scores, outputs, offsets, positive, learning_rate, longest
+):
+    """Add `outputs` to the scores in place, times the best step and the learning rate.
+
+    The best step is the first at which the noisy-or likelihood stops increasing, by bisection; at
+    most `longest`.
 
     Parameters
     ----------
-    scores : ndarray of shape (n_instances,)
-        Log-odds of the instances.
+    scores, outputs : ndarray of shape (n_instances, 1)
+        Log-odds of the instances, and the change.
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
-    positive : ndarray of bool of shape (n_bags,)
+    positive : ndarray of bool of shape (n_bags, 1)
         Which bags are positive.
 
     Returns
     -------
-    value : float
-    weights : ndarray of shape (n_instances,)
-        The negative gradient: ``p (1 - P) / P`` in a positive bag, ``-p`` in a negative one, with
-        p the probability of the instance and P that of the bag.
+    step : float
+    loss : float
+        Minus the log-likelihood afterwards.
+    gradient : ndarray of shape (n_instances, 1)
+        Its derivative in the scores.
     """
-    weights = np.empty_like(scores)
-    return _likelihood(scores, offsets, positive, weights), weights
-
-
-@_compiled
-def best_step(scores, outputs, offsets, positive, longest):  # type: ignore[no-untyped-def]
-    """The first step along `outputs` at which the noisy-or likelihood stops increasing.
-
-    By bisection; at most `longest`. The arguments are those of `noisy_or_likelihood`.
-    """
-    weights = np.empty_like(scores)
+    n_bags = len(positive)
+    weights, gradient = np.ones(n_bags), np.empty_like(scores)
     low, high, doubling = 0.0, 0.25, True
     while doubling or high - low > 1e-4 * high:
         step = high if doubling else 0.5 * (low + high)
-        _likelihood(scores + step * outputs, offsets, positive, weights)
-        if (weights * outputs).sum() <= 0:
+        noisy_or_loss(0, n_bags, offsets, scores + step * outputs, positive, weights, gradient)
+        if (gradient * outputs).sum() >= 0:
             high, doubling = step, False
         elif step >= longest:
-            return longest
+            low = longest
+            break
         else:
             low, high = step, min(2 * step, longest) if doubling else high
-    return low
+    low *= learning_rate
+    scores += low * outputs
+    return low, noisy_or_loss(0, n_bags, offsets, scores, positive, weights, gradient), gradient
+
+
+@_compiled
+def _empty_tree(depth, n_rows):  # type: ignore[no-untyped-def]
+    n_inner = 2**depth - 1
+    return (np.zeros(n_inner, np.int32), np.full(n_inner, np.inf)), np.zeros(n_rows, np.int32)
+
+
+@_compiled
+def _sums(place, weights, n_nodes):  # type: ignore[no-untyped-def]
+    """W and A of each node."""
+    sums = np.zeros((2, n_nodes))
+    for i in range(len(place)):
+        sums[0, place[i]] += weights[i]
+        sums[1, place[i]] += abs(weights[i])
+    return sums
+
+
+@_compiled
+def _split(columns, tree, place, gain, feature, threshold):  # type: ignore[no-untyped-def]
+    """Store the splits of a level, and move the instances to its children."""
+    offset = len(gain) - 1
+    for v in range(len(gain)):
+        if gain[v] > 0:
+            tree[0][offset + v], tree[1][offset + v] = feature[v], threshold[v]
+    for i in range(len(place)):
+        node = offset + place[i]
+        right = columns[tree[0][node], i] > tree[1][node]
+        place[i] = 2 * place[i] + (1 if right else 0)
+
+
+@_compiled
+def _with_leaves(tree, place, weights):  # type: ignore[no-untyped-def]
+    W, A = _sums(place, weights, len(tree[0]) + 1)
+    leaf = np.zeros(len(W))
+    for v in range(len(W)):
+        if A[v] > 0:
+            leaf[v] = W[v] / A[v]
+    return tree[0], tree[1], leaf, place
 
 
 @_compiled
 def _best_splits(  # type: ignore[no-untyped-def]
-    first, last, columns, order, place, weights, moduli, W, A
+    first, last, columns, order, place, weights, sums
 ):
+    W, A = sums
     n_nodes = len(W)
     gain, feature = np.zeros(n_nodes), np.zeros(n_nodes, np.int64)
     threshold, root = np.full(n_nodes, np.inf), np.zeros(n_nodes)
@@ -163,16 +207,8 @@ def _best_splits(  # type: ignore[no-untyped-def]
                     threshold[v] = middle if middle < value else before[v]
             before[v] = value
             left[v] += weights[i]
-            left_moduli[v] += moduli[i]
+            left_moduli[v] += abs(weights[i])
     return gain, feature, threshold
-
-
-@_compiled
-def _descend(columns, feature, threshold, offset, place):  # type: ignore[no-untyped-def]
-    for i in range(len(place)):
-        node = offset + place[i]
-        right = columns[feature[node], i] > threshold[node]
-        place[i] = 2 * place[i] + (1 if right else 0)
 
 
 @_compiled
@@ -185,34 +221,3 @@ def _predict(start, stop, X, features, thresholds, leaves, out):  # type: ignore
                 right = X[i, features[tree, node]] > thresholds[tree, node]
                 node = 2 * node + (2 if right else 1)
             out[i] += leaves[tree, node - n_inner]
-
-
-@_compiled
-def _likelihood(scores, offsets, positive, weights):  # type: ignore[no-untyped-def]
-    value = 0.0
-    for bag in range(len(offsets) - 1):
-        doubt, largest = 0.0, -np.inf  # S = -log prod(1 - p) = sum of log(1 + exp(score))
-        for j in range(offsets[bag], offsets[bag + 1]):
-            doubt += _log1pexp(scores[j])
-            largest = max(largest, scores[j])
-        if not positive[bag]:
-            value += doubt
-            for j in range(offsets[bag], offsets[bag + 1]):
-                weights[j] = -np.exp(-_log1pexp(-scores[j]))
-            continue
-        if largest < -30.0:  # log(exp(S) - 1) = log S, where S may underflow
-            flat = 0.0
-            for j in range(offsets[bag], offsets[bag + 1]):
-                flat += np.exp(scores[j] - largest)
-            flat = largest + np.log(flat)
-        else:
-            flat = doubt + np.log(-np.expm1(-doubt))
-        value += doubt - flat  # -log(1 - exp(-S))
-        for j in range(offsets[bag], offsets[bag + 1]):
-            weights[j] = np.exp(-_log1pexp(-scores[j]) - flat)
-    return value
-
-
-@_compiled
-def _log1pexp(value):  # type: ignore[no-untyped-def]
-    return value + np.log1p(np.exp(-value)) if value > 0 else np.log1p(np.exp(value))

@@ -339,3 +339,60 @@ def _quantiles(start, stop, offsets, values, levels, out):  # type: ignore[no-un
                     out[q, bag, k] = column[below] + step * share
                 else:
                     out[q, bag, k] = column[above] - step * (1 - share)
+
+
+@_compiled
+def noisy_or_loss(  # type: ignore[no-untyped-def]
+    start, stop, offsets, scores, positive, weights, gradient
+):
+    """Minus the log-likelihood of the labels of bags under noisy-or, of the bags ``start:stop``.
+
+    Parameters
+    ----------
+    start, stop : int
+        The first and the past-the-last bag.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    scores : ndarray of shape (n_instances, n_labels)
+        Log-odds of the instances.
+    positive : ndarray of bool of shape (n_bags, n_labels)
+        Which bags have which label.
+    weights : ndarray of shape (n_bags,)
+        Weights of the bags.
+    gradient : ndarray of shape (n_instances, n_labels)
+        Receives the derivative in the scores: ``p (P - 1) / P`` in a positive bag, ``p`` in a
+        negative one, with p the probability of the instance and P that of the bag.
+
+    Returns
+    -------
+    float
+    """
+    value = 0.0
+    for bag in range(start, stop):
+        first, last, weight = offsets[bag], offsets[bag + 1], weights[bag]
+        for k in range(scores.shape[1]):
+            doubt, largest = 0.0, -np.inf  # S = -log prod(1 - p) = sum of log(1 + exp(score))
+            for j in range(first, last):
+                doubt += _log1pexp(scores[j, k])
+                largest = max(largest, scores[j, k])
+            if not positive[bag, k]:
+                value += weight * doubt
+                for j in range(first, last):
+                    gradient[j, k] = weight * np.exp(-_log1pexp(-scores[j, k]))
+                continue
+            if largest < -30.0:  # log(exp(S) - 1) = log S, where S may underflow
+                flat = 0.0
+                for j in range(first, last):
+                    flat += np.exp(scores[j, k] - largest)
+                flat = largest + np.log(flat)
+            else:
+                flat = doubt + np.log(-np.expm1(-doubt))
+            value += weight * (doubt - flat)  # -log(1 - exp(-S))
+            for j in range(first, last):
+                gradient[j, k] = -weight * np.exp(-_log1pexp(-scores[j, k]) - flat)
+    return value
+
+
+@_compiled
+def _log1pexp(value):  # type: ignore[no-untyped-def]
+    return value + np.log1p(np.exp(-value)) if value > 0 else np.log1p(np.exp(value))

@@ -14,14 +14,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import log_expit
 
 from bagwise import loops
 from bagwise._common.types import Floats, Ints
 from bagwise.bags import Bags
 from bagwise.compute import place
-from bagwise.compute.arrays import beside, exp
+from bagwise.compute.arrays import beside
 from bagwise.compute.tensors import segment_max, torch
+from bagwise.loops.threads import bag_bounds, run_blocks
 from bagwise.solvers.annotation.orlr import PenalisedLoss, minimise
 from bagwise.solvers.annotation.orlr_parts import LinearPart, blocks_of_bags
 from bagwise.solvers.result import SolverResult
@@ -89,43 +89,44 @@ class NoisyOrPart(LinearPart):
         """Minus the log-likelihood of the label sets, and its gradient in theta = [W b]."""
         value, gradient = 0.0, np.zeros_like(theta)
         for bags, rows in blocks_of_bags(self.bags.offsets, len(theta)):
-            scores = self._scores(theta, rows)
             offsets = self.bags.offsets[bags.start : bags.stop + 1] - rows.start
-            bag = beside(np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), scores)
-            carried = beside(self.indicator[bags] == 1, scores)
-            weights = beside(self.weights[bags], scores)
-            odds = self._noisy_or(scores, bag, offsets)
-            sign = 2.0 * carried - 1.0
-            value -= float((self._log_expit(sign * odds) * weights[:, None]).sum())
-            # p - posterior: see the module docstring
-            log_p = self._log_expit(scores)
-            explained = self._log_expit(odds)[bag]
-            residual = exp(log_p) - carried[bag] * exp(log_p - explained)
-            self._add_gradient(gradient, residual * weights[bag][:, None], rows)
+            carried, weights = self.indicator[bags] == 1, self.weights[bags]
+            part, residual = self._of_scores(self._scores(theta, rows), offsets, carried, weights)
+            value += part
+            self._add_gradient(gradient, residual, rows)
         return value, gradient
 
-    def _noisy_or(self, scores: Any, bag: Any, offsets: Ints) -> Any:
-        """Log-odds that some instance of a bag has a label, of shape (n_bags, n_labels)."""
-        return loops.segments.noisy_or(scores, offsets)
-
-    def _log_expit(self, odds: Any) -> Any:
-        return log_expit(odds)
+    def _of_scores(
+        self, scores: Any, offsets: Ints, carried: Any, weights: Any
+    ) -> tuple[float, Any]:
+        """Value, and derivative in the scores."""
+        residual = np.empty_like(scores)
+        arguments = offsets, scores, carried, weights, residual
+        bounds = bag_bounds(offsets, scores.size)
+        return sum(run_blocks(loops.segments.noisy_or_loss, bounds, *arguments)), residual
 
 
 class TensorNoisyOrPart(NoisyOrPart):
     """`NoisyOrPart` for tensors on a device."""
 
-    def _noisy_or(self, scores: Any, bag: Any, offsets: Ints) -> Any:
-        n_bags = len(offsets) - 1
+    def _of_scores(
+        self, scores: Any, offsets: Ints, carried: Any, weights: Any
+    ) -> tuple[float, Any]:
+        log_expit, n_bags = torch.nn.functional.logsigmoid, len(offsets) - 1
+        bag = beside(np.repeat(np.arange(n_bags), np.diff(offsets)), scores)
+        carried, weights = beside(carried, scores), beside(weights, scores)[:, None]
+        # Log-odds that some instance of a bag has the label
         log_doubt = torch.where(scores < FAR, scores, torch.nn.functional.softplus(scores).log())
         highest = segment_max(log_doubt, bag, n_bags)
         total = torch.zeros_like(highest).index_add_(0, bag, (log_doubt - highest[bag]).exp())
         total = highest + total.log()
         doubt = total.exp()
-        return torch.where(total < FAR, total, doubt + (-torch.expm1(-doubt)).log())
-
-    def _log_expit(self, odds: Any) -> Any:
-        return torch.nn.functional.logsigmoid(odds)
+        odds = torch.where(total < FAR, total, doubt + (-torch.expm1(-doubt)).log())
+        value = -float((log_expit((2.0 * carried - 1.0) * odds) * weights).sum())
+        # p - posterior: see the module docstring
+        log_p = log_expit(scores)
+        residual = log_p.exp() - carried[bag] * (log_p - log_expit(odds)[bag]).exp()
+        return value, residual * weights[bag]
 
 
 NoisyOrPart.tensor_part = TensorNoisyOrPart

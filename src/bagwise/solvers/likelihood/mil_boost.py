@@ -7,6 +7,7 @@ from scipy.optimize import brentq
 
 from bagwise import loops
 from bagwise._common.types import Bools, Floats, Ints
+from bagwise.loops.threads import SMALL
 from bagwise.solvers.result import SolverResult
 
 # The longest step of one tree, in log-odds: if a tree separates the bags, the likelihood increases
@@ -56,19 +57,23 @@ def mil_boost(
     trees = loops.boosted_trees
     columns = np.ascontiguousarray(X.T)
     order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
-    start = _best_constant(np.diff(offsets), positive)
-    scores = np.full(len(X), start)
-    grown, curve = [], []
-    value, weights = trees.noisy_or_likelihood(scores, offsets, positive)
+    grow = trees.grow_tree if columns.size <= SMALL else trees.grow_tree_on_threads
+    start, has_label = _best_constant(np.diff(offsets), positive), positive[:, None]
+    scores, grown, curve = np.full((len(X), 1), start), [], []
+    gradient, equal = np.empty_like(scores), np.ones(len(positive))
+    value = loops.segments.noisy_or_loss(
+        0, len(positive), offsets, scores, has_label, equal, gradient
+    )
     for _ in track(range(n_estimators)):
-        feature, threshold, leaf, place = trees.grow_tree(columns, order, weights, max_depth)
+        weights = -gradient[:, 0]
+        feature, threshold, leaf, place = grow(columns, order, weights, max_depth)
         outputs = leaf[place]
         if weights @ outputs <= tol * len(positive):
             break
-        step = learning_rate * trees.best_step(scores, outputs, offsets, positive, LONGEST)
-        scores += step * outputs
+        step, value, gradient = trees.advance(
+            scores, outputs[:, None], offsets, has_label, learning_rate, LONGEST
+        )
         grown.append((feature, threshold, step * leaf))
-        value, weights = trees.noisy_or_likelihood(scores, offsets, positive)
         curve.append(value)
     n_inner = 2**max_depth - 1
     features = np.array([feature for feature, _, _ in grown], np.int32).reshape(-1, n_inner)
