@@ -12,8 +12,9 @@ from scipy import sparse
 
 from bagwise import Bags
 from bagwise.exceptions import DataWarning, InputError
-from bagwise.io import metadata, read_bags, write_bags
-from bagwise.io.metadata import are_ids, bag_level_features, is_id_name, times_of_clips
+from bagwise.io import _metadata as metadata
+from bagwise.io import read_bags, write_bags
+from bagwise.io._metadata import are_ids, bag_level_features, is_id_name, times_of_clips
 
 
 def slow_bag_level(instances, offsets):

@@ -7,7 +7,7 @@ from bagwise import Bags
 from bagwise.base import BagEstimator
 from bagwise.classification import CitationKNN, SetKernelSVM
 from bagwise.exceptions import BagwiseError, InputError, LabelError, SparseInputError
-from bagwise.io.contents import check_contents
+from bagwise.io._contents import check_contents
 from bagwise.labels import Labels
 from bagwise.regression import SetKernelRegressor
 from bagwise.validation import (

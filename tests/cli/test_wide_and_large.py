@@ -132,7 +132,7 @@ def test_every_command_that_reads_has_a_memory_limit(run, tmp_path, monkeypatch,
         shapes.append(shape)
         return original(shape, *more)
 
-    monkeypatch.setattr("bagwise.io.memory.mapped_array", recorded)
+    monkeypatch.setattr("bagwise.io._memory.mapped_array", recorded)
     words = [word.format(path) for word in words]
     plain = run(*words, "--json")
     assert plain.exit_code == 0, plain.stderr

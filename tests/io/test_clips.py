@@ -8,9 +8,9 @@ import pytest
 
 from bagwise.exceptions import BagwiseError, FileFormatError, InputError
 from bagwise.io import read_bags
-from bagwise.io.clips import clip_columns
-from bagwise.io.columns import Request
-from bagwise.io.reading import read_contents
+from bagwise.io._clips import clip_columns
+from bagwise.io._columns import Request
+from bagwise.io._reading import read_contents
 
 pytest.importorskip("pyarrow")
 

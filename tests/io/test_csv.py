@@ -7,7 +7,7 @@ import pytest
 
 from bagwise.exceptions import FileFormatError
 from bagwise.io import read_bags
-from bagwise.io.sources import CsvSource
+from bagwise.io._sources import CsvSource
 
 
 def write_ids(path, ids):

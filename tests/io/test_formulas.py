@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from bagwise import Bags
 from bagwise.io import read_bags, write_bags
-from bagwise.io.files import escaped, unescaped
-from bagwise.io.table import read_written
-from bagwise.io.write_table import write_columns
+from bagwise.io._files import escaped, unescaped
+from bagwise.io._table import read_written
+from bagwise.io._write_table import write_columns
 
 FORMULAS = [
     "=1+1",

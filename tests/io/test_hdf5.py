@@ -9,8 +9,8 @@ import pytest
 
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError, LabelError
 from bagwise.io import read_bags, write_bags
-from bagwise.io.columns import Request
-from bagwise.io.reading import read_contents
+from bagwise.io._columns import Request
+from bagwise.io._reading import read_contents
 
 
 @pytest.fixture

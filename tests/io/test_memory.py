@@ -20,7 +20,7 @@ from bagwise._common.memory import available_memory, byte_count
 from bagwise.compute.mapped import mapped_array
 from bagwise.exceptions import BagwiseError, InputError
 from bagwise.io import read_bags, write_bags
-from bagwise.io.memory import Workspace
+from bagwise.io._memory import Workspace
 
 FORMATS = ["bags.csv", "bags.parquet", "lists.parquet", "bags.npz", "bags/"]
 # A process each: the others run with all tests.
@@ -154,8 +154,8 @@ def test_sparse_parts_are_mapped_too(tmp_path):
 
 
 def test_large_bags_are_written_from_a_memory_map(tmp_path, bags, monkeypatch):
-    monkeypatch.setattr("bagwise.io.write_table.BLOCK_VALUES", 50)  # several blocks
-    monkeypatch.setattr("bagwise.io.sources.BLOCK_VALUES", 30)
+    monkeypatch.setattr("bagwise.io._write_table.BLOCK_VALUES", 50)  # several blocks
+    monkeypatch.setattr("bagwise.io._sources.BLOCK_VALUES", 30)
     mapped = read_bags(write(tmp_path, "bags.npz", bags), memory_limit=0).bags
     for name in FORMATS:
         again = read_bags(write(tmp_path / "..", f"{tmp_path.name}/again-{name}", mapped))

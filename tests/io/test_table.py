@@ -21,9 +21,9 @@ from bagwise.exceptions import (
     LabelError,
 )
 from bagwise.io import read_bags
-from bagwise.io.columns import Request
-from bagwise.io.reading import read_contents
-from bagwise.io.table import open_table
+from bagwise.io._columns import Request
+from bagwise.io._reading import read_contents
+from bagwise.io._table import open_table
 from bagwise.regression import SetKernelRegressor
 
 COLUMNS = {
@@ -433,7 +433,7 @@ def test_groups_and_further_columns_are_read_with_the_bags(tmp_path, ending, mon
         opened.append(arguments[0])
         return open_table(*arguments)
 
-    monkeypatch.setattr("bagwise.io.reading.open_table", open_once)
+    monkeypatch.setattr("bagwise.io._reading.open_table", open_once)
     roles = {"bag": "slide", "label": "grade"}
     contents = read_contents(path, Request(**roles, group="patient", extra_columns=["image"]))
     assert opened == [path]

@@ -21,7 +21,7 @@ from bagwise.cli.recordings import check_folders, write_folders
 from bagwise.exceptions import InputError, LabelError
 
 if TYPE_CHECKING:
-    from bagwise.io.contents import Contents
+    from bagwise.io._contents import Contents
 
 
 def annotate(
@@ -74,7 +74,7 @@ def annotate(
     from bagwise.base._pipelines import final_estimator, fit_arguments
     from bagwise.cli.reading import label_sets_of, note_width, read_columns, read_known
     from bagwise.cli.results import with_places
-    from bagwise.io.write_table import file_beside, write_columns
+    from bagwise.io._write_table import file_beside, write_columns
     from bagwise.predictions import Predictions, doubted_bags
     from bagwise.validation import check_bags
 

@@ -45,7 +45,7 @@ def cluster(
     bagwise cluster words.csv -k 40 --no-report --json -o clusters.csv
     ```
     """
-    from bagwise.io.write_table import file_beside, write_columns
+    from bagwise.io._write_table import file_beside, write_columns
 
     file_beside(output, "instances")  # rejects an unknown suffix
     page = output.with_suffix(".html")

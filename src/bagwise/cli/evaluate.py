@@ -89,7 +89,7 @@ def evaluate(
     from bagwise.evaluate._baselines import BASELINES, affordable_baselines, baselines
     from bagwise.evaluate._folds import make_folds
     from bagwise.evaluate._measures import check_scoring
-    from bagwise.io.write_table import file_beside
+    from bagwise.io._write_table import file_beside
 
     written = [] if output is None else [output, file_beside(output, "folds")]
     refuse_existing(written, force=force, inputs=[file])
@@ -175,7 +175,7 @@ def _write(
     """Write a row per method, then a row per method and fold."""
     import numpy as np
 
-    from bagwise.io.write_table import write_columns
+    from bagwise.io._write_table import write_columns
 
     def column(values: Iterable[Any]) -> Any:
         known = [None if isinstance(v, float) and np.isnan(v) else v for v in values]

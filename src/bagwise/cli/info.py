@@ -13,7 +13,7 @@ from bagwise.cli.versions import print_versions
 
 if TYPE_CHECKING:
     from bagwise._common.types import Floats
-    from bagwise.io.contents import Contents
+    from bagwise.io._contents import Contents
 
 _SHOWN = 20  # maximum number of labels in the table
 

@@ -38,7 +38,7 @@ def predict(
     bagwise predict model.skops musk1.csv -o predicted.parquet --json
     ```
     """
-    from bagwise.io.write_table import file_beside, write_columns
+    from bagwise.io._write_table import file_beside, write_columns
 
     beside = file_beside(output, "instances")
     refuse_existing([output, beside], force=force, inputs=[saved.model, saved.file])

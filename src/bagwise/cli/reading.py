@@ -17,11 +17,11 @@ from bagwise.base._pipelines import label_kind
 from bagwise.cli.options import Columns, Saved, is_model
 from bagwise.cli.output import note, progress, warning
 from bagwise.exceptions import DataWarning, InputError, LabelError, ModelFileError
-from bagwise.io.columns import Request
-from bagwise.io.contents import Contents
-from bagwise.io.files import TABLES, format_errors, format_of, naming
-from bagwise.io.reading import read_contents, suspicion
-from bagwise.io.table import open_table
+from bagwise.io._columns import Request
+from bagwise.io._contents import Contents
+from bagwise.io._files import TABLES, format_errors, format_of, naming
+from bagwise.io._reading import read_contents, suspicion
+from bagwise.io._table import open_table
 from bagwise.labels import Labels, positive_by_name, sorted_labels
 from bagwise.persistence import load_model
 from bagwise.validation import check_bags

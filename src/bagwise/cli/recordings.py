@@ -11,7 +11,7 @@ from bagwise.cli.output import note, refuse_existing
 from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:
-    from bagwise.io.contents import Contents
+    from bagwise.io._contents import Contents
 
 
 def find_recordings(folder: Path, names: Iterable[str]) -> dict[str, str | None]:

@@ -16,7 +16,7 @@ from bagwise.exceptions import InputError, LabelError
 
 if TYPE_CHECKING:
     from bagwise.evaluate import HeldOut
-    from bagwise.io.contents import Contents
+    from bagwise.io._contents import Contents
 
 
 def report(

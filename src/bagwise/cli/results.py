@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from bagwise.exceptions import InputError
-from bagwise.io.contents import Contents
+from bagwise.io._contents import Contents
 from bagwise.labels import plain_array
 
 

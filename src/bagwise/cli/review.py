@@ -20,7 +20,7 @@ from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:
     from bagwise.apps.review._card import ServedMedia
-    from bagwise.io.contents import Contents
+    from bagwise.io._contents import Contents
 
 
 def review(
@@ -83,7 +83,7 @@ def review(
     from bagwise.apps.review._store import read_corrections
     from bagwise.base._pipelines import instance_model
     from bagwise.cli.reading import labels_for, open_saved
-    from bagwise.io.clips import clip_texts
+    from bagwise.io._clips import clip_texts
     from bagwise.predictions import doubted_bags
 
     shown = media.only

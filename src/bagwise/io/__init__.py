@@ -1,5 +1,5 @@
 """Reading and writing bags: CSV, Parquet, NumPy archives, HDF5 folders and data frames."""
 
-from bagwise.io.reading import read_bags, write_bags
+from bagwise.io._reading import read_bags, write_bags
 
 __all__ = ["read_bags", "write_bags"]

@@ -19,7 +19,7 @@ from bagwise._common.memory import require_memory
 from bagwise._common.types import Array
 from bagwise.apps.audio._tables import TIMES, as_table
 from bagwise.exceptions import FileFormatError
-from bagwise.io.clips import clip_columns
+from bagwise.io._clips import clip_columns
 
 # Suffixes that BirdNET-Analyzer adds to the name of a recording.
 SUFFIXES = (

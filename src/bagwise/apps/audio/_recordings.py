@@ -9,8 +9,8 @@ from typing import Any
 from bagwise.apps.audio._birdnet import SUFFIXES, are_detections, read_birdnet
 from bagwise.apps.audio._hoplite import DATABASE, read_hoplite
 from bagwise.exceptions import DataNotFoundError
-from bagwise.io.contents import Contents
-from bagwise.io.files import format_errors
+from bagwise.io._contents import Contents
+from bagwise.io._files import format_errors
 
 _SOUNDS = ("", ".wav", ".WAV", ".flac", ".mp3", ".ogg")
 

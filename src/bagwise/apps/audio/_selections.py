@@ -23,8 +23,8 @@ from bagwise._common.files import replacing
 from bagwise._common.types import Array, Floats, Ints
 from bagwise._common.warnings import warn_user
 from bagwise.exceptions import DataWarning, FileFormatError, InputError
-from bagwise.io.clips import clip_columns
-from bagwise.io.files import escaped, unescaped
+from bagwise.io._clips import clip_columns
+from bagwise.io._files import escaped, unescaped
 
 LABEL, GUESS, CHECKED = "Annotation", "Predicted", "Checked"
 _LABELS = (LABEL, "annotation", "Label", "label", "Species", "species", "Common Name")

@@ -22,7 +22,7 @@ from bagwise.displays import HeatMapDisplay
 from bagwise.displays._heat_maps import check_coords, colour_limits, colours, patch_edges, squares
 from bagwise.exceptions import InputError, OutputExistsError
 from bagwise.extras import import_extra
-from bagwise.io.write_table import write_columns
+from bagwise.io._write_table import write_columns
 from bagwise.predictions import Predictions
 from bagwise.predictions._attributions import METHODS
 from bagwise.predictions._predictions import Contributions

@@ -21,10 +21,10 @@ from bagwise.apps.review._queue import match_corrections
 from bagwise.apps.review._store import Correction, SetCorrection, read_corrections
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
-from bagwise.io.contents import Contents
-from bagwise.io.files import FORMATS, format_errors
-from bagwise.io.table import read_written
-from bagwise.io.write_table import write_columns
+from bagwise.io._contents import Contents
+from bagwise.io._files import FORMATS, format_errors
+from bagwise.io._table import read_written
+from bagwise.io._write_table import write_columns
 from bagwise.labels import Labels
 
 _TABLES = tuple(ending for kind in ("csv", "tsv", "parquet") for ending in FORMATS[kind])

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from bagwise.exceptions import BagwiseError, DataNotFoundError, FileFormatError
-from bagwise.io.files import format_errors
+from bagwise.io._files import format_errors
 
 APPLICATION = 0x62616773  # "bags", in the header of the file, as in schema.sql
 VERSION = 2  # version 1 has no decisions about label sets

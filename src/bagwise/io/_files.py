@@ -119,7 +119,7 @@ def escaped(text: str) -> str:
 
     Examples
     --------
-    >>> from bagwise.io.files import escaped
+    >>> from bagwise.io._files import escaped
     >>> escaped("=1+1"), escaped("'=1+1"), escaped("-1"), escaped("it's")
     ("'=1+1", "''=1+1", '-1', "it's")
     """
@@ -131,7 +131,7 @@ def unescaped(text: str) -> str:
 
     Examples
     --------
-    >>> from bagwise.io.files import unescaped
+    >>> from bagwise.io._files import unescaped
     >>> unescaped("'=1+1"), unescaped("''=1+1"), unescaped("=1+1"), unescaped("'tis")
     ('=1+1', "'=1+1", '=1+1', "'tis")
     """

@@ -11,8 +11,8 @@ from sklearn.utils import Bunch
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
-from bagwise.io.clips import Clips
-from bagwise.io.labels import labels_in_file
+from bagwise.io._clips import Clips
+from bagwise.io._labels import labels_in_file
 from bagwise.labels import Labels, plain_array, refuse_masked
 
 _PER_BAG = ("labels", "label_sets", "patch_sizes", "slide_sizes", "groups", "wholes")

@@ -18,10 +18,10 @@ import numpy as np
 from bagwise._common.types import Array
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.extras import import_extra
-from bagwise.io.clips import clip_columns
-from bagwise.io.files import unescaped
-from bagwise.io.labels import Column, typed_texts
-from bagwise.io.memory import assign
+from bagwise.io._clips import clip_columns
+from bagwise.io._files import unescaped
+from bagwise.io._labels import Column, typed_texts
+from bagwise.io._memory import assign
 
 METADATA = b"bagwise"  # key of bagwise's metadata in the schema of a Parquet file
 BLOCK_VALUES = 2**22  # values in one block of features
@@ -386,7 +386,7 @@ def numbers_of(text: str) -> list[str]:
 
     Examples
     --------
-    >>> from bagwise.io.sources import numbers_of
+    >>> from bagwise.io._sources import numbers_of
     >>> numbers_of("[0.5, -1e-3]"), numbers_of("0.5;2 3"), numbers_of("")
     (['0.5', '-1e-3'], ['0.5', '2', '3'], [])
     """

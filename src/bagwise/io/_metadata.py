@@ -22,7 +22,7 @@ def plain_name(name: str) -> str:
 
     Examples
     --------
-    >>> from bagwise.io.metadata import plain_name
+    >>> from bagwise.io._metadata import plain_name
     >>> plain_name("Begin Time (s)")
     'begin_time'
     """
@@ -34,7 +34,7 @@ def times_of_clips(names: Iterable[str]) -> tuple[str, str] | None:
 
     Examples
     --------
-    >>> from bagwise.io.metadata import times_of_clips
+    >>> from bagwise.io._metadata import times_of_clips
     >>> times_of_clips(["file", "Start (s)", "End (s)", "x0"])
     ('Start (s)', 'End (s)')
     """
@@ -50,7 +50,7 @@ def is_id_name(name: str) -> bool:
 
     Examples
     --------
-    >>> from bagwise.io.metadata import is_id_name
+    >>> from bagwise.io._metadata import is_id_name
     >>> [is_id_name(name) for name in ("patch_id", "index", "PatientID", "acid", "Unnamed: 0")]
     [True, True, True, False, True]
     """

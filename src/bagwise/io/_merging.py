@@ -9,8 +9,8 @@ from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, group_rows
 from bagwise.compute.mapped import is_mapped
 from bagwise.exceptions import LabelError
-from bagwise.io.contents import Contents
-from bagwise.io.memory import Workspace
+from bagwise.io._contents import Contents
+from bagwise.io._memory import Workspace
 from bagwise.labels import Labels
 
 PART = "slide"  # column of the ids before merging, if the file has none

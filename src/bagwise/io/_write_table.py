@@ -17,9 +17,9 @@ from scipy import sparse
 from bagwise._common.files import replacing
 from bagwise.exceptions import FileFormatError, InputError, LabelError, SparseInputError
 from bagwise.extras import import_extra
-from bagwise.io.contents import Contents
-from bagwise.io.files import escaped
-from bagwise.io.sources import BLOCK_VALUES, METADATA
+from bagwise.io._contents import Contents
+from bagwise.io._files import escaped
+from bagwise.io._sources import BLOCK_VALUES, METADATA
 from bagwise.labels import Labels
 
 _PER_INSTANCE = "instance_label"  # the role whose column has a value per instance

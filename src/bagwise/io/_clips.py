@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bagwise._common.types import Array, Floats, Ints
-from bagwise.io.metadata import plain_name, times_of_clips
+from bagwise.io._metadata import plain_name, times_of_clips
 
 _FILES = (
     "file_path", "filepath", "file", "filename", "file_name", "recording", "audio_file",
@@ -81,7 +81,7 @@ def clip_columns(names: Iterable[str]) -> ClipColumns | None:
 
     Examples
     --------
-    >>> from bagwise.io.clips import clip_columns
+    >>> from bagwise.io._clips import clip_columns
     >>> clip_columns(["Start (s)", "End (s)", "Common name", "Confidence", "File"])
     ClipColumns(file='File', start='Start (s)', end='End (s)')
     >>> clip_columns(["start", "label"]) is None
@@ -100,7 +100,7 @@ def clip_texts(clips: Clips) -> list[str]:
     Examples
     --------
     >>> import numpy as np
-    >>> from bagwise.io.clips import Clips, clip_texts
+    >>> from bagwise.io._clips import Clips, clip_texts
     >>> clip_texts(Clips(np.array([1.5, 60.0]), np.array([4.5, 63.0])))
     ['1.5 to 4.5 s', '60 to 63 s']
     """

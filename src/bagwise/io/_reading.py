@@ -17,7 +17,7 @@ from bagwise._common.types import Array, Ints
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import DataNotFoundError, DataWarning, InputError, LabelError
-from bagwise.io.columns import (
+from bagwise.io._columns import (
     ROLES,
     Request,
     bag_columns,
@@ -27,22 +27,22 @@ from bagwise.io.columns import (
     listed,
     require_column,
 )
-from bagwise.io.contents import Contents, check_contents
-from bagwise.io.data_warnings import (
+from bagwise.io._contents import Contents, check_contents
+from bagwise.io._data_warnings import (
     warn_of_minus_one,
     warn_of_near_duplicates,
     warn_of_separators,
 )
-from bagwise.io.files import TABLES, Cluster, format_errors, format_of, naming
-from bagwise.io.hdf5 import read_hdf5, write_hdf5
-from bagwise.io.labels import Column, group
-from bagwise.io.memory import Workspace, make_workspace
-from bagwise.io.merging import merge_contents
-from bagwise.io.metadata import is_id_name, quoted
-from bagwise.io.npz import read_npz, write_npz
-from bagwise.io.sources import Source
-from bagwise.io.table import open_frame, open_table, read_table
-from bagwise.io.write_table import BagTable, write_csv, write_parquet
+from bagwise.io._files import TABLES, Cluster, format_errors, format_of, naming
+from bagwise.io._hdf5 import read_hdf5, write_hdf5
+from bagwise.io._labels import Column, group
+from bagwise.io._memory import Workspace, make_workspace
+from bagwise.io._merging import merge_contents
+from bagwise.io._metadata import is_id_name, quoted
+from bagwise.io._npz import read_npz, write_npz
+from bagwise.io._sources import Source
+from bagwise.io._table import open_frame, open_table, read_table
+from bagwise.io._write_table import BagTable, write_csv, write_parquet
 
 _ARGUMENTS = {*Request.__dataclass_fields__} - {"features", "exclude", "keep", "dtype", "cluster"}
 _MISSING = ("unlabelled", "drop", "error")

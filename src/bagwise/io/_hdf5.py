@@ -33,11 +33,11 @@ from bagwise.exceptions import (
     SparseInputError,
 )
 from bagwise.extras import import_extra
-from bagwise.io.columns import Request, listed
-from bagwise.io.contents import Contents, check_contents
-from bagwise.io.data_warnings import find_suspects
-from bagwise.io.files import FORMATS, format_errors
-from bagwise.io.memory import Workspace, assign
+from bagwise.io._columns import Request, listed
+from bagwise.io._contents import Contents, check_contents
+from bagwise.io._data_warnings import find_suspects
+from bagwise.io._files import FORMATS, format_errors
+from bagwise.io._memory import Workspace, assign
 from bagwise.labels import Labels, plain_array
 
 _SIDECAR = "bags.json"

@@ -13,12 +13,12 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import DataWarning, InputError
-from bagwise.io.clips import ClipColumns, Clips, clip_columns
-from bagwise.io.contents import Contents
-from bagwise.io.files import Cluster
-from bagwise.io.labels import Column, Grouping, bag_labels, constant_in_bags, encode_columns
-from bagwise.io.metadata import are_ids, is_id_name
-from bagwise.io.sources import Conversion, Source
+from bagwise.io._clips import ClipColumns, Clips, clip_columns
+from bagwise.io._contents import Contents
+from bagwise.io._files import Cluster
+from bagwise.io._labels import Column, Grouping, bag_labels, constant_in_bags, encode_columns
+from bagwise.io._metadata import are_ids, is_id_name
+from bagwise.io._sources import Conversion, Source
 from bagwise.labels import plain_array
 
 ROLES = ("bag", "label", "label_set", "instance_label")

@@ -182,7 +182,7 @@ def typed_texts(texts: Sequence[str], *, integers_only: bool = False) -> list[An
 
     Examples
     --------
-    >>> from bagwise.io.labels import typed_texts
+    >>> from bagwise.io._labels import typed_texts
     >>> typed_texts(["1", "20"]), typed_texts(["1", "02"], integers_only=True)
     ([1, 20], ['1', '02'])
     """

@@ -13,9 +13,9 @@ from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.compute import readable_table
 from bagwise.exceptions import DataWarning
-from bagwise.io.contents import Contents
-from bagwise.io.labels import Grouping
-from bagwise.io.metadata import bag_level_features, quoted
+from bagwise.io._contents import Contents
+from bagwise.io._labels import Grouping
+from bagwise.io._metadata import bag_level_features, quoted
 
 _SEPARATORS = (",", ";", "|", "/", "+")  # between the labels of a set
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)")  # 00e1 may be a hexadecimal id

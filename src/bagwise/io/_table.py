@@ -17,7 +17,7 @@ from bagwise.bags import Bags, offsets_of
 from bagwise.compute.mapped import release_pages
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.extras import import_extra
-from bagwise.io.columns import (
+from bagwise.io._columns import (
     Request,
     bag_columns,
     column_values,
@@ -28,12 +28,12 @@ from bagwise.io.columns import (
     read_clips,
     require_column,
 )
-from bagwise.io.contents import Contents
-from bagwise.io.data_warnings import ValueCheck, find_suspects
-from bagwise.io.files import format_errors, format_of
-from bagwise.io.labels import Column, Grouping, group
-from bagwise.io.memory import Workspace, assign
-from bagwise.io.sources import CsvSource, FrameSource, ParquetSource, Source, TableSource
+from bagwise.io._contents import Contents
+from bagwise.io._data_warnings import ValueCheck, find_suspects
+from bagwise.io._files import format_errors, format_of
+from bagwise.io._labels import Column, Grouping, group
+from bagwise.io._memory import Workspace, assign
+from bagwise.io._sources import CsvSource, FrameSource, ParquetSource, Source, TableSource
 
 
 def open_table(path: Path, format: str, request: Request) -> Source:
