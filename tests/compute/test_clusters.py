@@ -12,7 +12,8 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score, train_test
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bagwise import Bags, preprocessing, validation
+from bagwise import Bags, preprocessing
+from bagwise._common.tables import is_mapped
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM, SetKernelSVM
 from bagwise.compute import Part, dask, one_core_if_few_instances, place
@@ -144,7 +145,7 @@ def test_a_file_that_changed_is_not_read_again(client, tmp_path):
 
 
 def _is_mapped(bags):
-    return validation.is_mapped(bags.instances)
+    return is_mapped(bags.instances)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -9,7 +9,8 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
-from bagwise import Bags, preprocessing, validation
+from bagwise import Bags, preprocessing
+from bagwise._common.tables import is_mapped
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
 from bagwise.cli import app
@@ -136,7 +137,7 @@ def test_mapped_instances_are_standardised_into_a_file(tmp_path, monkeypatch):
     scaler = preprocessing.InstanceTransformer(StandardScaler())
     expected = scaler.fit_transform(bags).instances
     found = scaler.fit(mapped(bags, tmp_path), y).transform(mapped(bags, tmp_path)).instances
-    assert validation.is_mapped(found)
+    assert is_mapped(found)
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -135,30 +136,41 @@ def float_type(dtype: Any) -> np.dtype[Any]:
     return np.dtype(np.float32 if dtype == np.float32 or dtype.itemsize <= 2 else np.float64)
 
 
-class Source(NamedTuple):
+class Source:
     """A table, and the positions of the rows of bags in it.
 
-    Bag i has ``offsets[i + 1] - offsets[i]`` rows of the table, from row ``starts[i]`` on. If
-    `starts` is None, the bags follow each other from row 0.
+    Parameters
+    ----------
+    table : Instances
+        The table.
+    offsets : ndarray of shape (n_bags + 1,)
+        Bag i has ``offsets[i + 1] - offsets[i]`` rows of the table.
+    starts : ndarray of shape (n_bags,), default=None
+        The first row of each bag; by default the bags follow each other from row 0.
+
+    Attributes
+    ----------
+    is_gathered : bool
+        Whether the table is an array that consists of exactly these rows, in order.
+    n_rows : int
+        Number of rows of all bags.
     """
 
-    table: Instances
-    offsets: Ints
-    starts: Ints | None = None
+    def __init__(self, table: Instances, offsets: Ints, starts: Ints | None = None) -> None:
+        self.table, self.offsets, self.starts = table, offsets, starts
+        self.is_gathered = starts is None and not isinstance(table, StreamedTable)
+        self.n_rows = int(offsets[-1])
 
-    @property
-    def is_gathered(self) -> bool:
-        """Whether the table is an array that consists of exactly these rows, in order."""
-        return self.starts is None and not isinstance(self.table, StreamedTable)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows of all bags."""
-        return int(self.offsets[-1])
+    @cached_property
+    def where(self) -> str:
+        """Where the table is: "local", "mapped" (a file) or "device" (torch)."""
+        if is_tensor(self.table):
+            return "device"
+        return "mapped" if is_mapped(self.table) else "local"
 
     def rows(self, which: slice | Ints) -> Instances:
         """Read some rows, counted over all bags from 0."""
-        table, offsets, starts = self
+        table, offsets, starts = self.table, self.offsets, self.starts
         if isinstance(which, slice):
             start, stop, step = which.indices(self.n_rows)
             if starts is None and step == 1:
@@ -202,6 +214,15 @@ class Source(NamedTuple):
             return float(self.n_rows * table.shape[1] * table.dtype.itemsize)
         per_value = table.dtype.itemsize + table.indices.dtype.itemsize
         return float(self.n_rows / max(1, table.shape[0]) * table.nnz * per_value)
+
+
+def is_mapped(table: Any) -> bool:
+    """Whether a table is in a file: memory-mapped or streamed."""
+    while isinstance(table, np.ndarray):
+        if isinstance(table, np.memmap):
+            return True
+        table = table.base
+    return isinstance(table, StreamedTable)
 
 
 def is_tensor(values: Any) -> bool:

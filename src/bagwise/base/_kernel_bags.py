@@ -22,7 +22,7 @@ from bagwise.compute.arrays import (
     product,
 )
 from bagwise.compute.blocks import row_blocks
-from bagwise.compute.mapped import is_mapped, release_pages
+from bagwise.compute.mapped import release_pages
 from bagwise.pairwise import kernel_width
 
 
@@ -42,7 +42,7 @@ def width_of(gamma: str | float, bags: Bags) -> float:
     """
     if gamma == "half_scale":
         return 0.5 * width_of("scale", bags)
-    if gamma != "scale" or (is_here(bags) and not is_mapped(bags.source)):
+    if gamma != "scale" or (is_here(bags) and bags.where != "mapped"):
         return kernel_width(gamma, bags)
     counts, means, variances = over_partitions(_moments, bags).T
     mean = np.average(means, weights=counts)
@@ -138,7 +138,7 @@ def kernel_bags(nystroem: Nystroem, bags: Bags) -> Bags:
     """
     n_landmarks = len(nystroem.component_indices_)
     n_instances = bags.n_instances
-    in_file = by_place(bags, lambda bags: is_mapped(bags.source), lambda bags: False)
+    in_file = by_place(bags, lambda bags: bags.where == "mapped", lambda bags: False)
     if not in_file:
         require_memory(
             8.0 * n_instances * n_landmarks,

@@ -13,7 +13,7 @@ from sklearn.utils import gen_batches
 from bagwise._common.tables import ComputedTable, StreamedTable, read_only
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
-from bagwise.compute.mapped import empty_beside, is_mapped, read_ahead, release_pages
+from bagwise.compute.mapped import empty_beside, read_ahead, release_pages
 from bagwise.loops import threads
 
 BLOCK = 2**22  # values read at a time
@@ -259,7 +259,7 @@ def take_rows(bags: Bags, rows: Ints) -> Any:
     -------
     ndarray or CSR of shape (n_rows, n_features)
     """
-    if not is_mapped(bags.source):
+    if bags.where != "mapped":
         return bags.rows(rows)
     out = empty_beside(bags.source, (len(rows), bags.n_features), bags.dtype)
     for batch, instances in _batches(bags, rows):

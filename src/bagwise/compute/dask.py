@@ -24,7 +24,6 @@ from bagwise._common.tables import ConvertedTable, Source, StreamedTable, float_
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compute.arrays import add, is_tensor
-from bagwise.compute.mapped import is_mapped
 from bagwise.compute.parts import Parts, digest
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
@@ -436,7 +435,7 @@ def _as_floats(dtype: Any, source: Bags | _MappedRows) -> Bags:
     bags = source.load() if isinstance(source, _MappedRows) else source
     if bags.dtype == dtype:
         return bags
-    if is_mapped(bags.source):  # converted when rows are read
+    if bags.where == "mapped":  # converted when rows are read
         return bags.with_source(ConvertedTable(bags.source), feature_names=bags.feature_names)
     return bags.with_instances(bags.instances.astype(dtype), feature_names=bags.feature_names)
 

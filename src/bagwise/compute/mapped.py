@@ -19,7 +19,7 @@ from scipy import sparse
 from sklearn.utils import gen_batches
 
 from bagwise._common.memory import require_memory
-from bagwise._common.tables import ComputedTable, Source, StreamedTable, read_only
+from bagwise._common.tables import ComputedTable, Source, StreamedTable, is_mapped, read_only
 from bagwise._common.types import Array
 from bagwise.exceptions import InputError
 
@@ -27,15 +27,6 @@ _PREFIX = "bagwise-"
 _OPEN_FILES = Path("/proc/self/fd")  # Linux
 KEPT_IN_MEMORY = 2**28  # bytes up to which a streamed table is gathered in memory
 _BLOCK = 2**22  # values copied at a time
-
-
-def is_mapped(table: Any) -> bool:
-    """Whether a table is in a file: memory-mapped or streamed."""
-    while isinstance(table, np.ndarray):
-        if isinstance(table, np.memmap):
-            return True
-        table = table.base
-    return isinstance(table, StreamedTable)
 
 
 def release_pages(table: Any) -> None:

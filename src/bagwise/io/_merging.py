@@ -7,7 +7,6 @@ import numpy as np
 
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, group_rows
-from bagwise.compute.mapped import is_mapped
 from bagwise.exceptions import LabelError
 from bagwise.io._contents import Contents
 from bagwise.io._memory import Workspace
@@ -68,7 +67,7 @@ def merge_contents(contents: Contents, by: Array, column: str, part: str | None)
 def _merged(bags: Bags, by: Array, rows: Ints) -> Bags:
     """The merged bags; memory-mapped instances are copied to another file, not to memory."""
     in_order = bool(np.all(np.diff(rows) == 1))
-    if in_order or not is_mapped(bags.source):
+    if in_order or bags.where != "mapped":
         return bags.merge(by)
     merged = bags.with_instances(rows[:, None]).merge(by)
     table = Workspace(limit=0).copy(bags.instances, rows=rows)

@@ -36,7 +36,7 @@ from bagwise.compute import (
     row_blocks,
 )
 from bagwise.exceptions import InputError
-from bagwise.validation import check_bags, check_length, is_mapped, is_table
+from bagwise.validation import check_bags, check_length, is_table
 
 EXACT = (MaxAbsScaler, MinMaxScaler, StandardScaler)  # partial_fit in blocks equals fit
 ROUNDING = 4  # largest deviation that counts as rounding, in units of eps times the mean
@@ -247,7 +247,7 @@ def _fitted_here(transformer: Any, y_instances: Any, bags: Bags) -> Any:
         return _imputer_in_blocks(transformer, bags)
     # A fold that is not memory-mapped is read in blocks only if this gives the same result.
     incremental = isinstance(transformer, EXACT) or (
-        is_mapped(bags.source) and hasattr(transformer, "partial_fit")
+        bags.where == "mapped" and hasattr(transformer, "partial_fit")
     )
     if bags.is_sparse or not (in_blocks(bags) and incremental):
         return transformer.fit(_rows(bags), y_instances)

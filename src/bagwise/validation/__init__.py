@@ -1,6 +1,5 @@
 """Validation of input: anything accepted as X and y becomes `Bags` and `Labels`."""
 
-from bagwise.compute.mapped import is_mapped
 from bagwise.validation.instances import check_bags, check_rows, check_similarity, is_table
 from bagwise.validation.labels import (
     check_bag_labels,
@@ -31,6 +30,5 @@ __all__ = [
     "check_rows",
     "check_sample_weight",
     "check_similarity",
-    "is_mapped",
     "is_table",
 ]

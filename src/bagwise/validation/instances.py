@@ -15,7 +15,6 @@ from bagwise._common.tables import ConvertedTable
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.compute import check_each, check_place, is_here
-from bagwise.compute.mapped import is_mapped
 from bagwise.exceptions import InputError, InputTypeError, SparseInputError
 from bagwise.validation.values import VALUE_RANGE, check_values
 
@@ -222,7 +221,7 @@ def _with_floats(bags: Bags) -> Bags:
 
     Instances in a file are converted when they are read: 8-bit and 16-bit numbers to float32.
     """
-    mapped = is_mapped(bags.source)
+    mapped = bags.where == "mapped"
     if bags.dtype in FLOATS and not bags.is_sparse and bags.n_features:
         return bags
     if mapped and bags.n_features:

@@ -9,7 +9,7 @@ from sklearn import get_config
 from bagwise.bags import Bags
 from bagwise.compute import in_blocks, row_blocks
 from bagwise.compute.arrays import extremes
-from bagwise.compute.mapped import is_mapped, release_pages
+from bagwise.compute.mapped import release_pages
 from bagwise.exceptions import InputError
 
 # Fourth powers (products of squared norms) stay within float64.
@@ -69,7 +69,7 @@ def check_values(
         )
     smallest_allowed, largest_allowed = value_range
     if str(bags.dtype).endswith("float32") and largest > 0 and value_range == VALUE_RANGE:
-        converted = convert and not is_mapped(bags.source)
+        converted = convert and bags.where != "mapped"
         within = SINGLE_RANGE[0] <= largest <= SINGLE_RANGE[1]
         if converted and not (within and (not fitting or _keeps_digits(bags))):
             rows = bags.instances.astype(np.float64)
@@ -100,7 +100,7 @@ def _extremes(bags: Bags) -> tuple[float, float]:
     of their first rows gives a lower bound of their largest magnitude.
     """
     table = bags.source
-    if not is_mapped(table):
+    if bags.where != "mapped":
         return _read_extremes(bags) if in_blocks(bags) else extremes(table)
     origin = getattr(table, "origin", table)  # before the conversion to floats
     if id(origin) not in _KNOWN and 2 * bags.n_instances > len(table):
