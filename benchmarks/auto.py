@@ -6,7 +6,7 @@ import sys
 from sklearn.base import clone
 
 from bagwise.auto import AutoBagClassifier
-from bagwise.datasets import load_elephant, make_bags
+from bagwise.datasets import load_dataset, make_bags
 from bagwise.exceptions import DataNotFoundError
 
 from .harness import Fact, Row, growth, seconds
@@ -15,8 +15,8 @@ SIZES = (1_000, 3_000, 10_000, 30_000)  # bags; beyond the first, methods of lin
 PEAK = """
 import resource
 from bagwise.auto import AutoBagClassifier
-from bagwise.datasets import load_elephant
-data = load_elephant()
+from bagwise.datasets import load_dataset
+data = load_dataset("elephant")
 AutoBagClassifier(random_state=0).fit(data.bags, data.y)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)
 """
@@ -30,7 +30,7 @@ def single_fits(model, bags, y):
 
 def rows():
     try:
-        data = load_elephant()
+        data = load_dataset("elephant")
     except DataNotFoundError:
         data = None
     if data is not None:

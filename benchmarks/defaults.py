@@ -17,11 +17,12 @@ from bagwise.classification import (
     SparseMIL,
     WellMISVM,
 )
-from bagwise.datasets import load_elephant, load_musk1, make_bags, make_digit_bags
+from bagwise.datasets import load_dataset, make_bags, make_digit_bags
 from bagwise.exceptions import DataNotFoundError
 from bagwise.pairwise import kernel_width
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 from bagwise.preprocessing._steps import prepared
+from reproduction.sources import make_rings
 
 OLD = {"kernel": "linear", "threshold": "zero"}
 OLD_SPARSE = OLD | {"negative_weight": 1.0}
@@ -48,9 +49,9 @@ METHODS = {
 
 def data_sets():
     """Name, bags and labels of each set."""
-    for name, load in (("musk1", load_musk1), ("elephant", load_elephant)):
+    for name in ("musk1", "elephant"):
         try:
-            data = load()
+            data = load_dataset(name)
         except DataNotFoundError:
             continue
         yield name, data.bags, data.y
@@ -60,7 +61,7 @@ def data_sets():
     data = make_bags(160, 10, **drawn, random_state=1)
     few = np.flatnonzero((data.y == 0) | (np.cumsum(data.y == 1) <= 30))  # 80 and 30 bags
     yield "uneven", data.bags[few], data.y[few]
-    data = make_bags(100, shape="ring", bag_size=(2, 6), random_state=0)
+    data = make_rings(100, bag_size=(2, 6), random_state=0)
     yield "ring", data.bags, data.y
     data = make_digit_bags(120, random_state=0)
     yield "digits", data.bags, data.y

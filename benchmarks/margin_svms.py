@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from bagwise.classification import BagMarginSVM
-from bagwise.datasets import load_elephant
+from bagwise.datasets import load_dataset
 from bagwise.exceptions import DataNotFoundError
 
 from .harness import Fact, Row, seconds
@@ -21,7 +21,7 @@ def rows():
     from qp_oracle import bag_margin_by_qp
 
     try:
-        data = load_elephant()
+        data = load_dataset("elephant")
     except DataNotFoundError:
         return
     scaled = StandardScaler().fit_transform(np.asarray(data.bags.instances, dtype=float))

@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from bagwise.classification import EMDD, MILES, ClassToBag, DiverseDensity, MILBoost
-from bagwise.datasets import load_elephant, load_musk1
+from bagwise.datasets import load_dataset, load_musk1
 from bagwise.exceptions import DataNotFoundError
 
 from .harness import Fact, Row, race, seconds
@@ -113,7 +113,7 @@ def rows():
     yield Fact("M-C2B on Musk1, two metrics of 124 x 166", f"{ours:.1f} s", "seconds")
     sets = {"Musk1": (bags, y)}
     try:
-        elephant = load_elephant()
+        elephant = load_dataset("elephant")
         sets["Elephant"] = (standardised(elephant), elephant.y)
     except DataNotFoundError:
         print("Elephant is not in the data home", file=sys.stderr)

@@ -11,7 +11,7 @@ from bagwise import loops
 from bagwise._common.memory import as_float64
 from bagwise.classification import BagMarginSVM, PrimalDualMISVM
 from bagwise.compute.arrays import product
-from bagwise.datasets import load_elephant, load_fox, load_musk1, load_musk2
+from bagwise.datasets import load_dataset
 from bagwise.exceptions import DataNotFoundError
 from bagwise.solvers.margin.feature_space import LinearFeatures
 from bagwise.solvers.margin.misvm import bag_margin
@@ -20,7 +20,7 @@ from bagwise.solvers.result import SolverResult, total_curve
 from .harness import Fact, Row, race_iterations, seconds
 from .pdmisvm import shaped
 
-SETS = {"Musk1": load_musk1, "Elephant": load_elephant, "Fox": load_fox, "Musk2": load_musk2}
+SETS = ("Musk1", "Elephant", "Fox", "Musk2")
 MAX_ROUNDS = 50  # of updating witnesses, after the ADMM
 TOL = 1e-6  # tolerance on the margins of the SVM for given witnesses
 standard = partial(PrimalDualMISVM, assumption="standard")
@@ -83,9 +83,9 @@ def best_rows(scores, offsets):
 def objectives():
     """Values of the objective that both minimise; settings were chosen on Musk1 and Elephant."""
     n_cells = n_lower = 0
-    for name, load in SETS.items():
+    for name in SETS:
         try:
-            data = load()
+            data = load_dataset(name.lower())
         except DataNotFoundError:
             continue
         rows = StandardScaler().fit_transform(np.asarray(data.bags.instances, dtype=float))

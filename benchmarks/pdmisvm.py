@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC
 
 from bagwise import Bags
 from bagwise.classification import PrimalDualMISVM
-from bagwise.datasets import load_elephant
+from bagwise.datasets import load_dataset
 from bagwise.exceptions import DataNotFoundError
 from bagwise.solvers.margin.primal_dual import LinearSpace, primal_dual
 
@@ -105,7 +105,7 @@ def literal():
 
 def elephant():
     try:
-        data = load_elephant()
+        data = load_dataset("elephant")
     except DataNotFoundError:
         return
     rows = StandardScaler().fit_transform(np.asarray(data.bags.instances, dtype=float))

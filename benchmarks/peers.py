@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise.auto._methods import find_method, make_model
 from bagwise.base._selections import bag_scores, undecided_score
-from bagwise.datasets import load_elephant, load_musk1
+from bagwise.datasets import load_dataset
 from bagwise.exceptions import DataNotFoundError
 
 
@@ -82,9 +82,9 @@ def compared() -> dict[str, Callable[[], Any]]:
 
 
 def main() -> None:
-    for name, load in {"Musk1": load_musk1, "Elephant": load_elephant}.items():
+    for name in ("Musk1", "Elephant"):
         try:
-            data = load()
+            data = load_dataset(name.lower())
         except DataNotFoundError as error:
             print(f"{name}: {error}")
             continue

@@ -8,7 +8,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from bagwise._common.types import Floats, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.datasets._draw import check_count, check_number, indicator
+from bagwise.datasets._bag_sets import indicator
 from bagwise.datasets._registry import bag_bunch
 from bagwise.exceptions import InputError
 from reproduction.row_data import info_of
@@ -92,17 +92,12 @@ def make_names_and_faces(
     >>> len(news.bags), news.label_sets.shape, news.automatic_label_sets.shape
     (100, (100, 29), (100, 29))
     """
-    n_bags = check_count(n_bags, "n_bags")
     if n_categories is None:
         n_categories = max(1, round(n_bags * N_PEOPLE / N_PHOTOS))
-    n_categories = check_count(n_categories, "n_categories")
-    n_latent = check_count(n_latent, "n_latent")
-    if check_count(n_features, "n_features") < 2 * n_latent:
+    if n_features < 2 * n_latent:
         raise InputError(
             f"n_features is {n_features}: expected at least {2 * n_latent}, twice n_latent."
         )
-    noise, nuisance = check_number(noise, "noise"), check_number(nuisance, "nuisance")
-    recall = check_number(name_recall, "name_recall", high=1.0)
     rng = check_random_state(random_state)
 
     sizes = _sample(rng, PHOTOS_WITH_FACES, n_bags) + 1
@@ -112,7 +107,7 @@ def make_names_and_faces(
     true_names = people.cast(n_true)
     n_caption = _rank_alike(rng, _sample(rng, PHOTOS_WITH_CAPTION_NAMES, n_bags), n_true)
     captions = [
-        people.caption(names, min(int(n), n_categories), recall)
+        people.caption(names, min(int(n), n_categories), name_recall)
         for names, n in zip(true_names, n_caption, strict=True)
     ]
     instance_labels = np.concatenate(

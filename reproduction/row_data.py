@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from bagwise._common.types import Array
-from bagwise.datasets._registry import DatasetInfo, damaged, describe, read_dataset
+from bagwise.datasets._registry import DatasetInfo, damaged, read_dataset
 from bagwise.exceptions import InputError
 
 __all__ = ["info_of", "load_isolet", "load_mnist", "load_ssl", "load_uci"]
@@ -185,9 +185,7 @@ def load_uci(name: str, *, one_hot: bool = False) -> Bunch:
 @cache
 def _known() -> dict[str, DatasetInfo]:
     text = Path(__file__).with_name("data_home.toml").read_text(encoding="utf-8")
-    return {
-        entry["name"]: DatasetInfo(**entry, loader="") for entry in tomllib.loads(text)["dataset"]
-    }
+    return {entry["name"]: DatasetInfo(**entry) for entry in tomllib.loads(text)["dataset"]}
 
 
 def info_of(name: str) -> DatasetInfo:
@@ -216,7 +214,7 @@ def _rows(
         classes=classes,
         feature_names=feature_names,
         **(extras or {}),
-        DESCR=describe(info),
+        DESCR=info.details,
     )
 
 

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 from sklearn.utils import Bunch, check_random_state
 
-from bagwise.bags import Bags
+from bagwise.bags import Bags, offsets_of
 from bagwise.datasets import (
     load_musk1,
     make_digit_bags,
@@ -30,6 +30,7 @@ __all__ = [
     "make_mnist_bags",
     "make_overlapping_calls",
     "make_region_bags",
+    "make_rings",
     "make_text_rows",
     "merged_classes",
     "partly_labelled",
@@ -216,6 +217,48 @@ def make_mnist_bags(n_bags: int = 200, subset: str = "train", random_state: Any 
     """
     mnist = load_mnist(subset)
     return make_digit_bags(n_bags, digits=(mnist.X, mnist.y), random_state=random_state)
+
+
+def make_rings(
+    n_bags: int = 100, bag_size: tuple[int, int] = (1, 3), random_state: Any = None
+) -> Bunch:
+    """Generate bags that are not linearly separable, similar to Figure 10 of the pdMISVM paper.
+
+    The first instance of a bag lies on a disc for class 0 and on a ring around it for class 1, the
+    others in the gap between.
+
+    Parameters
+    ----------
+    n_bags : int, default=100
+        Number of bags, half of them of each class.
+    bag_size : tuple (smallest, largest), default=(1, 3)
+        Number of instances of a bag, drawn uniformly.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draw.
+
+    Returns
+    -------
+    Bunch
+        ``bags``, ``y``, ``classes`` and ``instance_labels``, which are -1 in the gap.
+    """
+    rng = check_random_state(random_state)
+    y = rng.permutation(np.arange(n_bags) % 2)
+    offsets = offsets_of(rng.randint(bag_size[0], bag_size[1] + 1, size=n_bags))
+    first = offsets[:-1]
+    X = _annulus(rng, offsets[-1], 2.0, 3.0)
+    inside, outside = _annulus(rng, n_bags, 0.0, 1.0), _annulus(rng, n_bags, 4.0, 5.0)
+    X[first] = np.where(y[:, None] == 0, inside, outside)
+    instance_labels = np.full(offsets[-1], -1)
+    instance_labels[first] = y
+    bags = Bags(X, offsets)
+    return Bunch(bags=bags, y=y, classes=np.arange(2), instance_labels=instance_labels)
+
+
+def _annulus(rng: np.random.RandomState, n: int, inner: float, outer: float) -> Any:
+    """Draw points uniformly from a ring around the origin, or from a disc."""
+    radius = np.sqrt(rng.uniform(inner**2, outer**2, size=n))
+    angle = rng.uniform(0, 2 * np.pi, size=n)
+    return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
 
 
 def make_region_bags(

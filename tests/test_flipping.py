@@ -146,7 +146,7 @@ def test_what_is_refused(rng):
         flipping_curve(Pooled(classes=("a", "b", "c")), bags, np.zeros((12, 2)))
     with pytest.raises(InputError, match="every bag has one instance"):
         flipping_curve(model, bags.instances, values)
-    with pytest.raises(InputError, match="n_steps is 0: expected a whole number"):
+    with pytest.raises(ValueError, match="n_steps == 0"):
         flipping_curve(model, bags, values, n_steps=0)
     with pytest.raises(LabelError, match="maybe"):
         flipping_curve(model, bags, values, label="maybe")

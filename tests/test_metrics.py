@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,24 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 from sklearn import metrics as sk
-from sklearn.exceptions import UndefinedMetricWarning
 
-from bagwise import Bags, metrics
-from bagwise.exceptions import BagwiseError, InputError, LabelError
+from bagwise import metrics
+from bagwise.exceptions import InputError, LabelError
 
 RANKING = [metrics.one_error, metrics.coverage, metrics.average_precision]
-INSTANCE = [
-    metrics.instance_accuracy,
-    metrics.per_category_accuracy,
-    metrics.naming_precision,
-    metrics.class_purity,
-    metrics.normalized_mutual_info,
-]
-ROI = [
-    metrics.roi_success_rate,
-    partial(metrics.roi_success_rate, of="relevant"),
-    partial(metrics.roi_success_rate, of="predicted"),
-]
 
 
 @st.composite
@@ -144,8 +129,8 @@ class TestRankings:
             ([[0, 1]], [[0.0, np.nan]], InputError, "NaN for bag 0, class 1"),
             ([[0, 1]], [[0.0, 1.0, 2.0]], LabelError, r"\(1, 2\) and scores \(1, 3\)"),
             ([0, 1], [0.0, 1.0], LabelError, r"\(n_bags, n_classes\)"),
-            ([[0, 1], [1]], [[0.0, 1.0]], LabelError, "are not numbers"),
-            ([{"a"}, {"b"}], [[0.0, 1.0]], LabelError, "are not numbers"),
+            ([[0, 1], [1]], [[0.0, 1.0]], InputError, "are not numbers"),
+            ([{"a"}, {"b"}], [[0.0, 1.0]], InputError, "are not numbers"),
             (np.zeros((0, 2)), np.zeros((0, 2)), LabelError, "nothing to measure"),
             ([[-1, -1]], [[0.0, 1.0]], LabelError, "nothing to measure"),
         ],
@@ -165,55 +150,11 @@ def labellings(draw):
     return np.array(truth), np.array(other)
 
 
-class TestInstanceLabels:
-    def test_by_hand(self):
-        # Category 0: 5 of 6 right; category 1: 1 of 2; category 2: 0 of 1; one unknown.
-        truth = [0, 0, 0, 0, 0, 0, 1, 1, 2, -1]
-        predicted = [0, 0, 0, 0, 0, 1, 1, 0, 0, 2]
-        assert metrics.instance_accuracy(truth, predicted) == pytest.approx(6 / 9)
-        assert metrics.per_category_accuracy(truth, predicted) == pytest.approx(
-            (5 / 6 + 1 / 2 + 0) / 3
-        )
-        assert metrics.per_category_accuracy(
-            truth, predicted, min_category_size=2
-        ) == pytest.approx((5 / 6 + 1 / 2) / 2)
-        assert metrics.naming_precision(truth, predicted) == pytest.approx(5 / 6)
-        assert metrics.naming_precision(truth, predicted, min_category_size=2) == 6 / 8
-
+class TestPurity:
     def test_clusters_by_hand(self):
         # Cluster 0 holds classes a, a, b; cluster 1 holds b, b, b.
         truth, clusters = ["a", "a", "b", "b", "b", "b"], [0, 0, 0, 1, 1, 1]
         assert metrics.class_purity(truth, clusters) == pytest.approx(5 / 6)
-        entropy_of_classes = -(2 / 6 * np.log(2 / 6) + 4 / 6 * np.log(4 / 6))
-        information = (
-            2 / 6 * np.log((2 / 6) / (2 / 6 * 1 / 2))
-            + 1 / 6 * np.log((1 / 6) / (4 / 6 * 1 / 2))
-            + 3 / 6 * np.log((3 / 6) / (4 / 6 * 1 / 2))
-        )
-        assert metrics.normalized_mutual_info(truth, clusters) == pytest.approx(
-            2 * information / (entropy_of_classes + np.log(2))
-        )
-
-    @given(labellings())
-    def test_accuracy_is_that_of_scikit_learn(self, pair):
-        truth, predicted = pair
-        assert metrics.instance_accuracy(truth, predicted) == pytest.approx(
-            sk.accuracy_score(truth, predicted)
-        )
-
-    @given(labellings())
-    def test_per_category_accuracy_is_scikit_learn_macro_recall(self, pair):
-        truth, predicted = pair
-        expected = sk.recall_score(
-            truth, predicted, labels=np.unique(truth), average="macro", zero_division=0
-        )
-        assert metrics.per_category_accuracy(truth, predicted) == pytest.approx(expected)
-
-    @given(labellings())
-    def test_naming_precision_of_all_categories_is_accuracy(self, pair):
-        assert metrics.naming_precision(*pair, min_category_size=1) == metrics.instance_accuracy(
-            *pair
-        )
 
     @given(labellings())
     def test_purity_from_the_confusion_of_scikit_learn(self, pair):
@@ -221,205 +162,41 @@ class TestInstanceLabels:
         assert metrics.class_purity(*pair) == pytest.approx(counts.max(axis=0).sum() / len(pair[0]))
 
     @given(labellings())
-    def test_mutual_info_is_that_of_scikit_learn(self, pair):
-        assert metrics.normalized_mutual_info(*pair) == pytest.approx(
-            sk.normalized_mutual_info_score(*pair), abs=1e-12
-        )
-
-    @given(labellings())
-    def test_mutual_info_is_symmetric_and_purity_rises_when_clusters_split(self, pair):
+    def test_purity_rises_when_clusters_split(self, pair):
         truth, clusters = pair
-        assert metrics.normalized_mutual_info(clusters, truth) == pytest.approx(
-            metrics.normalized_mutual_info(truth, clusters)
-        )
         finer = 10 * clusters + np.arange(len(clusters)) % 2
         assert metrics.class_purity(truth, finer) >= metrics.class_purity(truth, clusters) - 1e-12
 
-    @pytest.mark.parametrize("metric", INSTANCE)
-    def test_unknown_instances_are_left_out(self, metric):
+    def test_unknown_instances_are_left_out(self):
         truth, other = np.array([0] * 6 + [1] * 5), np.array([0, 1] * 5 + [1])
-        with_unknown = metric(np.append(truth, [-1, -1]), np.append(other, [0, 1]))
-        assert with_unknown == metric(truth, other)
+        with_unknown = metrics.class_purity(np.append(truth, [-1, -1]), np.append(other, [0, 1]))
+        assert with_unknown == metrics.class_purity(truth, other)
 
-    @pytest.mark.parametrize("metric", INSTANCE)
-    def test_strings_mean_the_same_as_numbers(self, metric):
+    def test_strings_mean_the_same_as_numbers(self):
         truth, other = np.array([0] * 6 + [1] * 5), np.array([0, 1] * 5 + [1])
         names = np.array(["wren", "owl"])
-        assert metric(names[truth], names[other]) == pytest.approx(metric(truth, other))
+        expected = metrics.class_purity(truth, other)
+        assert metrics.class_purity(names[truth], names[other]) == pytest.approx(expected)
         mixed = np.append(names[truth].astype(object), -1)
-        assert metric(mixed, np.append(names[other], "owl")) == pytest.approx(metric(truth, other))
+        assert metrics.class_purity(mixed, np.append(other, 0)) == pytest.approx(expected)
 
-    def test_an_unassigned_prediction_is_wrong(self):
-        assert metrics.instance_accuracy([0, 1], [0, -1]) == 0.5
-
-    @pytest.mark.parametrize("metric", INSTANCE)
     @pytest.mark.parametrize(
-        ("truth", "other", "message"),
+        ("truth", "message"),
         [
-            ([0, 1], [0], "2 entries"),
-            ([[0, 1]], [[0, 1]], "1-D"),
-            ([-1, -1], [0, 1], "no instance has a known label"),
-            ([], [], "no instance has a known label"),
-            ([0.5, 1], [0, 1], "expected labels"),
-            ([0, np.nan], [0, 1], "expected labels"),
-            ([0, np.inf], [0, 1], "expected labels"),
-            ([0, [1]], [0, 1], "not a list of labels"),
-            ([None, 1], [0, 1], "expected labels"),
+            ([0], "1 entries"),
+            ([[0, 1]], "1-D"),
+            ([-1, -1], "no instance has a known label"),
+            ([0.5, 1], "expected labels"),
+            ([0, np.nan], "expected labels"),
+            ([0, [1]], "not a list of labels"),
+            ([None, 1], "expected labels"),
         ],
     )
-    def test_bad_input(self, metric, truth, other, message):
+    def test_bad_input(self, truth, message):
         with pytest.raises(LabelError, match=message):
-            metric(truth, other)
-
-    @pytest.mark.parametrize("metric", INSTANCE[:3])
-    def test_names_are_not_compared_with_numbers(self, metric):
-        with pytest.raises(LabelError, match="strings"):
-            metric(["a"] * 5, [0] * 5)
-
-    def test_no_category_large_enough(self):
-        with pytest.raises(LabelError, match="the largest has 2"):
-            metrics.naming_precision([0, 0, 1], [0, 0, 1])
-
-    @pytest.mark.parametrize("metric", INSTANCE)
-    @given(
-        truth=st.lists(st.one_of(st.integers(-1, 3), st.floats(), st.text(max_size=2), st.none())),
-        other=st.lists(st.one_of(st.integers(-1, 3), st.floats(), st.text(max_size=2), st.none())),
-    )
-    def test_only_our_errors_come_out(self, metric, truth, other):
-        try:
-            value = metric(truth, other)
-        except BagwiseError:
-            return
-        assert 0 <= value <= 1
-
-
-class TestRegionsOfInterest:
-    # Five images: relevant 0-2, predicted relevant 0, 1, 3; the returned region is right in 0
-    # (a success), wrong in 1; image 2 is missed, image 3 wrongly found.
-    TRUTH = np.array([1, 1, 1, 0, 0])
-    PREDICTED = np.array([1, 1, 0, 1, 0])
-    HITS = np.array([True, False, True, False, False])
-
-    def test_by_hand(self):
-        arguments = self.TRUTH, self.PREDICTED, self.HITS
-        assert metrics.roi_success_rate(*arguments, of="relevant") == pytest.approx(1 / 3)
-        assert metrics.roi_success_rate(*arguments, of="predicted") == pytest.approx(1 / 3)
-        assert metrics.roi_success_rate(*arguments) == pytest.approx(2 * 1 / (3 + 3))
-
-    @given(
-        st.integers(1, 12).flatmap(
-            lambda n: st.tuples(*[hnp.arrays(int, n, elements=st.integers(0, 1))] * 3)
-        )
-    )
-    def test_f_mean_is_the_harmonic_mean_of_both_rates(self, arguments):
-        truth, predicted, hits = arguments
-        truth[0] = predicted[0] = hits[0] = 1
-        recall = metrics.roi_success_rate(truth, predicted, hits, of="relevant")
-        precision = metrics.roi_success_rate(truth, predicted, hits, of="predicted")
-        assert metrics.roi_success_rate(truth, predicted, hits) == pytest.approx(
-            2 / (1 / recall + 1 / precision)
-        )
-
-    @pytest.mark.parametrize(
-        ("ours", "theirs"),
-        [
-            (metrics.roi_success_rate, sk.f1_score),
-            (partial(metrics.roi_success_rate, of="relevant"), sk.recall_score),
-            (partial(metrics.roi_success_rate, of="predicted"), sk.precision_score),
-        ],
-    )
-    def test_with_every_region_right_they_are_f1_recall_and_precision(self, ours, theirs):
-        everything = np.ones(5, dtype=bool)
-        expected = theirs(self.TRUTH, self.PREDICTED)
-        assert ours(self.TRUTH, self.PREDICTED, everything) == pytest.approx(expected)
-
-    def test_an_irrelevant_image_has_no_success(self):
-        assert metrics.roi_success_rate([1, 0], [1, 1], [True, True]) == pytest.approx(2 / 3)
-
-    @pytest.mark.parametrize("metric", ROI)
-    def test_nothing_relevant_and_nothing_predicted(self, metric):
-        with pytest.warns(UndefinedMetricWarning, match="set to 0"):
-            assert metric([0, 0], [0, 0], [False, False]) == 0
-
-    def test_string_labels(self):
-        names = np.array(["forest", "castle"])
-        value = metrics.roi_success_rate(
-            names[self.TRUTH], names[self.PREDICTED], self.HITS, pos_label="castle"
-        )
-        assert value == metrics.roi_success_rate(self.TRUTH, self.PREDICTED, self.HITS)
-
-    @pytest.mark.parametrize("metric", ROI)
-    def test_bad_input(self, metric):
-        with pytest.raises(LabelError, match="3 entries, y_pred 2 and hits 3"):
-            metric([0, 1, 1], [0, 1], [True, False, True])
-        with pytest.raises(LabelError, match="True and False"):
-            metric([0, 1], [0, 1], [0, 2])
-        with pytest.raises(LabelError, match="name one of"):
-            metric(["a", "b"], ["a", "b"], [True, True])
-
-    def test_hits(self):
-        bags = Bags(np.zeros((6, 1)), [0, 1, 3, 6], ids=["x", "y", "z"])
-        labels = [1, 0, 1, 1, 0, -1]
-        assert metrics.roi_hits(bags, [0, 0, 2], labels).tolist() == [True, False, False]
-        assert metrics.roi_hits(bags, [0, 1, 1], labels, label=0).tolist() == [False, False, True]
-
-    def test_hits_bad_input(self):
-        bags = Bags(np.zeros((3, 1)), [0, 1, 3], ids=["x", "y"])
-        with pytest.raises(LabelError, match=r"bag 0 \('x'\) is row 1, but the bag has 1"):
-            metrics.roi_hits(bags, [1, 0], [0, 1, 1])
-        with pytest.raises(LabelError, match="1 entries"):
-            metrics.roi_hits(bags, [0], [0, 1, 1])
-        with pytest.raises(LabelError, match="2 entries for 3 instances"):
-            metrics.roi_hits(bags, [0, 0], [0, 1])
-        with pytest.raises(LabelError, match="name one of"):
-            metrics.roi_hits(bags, [0, 0], ["a", "b", "a"])
-
-
-@pytest.mark.parametrize("bags", [None, 3, [1, 2], np.zeros((2, 1))])
-def test_hits_are_asked_of_bags(bags):
-    with pytest.raises(InputError, match="expected Bags"):
-        metrics.roi_hits(bags, [0, 0], [0, 1])
+            metrics.class_purity(truth, [0, 1])
 
 
 def test_complex_scores_are_refused():
     with pytest.raises(InputError, match="complex"):
         metrics.one_error([[1, 0]], np.array([[1j, 0]]))
-
-
-class TestCalibrationError:
-    def test_in_plain_python(self):
-        rng = np.random.default_rng(0)
-        proba, truth = rng.dirichlet(np.ones(3), 200), rng.integers(-1, 3, 200)
-        bins = {}
-        for row, label in zip(proba.tolist(), truth.tolist(), strict=True):
-            if label != -1:
-                sure = max(row)
-                bins.setdefault(int(5 * sure), []).append(sure - (row.index(sure) == label))
-        n_known = sum(map(len, bins.values()))
-        expected = sum(abs(sum(gaps)) for gaps in bins.values()) / n_known
-        assert metrics.instance_calibration_error(truth, proba, n_bins=5) == pytest.approx(expected)
-        names = np.array(["a", "b", "c"])
-        labels = np.where(truth < 0, "-1", names[truth])
-        found = metrics.instance_calibration_error(labels, proba, classes=names, n_bins=5)
-        assert found == pytest.approx(expected)
-
-    def test_certain_and_right_is_no_error(self):
-        assert metrics.instance_calibration_error([0, 1], [[1, 0], [0, 1]]) == 0
-        assert metrics.instance_calibration_error([1, 0], [[1, 0], [0, 1]]) == 1
-
-    @pytest.mark.parametrize(
-        ("truth", "proba", "options", "message"),
-        [
-            ([0], [0.5], {}, "expected numbers from 0 to 1"),
-            ([0], [[0.5, 1.5]], {}, "expected numbers from 0 to 1"),
-            ([0], [[0.5, np.nan]], {}, "expected numbers from 0 to 1"),
-            ([0], [["a", "b"]], {}, "not numbers"),
-            ([0, 1], [[0.5, 0.5]], {}, "one each per instance"),
-            ([-1], [[0.5, 0.5]], {}, "no instance has a known label"),
-            ([0], [[0.5, 0.5]], {"classes": ["a"]}, "1 classes for 2 columns"),
-            ([0], [[0.5, 0.5]], {"n_bins": 0}, "expected a whole number"),
-        ],
-    )
-    def test_bad_input(self, truth, proba, options, message):
-        with pytest.raises(InputError, match=message):
-            metrics.instance_calibration_error(truth, proba, **options)

@@ -18,7 +18,6 @@ from sklearn.utils import Bunch
 
 from bagwise.apps.review import ReviewQueue
 from bagwise.bags import Bags
-from bagwise.metrics import instance_calibration_error
 from bagwise.predictions import doubted_bags
 from bagwise.preprocessing import InstanceTransformer
 from reproduction._building import build_model, with_seed
@@ -198,7 +197,7 @@ def reliability(unit: Unit) -> dict[str, Any]:
     right = (posterior.argmax(axis=1) == labels)[known]
     bins = np.minimum((sure * N_BINS).astype(int), N_BINS - 1)
     return {
-        "calibration_error": instance_calibration_error(labels, posterior, n_bins=N_BINS),
+        "calibration_error": float(np.abs(np.bincount(bins, sure - right)).sum() / len(sure)),
         "counts": np.bincount(bins, minlength=N_BINS),
         "confidence": np.bincount(bins, sure, N_BINS),
         "hits": np.bincount(bins, right, N_BINS),

@@ -35,7 +35,6 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.extmath import row_norms
 
 from bagwise.bags import Bags
-from bagwise.metrics import roi_hits, roi_success_rate
 from bagwise.pairwise import kernel_width
 from bagwise.semi_supervised import WellSVMClassifier
 from reproduction._building import build_model, with_seed
@@ -158,13 +157,21 @@ def region_of_interest(unit: Unit) -> dict[str, Any]:
     model, scale, chosen, seconds = _chosen_for_bags(unit, data.bags[train], concept[train] * 1)
     bags = scale(data.bags[test])
     inside = np.isin(data.bags.bag_index, test)
-    hits = roi_hits(
-        bags,
-        model.key_instances(bags, label=1),
-        data.instance_labels[inside] == options["concept"],
-    )
+    regions = data.instance_labels[inside] == options["concept"]
+    hits = regions[bags.offsets[:-1] + model.key_instances(bags, label=1)]
     found = roi_success_rate(concept[test], model.predict(bags) == 1, hits)
-    return {"roi_success": float(found), "fit_seconds": seconds, "chosen": chosen}
+    return {"roi_success": found, "fit_seconds": seconds, "chosen": chosen}
+
+
+def roi_success_rate(
+    relevant: NDArray[np.bool_], predicted: NDArray[np.bool_], hits: NDArray[np.bool_]
+) -> float:
+    """Harmonic mean of the success rates of relevant and of predicted bags (Eqs. 33 and 34).
+
+    A success is a relevant bag, predicted relevant, whose key instance is a true region (`hits`).
+    """
+    possible = relevant.sum() + predicted.sum()
+    return float(2 * (relevant & predicted & hits).sum() / possible) if possible else 0.0
 
 
 def _known(data: Any) -> tuple[Any, NDArray[np.int64]]:

@@ -14,12 +14,12 @@ from sklearn.model_selection import cross_val_score
 from bagwise import Bags
 from bagwise.classification import PrimalDualMISVM
 from bagwise.compute import place
-from bagwise.datasets import make_bags
 from bagwise.exceptions import InputError
 from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, primal_dual
 from bagwise.solvers.margin.primal_dual_parts import PrimalDualPart, Problem
 from checks import example
 from primal_dual_oracle import DenseADMM
+from reproduction.sources import make_rings
 from test_primal_dual_solver import draw, solve
 
 
@@ -213,7 +213,7 @@ def test_12_singletons_approach_the_weston_watkins_svm(shared, rng):
 
 
 def test_13_the_kernel_separates_a_ring_and_the_plane_does_not():
-    data = make_bags(n_bags=120, shape="ring", random_state=0)
+    data = make_rings(120, random_state=0)
     kernel = PrimalDualMISVM(C=1, kernel="rbf", random_state=0)
     assert cross_val_score(kernel, data.bags, data.y, cv=3).mean() > 0.97
     plane = PrimalDualMISVM(C=1, random_state=0)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bagwise.datasets import describe_dataset, list_datasets, load_letter_carroll, load_musk1
+from bagwise.datasets import list_datasets, load_letter_carroll, load_musk1
 from bagwise.io import read_bags
 
 
@@ -15,7 +15,7 @@ def test_every_data_set_is_listed(run, words):
 
 def test_a_description_is_the_one_of_the_library(run):
     result = run("datasets", "describe", "musk1")
-    assert result.stdout.strip() == describe_dataset("musk1")
+    assert result.stdout.strip() == load_musk1().DESCR
 
 
 @pytest.mark.parametrize("name", ["musk1.csv", "musk1.parquet", "musk1.npz"])

@@ -72,20 +72,9 @@ class TestNamesAndFaces:
         faces = data.bags.instances[data.instance_labels == 0]
         assert faces.std(axis=0).max() < 0.1
 
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"n_categories": 0}, "n_categories is 0"),
-            ({"n_features": 10}, "at least 24"),
-            ({"noise": -1}, "noise is -1"),
-            ({"nuisance": -1}, "nuisance is -1"),
-            ({"name_recall": 2}, "name_recall is 2"),
-            ({"n_latent": 0}, "n_latent is 0"),
-        ],
-    )
-    def test_bad_options(self, options, message):
-        with pytest.raises(InputError, match=message):
-            make_names_and_faces(10, **options)
+    def test_too_few_features(self):
+        with pytest.raises(InputError, match="at least 24"):
+            make_names_and_faces(10, n_features=10)
 
 
 def test_a_seed_repeats_and_another_does_not():

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn.svm import SVC, LinearSVC
 
 from bagwise.datasets._registry import data_folders
 from bagwise.exceptions import DataNotFoundError, FileFormatError
-from reproduction.sources import from_data_home, make_mnist_bags, make_region_bags
+from reproduction.sources import from_data_home, make_mnist_bags, make_region_bags, make_rings
 
 
 def test_region_bags_have_the_shape_of_sival():
@@ -70,3 +71,15 @@ def test_mnist_bags_need_mnist(home):
 def test_mnist_bags():
     data = make_mnist_bags(20, subset="test", random_state=0)
     assert (len(data.bags), data.bags.n_features, int(data.y.sum())) == (20, 784, 10)
+
+
+def test_rings_need_a_kernel():
+    train, test = (make_rings(200, random_state=seed) for seed in (0, 1))
+    rows, y = train.bags.instances[train.bags.offsets[:-1]], train.y
+    new = test.bags.instances[test.bags.offsets[:-1]]
+    assert SVC(gamma=1.0).fit(rows, y).score(new, test.y) == 1
+    assert LinearSVC().fit(rows, y).score(new, test.y) < 0.75
+    radius = np.linalg.norm(train.bags.instances, axis=1)
+    inside, outside = (radius[train.instance_labels == c] for c in (0, 1))
+    between = radius[train.instance_labels == -1]
+    assert inside.max() < between.min() < between.max() < outside.min()

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import sparse, stats
+from sklearn.metrics import f1_score
 from sklearn.metrics.pairwise import rbf_kernel
 
 from reproduction import Store, load_paper, make_plan, make_report, run_plan, write_report
@@ -16,6 +17,7 @@ from reproduction._protocols.weak_labels import (
     _draw_labels,
     _margins,
     _mean_square,
+    roi_success_rate,
 )
 from reproduction._summary import paired_summary
 from reproduction.sources import make_text_rows
@@ -142,3 +144,12 @@ def test_small_figures_draw_times_and_objectives(name, tmp_path):
     assert all(row.ours for row in report.rows)
     plots = write_report(report, tmp_path, name)[1:]
     assert [plot.name for plot in plots] == [f"{name}-times.png", f"{name}-objective.png"]
+
+
+def test_success_rate_of_regions_by_hand_and_with_every_region_right():
+    truth, predicted = np.array([1, 1, 1, 0, 0]) == 1, np.array([1, 1, 0, 1, 0]) == 1
+    hits = np.array([True, False, True, False, False])  # a success only in the first image
+    assert roi_success_rate(truth, predicted, hits) == pytest.approx(2 * 1 / (3 + 3))
+    everything = np.ones(5, dtype=bool)
+    assert roi_success_rate(truth, predicted, everything) == f1_score(truth, predicted)
+    assert roi_success_rate(truth & False, truth & False, hits) == 0

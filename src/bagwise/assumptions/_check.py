@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
+from sklearn.utils import check_scalar
 
 from bagwise._common.types import Floats
 from bagwise.assumptions._draws import (
@@ -22,7 +24,6 @@ from bagwise.assumptions._draws import (
 )
 from bagwise.bags import Bags
 from bagwise.base._selections import bag_scores
-from bagwise.datasets._draw import check_count
 from bagwise.exceptions import InputError
 
 STRENGTHS = (-3.0, -6.0, -10.0)
@@ -258,17 +259,16 @@ def check_assumptions(
         raise InputError(
             f"estimator is {estimator!r}: expected an instance with fit(bags, y), such as MILES()."
         )
-    n_seeds = check_count(seeds, "seeds")
-    sizes = check_count(n_train, "n_train", at_least=4), check_count(n_test, "n_test", at_least=4)
+    check_scalar(seeds, "seeds", Integral, min_val=1)
     rows: list[Row] = []
     for number, trial in enumerate(trials()):
         found: list[Row] = []
-        for seed in range(n_seeds):
-            new = trial.run(estimator, np.random.RandomState([number, seed]), *sizes)
+        for seed in range(seeds):
+            new = trial.run(estimator, np.random.RandomState([number, seed]), n_train, n_test)
             found = [a.joined(b) for a, b in zip(found, new, strict=True)] if found else new
             if after_fit is not None:
                 after_fit()
-            if stop_early and found[0].decided(n_seeds):
+            if stop_early and found[0].decided(seeds):
                 break
         rows += found
     return AssumptionCheck(sorted(rows, key=lambda row: TESTS.index(row.test)))

@@ -77,9 +77,9 @@ def describe(name: str = _NAME, json: bool = options.JSON) -> None:
     bagwise datasets describe musk2 --json
     ```
     """
-    from bagwise.datasets import describe_dataset
+    from bagwise.datasets._registry import dataset_info
 
-    text = describe_dataset(name)
+    text = dataset_info(name).details
     if json:
         print_json({"name": name, "description": text})
     else:

@@ -1,5 +1,6 @@
 """Bag data sets read from a file: shipped with the package or found in the data home."""
 
+import importlib
 import re
 import string
 from typing import Any
@@ -8,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch, check_random_state
 
-from bagwise._common.types import Array
+from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.datasets._draw import indicator
 from bagwise.datasets._registry import (
     PACKAGE_DATA,
     DatasetInfo,
@@ -28,7 +28,38 @@ LETTER_FEATURES = [
 ]
 
 
-# --- One label per bag --------------------------------------------------------------------------
+def load_dataset(name: str, **options: Any) -> Bunch:
+    """Load a data set by its name: ``load_dataset("musk1")`` is ``load_musk1()``.
+
+    Parameters
+    ----------
+    name : str
+        A name listed by :func:`list_datasets`.
+    **options
+        Passed to its loader, if it has one: ``load_letter_carroll`` of "letter_carroll".
+
+    Returns
+    -------
+    Bunch
+        Sets of the data home have the same fields as Musk1 (see `load_musk1`).
+
+    Raises
+    ------
+    DataNotFoundError
+        When the file is not in the data home; the message states how to get it.
+    FileFormatError
+        When the file is damaged.
+
+    Examples
+    --------
+    >>> from bagwise.datasets import load_dataset
+    >>> load_dataset("musk1").bags
+    Bags(n_bags=92, n_instances=476, n_features=166, dtype=float64)
+    """
+    info = dataset_info(name)
+    if info.loader is None:
+        return _binary(info)
+    return getattr(importlib.import_module("bagwise.datasets"), info.loader)(**options)
 
 
 def load_musk1() -> Bunch:
@@ -57,89 +88,20 @@ def load_musk1() -> Bunch:
     >>> int(musk.y.sum()), musk.classes.tolist()
     (47, ['non-musk', 'musk'])
     """
-    return _binary("musk1", ["non-musk", "musk"], MUSK_FEATURES)
+    return _binary(dataset_info("musk1"))
 
 
-def load_musk2() -> Bunch:
-    """Load Musk2, with larger bags than Musk1 (from the data home).
-
-    Returns
-    -------
-    Bunch
-        - ``bags``: 102 molecules, 6598 conformers (1 to 1,044 each), 166 features;
-        - ``y``: 1 for a musk (39), 0 for others (63); ``classes`` names them;
-        - ``fold``: None, no folds were published with this copy;
-        - ``instance_labels``: None; ``feature_names``, ``DESCR``.
-
-    Raises
-    ------
-    DataNotFoundError
-        When the file is not in the data home; the message states how to get it.
-    FileFormatError
-        When the file is damaged.
-    """
-    return _binary("musk2", ["non-musk", "musk"], MUSK_FEATURES)
-
-
-def load_elephant() -> Bunch:
-    """Load Elephant: pictures with or without an elephant (from the data home).
-
-    Only 110 of the 230 columns vary: 33 are constant and not zero, and division by their
-    standard deviation (about 1e-17, not 0) turns them into noise. ``StandardScaler`` treats them
-    correctly.
-
-    Returns
-    -------
-    Bunch
-        - ``bags``: 200 pictures, 1391 regions, 230 features;
-        - ``y``: 1 for an elephant (100), 0 for none (100); ``classes`` names them;
-        - ``fold``: (5, 200) test-fold numbers of five repetitions of 10-fold cross-validation;
-          None in copies without them;
-        - ``instance_labels``: None; ``feature_names``: None; ``DESCR``.
-
-    Raises
-    ------
-    DataNotFoundError
-        When the file is not in the data home; the message states how to get it.
-    FileFormatError
-        When the file is damaged.
-    """
-    return _binary("elephant", ["no elephant", "elephant"])
-
-
-def load_fox() -> Bunch:
-    """Load Fox: pictures with or without a fox (from the data home).
-
-    Only 122 of the 230 columns vary; 21 are constant and not zero: see :func:`load_elephant`.
-
-    Returns
-    -------
-    Bunch
-        - ``bags``: 200 pictures, 1320 regions, 230 features;
-        - ``y``: 1 for a fox (100), 0 for none (100); ``classes`` names them;
-        - ``fold``: (5, 200) test-fold numbers of five repetitions of 10-fold cross-validation;
-        - ``instance_labels``: None; ``feature_names``: None; ``DESCR``.
-
-    Raises
-    ------
-    DataNotFoundError
-        When the file is not in the data home.
-    FileFormatError
-        When the file is damaged.
-    """
-    return _binary("fox", ["no fox", "fox"])
-
-
-def _binary(name: str, classes: list[str], feature_names: list[str] | None = None) -> Bunch:
-    info = dataset_info(name)
+def _binary(info: DatasetInfo) -> Bunch:
+    """Load a set of two classes, for which a file has X, bag and y."""
     arrays = read_dataset(info, ["X", "bag", "y"])
-    bags = bags_of(info, arrays, feature_names=feature_names)
+    names = MUSK_FEATURES if info.name.startswith("musk") else None
+    bags = bags_of(info, arrays, feature_names=names)
     return bag_bunch(
         info,
         bags,
         y=per_bag(info, bags, arrays["y"]).astype(np.int64),
         instance_labels=None,
-        classes=np.array(classes),
+        classes=np.array(info.classes),
         fold=arrays.get("fold"),
     )
 
@@ -253,6 +215,13 @@ def _letters_of(name: str, words: list[str], random_state: Any) -> Bunch:
         classes=LETTERS.copy(),
         letter_row=rows,
     )
+
+
+def indicator(bag: Ints, label: Ints, shape: tuple[int, int]) -> NDArray[np.uint8]:
+    """Return the 0/1 array (n_bags, n_classes) of label sets from pairs of a bag and a label."""
+    label_sets = np.zeros(shape, dtype=np.uint8)
+    label_sets[bag, label] = 1
+    return label_sets
 
 
 def word_ids(words: list[str]) -> NDArray[np.str_]:

@@ -1,59 +1,51 @@
 """Generated bags: the synthetic set of the pdMISVM paper, and MNIST-bags."""
 
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import Bunch, check_random_state, check_scalar, check_X_y
 
-from bagwise._common.types import Bools, Floats, Ints
+from bagwise._common.types import Bools, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.datasets._draw import check_count, check_number
 from bagwise.datasets._registry import bag_bunch, dataset_info
 from bagwise.exceptions import InputError
 
 MOST_DRAWS = 100_000  # per bag; more means that bags of the required label are too rare
-# Radii of the ring data: a disc, a ring around it, and noise between them.
-DISC, GAP, RING = (0.0, 1.0), (2.0, 3.0), (4.0, 5.0)
 
 
 def make_bags(
     n_bags: int = 100,
-    n_features: int | None = None,
+    n_features: int = 10,
     *,
     n_classes: int = 2,
-    bag_size: tuple[int, int] | None = None,
-    shape: str = "clusters",
+    bag_size: tuple[int, int] = (3, 5),
     separation: float = 4.0,
     noise: float = 1.0,
     random_state: Any = None,
 ) -> Bunch:
     """Generate bags in which only the first instance depends on the class.
 
-    ``shape="clusters"`` is the synthetic set of the pdMISVM paper: the first instance comes from
-    the normal cluster of its class (standard deviation 1), the others are uniform noise. The
-    paper uses 10 to 1,000 bags of 3 to 5 instances with 10 to 1,000 features; it does not state
-    the distance of the clusters or the range of the noise, hence `separation` and `noise`.
-    ``shape="ring"`` is similar to its Figure 10 and not linearly separable: the
-    first instance lies on a disc for class 0 and on a ring around it for class 1, the others in
-    the gap between.
+    The synthetic set of the pdMISVM paper: the first instance comes from the normal cluster of its
+    class (standard deviation 1), the others are uniform noise. The paper uses 10 to 1,000 bags of
+    3 to 5 instances with 10 to 1,000 features; it does not state the distance of the clusters or
+    the range of the noise, hence `separation` and `noise`.
 
     Parameters
     ----------
     n_bags : int, default=100
         Number of bags; classes are of equal size, up to one bag.
-    n_features : int, default=None
-        10 for clusters; always 2 for rings.
+    n_features : int, default=10
+        Number of features.
     n_classes : int, default=2
-        Number of clusters, at most `n_features`; always 2 for rings.
-    bag_size : tuple (smallest, largest), default=None
-        Number of instances of a bag, drawn uniformly; (3, 5) for clusters and (1, 3) for rings.
-    shape : {"clusters", "ring"}, default="clusters"
-        Distribution of the informative instances.
+        Number of clusters, at most `n_features`.
+    bag_size : tuple (smallest, largest), default=(3, 5)
+        Number of instances of a bag, drawn uniformly.
     separation : float, default=4.0
         Distance between any two cluster centres, in standard deviations.
     noise : float, default=1.0
-        Noise is uniform between ``-noise`` and ``noise`` in each feature (clusters only).
+        Noise is uniform between ``-noise`` and ``noise`` in each feature.
     random_state : int, RandomState instance or None, default=None
         Seed of the draw.
 
@@ -68,7 +60,7 @@ def make_bags(
     References
     ----------
     Brand, Baker, Ellefsen, Sargent & Wang, "A linear primal-dual multi-instance SVM for big data
-    classifications", ICDM 2021 (Section III-A, Figure 10).
+    classifications", ICDM 2021 (Section III-A).
 
     Examples
     --------
@@ -76,30 +68,25 @@ def make_bags(
     >>> data = make_bags(n_bags=30, n_features=5, random_state=0)
     >>> len(data.bags), data.bags.n_features, sorted(set(data.bags.sizes.tolist()))
     (30, 5, [3, 4, 5])
-    >>> make_bags(shape="ring", random_state=0).bags.n_features
-    2
     """
-    if not isinstance(shape, str) or shape not in ("clusters", "ring"):
-        raise InputError(f"shape is {shape!r}: expected 'clusters' or 'ring'.")
-    ring = shape == "ring"
-    n_bags = check_count(n_bags, "n_bags")
-    n_features, n_classes = _dimensions(n_features, n_classes, ring)
-    smallest, largest = _size_range(bag_size, (1, 3) if ring else (3, 5))
+    check_scalar(n_bags, "n_bags", Integral, min_val=1)
+    check_scalar(n_classes, "n_classes", Integral, min_val=2)
+    if n_classes > n_features:
+        raise InputError(
+            f"n_classes is {n_classes} and n_features {n_features}: clusters at equal distances "
+            "need at least as many features as classes."
+        )
+    smallest, largest = bag_size
+    check_scalar(smallest, "the smallest bag_size", Integral, min_val=1)
+    check_scalar(largest, "the largest bag_size", Integral, min_val=smallest)
     rng = check_random_state(random_state)
     y = rng.permutation(np.arange(n_bags) % n_classes)
-    sizes = rng.randint(smallest, largest + 1, size=n_bags)
-    offsets = offsets_of(sizes)
-    if ring:
-        X = _annulus(rng, offsets[-1], *GAP)
-        inside, outside = _annulus(rng, n_bags, *DISC), _annulus(rng, n_bags, *RING)
-        X[offsets[:-1]] = np.where(y[:, None] == 0, inside, outside)
-    else:
-        noise = check_number(noise, "noise")
-        X = rng.uniform(-noise, noise, size=(offsets[-1], n_features))
-        # Centres in random orthogonal directions: any two at the distance `separation`.
-        directions = np.linalg.qr(rng.standard_normal((n_features, n_classes)))[0].T
-        centres = directions * check_number(separation, "separation") / np.sqrt(2)
-        X[offsets[:-1]] = centres[y] + rng.standard_normal((n_bags, n_features))
+    offsets = offsets_of(rng.randint(smallest, largest + 1, size=n_bags))
+    X = rng.uniform(-noise, noise, size=(offsets[-1], n_features))
+    # Centres in random orthogonal directions: any two at the distance `separation`.
+    directions = np.linalg.qr(rng.standard_normal((n_features, n_classes)))[0].T
+    centres = directions * separation / np.sqrt(2)
+    X[offsets[:-1]] = centres[y] + rng.standard_normal((n_bags, n_features))
     instance_labels = np.full(offsets[-1], -1)
     instance_labels[offsets[:-1]] = y
     return bag_bunch(
@@ -110,35 +97,6 @@ def make_bags(
         key_instances=np.zeros(n_bags, dtype=np.int64),
         classes=np.arange(n_classes),
     )
-
-
-def _dimensions(n_features: Any, n_classes: Any, ring: bool) -> tuple[int, int]:
-    default = 2 if ring else 10
-    n_features = check_count(default if n_features is None else n_features, "n_features")
-    n_classes = check_count(n_classes, "n_classes", at_least=2)
-    if ring and (n_features, n_classes) != (2, 2):
-        raise InputError(
-            f"n_features is {n_features} and n_classes {n_classes}: rings have 2 of each."
-        )
-    if n_classes > n_features:
-        raise InputError(
-            f"n_classes is {n_classes} and n_features {n_features}: clusters at equal distances "
-            "need at least as many features as classes."
-        )
-    return n_features, n_classes
-
-
-def _size_range(bag_size: Any, default: tuple[int, int]) -> tuple[int, int]:
-    smallest, largest = default if bag_size is None else bag_size
-    smallest = check_count(smallest, "the smallest bag_size")
-    return smallest, check_count(largest, "the largest bag_size", at_least=smallest)
-
-
-def _annulus(rng: np.random.RandomState, n: int, inner: float, outer: float) -> Floats:
-    """Draw points uniformly from a ring around the origin, or from a disc."""
-    radius = np.sqrt(rng.uniform(inner**2, outer**2, size=n))
-    angle = rng.uniform(0, 2 * np.pi, size=n)
-    return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
 
 
 def make_digit_bags(
@@ -196,16 +154,16 @@ def make_digit_bags(
     >>> [9 in digits for digits in data.bags.split(data.digits)] == (data.y == 1).tolist()
     True
     """
-    n_bags = check_count(n_bags, "n_bags")
-    mean_size, std_size = check_number(mean_size, "mean_size"), check_number(std_size, "std_size")
-    share = check_number(positive_share, "positive_share", high=1.0)
+    check_scalar(n_bags, "n_bags", Integral, min_val=1)
+    check_scalar(positive_share, "positive_share", Real, min_val=0, max_val=1)
     rng = check_random_state(random_state)
     if digits is None:
         from sklearn.datasets import load_digits  # slow to import
 
         digits = load_digits(return_X_y=True)
-    X, digit_of = _check_digits(digits)
-    n_positive = round(share * n_bags)
+    X, digit_of = check_X_y(*digits, dtype=np.float64, allow_nd=True)
+    X = X.reshape(len(X), -1)
+    n_positive = round(positive_share * n_bags)
     wanted = rng.permutation(np.arange(n_bags) < n_positive)
     is_target = np.asarray(digit_of == target)
     if (n_positive > 0 and not is_target.any()) or (n_positive < n_bags and is_target.all()):
@@ -240,13 +198,3 @@ def _draw_bag(
         f"no bag {'with' if positive else 'without'} the target in {MOST_DRAWS:,} draws of about "
         f"{mean_size:.3g} digits: {'raise' if positive else 'lower'} mean_size."
     )
-
-
-def _check_digits(digits: Any) -> tuple[Floats, Ints]:
-    X, y = np.asarray(digits[0], dtype=np.float64), np.asarray(digits[1], dtype=np.int64)
-    if X.ndim < 2 or y.shape != (len(X),) or len(X) == 0:
-        raise InputError(
-            f"digits hold X of shape {X.shape} and y of shape {y.shape}: expected one row of X "
-            "and one digit for each image."
-        )
-    return X.reshape(len(X), -1), y

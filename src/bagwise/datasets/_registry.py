@@ -1,9 +1,6 @@
 """Registry of data sets: their descriptions, the folders searched, and how files are read."""
 
-import difflib
-import importlib
 import os
-import sys
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
+from bagwise._common.names import did_you_mean
 from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
@@ -50,8 +48,10 @@ class DatasetInfo:
         Source of the data.
     notes : str
         Content and known problems.
-    loader : str
-        The function of `bagwise.datasets` that loads the data set.
+    loader : str or None
+        The function of `bagwise.datasets` that loads the data set, if it has its own.
+    classes : list of str or None
+        The names of the classes 0 and 1 of a set that has no loader of its own.
     file : str or None
         Name of the file.
     found : bool
@@ -68,15 +68,36 @@ class DatasetInfo:
     where: str
     licence: str
     origin: str
-    loader: str
     notes: str = field(repr=False)
     n_bags: int | None = None
     file: str | None = None
+    loader: str | None = None
+    classes: list[str] | None = None
 
     @property
     def found(self) -> bool:
         """Whether the data set can be loaded now."""
         return self.path is not None or self.where == "drawn"
+
+    @property
+    def details(self) -> str:
+        """What `DESCR` of the loaded data set says."""
+        sizes = f"{self.n_instances} instances, {self.n_features} features"
+        bags = "" if self.n_bags is None else f"{self.n_bags} bags, "
+        usually = "By default, about: " if self.where == "drawn" else ""
+        return "\n".join(
+            [
+                self.title,
+                "=" * len(self.title),
+                self.description + ("" if self.description.endswith("?") else "."),
+                f"{usually}{bags}{sizes}, {self.n_classes} classes ({self.task}).",
+                "",
+                self.notes.strip(),
+                "",
+                f"Origin: {self.origin}.",
+                f"Licence: {self.licence}.",
+            ]
+        )
 
     @property
     def path(self) -> Path | None:
@@ -102,81 +123,12 @@ def list_datasets() -> list[DatasetInfo]:
     return list(_registry().values())
 
 
-def describe_dataset(name: str) -> str:
-    """Return the ``DESCR`` of a data set, available or not.
-
-    Parameters
-    ----------
-    name : str
-        A name listed by :func:`list_datasets`.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from bagwise.datasets import describe_dataset
-    >>> print(describe_dataset("musk1"))
-    Musk1 (UCI clean1)
-    ==================
-    Which molecules smell of musk, from the shapes they can take.
-    ...
-    """
-    return describe(dataset_info(name))
-
-
-def describe(info: DatasetInfo) -> str:
-    """Return the text of ``DESCR``."""
-    sizes = f"{info.n_instances} instances, {info.n_features} features, {info.n_classes} classes"
-    bags = "" if info.n_bags is None else f"{info.n_bags} bags, "
-    usually = "By default, about: " if info.where == "drawn" else ""
-    return "\n".join(
-        [
-            info.title,
-            "=" * len(info.title),
-            info.description.rstrip(".?") + ("?" if info.description.endswith("?") else "."),
-            f"{usually}{bags}{sizes} ({info.task}).",
-            "",
-            info.notes.strip(),
-            "",
-            f"Origin: {info.origin}.",
-            f"Licence: {info.licence}.",
-        ]
-    )
-
-
-def load_dataset(name: str, **options: Any) -> Bunch:
-    """Load a data set by its name: ``load_dataset("musk1")`` is ``load_musk1()``.
-
-    Parameters
-    ----------
-    name : str
-        A name listed by :func:`list_datasets`.
-    **options
-        Passed to its loader.
-
-    Returns
-    -------
-    Bunch
-
-    Examples
-    --------
-    >>> from bagwise.datasets import load_dataset
-    >>> load_dataset("musk1").bags
-    Bags(n_bags=92, n_instances=476, n_features=166, dtype=float64)
-    """
-    load = getattr(importlib.import_module("bagwise.datasets"), dataset_info(name).loader)
-    return load(**options)
-
-
 def dataset_info(name: str) -> DatasetInfo:
     """Return the record of a data set, or raise an error with similar names."""
     known = _registry()
     if not isinstance(name, str) or name not in known:
-        near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5)
-        hint = f"Did you mean {' or '.join(near)}?" if near else f"Known: {', '.join(known)}."
-        raise InputError(f"no data set is called {name!r}. {hint}")
+        hint = did_you_mean(name, known) or f" Known: {', '.join(known)}."
+        raise InputError(f"no data set is called {name!r}.{hint}")
     return known[name]
 
 
@@ -195,7 +147,7 @@ def read_dataset(info: DatasetInfo, names: Iterable[str]) -> dict[str, Array]:
 
 def bag_bunch(info: DatasetInfo, bags: Bags, **fields: Any) -> Bunch:
     """Make a data set of bags, with its feature names and description."""
-    return Bunch(bags=bags, feature_names=bags.feature_names, DESCR=describe(info), **fields)
+    return Bunch(bags=bags, feature_names=bags.feature_names, DESCR=info.details, **fields)
 
 
 def damaged(info: DatasetInfo, content: str) -> FileFormatError:
@@ -209,21 +161,12 @@ def damaged(info: DatasetInfo, content: str) -> FileFormatError:
 
 
 def user_cache() -> Path:
-    r"""Return the user's cache folder of bagwise, whether or not it exists.
+    """Return the user's cache folder of bagwise, whether or not it exists.
 
-    ``$XDG_CACHE_HOME/bagwise`` if that variable is set; otherwise ``~/.cache/bagwise``,
-    ``~/Library/Caches/bagwise`` on macOS, ``%LOCALAPPDATA%\bagwise\Cache`` on Windows.
+    ``$XDG_CACHE_HOME/bagwise``, or ``~/.cache/bagwise``.
     """
-    home = Path(os.path.expanduser("~"))
-    xdg = os.environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(xdg):  # XDG specification: ignore relative paths
-        return Path(xdg) / "bagwise"
-    if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "bagwise"
-    if sys.platform == "win32":
-        local = os.environ.get("LOCALAPPDATA") or str(home / "AppData" / "Local")
-        return Path(local) / "bagwise" / "Cache"
-    return home / ".cache" / "bagwise"
+    cache_home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(cache_home).expanduser() / "bagwise"
 
 
 def data_folders() -> list[Path]:
@@ -239,7 +182,7 @@ def data_folders() -> list[Path]:
     True
     """
     named = os.environ.get(FOLDER_VARIABLE, "")
-    return ([Path(os.path.expanduser(named))] if named else []) + [user_cache()]
+    return ([Path(named).expanduser()] if named else []) + [user_cache()]
 
 
 def find_file(name: str) -> Path | None:

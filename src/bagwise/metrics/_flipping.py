@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, check_scalar
 
 from bagwise._common.types import Floats, Ints
 from bagwise.bags import Bags
@@ -122,8 +123,7 @@ def flipping_curve(
     True
     """
     for name, count in (("n_steps", n_steps), ("n_orders", n_orders)):
-        if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
-            raise InputError(f"{name} is {count!r}: expected a whole number of at least 1.")
+        check_scalar(count, name, Integral, min_val=1)
     rng = check_random_state(random_state)
     bags = check_bags(None, X, reset=True, allow_nan=True)
     values = _checked_attributions(attributions, bags)

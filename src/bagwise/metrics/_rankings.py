@@ -134,7 +134,7 @@ def _ranked_bags(label_sets: ArrayLike, scores: ArrayLike) -> tuple[Bools, Float
     """Check label sets and scores, and leave out bags with unknown labels."""
     if sparse.issparse(label_sets):
         label_sets = label_sets.toarray()  # type: ignore[union-attr]
-    sets = as_numbers(label_sets, "label_sets", LabelError)
+    sets = as_numbers(label_sets, "label_sets")
     score = as_numbers(scores, "scores")
     if sets.ndim != 2 or score.shape != sets.shape:
         raise LabelError(
