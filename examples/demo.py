@@ -46,7 +46,7 @@ from bagwise.predictions import Predictions
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.preprocessing._steps import prepared
 from bagwise.report._cells import LEADERBOARD_CAPTION, leaderboard_columns
-from bagwise.report._page import Code, Figure, Section, Table, render_page
+from bagwise.report._page import Figure, Section, Table, render_page
 from bagwise.semi_supervised import WellSVMClassifier
 
 Answer = tuple[float, float, float]  # score of the method, score of the baseline, seconds
@@ -274,13 +274,11 @@ def next_steps(folder: Path) -> Section:
         "Your turn",
         "The molecules are in musk1.csv: one row per shape, a column for the molecule and one "
         "for its label. Your own table should look the same.",
-        Code(
-            f"bagwise info {folder}/musk1.csv\n"
-            f"bagwise evaluate {folder}/musk1.csv --method mind\n"
-            f"bagwise fit {folder}/musk1.csv --method nsk --set C=10 -o my-model.skops\n"
-            f"bagwise predict my-model.skops {folder}/musk1.csv -o my-predictions.csv\n"
-            f"bagwise report my-model.skops {folder}/musk1.csv --folds 5 -o my-report.html"
-        ),
+        f"bagwise info {folder}/musk1.csv",
+        f"bagwise evaluate {folder}/musk1.csv --method mind",
+        f"bagwise fit {folder}/musk1.csv --method nsk --set C=10 -o my-model.skops",
+        f"bagwise predict my-model.skops {folder}/musk1.csv -o my-predictions.csv",
+        f"bagwise report my-model.skops {folder}/musk1.csv --folds 5 -o my-report.html",
     )
 
 

@@ -1,6 +1,5 @@
 import pytest
 
-from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import SetKernelSVM
 from checks import example
 
@@ -32,14 +31,6 @@ def test_callbacks_hear_of_every_class():
     SetKernelSVM().set_callbacks(recorder).fit(bags, y)
     assert recorder.begun == ["fit", "class", "class", "class"]
     assert recorder.ended == ["class", "class", "class", "fit"]
-
-
-def test_verbose_shows_a_bar_on_stderr_only(capsys):
-    bags, y = example(n_classes=3)
-    ORedLogisticRegression(verbose=1).fit(bags, y)
-    shown = capsys.readouterr()
-    assert "ORedLogisticRegression: " in shown.err
-    assert shown.out == ""
 
 
 def test_nothing_is_shown_by_default(capsys):

@@ -8,7 +8,6 @@ from scipy.optimize import linprog
 from bagwise import Bags
 from bagwise.classification import MILES
 from bagwise.embedding import InstanceSimilarity
-from bagwise.exceptions import InputError
 from bagwise.solvers.margin.l1_svm import l1_svm
 from checks import example
 
@@ -136,9 +135,3 @@ def test_key_instances_do_not_depend_on_the_order_of_equals():
     far = np.array([[50.0, 0, 0, 0], [60.0, 0, 0, 0], [55.0, 0, 0, 0]])  # nobody brings anything
     keys = model.key_instances(Bags.from_arrays([far, far[::-1]]))
     np.testing.assert_array_equal(far[keys[0]], far[::-1][keys[1]])
-
-
-def test_comparisons_of_many_minutes_are_refused():
-    bags = Bags(np.arange(300_000.0)[:, None], np.arange(0, 300_001, 100))
-    with pytest.raises(InputError, match=r"9\.0e\+10 pairs .* set n_prototypes"):
-        MILES().fit(bags, [0, 1] * 1500)

@@ -6,10 +6,8 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from bagwise import Bags
 from bagwise.classification import SetKernelSVM
 from bagwise.datasets import load_musk1
-from bagwise.exceptions import InputError
 from bagwise.solvers.margin import libsvm
 from checks import example
 
@@ -82,12 +80,6 @@ def test_musk1_agrees_with_two_other_libraries():
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     model = SetKernelSVM(C=1.0, gamma="auto", normalization=None)
     assert cross_val_score(model, bags, data.y, cv=folds).mean() >= 0.89
-
-
-def test_a_huge_bag_is_refused_at_once_where_pairs_of_instances_count():
-    bags = Bags(np.ones((200_003, 1)), [0, 1, 2, 3, 200_003])
-    with pytest.raises(InputError, match=r"would compare 4\.0e\+10 pairs .* kernel='linear'"):
-        SetKernelSVM(n_landmarks=None).fit(bags, [0, 1, 0, 1])
 
 
 OPTIONS = [
