@@ -44,54 +44,35 @@ def read_hoplite(path: Path) -> Any:
         ``longitude`` and ``datetime``, if they have values.
     """
     database = path / DATABASE if path.is_dir() else path
-    with closing(_connect(database)) as connection:
-        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-        if not {"windows", "recordings", "deployments"} <= tables:
+    log = database.with_name(f"{database.name}-wal")
+    # Without a log nothing else writes: SQLite then needs no file of locks in the folder.
+    how = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
+    address = f"{database.resolve().as_uri()}?{how}"
+    with closing(sqlite3.connect(address, uri=True)) as connection:
+        try:
+            rows = connection.execute(_WINDOWS).fetchall()
+        except sqlite3.OperationalError as error:
             raise FileFormatError(
-                f"{database} is not a database of Perch-Hoplite 1.0 or later: expected the tables "
-                f"recordings and windows; it has {', '.join(sorted(tables)) or 'none'}. "
+                f"{database} is not a database of Perch-Hoplite 1.0 or later ({error}). "
                 "Perch-Hoplite migrates older databases (99_migrate_db.ipynb)."
-            )
-        rows = connection.execute(_WINDOWS).fetchall()
+            ) from error
     if not rows:
         raise FileFormatError(f"{database} contains no windows.")
-    ids = [row[0] for row in rows]
-    vectors = _from_index(database.with_name(INDEX), ids)
-    times = [np.frombuffer(row[2], "<f8").tolist() for row in rows]
-    odd = next((i for i, time in enumerate(times) if len(time) not in (1, 2)), None)
-    if odd is not None:
-        raise FileFormatError(
-            f"window {ids[odd]} of {database} has {len(times[odd])} offsets: expected a start, or "
-            "a start and an end."
-        )
+    ids, files, offsets, *values = zip(*rows, strict=True)
+    times = [np.frombuffer(each, "<f8").tolist() for each in offsets]
+    pairs = list(zip(files, values[0], strict=True))
+    if len(set(pairs)) > len(set(files)):  # files of several deployments have the same name
+        files = tuple(file if place is None else f"{place}/{file}" for file, place in pairs)
     columns: dict[str, Any] = {
-        "file": _file_names([str(row[1]) for row in rows], [row[3] for row in rows]),
+        "file": list(map(str, files)),
         "start": [time[0] for time in times],
-        "end": [time[1] if len(time) == 2 else time[0] + _LENGTH for time in times],
+        "end": [time[1] if len(time) > 1 else time[0] + _LENGTH for time in times],
     }
-    places = dict(zip(_PLACES, list(zip(*rows, strict=True))[3:], strict=False))
-    known = {name: values for name, values in places.items() if set(values) != {None}}
-    return as_table(columns | known, vectors, list(known))
+    known = {n: v for n, v in zip(_PLACES, values, strict=True) if set(v) != {None}}
+    return as_table(columns | known, _from_index(database.with_name(INDEX), ids), list(known))
 
 
-def _connect(database: Path) -> sqlite3.Connection:
-    """Open a database read-only, including its write-ahead log if there is one."""
-    if not database.is_file():
-        raise FileFormatError(f"there is no {database.name} in {database.parent}.")
-    log = database.with_name(f"{database.name}-wal")
-    how = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
-    return sqlite3.connect(f"{database.resolve().as_uri()}?{how}", uri=True)
-
-
-def _file_names(files: list[str], deployments: list[Any]) -> list[str]:
-    """The file of each window, with its deployment if files of several have the same name."""
-    pairs = list(zip(files, deployments, strict=True))
-    if len(set(pairs)) == len(set(files)):
-        return files
-    return [file if place is None else f"{place}/{file}" for file, place in pairs]
-
-
-def _from_index(path: Path, ids: list[int]) -> Array:
+def _from_index(path: Path, ids: tuple[int, ...]) -> Array:
     """The embeddings of windows in a USearch index."""
     if not path.is_file():
         raise FileFormatError(
@@ -99,9 +80,10 @@ def _from_index(path: Path, ids: list[int]) -> Array:
             "whole folder of the database."
         )
     index: Any = import_extra("usearch.index", extra="audio")
+    keys = np.array(ids, np.uint64)
     try:
         vectors = index.Index.restore(str(path), view=True)
-        found = vectors.contains(np.array(ids, np.uint64))
+        found = vectors.contains(keys)
     except (RuntimeError, ValueError, AttributeError) as error:
         raise FileFormatError(f"{path} is not a USearch index, or it is damaged.") from error
     if not found.all():
@@ -110,4 +92,4 @@ def _from_index(path: Path, ids: list[int]) -> Array:
             f"({int((~found).sum())} of {len(ids)} have none): commit the database with "
             "Perch-Hoplite first."
         )
-    return np.asarray(vectors.get(np.array(ids, np.uint64), dtype="f32"))
+    return np.asarray(vectors.get(keys, dtype="f32"))

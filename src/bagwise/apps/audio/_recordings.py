@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bagwise.apps.audio._birdnet import SUFFIXES, are_detections, read_birdnet
+from bagwise.apps.audio._birdnet import SUFFIXES, detection_columns, read_birdnet
 from bagwise.apps.audio._hoplite import DATABASE, read_hoplite
 from bagwise.exceptions import DataNotFoundError
 from bagwise.io._contents import Contents
@@ -60,14 +60,12 @@ def are_recordings(path: Path) -> bool:
         has_hdf5 = any(each.suffix.lower() in (".h5", ".hdf5") for each in path.iterdir())
         names = (each.name.lower() for each in path.rglob("*.*"))
         return _is_database(path) or (not has_hdf5 and any(n.endswith(SUFFIXES) for n in names))
-    if not path.is_file() or name.endswith((".txt", ".sqlite", *SUFFIXES)):
-        return path.is_file()
-    if not name.endswith((".csv", ".tsv")):
-        return False
+    if not path.is_file() or not name.endswith((".csv", ".tsv")) or name.endswith(SUFFIXES):
+        return path.is_file() and name.endswith((".txt", ".sqlite", *SUFFIXES))
     with open(path, encoding="utf-8-sig", errors="replace", newline="") as file:
         head = file.readline(2**20)
     delimiter = "\t" if "\t" in head else ","
-    return are_detections(next(csv.reader([head], delimiter=delimiter), []))
+    return detection_columns(next(csv.reader([head], delimiter=delimiter), [])) is not None
 
 
 def _is_database(path: Path) -> bool:
@@ -106,10 +104,8 @@ def find_recording(folder: Path, name: str, *, inside: bool = False) -> str | No
     for place in dict.fromkeys((name, *tails)):
         for ending in _SOUNDS:
             path = os.path.join(folder, f"{place}{ending}")
-            if os.path.isfile(path) and not (inside and _is_outside(path, root)):
+            if not os.path.isfile(path):
+                continue
+            if not inside or Path(os.path.realpath(path)).is_relative_to(root):
                 return f"{place}{ending}"
     return None
-
-
-def _is_outside(path: str, root: str) -> bool:
-    return not Path(os.path.realpath(path)).is_relative_to(root)
