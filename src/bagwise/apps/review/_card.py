@@ -2,14 +2,14 @@
 
 import mimetypes
 import os
-import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.preprocessing import StandardScaler
 
 from bagwise._common.sounds import Sound, read_sound
 from bagwise._common.types import Floats
@@ -21,9 +21,6 @@ MOST_NEIGHBOURS = 60
 MOST_BARS = 128
 MOST_VALUES = 2**22  # sample from which means and deviations of features are estimated
 UNUSUAL = 4  # number of features that are listed
-LARGEST_FILE = 2**27  # maximum bytes of an image or sound
-MOST_DIGITS = 12  # of the number of an instance
-_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True)
@@ -49,32 +46,30 @@ class ServedMedia:
     start: Floats | None = None
     end: Floats | None = None
 
-    def file_of(self, instance: str) -> tuple[str, bytes] | None:
+    def file_of(self, instance: int) -> tuple[str, bytes] | None:
         """Type and bytes of the file of an instance, or of the part to play of a sound.
 
-        None if `instance` is not its number, or if there is no such file, it is of another kind,
-        larger than 128 MiB, or outside of the folder.
+        None if there is no such file, or it is of another kind, or outside of the folder.
         """
-        number = self._number(instance)
-        kind = None if number is None else self._type_of(number)
-        if number is None or kind is None:
+        path = self._path(instance)
+        if path is None:
             return None
-        if self.start is not None and (sound := self.sound_of(number)) is not None:
+        if self.start is not None and (sound := self.sound_of(instance)) is not None:
             return "audio/wav", sound.to_wav()
-        found = self._open(number, _whole)
-        return None if found is None else (kind, found)
+        return mimetypes.guess_type(path)[0] or "", path.read_bytes()
 
-    def spectrogram_of(self, instance: str) -> tuple[str, bytes] | None:
+    def spectrogram_of(self, instance: int) -> tuple[str, bytes] | None:
         """Type and bytes of the spectrogram; None if there is no sound, or no matplotlib."""
-        number = self._number(instance)
-        sound = None if number is None or not can_draw() else self.sound_of(number)
+        sound = self.sound_of(instance) if can_draw() else None
         return None if sound is None else ("image/png", draw_spectrogram(sound))
 
     def sound_of(self, instance: int) -> Sound | None:
         """The part of a sound file to play; None if it cannot be cut out."""
-        if self.kind != "audio" or self._type_of(instance) is None:
+        path = self._path(instance) if self.kind == "audio" else None
+        if path is None:
             return None
-        return self._open(instance, lambda file, _: read_sound(file, *self._times(instance)))
+        with open(path, "rb") as file:
+            return read_sound(file, *self._times(instance))
 
     def described(self, instance: int) -> dict[str, Any]:
         """What the page needs to show the media of an instance: strings and numbers."""
@@ -92,34 +87,19 @@ class ServedMedia:
             return 0.0, np.inf
         return float(self.start[instance]), float(self.end[instance])
 
-    def _number(self, instance: str) -> int | None:
-        is_number = instance.isascii() and instance.isdecimal() and len(instance) <= MOST_DIGITS
-        if self.kind == "text" or not is_number or int(instance) >= len(self.values):
+    def _path(self, instance: int) -> Path | None:
+        """The file of an instance: a regular file of its kind in the folder, not a pipe."""
+        name = self.values[instance] if 0 <= instance < len(self.values) else None
+        kind = mimetypes.guess_type(name or "")[0] or ""
+        if name is None or self.kind == "text" or not kind.startswith(f"{self.kind}/"):
             return None
-        return int(instance)
-
-    def _type_of(self, instance: int) -> str | None:
-        kind = mimetypes.guess_type(self.values[instance] or "")[0] or ""
-        return kind if kind.startswith(f"{self.kind}/") else None
-
-    def _open(self, instance: int, read: Callable[[IO[bytes], int], _Read | None]) -> _Read | None:
-        """Read a regular file in the folder; None for a device, a pipe, or a file elsewhere."""
         try:
             root = self.folder.resolve()
-            path = (root / (self.values[instance] or "")).resolve()
-            if not path.is_relative_to(root):
-                return None
-            # A plain open would block on a pipe without a writer, and translate Windows newlines.
-            flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-            with open(os.open(path, flags), "rb") as file:
-                found = os.fstat(file.fileno())
-                return read(file, found.st_size) if stat.S_ISREG(found.st_mode) else None
+            path = (root / name).resolve()
+            is_ours = path.is_relative_to(root) and path.is_file() and os.access(path, os.R_OK)
+            return path if is_ours else None
         except (OSError, ValueError, RuntimeError):  # a name with a NUL byte, a loop of links
             return None
-
-
-def _whole(file: IO[bytes], size: int) -> bytes | None:
-    return None if size > LARGEST_FILE else file.read(size)
 
 
 class Strips:
@@ -136,10 +116,9 @@ class Strips:
         self._names = bags.feature_names or [f"x{j}" for j in range(bags.n_features)]
         n_rows = min(bags.n_instances, max(2, MOST_VALUES // bags.n_features))
         rows = np.unique(np.linspace(0, bags.n_instances - 1, n_rows).astype(np.int64))
-        sample = np.ma.masked_invalid(self._dense(rows))
-        spread = sample.std(axis=0).filled(0.0)
-        self._mean = sample.mean(axis=0).filled(0.0)
-        self._spread = np.where(spread > 0, spread, 1.0)
+        sample = self._dense(rows)
+        with np.errstate(invalid="ignore"):  # a feature without values
+            self._scaler = StandardScaler().fit(np.where(np.isfinite(sample), sample, np.nan))
 
     def bars(self, instances: Any) -> list[list[float]]:
         """The bars of some instances; neighbouring features are averaged if there are many."""
@@ -160,7 +139,7 @@ class Strips:
         return [f"{self._names[j]} {value[j]:.3g} ({sd} sd)" for j, sd in values]
 
     def _standardised(self, instances: Any) -> Floats:
-        z = (self._dense(instances) - self._mean) / self._spread
+        z = (self._dense(instances) - self._scaler.mean_) / self._scaler.scale_
         return np.nan_to_num(z, nan=0.0)  # missing values are not unusual
 
     def _dense(self, instances: Any) -> Floats:
@@ -170,7 +149,11 @@ class Strips:
 
 
 def card(
-    instance: int, queue: ReviewQueue, media: ServedMedia | None, strips: Strips
+    instance: int,
+    queue: ReviewQueue,
+    media: ServedMedia | None,
+    strips: Strips,
+    places: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Collect the data that a person needs to label an instance.
 
@@ -184,6 +167,8 @@ def card(
         The media of the instances.
     strips : Strips
         The features of the instances.
+    places : sequence of str, default=None
+        The position of each instance, such as "1.5 to 4.5 s".
 
     Returns
     -------
@@ -195,6 +180,9 @@ def card(
     start = max(first, min(instance - MOST_NEIGHBOURS // 2, last - MOST_NEIGHBOURS))
     near = range(start, min(start + MOST_NEIGHBOURS, last))
     bars = strips.bars(list(near)) if media is None else [[]] * len(near)
+    texts = None if media is None else media.values
+    if media is not None and media.kind == "audio" and places is not None:
+        texts = places
     choices = queue.choices(queue.place_of(instance)[0])
     chance = dict(zip(queue.names, queue.posterior[instance].tolist(), strict=True))
     if len(choices) > 9:  # the nine keys are for the most probable labels
@@ -204,6 +192,7 @@ def card(
         "bag": name,
         "row": row,
         "size": size,
+        "place": "" if places is None else places[instance],
         "guess": queue.guess(instance),
         "decided": bool(queue.state[instance] == DECIDED),
         "choices": [{"label": label, "probability": chance[label]} for label in choices],
@@ -216,7 +205,7 @@ def card(
                 "probability": float(queue.certainty(i)),
                 "decided": bool(queue.state[i] == DECIDED),
                 "bars": own,
-                "text": None if media is None else media.values[i],
+                "text": None if texts is None else texts[i],
             }
             for i, own in zip(near, bars, strict=True)
         ],

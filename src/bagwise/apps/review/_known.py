@@ -12,11 +12,7 @@ import numpy as np
 from bagwise._common.types import Bools
 from bagwise.apps.audio._recordings import recordings
 from bagwise.apps.audio._selections import Selection, match_selections, read_selections
-from bagwise.apps.review._label_studio import (
-    as_correction,
-    read_annotated,
-    write_annotated,
-)
+from bagwise.apps.review._label_studio import as_correction, read_annotated, write_annotated
 from bagwise.apps.review._queue import match_corrections
 from bagwise.apps.review._store import Correction, SetCorrection, read_corrections
 from bagwise.bags import Bags
@@ -28,7 +24,6 @@ from bagwise.io._write_table import write_columns
 from bagwise.labels import Labels
 
 _TABLES = tuple(ending for kind in ("csv", "tsv", "parquet") for ending in FORMATS[kind])
-_SET_COLUMNS = ("bag", "label", "present")
 
 
 @dataclass
@@ -64,10 +59,10 @@ class Known:
         place = {str(name): i for i, name in enumerate(bags.names.tolist())}
         indicator, names = labels.indicator.copy(), list(labels.names)
         used = [c for c in self.sets if c.bag in place and c.label in names]
-        for correction in used:
-            row = indicator[place[correction.bag]]
+        for bag, label, present in used:
+            row = indicator[place[bag]]
             if row.min() >= 0:
-                row[names.index(correction.label)] = int(correction.present)
+                row[names.index(label)] = present
         self.note(f"{len(used)} labels of bags are known from corrections.")
         return Labels("sets", labels.classes, indicator=indicator, names=labels.names)
 
@@ -82,11 +77,10 @@ class Known:
             )
         bags, clips = data.bags, data.clips
         found = match_selections(self.selections, recordings(data), clips.start, clips.end)
-        names = bags.names.tolist()
         for i, label in found.items():
             bag = int(bags.bag_index[i])
             row, size = i - int(bags.offsets[bag]), int(bags.sizes[bag])
-            self.corrections.append(Correction(str(names[bag]), row, size, label))
+            self.corrections.append(Correction(str(bags.names[bag]), row, size, label))
         self.selections = []
 
     def about(self, data: Contents) -> Bools:
@@ -152,15 +146,15 @@ class Known:
         """
         if known is None:
             return sets
-        labels, found = set(classes), []
-        for i, (given, own) in enumerate(zip(sets, bags.split(range(len(known))), strict=True)):
+        labels, found = set(classes), list(sets)
+        for i, own in enumerate(bags.split(range(len(known)))):
             more = {known[j] for j in own} & labels
+            given = found[i]
             if given is not None and not more <= given:
                 missing = ", ".join(sorted(map(str, more - given)))
                 name = bags.name_of(i)
                 self.note(f"{missing} is added to the label set of {name}: see --corrections.")
-                given = given | more
-            found.append(given)
+                found[i] = given | more
         return found
 
 
@@ -179,23 +173,18 @@ def read_known(path: Path, note: Callable[[str], None]) -> Known:
     Known
     """
     name, found = path.name.lower(), Known(note=note)
-    if not (path.is_dir() or name.endswith((".txt", ".json", *_TABLES))):
-        found.corrections, found.sets = read_corrections(path)
-        return _not_empty(found, path)
-    with format_errors(path):
-        if path.is_dir() or name.endswith(".txt"):
+    if path.is_dir() or name.endswith(".txt"):
+        with format_errors(path):
             selections = read_selections(path)
-            found.selections = [each for each in selections if not each.is_guess]
-            n_guesses = len(selections) - len(found.selections)
-            if n_guesses:
-                note(f"{n_guesses} labels in {path} were not changed and are ignored.")
-        else:
+        found.selections = [each for each in selections if not each.is_guess]
+        if n_guesses := len(selections) - len(found.selections):
+            note(f"{n_guesses} labels in {path} were not changed and are ignored.")
+    elif name.endswith((".json", *_TABLES)):
+        with format_errors(path):
             read = read_annotated if name.endswith(".json") else _read_table
             found.corrections, found.sets = read(path), _read_sets(path)
-    return _not_empty(found, path)
-
-
-def _not_empty(found: Known, path: Path) -> Known:
+    else:
+        found.corrections, found.sets = read_corrections(path)
     if not (found.corrections or found.selections or found.sets):
         raise InputError(f"{path} has no corrections yet: review some instances first.")
     return found
@@ -222,20 +211,20 @@ def export(sidecar: Path, table: Path, *, force: bool) -> tuple[int, int, list[P
     if table.suffix.lower() == ".json":
         write_annotated(table, found, force=force)
     else:
-        _write_fields(table, found, Correction._fields, force=force)
+        _write_table(table, found, Correction._fields, force=force)
     if not sets:
         return len(found), 0, [table]
-    _write_fields(sets_file(table), sets, _SET_COLUMNS, force=force)
+    _write_table(sets_file(table), sets, SetCorrection._fields, force=force)
     return len(found), len(sets), [table, sets_file(table)]
 
 
 def sets_file(table: Path) -> Path:
-    """The second table of an export, with the corrections of label sets; CSV beside JSON."""
+    """The second table of an export, with the corrections of label sets; CSV for JSON."""
     ending = ".csv" if table.suffix.lower() == ".json" else table.suffix
     return table.with_name(f"{table.stem}.sets{ending}")
 
 
-def _write_fields(path: Path, rows: list[Any], names: Iterable[str], *, force: bool) -> None:
+def _write_table(path: Path, rows: list[Any], names: tuple[str, ...], *, force: bool) -> None:
     columns = {name: np.array([getattr(row, name) for row in rows]) for name in names}
     write_columns(path, columns, force=force)
 
@@ -243,24 +232,23 @@ def _write_fields(path: Path, rows: list[Any], names: Iterable[str], *, force: b
 def _read_table(path: Path) -> list[Correction]:
     """Read a table of ``bagwise review --export``, or one written by hand without sizes."""
     columns = read_written(path, ["bag", "row", "label"], optional=["size"])
-    found = []
-    for values in zip(*columns.values(), strict=True):
-        entry = dict(zip(columns, values, strict=True))
-        if entry["label"] is None:
-            raise InputError(f"{path} has a correction without a label: {entry}.")
-        found.append(as_correction(entry, entry["label"], str(path)))
-    return found
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    if odd := next((row for row in rows if row["label"] is None), None):
+        raise InputError(f"{path} has a correction without a label: {odd}.")
+    return [as_correction(row, row["label"], str(path)) for row in rows]
 
 
 def _read_sets(path: Path) -> list[SetCorrection]:
-    """Read the corrections of label sets that ``bagwise review --export`` wrote beside `path`."""
-    beside = sets_file(path)
-    if not beside.is_file():
+    """Read the corrections of label sets that ``bagwise review --export`` wrote next to `path`."""
+    second = sets_file(path)
+    if not second.is_file():
         return []
-    columns = read_written(beside, _SET_COLUMNS)
-    texts = [str(value).lower() for value in columns["present"]]
-    odd = next((text for text in texts if text not in ("true", "false")), None)
-    if odd is not None:
-        raise InputError(f"{beside} has {odd!r} in the column present: expected true or false.")
-    rows = zip(columns["bag"], columns["label"], texts, strict=True)
-    return [SetCorrection(str(bag), str(label), text == "true") for bag, label, text in rows]
+    columns = read_written(second, SetCorrection._fields)
+    found = []
+    for bag, label, present in zip(*columns.values(), strict=True):
+        if str(present).lower() not in ("true", "false"):
+            raise InputError(
+                f"{second} has {present!r} in the column present: expected true or false."
+            )
+        found.append(SetCorrection(str(bag), str(label), str(present).lower() == "true"))
+    return found

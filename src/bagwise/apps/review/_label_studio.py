@@ -59,16 +59,15 @@ def write_tasks(
         raise InputError(
             f"the kept column {kind!r} has the name of the data that Label Studio shows: rename it."
         )
+    if media is None:
+        shown = [f"{bag}, row {row}" for bag, row in zip(table["bag"], table["row"], strict=True)]
+    else:
+        shown = ["" if each is None else f"{prefix}{each}" for each in media]
     tasks = []
-    rows = zip(*table.values(), strict=True)
-    labels = zip(results["label"], results["probability"], strict=True)
-    for i, (row, (label, chance)) in enumerate(zip(rows, labels, strict=True)):
-        data = dict(zip(table, row, strict=True))
-        if media is None:
-            data[kind] = f"{data['bag']}, row {data['row']}"
-        else:
-            data[kind] = "" if media[i] is None else f"{prefix}{media[i]}"
+    columns = *table.values(), shown, results["label"], results["probability"]
+    for i, (*row, item, label, chance) in enumerate(zip(*columns, strict=True)):
         prediction = {"model_version": model, "score": chance, "result": [_result(i, str(label))]}
+        data = dict(zip(table, row, strict=True)) | {kind: item}
         tasks.append({"data": data, "predictions": [prediction]})
     _write_list(path, tasks, force=force)
 
@@ -124,14 +123,17 @@ def read_annotated(path: Path) -> list[Correction]:
     -------
     list of Correction
     """
-    tasks = _parsed(path.read_text(encoding="utf-8-sig"), str(path))
+    try:
+        tasks = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise FileFormatError(f"{path} is not JSON: {error}.") from error
     if not isinstance(tasks, list):
         raise FileFormatError(f"{path} is not an export of Label Studio: expected a list of tasks.")
     found = []
     for number, task in enumerate(tasks):
         where = f"{path}, task {number}"
         try:
-            choices = _chosen(task)
+            choices, data = _chosen(task), dict(task.get("data", task))
         except _ODD as error:
             raise FileFormatError(
                 f"{where} is not as Label Studio writes it: expected data, and annotations with "
@@ -140,7 +142,7 @@ def read_annotated(path: Path) -> list[Correction]:
         if len(choices) > 1:
             raise FileFormatError(f"{where} has the labels {choices!r}: an instance has one.")
         if choices:
-            found.append(as_correction(task.get("data", task), choices[0], where))
+            found.append(as_correction(data, choices[0], where))
     return found
 
 
@@ -177,12 +179,9 @@ def as_correction(entry: Any, label: Any, where: str) -> Correction:
     -------
     Correction
     """
-    bag, row, size = (
-        entry.get(n) if isinstance(entry, dict) else None for n in ("bag", "row", "size")
-    )
-    numbers = [row, 0 if size is None else size]
-    whole = all(str(n).isdecimal() and not isinstance(n, bool) for n in numbers)
-    if not isinstance(bag, str | int) or isinstance(bag, bool) or not whole:
+    bag, row, size = (entry.get(name) for name in ("bag", "row", "size"))
+    is_whole = str(row).isdecimal() and (size is None or str(size).isdecimal())
+    if not isinstance(bag, str | int) or not is_whole:
         raise FileFormatError(
             f"{where} is about the bag {bag!r}, row {row!r} and size {size!r}: expected the id of "
             "a bag and whole numbers, as bagwise writes them."
@@ -193,13 +192,6 @@ def as_correction(entry: Any, label: Any, where: str) -> Correction:
 def _result(number: int, label: str) -> dict[str, Any]:
     place = {"from_name": CONTROL, "to_name": OBJECT, "type": "choices"}
     return {"id": f"instance_{number}", **place, "value": {"choices": [label]}}
-
-
-def _parsed(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise FileFormatError(f"{where} is not JSON: {error}.") from error
 
 
 def _write_list(path: Path, items: Iterable[Any], *, force: bool) -> None:

@@ -77,9 +77,8 @@ class ReviewQueue:
         limit: int | None = None,
     ) -> None:
         estimator = final_estimator(model)
-        if not hasattr(model, "annotate_proba") or not has_fit_parameter(
-            estimator, "instance_labels"
-        ):
+        keeps = has_fit_parameter(estimator, "instance_labels")
+        if not keeps or not hasattr(model, "annotate_proba"):
             raise InputError(
                 f"{type(estimator).__name__} cannot keep labels of instances fixed: review with an "
                 "annotator such as ORedLogisticRegression (-m orlr)."
@@ -206,7 +205,11 @@ class ReviewQueue:
         bag, row = self.place_of(instance)
         return self._bag_names[bag], row, int(self._bags.sizes[bag])
 
-    def find(self, name: str, row: int = 0) -> int | None:
+    def position(self, name: str) -> int:
+        """The bag with a name, as it is written in decisions."""
+        return self._position[name]
+
+    def find(self, name: str, row: int) -> int | None:
         """The instance at a row of the bag of this name; None if there is no such bag."""
         bag = self._position.get(name)
         return None if bag is None else int(self._bags.offsets[bag]) + row
@@ -309,11 +312,10 @@ def written_names(bags: Bags) -> list[str]:
         Positions if bags have no ids.
     """
     names = [str(name) for name in bags.names.tolist()]
-    first: dict[str, int] = {}
-    for i, name in enumerate(names):
-        if first.setdefault(name, i) != i:
-            raise InputError(
-                f"bags {first[name]} and {i} are both called {name!r}, so that decisions about "
-                "one would count for the other: give every bag its own id."
-            )
+    if len(set(names)) < len(names):
+        i = next(i for i, name in enumerate(names) if name in names[:i])
+        raise InputError(
+            f"bags {names.index(names[i])} and {i} are both called {names[i]!r}, so that decisions "
+            "about one would count for the other: give every bag its own id."
+        )
     return names

@@ -27,7 +27,6 @@ from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 
 HOST = "127.0.0.1"
-LARGEST_REQUEST = 2**16
 PATIENCE = 30.0  # seconds without a byte after which a connection is closed
 MOST_DOUBTS = 200  # maximum number of listed bags
 LEAST_DOUBT = 0.02
@@ -97,11 +96,8 @@ class Review:
     def __post_init__(self) -> None:
         self._strips = Strips(self.bags)
         self._doubts: list[dict[str, Any]] | None = None
-        if self.media is not None and len(self.media.values):
-            self.media.spectrogram_of("0")  # import matplotlib now, not at the first request
         for bag, row in self.corrections.skipped():
-            instance = self.queue.find(bag, row)
-            if instance is not None:
+            if (instance := self.queue.find(bag, row)) is not None:
                 self.queue.pass_over(instance)
 
     def show(self, instance: int | None = None, **more: Any) -> dict[str, Any]:
@@ -109,12 +105,8 @@ class Review:
         instance = self.queue.next() if instance is None else instance
         shown: dict[str, Any] = {"instance": None}
         if instance is not None:
-            shown = card(instance, self.queue, self.media, self._strips)
-            shown["place"] = "" if self.places is None else self.places[instance]
-            if self.places is not None and self.media is not None and self.media.kind == "audio":
-                for near in shown["neighbours"]:
-                    near["text"] = self.places[near["instance"]]
-            # The last decision that the person has seen: see `_conflict`.
+            shown = card(instance, self.queue, self.media, self._strips, self.places)
+            # The last decision that the person has seen: see `_write`.
             shown["after"] = self.corrections.last_about(shown["bag"], shown["row"])
         decided = int((self.queue.state[self.queue.chosen] == DECIDED).sum())
         progress = {"decided": decided, "total": len(self.queue.chosen)}
@@ -127,10 +119,15 @@ class Review:
         if self.find_doubts is None:
             return {"doubts": None}
         if self._doubts is None:
-            table = self.find_doubts()
+            table, queue = self.find_doubts(), self.queue
             columns = (table[name].tolist() for name in ("bag", "label", "error", "doubt"))
-            rows = list(zip(*columns, strict=True))[:MOST_DOUBTS]
-            self._doubts = [self._doubt(*row) for row in rows if row[3] >= LEAST_DOUBT]
+            self._doubts = []
+            for bag, label, error, doubt in list(zip(*columns, strict=True))[:MOST_DOUBTS]:
+                if doubt >= LEAST_DOUBT:
+                    place, name = queue.position(str(bag)), queue.name_of(label)
+                    row = {"bag": str(bag), "position": place, "label": name, "error": error}
+                    row |= {"doubt": doubt, "instance": queue.likeliest(place, name)}
+                    self._doubts.append(row)
         shown = []
         for row in self._doubts:
             bag, label = row["position"], row["label"]
@@ -138,21 +135,11 @@ class Review:
             shown.append(row | state)
         return {"doubts": shown}
 
-    def _doubt(self, bag: Any, label: Any, error: str, doubt: float) -> dict[str, Any]:
-        first, name = self.queue.find(str(bag)), self.queue.name_of(label)
-        assert first is not None  # the bags are those of the queue
-        position, _ = self.queue.place_of(first)
-        likeliest = self.queue.likeliest(position, name)
-        found = {"bag": str(bag), "position": position, "label": name, "error": error}
-        return found | {"doubt": float(doubt), "instance": likeliest}
-
     def judge(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Write a decision on whether a bag has a label to the file, then update the queue."""
-        place, present = request.get("row"), request.get("present")
-        if type(place) is not int or not 0 <= place < len(self._doubts or ()):
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, f"there is no doubtful label set {place!r}")
-        if present is not None and type(present) is not bool:
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, f"{present!r} is not a decision")
+        place, present = request["row"], request["present"]
+        if place not in range(len(self._doubts or ())) or present not in (True, False, None):
+            raise ValueError(f"{present!r} is not a decision about a listed label set")
         row = (self._doubts or [])[place]
         self.corrections.decide_set(row["bag"], row["label"], present, doubt=row["doubt"])
         self.queue.change_set(row["position"], row["label"], present)
@@ -160,16 +147,15 @@ class Review:
 
     def decide(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Write a decision, or a skip (label null), to the file, then update the queue."""
-        instance, label = self._instance(request), request.get("label", "")
+        instance, label = self._instance(request["instance"]), request["label"]
         if label is not None and label not in self.queue.names:
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, f"{label!r} is not a label")
-        self._write(instance, label, request)
+            raise ValueError(f"{label!r} is not a label")
+        self._write(instance, label, after=int(request.get("after", 0)))
         if label is None:
             self.queue.pass_over(instance)
             return self.show()
         self.queue.decide(instance, label)
-        bag, _ = self.queue.place_of(instance)
-        unmet = self.queue.unmet(bag)
+        unmet = self.queue.unmet(self.queue.place_of(instance)[0])
         if not unmet:
             return self.show()
         name = self.queue.written(instance)[0]
@@ -179,14 +165,14 @@ class Review:
     def move(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Show another instance; by default the next one."""
         if "to" in request:
-            return self.show(self._instance({"instance": request["to"]}))
-        self.queue.pass_over(self._instance(request))
+            return self.show(self._instance(request["to"]))
+        self.queue.pass_over(self._instance(request["instance"]))
         return self.show()
 
     def undo(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Undo the last decision and show its instance again."""
         try:
-            last = self.corrections.undo(after=_number(request, "last"))
+            last = self.corrections.undo(after=int(request.get("last", 0)))
         except ConflictError as error:
             reason = "Nothing was undone: another page made a later decision. Press u to undo that."
             raise _RefusedError(HTTPStatus.CONFLICT, reason, **self.show()) from error
@@ -198,22 +184,22 @@ class Review:
         self._read_again(instance)
         return self.show(instance, note="Undone.")
 
-    def _write(self, instance: int, label: str | None, request: Mapping[str, Any]) -> None:
-        """Write a decision (None: a skip) to the file, unless there is a newer decision."""
+    def _write(self, instance: int, label: str | None, after: int) -> None:
+        """Append to the file, unless another page or process made a later decision."""
+        queue = self.queue
         try:
             self.corrections.decide(
-                *self.queue.written(instance),
+                *queue.written(instance),
                 label,
-                guess=self.queue.guess(instance),
-                probability=float(self.queue.certainty(instance)),
-                after=_number(request, "after"),
+                guess=queue.guess(instance),
+                probability=float(queue.certainty(instance)),
+                after=after,
             )
         except ConflictError as error:
             self._read_again(instance)
-            state = "was undone or skipped"
-            if self.queue.state[instance] == DECIDED:
-                state = f"was decided as {self.queue.guess(instance)}"
-            reason = f"Not saved: this instance {state} elsewhere. Decide again to change it."
+            is_decided = queue.state[instance] == DECIDED
+            state = f"decided as {queue.guess(instance)}" if is_decided else "undone or skipped"
+            reason = f"Not saved: this instance was {state} elsewhere. Decide again to change it."
             raise _RefusedError(HTTPStatus.CONFLICT, reason, **self.show(instance)) from error
 
     def _read_again(self, instance: int) -> None:
@@ -223,11 +209,10 @@ class Review:
         if label is None or label in self.queue.names:
             self.queue.decide(instance, label)
 
-    def _instance(self, request: Mapping[str, Any]) -> int:
-        instance = request.get("instance")
-        if type(instance) is not int or not 0 <= instance < self.bags.n_instances:
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, f"there is no instance {instance!r}")
-        return instance
+    def _instance(self, number: Any) -> int:
+        if number not in range(self.bags.n_instances):
+            raise ValueError(f"there is no instance {number!r}")
+        return int(number)
 
 
 class ReviewServer(ThreadingHTTPServer):
@@ -288,10 +273,9 @@ class _Handler(BaseHTTPRequestHandler):
                 return _as_json(review.show() if what == "card" else review.doubts())
         where, _, instance = what.partition("/")
         found = None
-        if review.media is not None and where == "media":
-            found = review.media.file_of(instance)
-        elif review.media is not None and where == "spectrogram":
-            found = review.media.spectrogram_of(instance)
+        if review.media is not None and where in ("media", "spectrogram"):
+            read = review.media.file_of if where == "media" else review.media.spectrogram_of
+            found = read(int(instance))
         if found is None:
             raise _RefusedError(HTTPStatus.NOT_FOUND, "there is no such page")
         return found
@@ -302,7 +286,8 @@ class _Handler(BaseHTTPRequestHandler):
             raise _RefusedError(HTTPStatus.FORBIDDEN, "the request comes from another site")
         if what not in _ACTIONS:
             raise _RefusedError(HTTPStatus.NOT_FOUND, "there is no such action")
-        request = self._body()  # before the lock: a slow client must not block others
+        # Before the lock: a slow client must not block others.
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with self.server.review.lock:
             return _as_json(getattr(self.server.review, what)(request))
 
@@ -316,26 +301,13 @@ class _Handler(BaseHTTPRequestHandler):
             raise _RefusedError(HTTPStatus.FORBIDDEN, "the token is wrong: copy the whole address")
         return rest
 
-    def _body(self) -> Mapping[str, Any]:
-        length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or len(length) > 9 or int(length) > LARGEST_REQUEST:
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, "the request is too long")
-        body = self.rfile.read(int(length))
-        if len(body) < int(length):
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, "the request ended early")
-        try:
-            found = json.loads(body)
-        except (ValueError, RecursionError) as error:
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, "the request is not JSON") from error
-        if not isinstance(found, dict):
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, "the request is not an object")
-        return found
-
     def _answer(self, make: Callable[[], tuple[str, bytes]]) -> None:
         try:
             status, (kind, body) = HTTPStatus.OK, make()
         except _RefusedError as refused:
             status, (kind, body) = refused.status, _as_json(refused.answer)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:  # not from our page
+            status, (kind, body) = HTTPStatus.BAD_REQUEST, _as_json({"error": str(error)})
         except sqlite3.Error as error:
             status = HTTPStatus.INTERNAL_SERVER_ERROR
             kind, body = _as_json({"error": f"this was NOT saved: {error}"})
@@ -348,12 +320,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Print nothing to the terminal."""
-
-
-def _number(request: Mapping[str, Any], name: str) -> int:
-    """The number of a decision in a request; 0 if there is none."""
-    found = request.get(name, 0)
-    return found if type(found) is int else 0
 
 
 def _as_json(value: Mapping[str, Any]) -> tuple[str, bytes]:
