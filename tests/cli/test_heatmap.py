@@ -124,4 +124,4 @@ def test_maps_over_thumbnails_with_kept_columns(run, slides, tmp_path):
     tiles = json.loads((tmp_path / "maps" / "s00.geojson").read_text())["features"]
     assert tiles[0]["properties"]["metadata"] == {"patient_id": "p0"}
     (pictures / "s00.png").rename(pictures / "other.png")
-    assert "holds no picture of a slide" in run(*words, "-o", tmp_path / "none").stderr
+    assert "contains no picture of a slide" in run(*words, "-o", tmp_path / "none").stderr

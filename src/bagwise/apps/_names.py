@@ -25,10 +25,11 @@ def distinct_names(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]
     >>> distinct_names(["a", "A", "b/c", "index"], taken=["index"])
     ['a', 'A_2', 'b_c', 'index_2']
     """
-    found, used = [], {name.lower() for name in taken}  # some file systems ignore case
-    for name in names:
-        safe = re.sub(r"[^\w.+=-]+", "_", name)[:150].lstrip(".") or "unnamed"
-        tries = itertools.chain([safe], (f"{safe}_{k}" for k in itertools.count(2)))
-        found.append(next(each for each in tries if each.lower() not in used))
-        used.add(found[-1].lower())
+    names = list(names)
+    safe = [re.sub(r"[^\w.+=-]+", "_", name)[:150].lstrip(".") or "unnamed" for name in names]
+    found, used = list(safe), {name.lower() for name in taken}  # some file systems ignore case
+    for i in sorted(range(len(names)), key=lambda i: safe[i] != names[i]):
+        tries = itertools.chain([safe[i]], (f"{safe[i]}_{k}" for k in itertools.count(2)))
+        found[i] = next(each for each in tries if each.lower() not in used)
+        used.add(found[i].lower())
     return found

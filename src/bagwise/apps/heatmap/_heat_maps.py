@@ -3,8 +3,7 @@
 import itertools
 import json
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from numpy.typing import ArrayLike
 import bagwise
 from bagwise._common.files import check_place, replacing
 from bagwise._common.types import Array
+from bagwise.apps._names import distinct_names
 from bagwise.apps.heatmap._thumbnails import check_thumbnails, read_thumbnail
-from bagwise.bags import Bags
 from bagwise.base._pipelines import final_estimator
 from bagwise.displays import HeatMapDisplay
 from bagwise.displays._heat_maps import check_coords, colour_limits, colours, patch_edges, squares
@@ -48,22 +47,26 @@ class _SlideMap:
     score: float
     truth: str | None
     seen: bool
-    order: Array  # rows of the patches, the highest value first
     top: int
-    meta: dict[str, list[Any]]  # further columns of the patches
-    thumbnail: Any = None  # picture of the slide: a file
-    size: tuple[float, float] | None = None  # width and height, in the unit of the coords
+    meta: dict[str, Sequence[Any]]  # further columns of the patches
+    thumbnail: Any  # file with a picture of the slide, or None
+    size: Array  # width and height, in the unit of the coords
 
     @property
-    def top_rows(self) -> Iterator[dict[str, Any]]:
-        """The top patches, as rows of a table."""
-        places, values = self.coords.tolist(), self.found.values.tolist()
-        for rank, row in enumerate(self.order[: self.top].tolist(), 1):
-            own = (self.name, rank, row, *places[row], values[row])
-            facts = (*own, self.found.name, self.predicted, self.truth)
-            yield dict(zip(_TOP_COLUMNS, facts, strict=True)) | {
-                name: column[row] for name, column in self.meta.items()
-            }
+    def order(self) -> Array:
+        """Rows of the patches, the highest value first."""
+        return np.argsort(-self.found.values, kind="stable")
+
+    def top_columns(self) -> dict[str, list[Any]]:
+        """The top patches, as columns of a table."""
+        rows = self.order[: self.top]
+        x, y = self.coords[rows].T.tolist()
+        values = self.found.values[rows].tolist()
+        own = (range(1, len(rows) + 1), rows.tolist(), x, y, values)
+        facts = (self.name, self.found.name, self.predicted, self.truth)
+        slide, *others = ([fact] * len(rows) for fact in facts)
+        table = dict(zip(_TOP_COLUMNS, (slide, *map(list, own), *others), strict=True))
+        return table | {name: [column[row] for row in rows] for name, column in self.meta.items()}
 
 
 @dataclass(eq=False, repr=False)
@@ -170,12 +173,16 @@ class HeatMaps:
         limits = colour_limits(np.concatenate([m.found.values for m in maps]))
         target.mkdir(exist_ok=True)
         pictures = []
-        for slide, stem in zip(maps, _file_names([m.name for m in maps]), strict=True):
+        stems = distinct_names([m.name for m in maps], taken=[Path(INDEX).stem, Path(TOP).stem])
+        for slide, stem in zip(maps, stems, strict=True):
             pictures.append(_picture(slide, limits))
             _write(target / f"{stem}.png", pictures[-1], force=force)
             _write(target / f"{stem}.geojson", _geojson(slide, limits), force=force)
-        rows = [row for slide in maps for row in slide.top_rows]
-        columns = {name: np.array([row[name] for row in rows], dtype=object) for name in rows[0]}
+        tables = [slide.top_columns() for slide in maps]
+        columns = {
+            name: np.array(list(itertools.chain(*(table[name] for table in tables))), dtype=object)
+            for name in tables[0]
+        }
         write_columns(target / TOP, columns, force=force)
         page = self._page(maps, pictures, signed=limits[0] < 0 < limits[1])
         _write(target / INDEX, page.encode("utf-8"), force=force)
@@ -191,19 +198,25 @@ class HeatMaps:
             raise InputError(
                 f"{type(self.model).__name__} has no classes: heat maps show a fitted classifier."
             )
+        for name, values in (self.meta or {}).items():
+            if len(values) != bags.n_instances or str(name) in _TOP_COLUMNS:
+                raise InputError(
+                    f"meta has {len(values)} values called {name!r} for {bags.n_instances} "
+                    f"patches: expected one each, and another name than {', '.join(_TOP_COLUMNS)}."
+                )
         edges = patch_edges(self.patch_size, bags, coords)
         seen = np.zeros(len(bags), dtype=bool) if self.seen is None else np.asarray(self.seen)
-        classes = np.asarray(self.model.classes_)
-        names = [str(name) for name in (classes if self.classes is None else self.classes)]
-        known = check_known_labels(self.y, bags, classes=classes.tolist(), names=names)
+        classes = self.model.classes_.tolist()
+        names = list(map(str, classes if self.classes is None else self.classes))
+        known = check_known_labels(self.y, bags, classes=classes, names=names)
         truths = [None] * len(bags) if known is None else known.texts
         pictures, sizes = check_thumbnails(self.thumbnails, self.slide_sizes, bags)
-        self._check_meta(bags)
         maps = []
         for i, (start, stop) in enumerate(itertools.pairwise(bags.offsets.tolist())):
             predictions = Predictions(self.model, bags[i : i + 1], classes=names)
-            how = {"method": self.method, "random_state": self.random_state}
-            found = predictions.contributions(self.label, **how)
+            found = predictions.contributions(
+                self.label, method=self.method, random_state=self.random_state
+            )
             table = predictions.bag_table()
             slide = _SlideMap(
                 name=str(bags.names[i]),
@@ -214,23 +227,14 @@ class HeatMaps:
                 score=_score(table, found.name, names),
                 truth=truths[i],
                 seen=bool(seen[i]),
-                order=np.argsort(-found.values, kind="stable"),
                 top=self.top,
-                meta={str(name): list(v[start:stop]) for name, v in (self.meta or {}).items()},
+                meta={str(name): v[start:stop] for name, v in (self.meta or {}).items()},
                 thumbnail=pictures[i],
                 size=sizes[i],
             )
             maps.append(slide)
             after_slide()
         return sorted(maps, key=lambda slide: -slide.score)
-
-    def _check_meta(self, bags: Bags) -> None:
-        for name, values in (self.meta or {}).items():
-            if len(values) != bags.n_instances or str(name) in _TOP_COLUMNS:
-                raise InputError(
-                    f"meta has {len(values)} values called {name!r} for {bags.n_instances} "
-                    f"patches: expected one each, and another name than {', '.join(_TOP_COLUMNS)}."
-                )
 
     def _page(self, maps: list[_SlideMap], pictures: list[bytes], *, signed: bool) -> str:
         labels = {slide.found.name for slide in maps}
@@ -265,13 +269,14 @@ class HeatMaps:
             )
         shown = {name: c for name, c in columns.items() if any(v is not None for v in c)}
         table = Table(shown, "Slides, highest score first", bags=range(len(maps)))
-        both = itertools.islice(zip(maps, pictures, strict=True), MOST_PICTURES)
-        cards = [_card(slide, picture, i, heading) for i, (slide, picture) in enumerate(both)]
-        left = len(maps) - len(cards)
-        rest = [f"{left} more maps are in the folder of this page."] if left else []
+        both = zip(maps[:MOST_PICTURES], pictures, strict=False)
+        parts: list[Any] = [_card(slide, png, i, heading) for i, (slide, png) in enumerate(both)]
+        if len(maps) > MOST_PICTURES:
+            n_left = len(maps) - MOST_PICTURES
+            parts.append(f"{n_left} more maps are in the folder of this page.")
         return render_page(
             self.title,
-            [Section("Slides", numbers, *texts, table), Section("Maps", *cards, *rest)],
+            [Section("Slides", numbers, *texts, table), Section("Maps", *parts)],
             lead=f"Heat maps of the patches, by {type(final_estimator(self.model)).__name__}.",
             footer=f"Made by bagwise {bagwise.__version__}. This page needs no network and sends "
             "no data.",
@@ -281,16 +286,18 @@ class HeatMaps:
 def _card(slide: _SlideMap, picture: bytes, number: int, heading: str) -> Card:
     truth = "" if slide.truth is None else f", labelled {slide.truth}"
     facts = f"Predicted {slide.predicted}{truth}; {heading}: {slide.score:.3g}."
-    columns = {name: [row[name] for row in slide.top_rows] for name in _OF_PATCHES}
+    top = slide.top_columns()
     alt = (
         f"Heat map of {slide.name}: {len(slide.coords)} patches, the highest at "
-        f"x {columns['x'][0]:g}, y {columns['y'][0]:g}."
+        f"x {top['x'][0]:g}, y {top['y'][0]:g}."
     )
     caption = f"Top patches of {slide.name} by {slide.found.value_name}"
-    return Card(number, slide.name, [facts, [Picture(picture, alt), Table(columns, caption)]])
+    table = Table({name: top[name] for name in _OF_PATCHES}, caption)
+    return Card(number, slide.name, [facts, [Picture(picture, alt), table]])
 
 
 def _picture(slide: _SlideMap, limits: tuple[float, float]) -> bytes:
+    has_thumbnail = slide.thumbnail is not None
     return HeatMapDisplay(
         slide.found.values,
         slide.coords,
@@ -298,8 +305,8 @@ def _picture(slide: _SlideMap, limits: tuple[float, float]) -> bytes:
         value_name=slide.found.value_name,
         limits=limits,
         top=slide.top,
-        image=None if slide.thumbnail is None else read_thumbnail(slide.thumbnail),
-        image_size=slide.size,
+        image=read_thumbnail(slide.thumbnail) if has_thumbnail else None,
+        image_size=tuple(slide.size) if has_thumbnail else None,
     ).png(PIXELS_PER_INCH)
 
 
@@ -311,28 +318,25 @@ def _geojson(slide: _SlideMap, limits: tuple[float, float]) -> bytes:
     it reads since version 0.5.
     """
     values = slide.found.values
-    ranks = np.empty(len(values), dtype=np.int64)
-    ranks[slide.order] = np.arange(1, len(values) + 1)
-    tiles = zip(
-        squares(slide.coords, slide.edge).tolist(), colours(values, limits).tolist(),
-        values.tolist(), ranks.tolist(), strict=True,
-    )  # fmt: skip
-    highest = colours(np.array([limits[1]]), limits)[0].tolist()
+    ranks = np.argsort(slide.order).tolist()
+    rings = squares(slide.coords, slide.edge).tolist()
+    tints = colours(values, limits).tolist()
+    (highest,) = colours(np.array([limits[1]]), limits).tolist()
     features = []
-    for i, (ring, colour, value, rank) in enumerate(tiles):
-        measured = {slide.found.value_name: value, "rank": rank}
+    for i, value in enumerate(values.tolist()):
+        measured = {slide.found.value_name: value, "rank": ranks[i] + 1}
         properties: dict[str, Any] = {
             "objectType": "tile",
-            "color": colour,
+            "color": tints[i],
             "measurements": [{"name": name, "value": v} for name, v in measured.items()],
         }
-        if rank <= slide.top:
-            properties["name"] = f"top {rank}"
+        if ranks[i] < slide.top:
+            properties["name"] = f"top {ranks[i] + 1}"
         if value > 0:
             properties["classification"] = {"name": slide.found.name, "color": highest}
         if own := {name: str(v[i]) for name, v in slide.meta.items() if v[i] is not None}:
             properties["metadata"] = own
-        geometry = {"type": "Polygon", "coordinates": [ring]}
+        geometry = {"type": "Polygon", "coordinates": [rings[i]]}
         features.append({"type": "Feature", "geometry": geometry, "properties": properties})
     collection = {"type": "FeatureCollection", "features": features}
     return json.dumps(collection, allow_nan=False, separators=(",", ":")).encode()
@@ -343,18 +347,6 @@ def _score(table: dict[str, Array], label: str, names: list[str]) -> float:
     sign = 1 if label == names[-1] else -1  # of two classes the second has a score
     kinds = {f"probability_{label}": 1, f"score_{label}": 1, "score": sign}
     return next((k * float(table[name][0]) for name, k in kinds.items() if name in table), np.nan)
-
-
-def _file_names(names: list[str]) -> list[str]:
-    """A distinct file name for each slide: its id if that is a safe name."""
-    safe = [re.sub(r"[^\w.+=-]+", "_", name)[:150].lstrip(".") or "slide" for name in names]
-    taken = {Path(INDEX).stem, Path(TOP).stem}  # in lower case: some file systems ignore case
-    stems: dict[int, str] = {}
-    for i in sorted(range(len(names)), key=lambda i: (safe[i] != names[i], names[i])):
-        tries = itertools.chain([safe[i]], (f"{safe[i]}_{k}" for k in itertools.count(2)))
-        stems[i] = next(stem for stem in tries if stem.lower() not in taken)
-        taken.add(stems[i].lower())
-    return [stems[i] for i in range(len(names))]
 
 
 def check_folder(folder: Path, *, force: bool) -> None:

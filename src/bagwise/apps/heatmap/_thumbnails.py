@@ -44,7 +44,7 @@ def find_thumbnails(
     found = [files.get(name) or files.get(Path(name).stem) for name in names]
     if not any(found):
         raise InputError(
-            f"--thumbnails {folder}: it holds no picture of a slide, such as {names[0]}.jpg or "
+            f"--thumbnails {folder}: it contains no picture of a slide, such as {names[0]}.jpg or "
             f"{names[0]}.png."
         )
     sizes = np.full((len(names), 2), np.nan) if stored is None else stored.copy()
@@ -56,24 +56,23 @@ def find_thumbnails(
 
 def check_thumbnails(
     thumbnails: Sequence[Any] | None, sizes: Any, bags: Bags
-) -> tuple[list[Any], list[Any]]:
-    """The thumbnail of each slide, and the size of the slide; None if there is none."""
-    if thumbnails is None:
-        return [None] * len(bags), [None] * len(bags)
+) -> tuple[Sequence[Any], Floats]:
+    """The thumbnail of each slide, None if there is none, and the size of the slide."""
     sides = np.asarray(np.full((len(bags), 2), np.nan) if sizes is None else sizes, dtype=float)
-    if len(thumbnails) != len(bags) or sides.shape != (len(bags), 2):
+    pictures = [None] * len(bags) if thumbnails is None else thumbnails
+    if len(pictures) != len(bags) or sides.shape != (len(bags), 2):
         raise InputError(
-            f"there are {len(thumbnails)} thumbnails and slide_sizes of shape {sides.shape} for "
+            f"there are {len(pictures)} thumbnails and slide_sizes of shape {sides.shape} for "
             f"{len(bags)} slides: expected one, and a width and a height, each."
         )
-    for i, picture in enumerate(thumbnails):
+    for i, picture in enumerate(pictures):
         if picture is not None and not (np.isfinite(sides[i]) & (sides[i] > 0)).all():
             raise InputError(
                 f"the size of {bags.name_of(i)} is unknown, and its map cannot be drawn over "
                 "its thumbnail: give slide_sizes, its width and height in the unit of coords, or "
                 "the number of full-resolution pixels per thumbnail pixel with --downsample."
             )
-    return list(thumbnails), [(float(width), float(height)) for width, height in sides]
+    return pictures, sides
 
 
 def read_thumbnail(path: Any) -> Array:
