@@ -244,7 +244,7 @@ def iterations_from_disk(path, bags, y, max_iter=6):
     with mock.patch.object(primal_dual, "available_memory", return_value=too_little):
         primal_dual.primal_dual(
             primal_dual.LinearSpace(bags), y, K, C=1.0, mu=1e-4, rho=1.2, max_iter=max_iter,
-            tol=0.0, exact=False, shared=False, mask_own_class=True, fit_intercept=True,
+            tol=0.0, exact=False,
             weights=np.ones(len(y)), rng=np.random.RandomState(0), track=track,
         )  # fmt: skip
     return ours, reading

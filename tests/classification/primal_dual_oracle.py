@@ -1,7 +1,4 @@
-"""pdMISVM as printed: the dense K x n ADMM of Brand (2021), Algorithm 1, misprints corrected.
-
-`splitting="shared"` is the variant with one copy of the scores for all classes.
-"""
+"""pdMISVM as printed: the dense K x n ADMM of Brand (2021), Algorithm 1, misprints corrected."""
 
 from itertools import pairwise
 
@@ -36,21 +33,16 @@ class DenseADMM:
         rho,
         inexact=False,
         mask=True,
-        splitting="paper",
         weights=None,
-        fit_intercept=True,
     ):
         self.X, self.offsets, self.codes, self.K = X, np.asarray(offsets), np.asarray(codes), K
         self.C, self.mu, self.rho, self.inexact = C, mu, rho, inexact
-        self.splitting, self.fit_intercept = splitting, fit_intercept
         N = len(codes)
         self.v = np.ones(N) if weights is None else np.asarray(weights, float)
         self.bag = np.repeat(np.arange(N), np.diff(offsets))
         self.own = self.codes[:, None] == np.arange(K)
         self.Y = np.where(self.own, 1.0, -1.0)
         self.cost = np.where(self.own & mask, 0.0, C)
-        if splitting == "shared":
-            self.cost = np.where(self.own, 0.0, C)
         self.W, self.b = W.copy(), np.zeros(K)
         self.T, self.U = self.scores(), self.own_scores()
         self.Q, self.R = self.max(self.T), self.max(self.U)
@@ -73,12 +65,11 @@ class DenseADMM:
         rows = [self.X]
         target = [self.T[:, m] + self.Theta[:, m] / self.mu]
         weight = [self.v[self.bag]]
-        if self.splitting == "paper":
-            mine = self.codes[self.bag] == m
-            for k in range(self.K):
-                rows.append(self.X[mine])
-                target.append(self.U[mine, k] + self.Xi[mine, k] / self.mu)
-                weight.append(self.v[self.bag][mine])
+        mine = self.codes[self.bag] == m
+        for k in range(self.K):
+            rows.append(self.X[mine])
+            target.append(self.U[mine, k] + self.Xi[mine, k] / self.mu)
+            weight.append(self.v[self.bag][mine])
         return np.concatenate(rows), np.concatenate(target), np.concatenate(weight)
 
     def update_W(self):
@@ -96,21 +87,14 @@ class DenseADMM:
         self.W = new
 
     def update_b(self):
-        if not self.fit_intercept:
-            return
         for m in range(self.K):  # Eq. 11, counting instances
             rows, target, weight = self.targets(m)
             self.b[m] = (weight * (target - rows @ self.W[m])).sum() / weight.sum()
 
-    @property
-    def nu(self):
-        """The penalty of e: mu in the paper; with K - 1 of them on one z_y, less."""
-        return self.mu if self.splitting == "paper" else 2 * self.mu / self.K
-
     def update_E(self):  # Eq. 12, 13
-        n = self.Y - self.Q + self.R - self.Lam / self.nu
+        n = self.Y - self.Q + self.R - self.Lam / self.mu
         yn = self.Y * n
-        shrink = self.cost / self.nu
+        shrink = self.cost / self.mu
         self.E = np.where(yn > shrink, n - shrink * self.Y, np.where(yn >= 0, 0.0, n))
         self.E = np.where(self.cost == 0, n, self.E)
 
@@ -123,24 +107,6 @@ class DenseADMM:
         self.R = (
             self.E - self.Y + self.Q + self.Lam / self.mu + self.max(self.U) - self.Om / self.mu
         ) / 2
-
-    def update_Z(self):
-        """Shared splitting: Q holds z, R holds z_y; one quadratic per bag."""
-        for i, y in enumerate(self.codes):
-            others = [m for m in range(self.K) if m != y]
-            a, weight = self.E[i] + 1 + self.Lam[i] / self.nu, self.nu / self.mu
-            c = self.max(self.T)[i] - self.Sig[i] / self.mu
-            A, right = np.zeros((self.K, self.K)), c.copy()
-            A[np.arange(self.K), np.arange(self.K)] = 1
-            for m in others:  # (a_m + z_m - z_y)^2
-                A[m, m] += weight
-                A[y, y] += weight
-                A[m, y] -= weight
-                A[y, m] -= weight
-                right[m] -= weight * a[m]
-                right[y] += weight * a[m]
-            self.Q[i] = np.linalg.solve(A, right)
-            self.R[i] = self.Q[i, y]
 
     def copy_of_scores(self, scores, dual, target, multiplier):
         """Eq. 19, 20: the largest entry moves towards its target, the others follow the scores."""
@@ -158,24 +124,18 @@ class DenseADMM:
         e = self.E - (self.Y - self.Q + self.R)
         q = self.Q - self.max(self.T)
         t = self.T - self.scores()
-        if self.splitting == "shared":
-            return np.where(self.own, 0.0, e), q, t, np.zeros_like(q), np.zeros_like(t)
         return e, q, t, self.R - self.max(self.U), self.U - self.own_scores()
 
     def step(self):
         self.update_W()
         self.update_b()
         self.update_E()
-        if self.splitting == "paper":
-            self.update_Q()
-            self.update_R()
-        else:
-            self.update_Z()
+        self.update_Q()
+        self.update_R()
         self.T = self.copy_of_scores(self.scores(), self.Theta, self.Q, self.Sig)
-        if self.splitting == "paper":
-            self.U = self.copy_of_scores(self.own_scores(), self.Xi, self.R, self.Om)
+        self.U = self.copy_of_scores(self.own_scores(), self.Xi, self.R, self.Om)
         gaps = self.gaps()
-        self.Lam += self.nu * gaps[0]
+        self.Lam += self.mu * gaps[0]
         for dual, gap in zip((self.Sig, self.Theta, self.Om, self.Xi), gaps[1:], strict=True):
             dual += self.mu * gap
         self.mu *= self.rho

@@ -45,7 +45,7 @@ def first_W(X, offsets, signs, weights):
 
 def solve(bags, signs, **options):
     given = {"C": 1.0, "mu": 1e-2, "rho": 1.05, "max_iter": 40, "tol": 0.0, "exact": True}
-    given |= {"fit_intercept": True, "weights": np.ones(len(signs))} | options
+    given |= {"weights": np.ones(len(signs))} | options
     space = bags if isinstance(bags, LinearSpace) else LinearSpace(bags)
     return one_sided(space, signs, **given)
 

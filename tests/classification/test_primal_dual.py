@@ -86,10 +86,9 @@ class FromZero(LinearSpace):
 
 
 @pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize("shared", [True, False])
-def test_5_the_linear_kernel_gives_the_primal_run(exact, shared):
+def test_5_the_linear_kernel_gives_the_primal_run(exact):
     X, offsets, codes = draw(1)
-    options = {"n_iter": 60, "exact": exact, "shared": shared, "mask": True}
+    options = {"n_iter": 60, "exact": exact}
     gram = Bags(X @ X.T, offsets)
     W, b = solve(FromZero(Bags(X, offsets)), codes, 3, **options).solution
     A, b_dual = solve(KernelSpace(gram), codes, 3, **options).solution
@@ -97,13 +96,14 @@ def test_5_the_linear_kernel_gives_the_primal_run(exact, shared):
     np.testing.assert_allclose(b_dual, b, atol=1e-9)
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_5_equation_28_equals_equation_10(shared, rng):
+@pytest.mark.parametrize("n_copies", [0, 3])
+def test_5_equation_28_equals_equation_10(n_copies, rng):
     X, offsets, codes = draw(2)
     weights = rng.uniform(0.5, 2, len(codes))
-    problem = Problem(offsets, codes, weights, 3, shared)
+    codes = codes if n_copies else 0 * codes  # without copies, bags have no classes
+    problem = Problem(offsets, codes, weights, 3, n_copies)
     primal, dual = LinearSpace(Bags(X, offsets)), KernelSpace(Bags(X @ X.T, offsets))
-    options = {"n_classes": 3, "shared": shared, "mask": True, "cost": 1.0}
+    options = {"n_columns": 3, "n_copies": n_copies}
     parts = place(primal.bags, PrimalDualPart, codes, weights, **options)
     equation_10, equation_28 = (
         space.solver(parts, problem, space.used_features(parts)) for space in (primal, dual)
@@ -193,8 +193,7 @@ def weston_watkins_optimum(X, codes, K, C):
     return solution.obj_val
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_12_singletons_approach_the_weston_watkins_svm(shared, rng):
+def test_12_singletons_approach_the_weston_watkins_svm(rng):
     codes = np.arange(18) % 3
     X = rng.normal(size=(18, 3))
     X[:, 0] += codes
@@ -203,7 +202,7 @@ def test_12_singletons_approach_the_weston_watkins_svm(shared, rng):
     for rho in (1.3, 1.05, 1.005):
         found = primal_dual(
             LinearSpace(Bags(X, np.arange(19))), codes, 3, C=0.5, rho=rho, mu=1e-2, tol=1e-9,
-            max_iter=6000, exact=True, shared=shared, weights=np.ones(18),
+            max_iter=6000, exact=True, weights=np.ones(18),
             rng=np.random.RandomState(0),
         )  # fmt: skip
         gaps.append(found.objective_curve[-1] / best - 1)

@@ -18,10 +18,10 @@ def draw(seed, n_bags=14, d=4, K=3):
     return X, offsets, codes
 
 
-OPTIONS = {"C": 1.0, "mu": 1e-2, "rho": 1.1, "fit_intercept": True}
+OPTIONS = {"C": 1.0, "mu": 1e-2, "rho": 1.1}
 
 
-def solve(space, codes, K, *, n_iter, exact, shared, mask, weights=None, **options):
+def solve(space, codes, K, *, n_iter, exact, mask=True, weights=None, **options):
     return primal_dual(
         space,
         codes,
@@ -29,7 +29,6 @@ def solve(space, codes, K, *, n_iter, exact, shared, mask, weights=None, **optio
         max_iter=n_iter,
         tol=0.0,
         exact=exact,
-        shared=shared,
         mask_own_class=mask,
         weights=np.ones(len(codes)) if weights is None else weights,
         rng=np.random.RandomState(0),
@@ -40,21 +39,17 @@ def solve(space, codes, K, *, n_iter, exact, shared, mask, weights=None, **optio
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("mask", [True, False])
-@pytest.mark.parametrize("splitting", ["paper", "shared"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_collapsed_equals_dense(K, exact, mask, splitting, weighted):
+def test_collapsed_equals_dense(K, exact, mask, weighted):
     X, offsets, codes = draw(0, K=K)
     weights = np.random.default_rng(1).uniform(0.5, 2, len(codes)) if weighted else None
     space = LinearSpace(Bags(X, offsets))
     dense = DenseADMM(
         X, offsets, codes, K, 1e-3 * np.random.RandomState(0).standard_normal((K, X.shape[1])),
-        C=1.0, mu=1e-2, rho=1.1, inexact=not exact, mask=mask, splitting=splitting, weights=weights,
+        C=1.0, mu=1e-2, rho=1.1, inexact=not exact, mask=mask, weights=weights,
     )  # fmt: skip
     residuals, curve = dense.run(60)
-    found = solve(
-        space, codes, K, n_iter=60, exact=exact, shared=splitting == "shared", mask=mask,
-        weights=weights,
-    )  # fmt: skip
+    found = solve(space, codes, K, n_iter=60, exact=exact, mask=mask, weights=weights)
     W, b = found.solution
     np.testing.assert_allclose(W, dense.W, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(b, dense.b, rtol=1e-9, atol=1e-9)

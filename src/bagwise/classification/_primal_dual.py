@@ -245,7 +245,7 @@ class PrimalDualMISVM(LinearBagClassifier):
     def _space(self, bags: Bags, weight: Array) -> tuple[LinearSpace, Any]:
         """The space of W, and a function that stores W."""
         if self.kernel == "linear":
-            return LinearSpace(bags, leave_out_constants=True), partial(setattr, self, "coef_")
+            return LinearSpace(bags), partial(setattr, self, "coef_")
         require_local(
             bags,
             "bags on a device or a cluster are fitted with kernel='linear'; for other kernels use "

@@ -34,6 +34,42 @@ def read_only(*arrays: Any) -> list[Any]:
     return views
 
 
+class Settings(NamedTuple):
+    """What an iteration of the primal-dual solvers does: the change of the scores, and penalties.
+
+    The scores become ``scores + factor * change + shift``.
+    """
+
+    factor: Floats  # (n_classes,)
+    shift: Floats  # (n_classes,)
+    cost: float
+    mu: float
+    next_mu: float
+
+
+class Copy(NamedTuple):
+    """T or U of pdMISVM: it differs from the scores at one instance per bag and class."""
+
+    place: Ints  # (n_bags, n_classes): that instance
+    dual: Floats  # Theta or Xi there
+    highest: Floats  # the maximum of the copy
+    wanted: Floats  # Q or R
+    multiplier: Floats  # Sigma or Omega, of the constraint wanted = highest
+
+
+class Entries(NamedTuple):
+    """T - S + Theta/mu, and the same for U, the target of the next fit of W: mostly zeros.
+
+    Each class has two entries per bag, and 2 K more per bag of that class. Their positions are
+    fixed; only instances and values change.
+    """
+
+    starts: Ints  # (n_classes + 1,)
+    ranks: Ints  # (n_bags,): position of each bag within its class
+    instances: Ints  # (n_entries,)
+    values: Floats  # (n_entries,)
+
+
 class LabelSets(NamedTuple):
     """The label sets of bags: bag b has ``labels[set_offsets[b]:set_offsets[b + 1]]``."""
 

@@ -138,7 +138,7 @@ def _over_bags(kernel: Any, costs: Array, offsets: Ints, label_offsets: Ints, n:
 
 
 @_vectorised
-def _distances(  # type: ignore[no-untyped-def]
+def _distances(
     start, stop, points, centres, offsets, labels, label_offsets, cost_offsets, stale, out
 ):
     n_features = points.shape[1]
@@ -157,9 +157,7 @@ def _distances(  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _nearest(  # type: ignore[no-untyped-def]
-    start, stop, offsets, costs, label_offsets, cost_offsets, places
-):
+def _nearest(start, stop, offsets, costs, label_offsets, cost_offsets, places):
     for i in range(start, stop):
         n_labels = label_offsets[i + 1] - label_offsets[i]
         for row in range(offsets[i], offsets[i + 1]):
@@ -168,9 +166,7 @@ def _nearest(  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _nearest_rows(  # type: ignore[no-untyped-def]
-    start, stop, offsets, costs, label_offsets, cost_offsets, rows
-):
+def _nearest_rows(start, stop, offsets, costs, label_offsets, cost_offsets, rows):
     for i in range(start, stop):
         n_rows, n_labels = offsets[i + 1] - offsets[i], label_offsets[i + 1] - label_offsets[i]
         for k in range(n_labels):
@@ -179,9 +175,7 @@ def _nearest_rows(  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _assign(  # type: ignore[no-untyped-def]
-    start, stop, offsets, costs, label_offsets, cost_offsets, places
-):
+def _assign(start, stop, offsets, costs, label_offsets, cost_offsets, places):
     widest = 1
     for i in range(start, stop):
         size = max(offsets[i + 1] - offsets[i], label_offsets[i + 1] - label_offsets[i])
@@ -222,7 +216,7 @@ def _assign(  # type: ignore[no-untyped-def]
 
 
 @_inlined
-def _first_smallest(costs, at, n, step):  # type: ignore[no-untyped-def]
+def _first_smallest(costs, at, n, step):
     best = -1
     for k in range(n):
         if best < 0 or costs[at + k * step] < costs[at + best * step]:
@@ -231,7 +225,7 @@ def _first_smallest(costs, at, n, step):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _augment(  # type: ignore[no-untyped-def]
+def _augment(
     costs, at, n, m, row_step, column_step,
     potential_row, potential_column, slack, used, owner, came_from,
 ):  # fmt: skip

@@ -18,7 +18,7 @@ _compiled = compiled()
 
 
 @_compiled
-def grow_tree(columns, order, weights, depth):  # type: ignore[no-untyped-def]
+def grow_tree(columns, order, weights, depth):
     """Grow the tree h that fits the weights best, level by level.
 
     The value of a leaf is ``W / A``, where W is the sum of its weights and A the sum of their
@@ -97,9 +97,7 @@ def predict_trees(X: Floats, features: Ints, thresholds: Floats, leaves: Floats)
 
 
 @_compiled
-def advance(  # type: ignore[no-untyped-def]
-    scores, outputs, offsets, positive, learning_rate, longest
-):
+def advance(scores, outputs, offsets, positive, learning_rate, longest):
     """Add `outputs` to the scores in place, times the best step and the learning rate.
 
     The best step is the first at which the noisy-or likelihood stops increasing, by bisection; at
@@ -141,13 +139,13 @@ def advance(  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _empty_tree(depth, n_rows):  # type: ignore[no-untyped-def]
+def _empty_tree(depth, n_rows):
     n_inner = 2**depth - 1
     return (np.zeros(n_inner, np.int32), np.full(n_inner, np.inf)), np.zeros(n_rows, np.int32)
 
 
 @_compiled
-def _sums(place, weights, n_nodes):  # type: ignore[no-untyped-def]
+def _sums(place, weights, n_nodes):
     """W and A of each node."""
     sums = np.zeros((2, n_nodes))
     for i in range(len(place)):
@@ -157,7 +155,7 @@ def _sums(place, weights, n_nodes):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _split(columns, tree, place, gain, feature, threshold):  # type: ignore[no-untyped-def]
+def _split(columns, tree, place, gain, feature, threshold):
     """Store the splits of a level, and move the instances to its children."""
     offset = len(gain) - 1
     for v in range(len(gain)):
@@ -170,7 +168,7 @@ def _split(columns, tree, place, gain, feature, threshold):  # type: ignore[no-u
 
 
 @_compiled
-def _with_leaves(tree, place, weights):  # type: ignore[no-untyped-def]
+def _with_leaves(tree, place, weights):
     W, A = _sums(place, weights, len(tree[0]) + 1)
     leaf = np.zeros(len(W))
     for v in range(len(W)):
@@ -180,9 +178,7 @@ def _with_leaves(tree, place, weights):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _best_splits(  # type: ignore[no-untyped-def]
-    first, last, columns, order, place, weights, sums
-):
+def _best_splits(first, last, columns, order, place, weights, sums):
     W, A = sums
     n_nodes = len(W)
     gain, feature = np.zeros(n_nodes), np.zeros(n_nodes, np.int64)
@@ -212,7 +208,7 @@ def _best_splits(  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _predict(start, stop, X, features, thresholds, leaves, out):  # type: ignore[no-untyped-def]
+def _predict(start, stop, X, features, thresholds, leaves, out):
     n_inner = features.shape[1]
     for i in range(start, stop):
         for tree in range(len(features)):

@@ -30,7 +30,7 @@ _vectorised = compiled(fastmath={"reassoc", "contract", "nsz"})
 
 
 @_vectorised
-def predictive_scores(start, stop, block, labels, Z, share, model, out):  # type: ignore[no-untyped-def]
+def predictive_scores(start, stop, block, labels, Z, share, model, out):
     """Log-density of each row of the bags start:stop under each candidate, up to a constant.
 
     With random effects the predictive density of a label is N(s / (n + 1/b), 1 + 1 / (n + 1/b)) in
@@ -69,7 +69,7 @@ def predictive_scores(start, stop, block, labels, Z, share, model, out):  # type
 
 
 @_compiled
-def posteriors(start, stop, block, scores, null_scores, how, prior, found):  # type: ignore[no-untyped-def]
+def posteriors(start, stop, block, scores, null_scores, how, prior, found):
     """Probability of each candidate for each row of the bags start:stop, and of none of them.
 
     `scores` and `null_scores` are log-densities plus log-priors.
@@ -101,7 +101,7 @@ def posteriors(start, stop, block, scores, null_scores, how, prior, found):  # t
 
 
 @_compiled
-def _size_factors(n, k, log_shown, log_absent):  # type: ignore[no-untyped-def]
+def _size_factors(n, k, log_shown, log_absent):
     """Log-factor of a matching of each size: prior of the labels shown, in random rows."""
     most = min(n, k)
     factor = np.full(most + 1, -np.inf)
@@ -116,7 +116,7 @@ def _size_factors(n, k, log_shown, log_absent):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _match(ratios, factors, posterior):  # type: ignore[no-untyped-def]
+def _match(ratios, factors, posterior):
     """Fill `posterior`, of shape (n, k + 1), and return the log of the sum over all matchings."""
     n, k = ratios.shape
     swapped = n < k

@@ -78,7 +78,7 @@ def descend_from_all(
 
 
 @_compiled
-def _dot(a, b):  # type: ignore[no-untyped-def]
+def _dot(a, b):
     """Dot product of two vectors."""
     n = len(a) - len(a) % 4
     s0 = s1 = s2 = s3 = 0.0
@@ -93,7 +93,7 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _distance(x, t, weight):  # type: ignore[no-untyped-def]
+def _distance(x, t, weight):
     """Weighted squared distance between x and t."""
     n = len(t) - len(t) % 4
     s0 = s1 = s2 = s3 = 0.0
@@ -110,7 +110,7 @@ def _distance(x, t, weight):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _add_moments(coefficient, x, t, first, second):  # type: ignore[no-untyped-def]
+def _add_moments(coefficient, x, t, first, second):
     for k in range(len(t)):
         difference = x[k] - t[k]
         first[k] += coefficient * difference
@@ -118,13 +118,13 @@ def _add_moments(coefficient, x, t, first, second):  # type: ignore[no-untyped-d
 
 
 @_compiled
-def _log_expm1(value):  # type: ignore[no-untyped-def]
+def _log_expm1(value):
     """``log(exp(value) - 1)`` for value > 0."""
     return value if value > 36.0 else np.log(np.expm1(value))
 
 
 @_compiled
-def _density(X, rows, offsets, positive, z, gradient, distance):  # type: ignore[no-untyped-def]
+def _density(X, rows, offsets, positive, z, gradient, distance):
     n_features = X.shape[1]
     t, s = z[:n_features], z[n_features:]
     weight = s * s
@@ -163,13 +163,13 @@ def _density(X, rows, offsets, positive, z, gradient, distance):  # type: ignore
 
 
 @_compiled
-def _log_doubt(d):  # type: ignore[no-untyped-def]
+def _log_doubt(d):
     """``log(-log(1 - exp(-d)))``."""
     return -d if d > 36.0 else np.log(-np.log1p(-np.exp(-d)))
 
 
 @_compiled
-def _lbfgs(X, rows, offsets, positive, z, curve, tol):  # type: ignore[no-untyped-def]
+def _lbfgs(X, rows, offsets, positive, z, curve, tol):
     """Minimise from z in place and fill `curve`; return the number of steps and convergence."""
     size = len(z)
     steps, changes = np.empty((MEMORY, size)), np.empty((MEMORY, size))
@@ -227,7 +227,7 @@ def _lbfgs(X, rows, offsets, positive, z, curve, tol):  # type: ignore[no-untype
 
 
 @_compiled
-def _nearest(X, offsets, z, rows):  # type: ignore[no-untyped-def]
+def _nearest(X, offsets, z, rows):
     n_features = X.shape[1]
     weight = z[n_features:] ** 2
     for bag in range(len(offsets) - 1):
@@ -240,7 +240,7 @@ def _nearest(X, offsets, z, rows):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _select_and_descend(X, offsets, positive, z, curve, max_iter, tol):  # type: ignore[no-untyped-def]
+def _select_and_descend(X, offsets, positive, z, curve, max_iter, tol):
     n_bags = len(offsets) - 1
     alone = np.arange(n_bags + 1)
     rows, work, gradient = np.empty(n_bags, np.int64), np.empty(n_bags), np.empty(len(z))

@@ -377,7 +377,7 @@ def _presented(
 
 
 @_compiled
-def _descend(  # type: ignore[no-untyped-def]
+def _descend(
     rows, pick, signs, groups, mixed, least, weights, costs, alpha, f, E, tol, max_passes, active,
     n_active, gradient, slack, z, before, at, random, visits,
 ):  # fmt: skip
@@ -441,7 +441,7 @@ def _descend(  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _sum(values):  # type: ignore[no-untyped-def]
+def _sum(values):
     total = 0
     for value in values:
         total += value
@@ -449,7 +449,7 @@ def _sum(values):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _mix(mixed, f, E, z, before):  # type: ignore[no-untyped-def]
+def _mix(mixed, f, E, z, before):
     """Form z = sum_t mu_t p_t v_t, where mixed_t = mu_t p_t and v_t = f + E_t."""
     mean = 0.0
     for share in mixed:
@@ -459,7 +459,7 @@ def _mix(mixed, f, E, z, before):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _unmix(pattern, mixed, f, E, z, before):  # type: ignore[no-untyped-def]
+def _unmix(pattern, mixed, f, E, z, before):
     """Add p_t times the change of z to each v_t."""
     mean = 0.0
     for share in mixed:
@@ -473,9 +473,7 @@ def _unmix(pattern, mixed, f, E, z, before):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _visit_group(  # type: ignore[no-untyped-def]
-    rows, pick, signs, costs, alpha, z, active, at, n_active, gradient, slack, visits
-):
+def _visit_group(rows, pick, signs, costs, alpha, z, active, at, n_active, gradient, slack, visits):
     """Visit the active variables of a group, or some of them, as an SVM on the vector z."""
     while at < n_active and visits > 0:
         visits -= 1
@@ -497,7 +495,7 @@ def _visit_group(  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _visit(  # type: ignore[no-untyped-def]
+def _visit(
     rows, pick, signs, weights, costs, alpha, f, E, active, at, n_active, gradient, slack, visits
 ):
     """Visit any variables: all label vectors are read and written for each of them."""
@@ -545,7 +543,7 @@ def _visit(  # type: ignore[no-untyped-def]
 
 
 @_inlined
-def _moved(i, G, curvature, cost, old, at, active, n_active, gradient, slack):  # type: ignore[no-untyped-def]
+def _moved(i, G, curvature, cost, old, at, active, n_active, gradient, slack):
     """The best value of variable i, or -1 if it is skipped and moved behind the active ones."""
     gradient[i] = G
     slack[i] = cost * max(0.0, -G) + old * G
@@ -561,7 +559,7 @@ def _moved(i, G, curvature, cost, old, at, active, n_active, gradient, slack):  
 
 
 @_summing
-def _values(alpha, costs, gradient, slack):  # type: ignore[no-untyped-def]
+def _values(alpha, costs, gradient, slack):
     """Primal value and duality gap, from the most recent gradients."""
     primal = gap = 0.0
     for i in range(len(alpha)):
@@ -571,7 +569,7 @@ def _values(alpha, costs, gradient, slack):  # type: ignore[no-untyped-def]
 
 
 @_inlined
-def _ask_for(rows, i):  # type: ignore[no-untyped-def]
+def _ask_for(rows, i):
     """Prefetch a sparse row, in lines of 64 bytes: visits in random order wait for memory."""
     if rows.kind == SPARSE:
         start, stop = rows.indptr[i], rows.indptr[i + 1]
@@ -586,7 +584,7 @@ def _ask_for(rows, i):  # type: ignore[no-untyped-def]
 
 
 @_inlined
-def _dot(rows, i, f):  # type: ignore[no-untyped-def]
+def _dot(rows, i, f):
     total = 0.0
     if rows.kind == SPARSE:
         for at in range(rows.indptr[i], rows.indptr[i + 1]):
@@ -601,7 +599,7 @@ def _dot(rows, i, f):  # type: ignore[no-untyped-def]
 
 
 @_summing
-def _dot_all(rows, i, mean, f, mixed, E):  # type: ignore[no-untyped-def]
+def _dot_all(rows, i, mean, f, mixed, E):
     """x_i . (mean f + E mixed)."""
     total = 0.0
     if rows.kind == SPARSE:
@@ -618,7 +616,7 @@ def _dot_all(rows, i, mean, f, mixed, E):  # type: ignore[no-untyped-def]
 
 
 @_inlined
-def _entry(k, mean, f, mixed, E):  # type: ignore[no-untyped-def]
+def _entry(k, mean, f, mixed, E):
     value = mean * f[k]
     for t in range(len(mixed)):
         value += mixed[t] * E[k, t]
@@ -626,7 +624,7 @@ def _entry(k, mean, f, mixed, E):  # type: ignore[no-untyped-def]
 
 
 @_summing
-def _dense_dot(values, i, f):  # type: ignore[no-untyped-def]
+def _dense_dot(values, i, f):
     total = 0.0
     for k in range(values.shape[1]):
         total += values[i, k] * f[k]
@@ -634,7 +632,7 @@ def _dense_dot(values, i, f):  # type: ignore[no-untyped-def]
 
 
 @_inlined
-def _add(rows, i, step, f):  # type: ignore[no-untyped-def]
+def _add(rows, i, step, f):
     if rows.kind == SPARSE:
         for at in range(rows.indptr[i], rows.indptr[i + 1]):
             f[np.uint64(rows.indices[at])] += step * rows.data[at]
@@ -646,7 +644,7 @@ def _add(rows, i, step, f):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _add_all(rows, i, mean, f, mixed, E):  # type: ignore[no-untyped-def]
+def _add_all(rows, i, mean, f, mixed, E):
     """Add mean x_i to f and mixed_t x_i to each E_t."""
     _add(rows, i, mean, f)
     if rows.kind == SPARSE:
@@ -664,13 +662,13 @@ def _add_all(rows, i, mean, f, mixed, E):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _score(start, stop, rows, vector, out):  # type: ignore[no-untyped-def]
+def _score(start, stop, rows, vector, out):
     for i in range(start, stop):
         out[i] = _dot(rows, i, vector)
 
 
 @_compiled
-def _combine(rows, coef, out):  # type: ignore[no-untyped-def]
+def _combine(rows, coef, out):
     for i in range(len(coef)):
         if coef[i] != 0.0:
             _add(rows, i, coef[i], out)

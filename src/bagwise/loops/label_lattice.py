@@ -30,7 +30,7 @@ _unsigned = np.uint64  # an index of this type is not checked for being negative
 
 
 @_compiled
-def operations(sizes, n_labels, spurious):  # type: ignore[no-untyped-def]
+def operations(sizes, n_labels, spurious):
     """Cost of one pass over each bag: instances x states x labels, without unreachable states.
 
     With `spurious` a state need not be completed.
@@ -48,7 +48,7 @@ def operations(sizes, n_labels, spurious):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def normalise(log_q):  # type: ignore[no-untyped-def]
+def normalise(log_q):
     """Subtract from each row the logarithm of its sum; return the sum of these logarithms."""
     total = 0.0
     for i in range(len(log_q)):
@@ -59,7 +59,7 @@ def normalise(log_q):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def log_sum(log_values):  # type: ignore[no-untyped-def]
+def log_sum(log_values):
     """Logarithm of a sum, from the logarithms of its terms."""
     top, total = log_values.max(), 0.0
     for c in range(len(log_values)):
@@ -68,7 +68,7 @@ def log_sum(log_values):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def sum_over_labelings(log_q, finish, once, table, posterior):  # type: ignore[no-untyped-def]
+def sum_over_labelings(log_q, finish, once, table, posterior):
     """Sum the weights of all labelings of a bag, and find the posterior label of each instance.
 
     Parameters
@@ -114,12 +114,12 @@ def sum_over_labelings(log_q, finish, once, table, posterior):  # type: ignore[n
 
 
 @_compiled
-def _times(x, y, log):  # type: ignore[no-untyped-def]
+def _times(x, y, log):
     return x * y if log is None else x + y
 
 
 @_compiled
-def _plus(x, y, log):  # type: ignore[no-untyped-def]
+def _plus(x, y, log):
     if log is None:
         return x + y
     if x == -np.inf or y == -np.inf:
@@ -128,7 +128,7 @@ def _plus(x, y, log):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _pass(q, k, finish, log_finish, once, table, log, joint):  # type: ignore[no-untyped-def]
+def _pass(q, k, finish, log_finish, once, table, log, joint):
     """Fill `joint`; return the sum over labelings, and the expected number of absent labels.
 
     A small forward table is stored as a whole. A large one is stored at every s-th instance only,
@@ -189,18 +189,18 @@ def _pass(q, k, finish, log_finish, once, table, log, joint):  # type: ignore[no
 
 
 @_compiled
-def _value(x, log):  # type: ignore[no-untyped-def]
+def _value(x, log):
     return float(x) if log is None else np.log(x)
 
 
 @_compiled
-def _skipped(count, low, high):  # type: ignore[no-untyped-def]
+def _skipped(count, low, high):
     """Whether no state of a block has between low and high bits; `count` are those of the block."""
     return count > high or count + 3 < low
 
 
 @_vectorised
-def _forward(q, k, low, high, counts, once, log, a, new):  # type: ignore[no-untyped-def]
+def _forward(q, k, low, high, counts, once, log, a, new):
     """Compute A after an instance from A before it."""
     for h in range(len(counts)):
         block = _unsigned(h) << _unsigned(3)
@@ -231,7 +231,7 @@ def _forward(q, k, low, high, counts, once, log, a, new):  # type: ignore[no-unt
 
 
 @_vectorised
-def _backward(q, k, low, high, counts, once, log, a, b, new, joint, sums):  # type: ignore[no-untyped-def]
+def _backward(q, k, low, high, counts, once, log, a, b, new, joint, sums):
     """Compute B before an instance from B after it, and the joint probability of its labels."""
     zero = 0.0 if log is None else -np.inf
     none = sum0 = sum1 = sum2 = zero

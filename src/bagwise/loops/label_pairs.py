@@ -8,7 +8,7 @@ _compiled = compiled()
 
 
 @_compiled
-def rank_loss(scores, carried, width, gradient):  # type: ignore[no-untyped-def]
+def rank_loss(scores, carried, width, gradient):
     """Mean over bags of the mean over pairs of (1 - score of carried + score of other)_+.
 
     The hinge is smoothed: quadratic up to `width`, then linear. Fills `gradient`, the derivative

@@ -29,7 +29,7 @@ _compiled = compiled()
 
 
 @_compiled
-def posteriors(start, stop, sets, scores, weights, found):  # type: ignore[no-untyped-def]
+def posteriors(start, stop, sets, scores, weights, found):
     """Posterior of each instance's label and log-probability of the label sets, bags start:stop.
 
     `sets` are `LabelSets`, `found` is the `Inference` to be filled, `scores` are the logits. With
@@ -82,7 +82,7 @@ def posteriors(start, stop, sets, scores, weights, found):  # type: ignore[no-un
 
 
 @_compiled
-def given_set(log_q, how, spurious, posterior):  # type: ignore[no-untyped-def]
+def given_set(log_q, how, spurious, posterior):
     """Fill the posterior of a bag from log-weights of its labels and of none, which it normalises.
 
     Returns the log-probability of the label set, whether belief propagation settled, and the
@@ -104,7 +104,7 @@ def given_set(log_q, how, spurious, posterior):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _log_silent(log_p, background, missing, code):  # type: ignore[no-untyped-def]
+def _log_silent(log_p, background, missing, code):
     """Log-weight of reporting nothing, jointly with the label of the instance if that is known."""
     last = len(log_p) - 1
     log_missing = np.log(missing) if missing > 0.0 else -np.inf
@@ -116,7 +116,7 @@ def _log_silent(log_p, background, missing, code):  # type: ignore[no-untyped-de
 
 
 @_compiled
-def _spread(mass, log_p, background, missing, code, row):  # type: ignore[no-untyped-def]
+def _spread(mass, log_p, background, missing, code, row):
     """Distribute the probability that an instance reports nothing over its possible labels.
 
     Returns the share that is due to an unreported label, not to background.
@@ -137,7 +137,7 @@ def _spread(mass, log_p, background, missing, code, row):  # type: ignore[no-unt
 
 
 @_compiled
-def propagate(log_q, spurious, belief):  # type: ignore[no-untyped-def]
+def propagate(log_q, spurious, belief):
     """Loopy belief propagation with the constraint that some instance has each label of the set.
 
     mu[i, c]: probability that instance i has label c, without the constraint on c; m[i, c]:

@@ -12,7 +12,7 @@ _compiled = compiled()
 
 
 @_compiled
-def least(A):  # type: ignore[no-untyped-def]
+def least(A):
     """Minimum over the simplex of max_k (A mu)_k, and the mu that attains it.
 
     A matrix game, solved by the simplex method: with all entries shifted to positive values,
@@ -60,7 +60,7 @@ def least(A):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def nearest_below(A, mu, level, n_sweeps):  # type: ignore[no-untyped-def]
+def nearest_below(A, mu, level, n_sweeps):
     """The point of the simplex nearest to mu with A mu <= level, by Hildreth's projections.
 
     The normals are first projected onto the plane of sum 1, so that no projection leaves it.

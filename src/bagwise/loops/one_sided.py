@@ -9,17 +9,16 @@ ROWS = 256  # rows of a block of `project`
 
 
 @_compiled
-def update_bags(  # type: ignore[no-untyped-def]
-    start, stop, offsets, scores, change, factor, shift, signs, weights, cost, mu, next_mu,
-    theta, max_t, sigma, report,
-):  # fmt: skip
+def update_bags(
+    start, stop, offsets, signs, weights, settings, scores, change, theta, max_t, sigma, report
+):
     """Update the scores, then q, t and the multipliers of each bag.
 
-    `scores` becomes ``scores + factor * change + shift``. `change` receives the weighted
-    t - s + theta/mu, the target of the next fit of w: zero except where t differs from the scores,
-    or did before.
-    `report` receives, per bag: squared gaps of the constraints, their scale, the hinge loss.
+    `change` receives the weighted t - s + theta/mu, the target of the next fit of w: zero except
+    where t differs from the scores, or did before. `report` receives, per bag: squared gaps of the
+    constraints, their scale, the hinge loss.
     """
+    factor, shift, cost, mu, next_mu = settings
     largest = 0
     for bag in range(start, stop):
         largest = max(largest, offsets[bag + 1] - offsets[bag])
@@ -67,7 +66,7 @@ def update_bags(  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def project(start, stop, X, residual, out):  # type: ignore[no-untyped-def]
+def project(start, stop, X, residual, out):
     """Add residual' X of the rows start:stop to `out`; most of the residual is zero.
 
     Blocks of rows stay in the cache for all columns of the residual. Four rows are added at a time,
@@ -94,7 +93,7 @@ def project(start, stop, X, residual, out):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def near_margin(value, sign, threshold):  # type: ignore[no-untyped-def]
+def near_margin(value, sign, threshold):
     """The q that minimises ``threshold * (1 - sign * q)_+ + (q - value)^2 / 2``."""
     margin = sign * value
     if margin >= 1.0:
@@ -103,7 +102,7 @@ def near_margin(value, sign, threshold):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def clip_level(phi, wanted):  # type: ignore[no-untyped-def]
+def clip_level(phi, wanted):
     """The level tau < max phi that minimises |min(phi, tau) - phi|^2 + (wanted - tau)^2.
 
     It is the mean of `wanted` and all phi above it. Newton's method: from below the solution, the

@@ -6,10 +6,10 @@ from numba import types
 from numba.extending import intrinsic
 
 
-def _prefetch(typing, array, index):  # type: ignore[no-untyped-def]
+def _prefetch(typing, array, index):
     """Load the cache line of ``array[index]`` (1-D, contiguous), without waiting for it."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         pointer, integer = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [pointer, integer, integer, integer])
@@ -22,7 +22,7 @@ def _prefetch(typing, array, index):  # type: ignore[no-untyped-def]
     return types.void(array, types.int64), generate
 
 
-def _nothing(array, index):  # type: ignore[no-untyped-def]
+def _nothing(array, index):
     """Do nothing: the replacement under NUMBA_DISABLE_JIT."""
 
 

@@ -14,7 +14,7 @@ _inlined = compiled(inline="always")
 
 
 @_compiled
-def moments(start, stop, offsets, values, codes, weights, extra, first, second):  # type: ignore[no-untyped-def]
+def moments(start, stop, offsets, values, codes, weights, extra, first, second):
     """Weighted sums of `values` and their squares, per bag and class.
 
     An instance has the weight ``weights[bag]``, times ``1 + extra`` in the class of its bag, whose
@@ -34,54 +34,38 @@ def moments(start, stop, offsets, values, codes, weights, extra, first, second):
 
 
 @_compiled
-def update_bags(  # type: ignore[no-untyped-def]
-    start, stop, offsets, scores, change, factor, shift, codes, weights,
-    cost, mu, next_mu, shared, mask,
-    place_t, theta, max_t, place_u, xi, max_u, q, r, lam, sigma, omega,
-    class_start, rank, entry_instances, entry_values, report,
-):  # fmt: skip
+def update_bags(
+    start, stop, offsets, codes, weights, mask, settings, scores, change, t, u, lam, entries, report
+):
     """Update the scores, then E, Q, R, T, U and the multipliers of each bag.
 
-    `scores` becomes ``scores + factor * change + shift``. `entry_instances` and `entry_values`
-    receive the non-zeros of T - S + Theta/mu (and the same for U), the target of the next fit of W.
-    `report` receives, per bag: squared gaps of the constraints, their scale, the hinge loss.
+    `t` and `u` are the two `Copy`, `entries` receives the target of the next fit of W. `report`
+    receives, per bag: squared gaps of the constraints, their scale, the hinge loss.
     """
-    n_classes = scores.shape[1]
-    n_bags = len(offsets) - 1
-    top = np.empty((3, n_classes))
-    row = np.empty((3, n_classes), np.int64)
+    n_bags, n_classes = lam.shape
+    top, row = np.empty((3, n_classes)), np.empty((3, n_classes), np.int64)
     for bag in range(start, stop):
-        _refresh(offsets[bag], offsets[bag + 1], scores, factor, change, shift, top, row)
+        _refresh(offsets[bag], offsets[bag + 1], scores, change, settings, top, row)
         y, weight = codes[bag], weights[bag]
+        first = entries.starts[y] + 2 * (n_bags + entries.ranks[bag] * n_classes)
         gaps = scale = hinge = 0.0
-        if shared:
-            gaps += _share(bag, y, n_classes, cost, mu, q, r, lam, sigma, max_t)
         for m in range(n_classes):
-            if not shared:
-                sign = 1.0 if m == y else -1.0
-                threshold = 0.0 if mask and m == y else cost / mu
-                gaps += _margin(bag, m, sign, threshold, mu, q, r, lam, max_t, sigma, max_u, omega)
-            gaps += _fit_copy(  # T, Eq. 19
-                bag, m, m, class_start[m] + 2 * bag, scores, top, row, mu, next_mu, weight,
-                place_t, theta, max_t, q, sigma, entry_instances, entry_values,
-            )  # fmt: skip
-            scale += 1.0 + q[bag, m] * q[bag, m]
+            sign = 1.0 if m == y else -1.0
+            threshold = 0.0 if mask and m == y else settings.cost / settings.mu
+            gaps += _margin(bag, m, sign, threshold, settings.mu, t, u, lam)
+            at = entries.starts[m] + 2 * bag
+            gaps += _fit_copy(bag, m, m, at, weight, scores, top, row, settings, t, entries)
+            scale += 1.0 + t.wanted[bag, m] * t.wanted[bag, m]
             if m != y:
                 hinge += max(0.0, 1.0 + top[0, m] - top[0, y])
-            if not shared:
-                at = class_start[y] + 2 * n_bags + 2 * (rank[bag] * n_classes + m)
-                gaps += _fit_copy(  # U, Eq. 20, on the scores of the own class
-                    bag, m, y, at, scores, top, row, mu, next_mu, weight,
-                    place_u, xi, max_u, r, omega, entry_instances, entry_values,
-                )  # fmt: skip
+            at = first + 2 * m  # U: the same on the scores of the own class, Eq. 20
+            gaps += _fit_copy(bag, m, y, at, weight, scores, top, row, settings, u, entries)
         report[bag, 0], report[bag, 1] = weight * gaps, weight * scale
         report[bag, 2] = weight * hinge
 
 
 @_compiled
-def project(  # type: ignore[no-untyped-def]
-    start, stop, X, first_row, codes, class_start, rank, entry_instances, entry_values, shared, out
-):
+def project(start, stop, X, first_row, codes, entries, out):
     """Add X' times the entries of the bags start:stop to `out` (classes x features).
 
     X starts with the instance `first_row` and includes all instances of these bags.
@@ -89,29 +73,24 @@ def project(  # type: ignore[no-untyped-def]
     of U, which are mostly at one instance, are summed first.
     """
     n_classes, n_bags = out.shape[0], len(codes)
-    joined_row, joined_value = np.empty(2 * n_classes, np.int64), np.empty(2 * n_classes)
     for bag in range(start, stop):
         for m in range(n_classes):
-            for at in range(class_start[m] + 2 * bag, class_start[m] + 2 * bag + 2):
-                _add_row(X, entry_instances[at] - first_row, entry_values[at], out, m)
-        if shared:
-            continue
-        first = class_start[codes[bag]] + 2 * n_bags + 2 * rank[bag] * n_classes
-        n_joined = 0
+            for at in range(entries.starts[m] + 2 * bag, entries.starts[m] + 2 * bag + 2):
+                _add_row(X, entries.instances[at] - first_row, entries.values[at], out, m)
+        y = codes[bag]
+        first = entries.starts[y] + 2 * (n_bags + entries.ranks[bag] * n_classes)
+        here, total = entries.instances[first], 0.0
         for at in range(first, first + 2 * n_classes):
-            for e in range(n_joined + 1):
-                if e == n_joined:
-                    joined_row[e], joined_value[e] = entry_instances[at], 0.0
-                    n_joined += 1
-                if joined_row[e] == entry_instances[at]:
-                    joined_value[e] += entry_values[at]
-                    break
-        for e in range(n_joined):
-            _add_row(X, joined_row[e] - first_row, joined_value[e], out, codes[bag])
+            if entries.values[at] != 0.0:
+                if entries.instances[at] != here:
+                    _add_row(X, here - first_row, total, out, y)
+                    here, total = entries.instances[at], 0.0
+                total += entries.values[at]
+        _add_row(X, here - first_row, total, out, y)
 
 
 @_compiled
-def _add_row(X, i, value, out, m):  # type: ignore[no-untyped-def]
+def _add_row(X, i, value, out, m):
     if value != 0.0:
         times = X.dtype.type(value)
         for k in range(X.shape[1]):
@@ -119,33 +98,30 @@ def _add_row(X, i, value, out, m):  # type: ignore[no-untyped-def]
 
 
 @_inlined
-def _refresh(first, last, scores, factor, change, shift, top, row):  # type: ignore[no-untyped-def]
+def _refresh(first, last, scores, change, settings, top, row):
     """Update the scores of a bag, and find the three largest of each class."""
     top[:] = -np.inf
     row[:] = -1
     for i in range(first, last):
         for m in range(scores.shape[1]):
-            value = scores[i, m] + factor[m] * change[i, m] + shift[m]
+            value = scores[i, m] + settings.factor[m] * change[i, m] + settings.shift[m]
             scores[i, m] = value
             if value > top[2, m]:
                 _insert(top, row, m, value, i)
 
 
 @_compiled
-def _insert(top, row, m, value, i):  # type: ignore[no-untyped-def]
-    if value > top[0, m]:
-        top[2, m], row[2, m] = top[1, m], row[1, m]
-        top[1, m], row[1, m] = top[0, m], row[0, m]
-        top[0, m], row[0, m] = value, i
-    elif value > top[1, m]:
-        top[2, m], row[2, m] = top[1, m], row[1, m]
-        top[1, m], row[1, m] = value, i
-    else:
-        top[2, m], row[2, m] = value, i
+def _insert(top, row, m, value, i):
+    """Insert a value above the third largest into the three largest."""
+    at = 2
+    while at > 0 and value > top[at - 1, m]:
+        top[at, m], row[at, m] = top[at - 1, m], row[at - 1, m]
+        at -= 1
+    top[at, m], row[at, m] = value, i
 
 
 @_compiled
-def _two_largest(top, row, m, changed, value):  # type: ignore[no-untyped-def]
+def _two_largest(top, row, m, changed, value):
     """Row and value of the largest entry of a column with one entry changed, and the second one."""
     a = 1 if row[0, m] == changed else 0
     b = a + 1
@@ -157,83 +133,38 @@ def _two_largest(top, row, m, changed, value):  # type: ignore[no-untyped-def]
     return row[a, m], largest, max(value, runner_up)
 
 
-@_compiled
-def _slack(n, sign, threshold):  # type: ignore[no-untyped-def]
-    """E by Eq. 13; with zero cost the constraint is met exactly."""
-    if threshold == 0.0 or sign * n < 0.0:
-        return n
-    return n - threshold * sign if sign * n > threshold else 0.0
-
-
 @_inlined
-def _margin(bag, m, sign, threshold, mu, q, r, lam, max_t, sigma, max_u, omega):  # type: ignore[no-untyped-def]
+def _margin(bag, m, sign, threshold, mu, t, u, lam):
     """Update E, Q, R and their multiplier (Eqs. 13 to 16); return the squared gap."""
-    e = _slack(sign - q[bag, m] + r[bag, m] - lam[bag, m] / mu, sign, threshold)
+    e = sign - t.wanted[bag, m] + u.wanted[bag, m] - lam[bag, m] / mu
+    if threshold > 0.0 and sign * e >= 0.0:  # without cost the constraint is met exactly
+        e = e - threshold * sign if sign * e > threshold else 0.0
     fixed = sign - e - lam[bag, m] / mu
-    q[bag, m] = (fixed + r[bag, m] + max_t[bag, m] - sigma[bag, m] / mu) / 2  # Eq. 15
-    r[bag, m] = (q[bag, m] - fixed + max_u[bag, m] - omega[bag, m] / mu) / 2  # Eq. 16
-    gap = e - (sign - q[bag, m] + r[bag, m])
+    q = (fixed + u.wanted[bag, m] + t.highest[bag, m] - t.multiplier[bag, m] / mu) / 2  # Eq. 15
+    r = (q - fixed + u.highest[bag, m] - u.multiplier[bag, m] / mu) / 2  # Eq. 16
+    t.wanted[bag, m], u.wanted[bag, m] = q, r
+    gap = e - (sign - q + r)
     lam[bag, m] += mu * gap
     return gap * gap
 
 
 @_inlined
-def _fit_copy(  # type: ignore[no-untyped-def]
-    bag, m, column, at, scores, top, row, mu, next_mu, weight,
-    place, dual, highest, wanted, multiplier, entry_instances, entry_values,
-):  # fmt: skip
-    """Update the copy of the scores of a bag: near the scores, with its maximum near `wanted`.
+def _fit_copy(bag, m, column, at, weight, scores, top, row, settings, copy, entries):
+    """Update a copy of the scores: near the scores, with its maximum near the one wanted (Eq. 19).
 
-    The copy differs from the scores at one instance, its `place`. Returns the squared gaps.
+    Writes the non-zeros of copy - scores + dual/mu at the position `at` of the entries. Returns the
+    squared gaps.
     """
-    old, before = place[bag, m], dual[bag, m]
+    mu, old, before = settings.mu, copy.place[bag, m], copy.dual[bag, m]
     new, first, second = _two_largest(top, row, column, old, scores[old, column] - before / mu)
-    target = (first + wanted[bag, m] + multiplier[bag, m] / mu) / 2
-    step = target - scores[new, column]
-    place[bag, m] = new
-    dual[bag, m] = (before if new == old else 0.0) + mu * step
-    highest[bag, m] = max(target, second)
-    gap = wanted[bag, m] - highest[bag, m]
-    multiplier[bag, m] += mu * gap
-    apart = _move(at, old, new, before, step, mu, next_mu, weight, entry_instances, entry_values)
-    return apart + gap * gap
-
-
-@_inlined
-def _move(at, old, new, dual, step, mu, next_mu, weight, entry_instances, entry_values):  # type: ignore[no-untyped-def]
-    """Write the non-zeros of copy - scores + dual/mu; return the squared gap copy - scores."""
-    moved = new != old
-    now = (0.0 if moved else dual) + mu * step
-    entry_instances[at], entry_values[at] = new, weight * (step + now / next_mu)
-    entry_instances[at + 1], entry_values[at + 1] = old, -weight * dual / mu if moved else 0.0
-    return step * step + (dual / mu) ** 2 * moved
-
-
-@_compiled
-def _share(bag, y, n_classes, cost, mu, q, r, lam, sigma, max_t):  # type: ignore[no-untyped-def]
-    """Update E, Z and their multiplier, shared splitting: e_m = -1 - z_m + z_y for m != y.
-
-    K - 1 of these constraints contain z_y, but only one ties z_y to the scores. With equal
-    penalties the scores would hardly move z_y, so the penalty of the former is nu = 2 mu / K. The
-    quadratic in z is an arrowhead: solve for z_y first, then for each z_m. `r` stores e. Returns
-    the squared gap.
-    """
-    nu = 2.0 * mu / n_classes
-    through = nu / (mu + nu)  # weight of e_m in the equation of z_y once z_m is eliminated, over mu
-    total = max_t[bag, y] - sigma[bag, y] / mu
-    for m in range(n_classes):
-        if m != y:
-            r[bag, m] = _slack(-1.0 - q[bag, m] + q[bag, y] - lam[bag, m] / nu, -1.0, cost / nu)
-            target = r[bag, m] + 1.0 + lam[bag, m] / nu
-            total += through * (target + max_t[bag, m] - sigma[bag, m] / mu)
-    q[bag, y] = total / (1.0 + (n_classes - 1) * through)
-    gaps = 0.0
-    for m in range(n_classes):
-        if m != y:
-            target = r[bag, m] + 1.0 + lam[bag, m] / nu
-            alone = max_t[bag, m] - sigma[bag, m] / mu
-            q[bag, m] = alone + through * (q[bag, y] - target - alone)
-            gap = r[bag, m] - (-1.0 - q[bag, m] + q[bag, y])
-            lam[bag, m] += nu * gap
-            gaps += gap * gap
-    return gaps
+    target = (first + copy.wanted[bag, m] + copy.multiplier[bag, m] / mu) / 2
+    step, moved = target - scores[new, column], new != old
+    dual = (0.0 if moved else before) + mu * step
+    highest = max(target, second)
+    gap = copy.wanted[bag, m] - highest
+    copy.place[bag, m], copy.dual[bag, m], copy.highest[bag, m] = new, dual, highest
+    copy.multiplier[bag, m] += mu * gap
+    entries.instances[at], entries.values[at] = new, weight * (step + dual / settings.next_mu)
+    entries.instances[at + 1] = old
+    entries.values[at + 1] = -weight * before / mu if moved else 0.0
+    return step * step + (before / mu) ** 2 * moved + gap * gap

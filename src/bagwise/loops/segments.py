@@ -249,7 +249,7 @@ def _prepare(values: ArrayLike, offsets: ArrayLike) -> tuple[Array, Ints, tuple[
 
 
 @_compiled
-def _maximum(start, stop, offsets, values, out):  # type: ignore[no-untyped-def]
+def _maximum(start, stop, offsets, values, out):
     for bag in range(start, stop):
         for k in range(values.shape[1]):
             out[bag, k] = -np.inf
@@ -259,7 +259,7 @@ def _maximum(start, stop, offsets, values, out):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _top2(start, stop, offsets, values, first, second, row):  # type: ignore[no-untyped-def]
+def _top2(start, stop, offsets, values, first, second, row):
     for bag in range(start, stop):
         for k in range(values.shape[1]):
             first[bag, k] = second[bag, k] = -np.inf
@@ -276,7 +276,7 @@ def _top2(start, stop, offsets, values, first, second, row):  # type: ignore[no-
 
 
 @_compiled
-def _sum(start, stop, offsets, values, out):  # type: ignore[no-untyped-def]
+def _sum(start, stop, offsets, values, out):
     total = np.empty(values.shape[1])
     for bag in range(start, stop):
         total[:] = 0.0
@@ -287,7 +287,7 @@ def _sum(start, stop, offsets, values, out):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _mean_and_std(start, stop, offsets, values, mean, std):  # type: ignore[no-untyped-def]
+def _mean_and_std(start, stop, offsets, values, mean, std):
     n_columns = values.shape[1]
     origin, centre = np.empty(n_columns), np.empty(n_columns)
     error, square = np.empty(n_columns), np.empty(n_columns)
@@ -319,7 +319,7 @@ def _mean_and_std(start, stop, offsets, values, mean, std):  # type: ignore[no-u
 
 
 @_compiled
-def _quantiles(start, stop, offsets, values, levels, out):  # type: ignore[no-untyped-def]
+def _quantiles(start, stop, offsets, values, levels, out):
     for bag in range(start, stop):
         first, n = offsets[bag], offsets[bag + 1] - offsets[bag]
         if n == 0:
@@ -342,9 +342,7 @@ def _quantiles(start, stop, offsets, values, levels, out):  # type: ignore[no-un
 
 
 @_compiled
-def noisy_or_loss(  # type: ignore[no-untyped-def]
-    start, stop, offsets, scores, positive, weights, gradient
-):
+def noisy_or_loss(start, stop, offsets, scores, positive, weights, gradient):
     """Minus the log-likelihood of the labels of bags under noisy-or, of the bags ``start:stop``.
 
     Parameters
@@ -394,5 +392,5 @@ def noisy_or_loss(  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _log1pexp(value):  # type: ignore[no-untyped-def]
+def _log1pexp(value):
     return value + np.log1p(np.exp(-value)) if value > 0 else np.log1p(np.exp(value))

@@ -91,7 +91,7 @@ def closest_instances(
 
 
 @_vectorised
-def _closest_instances(start, stop, points, own, offsets, first, second, left, right):  # type: ignore[no-untyped-def]
+def _closest_instances(start, stop, points, own, offsets, first, second, left, right):
     for pair in range(start, stop):
         best = np.inf
         left[pair], right[pair] = own[first[pair]], offsets[second[pair]]  # if all are NaN
@@ -106,7 +106,7 @@ def _closest_instances(start, stop, points, own, offsets, first, second, left, r
 
 
 @_compiled
-def _nearest_in_bags(distances, offsets, smallest, column):  # type: ignore[no-untyped-def]
+def _nearest_in_bags(distances, offsets, smallest, column):
     for i in range(distances.shape[0]):
         for bag in range(len(offsets) - 1):
             best, place = np.inf, offsets[bag]
@@ -117,7 +117,7 @@ def _nearest_in_bags(distances, offsets, smallest, column):  # type: ignore[no-u
 
 
 @_compiled
-def _exact_nearest_in_bags(approximate, slack, offsets, X, Y, out):  # type: ignore[no-untyped-def]
+def _exact_nearest_in_bags(approximate, slack, offsets, X, Y, out):
     for i in range(approximate.shape[0]):
         for bag in range(len(offsets) - 1):
             near = np.inf

@@ -8,7 +8,7 @@ _compiled = compiled()
 
 
 @_compiled
-def project(values, offsets, caps):  # type: ignore[no-untyped-def]
+def project(values, offsets, caps):
     """Nearest point with entries >= 0 whose sum in each group is at most the group's cap.
 
     Parameters
@@ -65,9 +65,7 @@ def project(values, offsets, caps):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def step_length(  # type: ignore[no-untyped-def]
-    start, way, sigma, constant, bend, noise, offsets, caps
-):
+def step_length(start, way, sigma, constant, bend, noise, offsets, caps):
     """Exact line search: where ``constant + bend t - way . project(start - t sigma way)`` is 0.
 
     By secants and bisection, to a tenth of the slope at 0.
@@ -111,7 +109,7 @@ def step_length(  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _shift(values, cap):  # type: ignore[no-untyped-def]
+def _shift(values, cap):
     """The shift for which the positive parts of ``values - shift`` sum to the cap."""
     # The mean excess of the k largest values, for the first k whose next value is not above it.
     ranked = np.sort(values)[::-1]

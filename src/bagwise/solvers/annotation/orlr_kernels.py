@@ -44,18 +44,15 @@ def subset_recursion(q: Any, inside: Any, group: Any, end: Any) -> tuple[Any, An
     total, sums = q.new_empty(n_bags), q.new_empty(n_bags)
     bags = max(1, TILE >> k)
     n_warps = max(1, min(8, (bags << k) // LANES))
+    rows, tables = (group.first, group.sizes, group.start, end), (table, joint, total, sums)
+    sizes = {"n_bags": n_bags, "K": k, "BAGS": bags, "num_warps": n_warps}
     with torch.cuda.device_of(q):
-        forward_backward[(-(-n_bags // bags),)](
-            q, inside, group.first, group.sizes, group.start, end, table, joint, total, sums,
-            n_bags, K=k, BAGS=bags, num_warps=n_warps,
-        )  # fmt: skip
+        forward_backward[(-(-n_bags // bags),)](q, inside, *rows, *tables, **sizes)
     return joint, total, sums
 
 
 @jit
-def pair_sums(  # type: ignore[no-untyped-def]
-    values, c: tl.constexpr, BAGS: tl.constexpr, SUBSETS: tl.constexpr
-):
+def pair_sums(values, c: tl.constexpr, BAGS: tl.constexpr, SUBSETS: tl.constexpr):
     """For each subset, add the values of the subset with label c and of the one without it."""
     pairs = tl.reshape(values, (BAGS, SUBSETS >> (c + 1), 2, 1 << c))
     sums = tl.broadcast_to(tl.sum(pairs, axis=2, keep_dims=True), pairs.shape)
@@ -63,10 +60,21 @@ def pair_sums(  # type: ignore[no-untyped-def]
 
 
 @jit
-def forward_backward(  # type: ignore[no-untyped-def]
-    q, inside, first, sizes, start, end, table, joint, total, sums, n_bags,
-    K: tl.constexpr, BAGS: tl.constexpr,
-):  # fmt: skip
+def forward_backward(
+    q,
+    inside,
+    first,
+    sizes,
+    start,
+    end,
+    table,
+    joint,
+    total,
+    sums,
+    n_bags,
+    K: tl.constexpr,
+    BAGS: tl.constexpr,
+):
     """Forward pass over the rows of BAGS bags at once, keeping the table; then backward pass."""
     SUBSETS: tl.constexpr = 1 << K
     bag = tl.program_id(0) * BAGS + tl.arange(0, BAGS)

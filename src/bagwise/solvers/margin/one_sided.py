@@ -12,6 +12,7 @@ for the scores and q for max_j t_ij, with multipliers theta and sigma:
   raised, or all entries above a level are clipped to it.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,20 +30,9 @@ TINY = float(np.finfo(np.float32).tiny)
 
 
 def one_sided(
-    space: LinearSpace,
-    signs: Floats,
-    *,
-    C: float,
-    mu: float,
-    rho: float,
-    max_iter: int,
-    tol: float,
-    exact: bool,
-    weights: Floats,
-    fit_intercept: bool = True,
-    track: Any = iter,
+    space: LinearSpace, signs: Floats, *, weights: Floats, **options: Any
 ) -> SolverResult:
-    """Run the ADMM until the constraints hold to a relative `tol`.
+    """Run the ADMM until the constraints hold to a relative tolerance.
 
     Parameters
     ----------
@@ -50,20 +40,10 @@ def one_sided(
         The bags.
     signs : ndarray of shape (n_bags, n_columns)
         Y: 1 if a bag contains the concept of the column, -1 if not.
-    C, mu, rho : float
-        Cost of a margin error, penalty of the constraints, its growth per iteration.
-    max_iter : int
-        Maximum number of iterations.
-    tol : float
-        Relative tolerance on the constraints.
-    exact : bool
-        Whether W is updated by a linear system (True) or by one optimal gradient step.
-    fit_intercept : bool
-        Whether b is fitted.
     weights : ndarray of shape (n_bags,)
         Weights of the bags: a weight of 2 is equivalent to a repeated bag.
-    track : callable, default=iter
-        Wraps the iterations, to show progress.
+    **options
+        As for `alternate_directions`.
 
     Returns
     -------
@@ -71,22 +51,15 @@ def one_sided(
         ``solution = (W, b)``; `objective_curve` is J.
     """
     n_bags, n_columns = signs.shape
-    offsets = space.bags.offsets
-    problem = Problem(offsets, np.zeros(n_bags, np.int64), weights, n_columns, shared=True)
-    n_instances = weights * np.diff(offsets)
-    total = np.full(n_columns, n_instances.sum())
+    nobody = np.zeros(n_bags, np.int64)
+    problem = Problem(space.bags.offsets, nobody, weights, n_columns, n_copies=0)
+    n_instances = weights * space.bags.sizes
     # If a column has no bags of one sign, its mean is zero.
     shares = np.array([1 / np.maximum(n_instances @ (signs == sign), TINY) for sign in (1, -1)])
     part = OneSidedKernelPart if isinstance(space, KernelSpace) else OneSidedPart
-    with place(space.bags, part, signs.astype(np.float64), weights, cost=C) as parts:
-
-        def start(used: Any) -> Any:
-            return _mean_difference(space, parts, shares, used)
-
-        return alternate_directions(
-            space, parts, problem, total, start, C=C, mu=mu, rho=rho, max_iter=max_iter, tol=tol,
-            exact=exact, fit_intercept=fit_intercept, track=track,
-        )  # fmt: skip
+    with place(space.bags, part, signs.astype(np.float64), weights) as parts:
+        start = partial(_mean_difference, space, parts, shares)
+        return alternate_directions(space, parts, problem, start, **options)
 
 
 def _mean_difference(space: LinearSpace, parts: Parts, shares: Floats, used: Any) -> Any:

@@ -32,20 +32,30 @@ def update_bags(part: Any, settings: Any) -> Any:
     n_bags, n_columns = part.max_t.shape
     report = part.max_t.new_empty(n_bags, 4, n_columns)
     columns = min(COLUMNS, max(2, 1 << (n_columns - 1).bit_length()))
+    bags = part.offsets, part.column_signs, part.weights
+    state = part.scores, part.changed, part.theta, part.max_t, part.sigma
+    sizes = {"n_columns": n_columns, "ROWS": TILE // columns, "COLUMNS": columns}
     with torch.cuda.device_of(report):
-        _update_bags[(n_bags, -(-n_columns // columns))](
-            part.offsets, part.column_signs, part.weights, settings, part.scores, part.changed,
-            part.theta, part.max_t, part.sigma, report, n_columns, ROWS=TILE // columns,
-            COLUMNS=columns,
-        )  # fmt: skip
+        _update_bags[(n_bags, -(-n_columns // columns))](*bags, settings, *state, report, **sizes)
     return report.sum(dim=0)
 
 
 @jit
-def _update_bags(  # type: ignore[no-untyped-def]
-    offsets, signs, weights, settings, scores, changes, thetas, maxima, sigmas, report, n_columns,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-):  # fmt: skip
+def _update_bags(
+    offsets,
+    signs,
+    weights,
+    settings,
+    scores,
+    changes,
+    thetas,
+    maxima,
+    sigmas,
+    report,
+    n_columns,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
     bag = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     is_column = column < n_columns

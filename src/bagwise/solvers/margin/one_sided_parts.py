@@ -16,13 +16,13 @@ from bagwise.bags import Bags
 from bagwise.compute import in_blocks, rows_of, to_numpy
 from bagwise.compute.arrays import beside
 from bagwise.compute.tensors import torch
+from bagwise.loops.arguments import Settings
 from bagwise.loops.threads import bag_bounds, blas_cores, even_bounds, run_blocks
 from bagwise.solvers.margin.primal_dual_parts import (
     BasePart,
     KernelPart,
     PrimalDualPart,
     TritonPrimalDualPart,
-    bounds_of,
     runs_triton,
 )
 
@@ -40,8 +40,6 @@ class _OneSided(BasePart):
         1 if a bag contains the concept of the column, -1 if not.
     weights : ndarray of shape (n_bags,)
         Weight of each bag.
-    cost : float
-        C.
 
     Attributes
     ----------
@@ -49,15 +47,15 @@ class _OneSided(BasePart):
         X W' + b, and the multipliers of its copy t.
     max_t, sigma : array of shape (n_bags, n_columns)
         The maximum of t, and the multiplier of q = max t.
+    changed : array of shape (n_instances, n_columns)
+        Also the residual, which overwrites the last change of the scores.
     """
 
     STATE = ("scores", "theta", "max_t", "sigma")
 
-    def __init__(self, bags: Bags, signs: Floats, weights: Floats, *, cost: float) -> None:
-        nobody = np.zeros(len(signs), np.int64)  # columns share one system: classes are not used
-        super().__init__(
-            bags, nobody, weights, n_classes=signs.shape[1], shared=True, mask=False, cost=cost
-        )
+    def __init__(self, bags: Bags, signs: Floats, weights: Floats) -> None:
+        nobody = np.zeros(len(signs), np.int64)  # bags have no classes
+        super().__init__(bags, nobody, weights, n_columns=signs.shape[1], n_copies=0)
         self.signs = signs
 
     def begin(self, W: Any) -> None:
@@ -65,7 +63,7 @@ class _OneSided(BasePart):
         self.changed = None  # free the array of `mean_difference` first
         self.scores, _, self.max_t = self._first_scores(W)
         self.theta, self.sigma = 0 * self.scores, 0 * self.max_t
-        self._begin_residual()
+        self._allocate()
 
     def mean_difference(self, up: Floats, down: Floats) -> Any:
         """Sum of the instances, times `up` in bags with the concept, times -`down` in others."""
@@ -78,25 +76,20 @@ class _OneSided(BasePart):
 class TritonOneSidedPart(_OneSided, TritonPrimalDualPart):
     """All bags on a device, with a Triton kernel that loops over bags."""
 
-    def __init__(self, bags: Bags, signs: Floats, weights: Floats, *, cost: float) -> None:
-        super().__init__(bags, signs, weights, cost=cost)
+    def __init__(self, bags: Bags, signs: Floats, weights: Floats) -> None:
+        super().__init__(bags, signs, weights)
         self.column_signs = beside(np.ascontiguousarray(signs, np.float64), self.X)
-
-    def _begin_residual(self) -> None:
-        """Allocate nothing: the residual overwrites the last change of the scores."""
 
     def project(self) -> tuple[Any, Floats]:
         """Compute residual' X and the sums of the residual, per column."""
         sums = self.changed.sum(dim=0, dtype=torch.float64)
         return self.changed.T @ self.X, to_numpy(sums)
 
-    def update(
-        self, factor: Floats, shift: Floats, mu: float, next_mu: float
-    ) -> tuple[Floats, Any, Floats]:
+    def update(self, settings: Settings) -> tuple[Floats, Any, Floats]:
         """Update q, t and the multipliers, then `project`."""
         from bagwise.solvers.margin import one_sided_kernels
 
-        settings = self._settings(factor, shift, mu, next_mu)
+        settings = beside(np.hstack(settings), self.X)
         found = to_numpy(one_sided_kernels.update_bags(self, settings))
         return found[:3].sum(axis=1), self.changed.T @ self.X, found[3]
 
@@ -104,35 +97,24 @@ class TritonOneSidedPart(_OneSided, TritonPrimalDualPart):
 class OneSidedPart(_OneSided, PrimalDualPart):
     """Bags in this process or on a worker, with compiled loops over bags."""
 
-    STATE = _OneSided.STATE
-
     @staticmethod
-    def tensor_part(bags: Bags, signs: Floats, *per_bag: Any, **options: Any) -> BasePart:
+    def tensor_part(bags: Bags, signs: Floats, *per_bag: Any) -> BasePart:
         """The part of bags on a device."""
         if runs_triton(bags, signs.shape[1]):
-            return TritonOneSidedPart(bags, signs, *per_bag, **options)
-        return OneSidedPart(bags.to("numpy"), signs, *per_bag, **options)
-
-    def _begin_residual(self) -> None:
-        # The residual overwrites the last change of the scores.
-        n_bags, n_columns = self.max_t.shape
-        self.changed = np.empty_like(self.scores)
-        self.moments = np.empty((2, n_bags, n_columns))
-        self.report = np.empty((n_bags, 3))
+            return TritonOneSidedPart(bags, signs, *per_bag)
+        return OneSidedPart(bags.to("numpy"), signs, *per_bag)
 
     def _residual_matrix(self) -> sparse.csr_array:
         return sparse.csr_array(self.changed.T)
 
-    def update(
-        self, factor: Floats, shift: Floats, mu: float, next_mu: float
-    ) -> tuple[Array, Array, Array]:
+    def update(self, settings: Settings) -> tuple[Array, Array, Array]:
         """Update q, t and the multipliers, then `project`; each thread does both for its bags."""
         if sparse.issparse(self.X) or in_blocks(self.bags):
-            return super().update(factor, shift, mu, next_mu)
+            return super().update(settings)
         offsets = self.problem.offsets
 
         def work(start: int, stop: int) -> tuple[Array, Array]:
-            self._update_some(start, stop, factor, shift, mu, next_mu)
+            self._update_some(start, stop, settings)
             rows = slice(int(offsets[start]), int(offsets[stop]))
             return _times(self.changed[rows], self.X[rows]), _sums(self.changed[rows])
 
@@ -145,36 +127,14 @@ class OneSidedPart(_OneSided, PrimalDualPart):
         return _sums(self.changed)
 
     def _project_bags(self, block: slice, X: Array) -> Array:
-        """Compute residual' X over a block of bags, given their dense instances."""
         residual = self.changed[rows_of(self.bags, block)]
         bounds = even_bounds(len(X), X.size)
         return sum(run_blocks(lambda i, j: _times(residual[i:j], X[i:j]), bounds))
 
-    def _update_bags(
-        self, block: slice, factor: Floats, shift: Floats, mu: float, next_mu: float
-    ) -> None:
-        """Update q, t and the multipliers of a block of bags."""
-        bounds = bounds_of(block, self.problem.offsets, self.scores.size)
-        run_blocks(self._update_some, bounds, factor, shift, mu, next_mu)
-
-    def _update_some(
-        self, start: int, stop: int, factor: Floats, shift: Floats, mu: float, next_mu: float
-    ) -> None:
-        """Update q, t and the multipliers of the bags start:stop, on one core."""
-        p = self.problem
-        loops.one_sided.update_bags(
-            start, stop, p.offsets, self.scores, self.changed, factor, shift, self.signs,
-            p.weights, self.cost, mu, next_mu, self.theta, self.max_t, self.sigma, self.report,
-        )  # fmt: skip
-
-    def state(self) -> dict[str, Array]:
-        """Arrays that an iteration changes."""
-        return BasePart.state(self)
-
-    def restore(self, state: dict[str, Array]) -> None:
-        """Replace the arrays that an iteration changes."""
-        BasePart.restore(self, state)
-        self._begin_residual()
+    def _update_some(self, start: int, stop: int, settings: Settings) -> None:
+        p, state = self.problem, (self.scores, self.changed, self.theta, self.max_t, self.sigma)
+        bags = start, stop, p.offsets, self.signs, p.weights
+        loops.one_sided.update_bags(*bags, settings, *state, self.report)
 
 
 class OneSidedKernelPart(OneSidedPart, KernelPart):

@@ -20,14 +20,9 @@ import numpy as np
 from bagwise._common.memory import available_memory
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.compute import (
-    Parts,
-    bytes_in_file,
-    iterate,
-    place,
-    to_numpy,
-)
+from bagwise.compute import Parts, bytes_in_file, iterate, place, to_numpy
 from bagwise.compute.arrays import eigh, like
+from bagwise.loops.arguments import Settings
 from bagwise.solvers.margin.primal_dual_parts import KernelPart, PrimalDualPart, Problem
 from bagwise.solvers.result import SolverResult
 
@@ -35,27 +30,22 @@ SHARE_OF_MEMORY = 0.25  # limit for X'X, which saves a pass over the file per it
 
 
 class LinearSpace:
-    """W as vectors of features.
+    """W as vectors of features; constant ones, redundant with the intercept, are left out.
 
     Parameters
     ----------
     bags : Bags
         The bags: in memory, in a file, on a device or on workers.
-    leave_out_constants : bool, default=False
-        Whether to leave out constant features, which are redundant with an intercept.
     """
 
     part: type[PrimalDualPart] = PrimalDualPart
 
-    def __init__(self, bags: Bags, *, leave_out_constants: bool = False) -> None:
+    def __init__(self, bags: Bags) -> None:
         self.bags = bags
-        self.leave_out_constants = leave_out_constants
 
     def used_features(self, parts: Parts) -> Any:
         """1 for each feature that W uses, 0 for each that is left out."""
         lowest, highest = zip(*parts.each("feature_ranges"), strict=True)
-        if not self.leave_out_constants:
-            return like(np.ones(self.bags.n_features), lowest[0])
         low, high = (np.array([to_numpy(a) for a in side]) for side in (lowest, highest))
         return like(low.min(axis=0) != high.max(axis=0), lowest[0])
 
@@ -101,8 +91,7 @@ class LinearSpace:
         memory, or in a file that the system can cache.
         """
         n_bytes = bytes_in_file(self.bags)
-        n_systems = 1 if problem.shared else problem.n_classes
-        matrices = 0 if exact else 8 * n_systems * self.bags.n_features**2
+        matrices = 0 if exact else 8 * problem.n_systems * self.bags.n_features**2
         if n_bytes <= available_memory() or matrices > SHARE_OF_MEMORY * available_memory():
             return None
         centre = parts.total("weighted_sums")
@@ -119,12 +108,12 @@ class LinearSpace:
         return find
 
     def _grams(self, parts: Parts, problem: Problem, used: Any) -> Any:
-        """A_m = G + K G_m of each class, or G alone if the splitting is shared."""
+        """A_m = G + K G_m of each class, or G alone if there are no copies U."""
         grams = parts.total("grams")
         grams *= used * used[:, None]
-        if not problem.shared:
+        if problem.n_copies:
             total = grams.sum(axis=0)
-            grams *= problem.extra
+            grams *= problem.n_copies
             grams += total
         return grams
 
@@ -166,13 +155,14 @@ class KernelSpace(LinearSpace):
         It equals D^1/2 (I/mu + D^1/2 K D^1/2)^-1 D^-1/2 target_m.
         """
         eigen = []
-        for m in range(1 if problem.shared else problem.n_classes):
-            root = np.sqrt(problem.instance_weights(m)).astype(self.gram.dtype)
+        for m in range(problem.n_systems):
+            weights = np.repeat(problem.bag_weights[:, m], self.bags.sizes)
+            root = np.sqrt(weights).astype(self.gram.dtype)
             values, vectors = eigh(root[:, None] * self.gram * root)
             eigen.append((np.maximum(values, 0.0), vectors, root))
 
         def solve(target: Array, mu: float) -> Array:
-            each = eigen * len(target) if problem.shared else eigen
+            each = eigen * len(target) if len(eigen) == 1 else eigen
             return np.stack(
                 [
                     root * (vectors @ (((t / root) @ vectors) / (1 / mu + values)))
@@ -188,20 +178,12 @@ def primal_dual(
     codes: Ints,
     n_classes: int,
     *,
-    C: float,
-    mu: float,
-    rho: float,
-    max_iter: int,
-    tol: float,
-    exact: bool,
     weights: Floats,
     rng: np.random.RandomState,
-    shared: bool = False,
     mask_own_class: bool = True,
-    fit_intercept: bool = True,
-    track: Any = iter,
+    **options: Any,
 ) -> SolverResult:
-    """Run Algorithm 1 until the constraints hold to a relative `tol`.
+    """Run Algorithm 1 until the constraints hold to a relative tolerance.
 
     Parameters
     ----------
@@ -211,51 +193,31 @@ def primal_dual(
         The class of each bag, 0 .. n_classes - 1.
     n_classes : int
         K.
-    C, mu, rho : float
-        Cost of a margin error, penalty of the constraints, its growth per iteration.
-    max_iter : int
-        Maximum number of iterations.
-    tol : float
-        Relative tolerance on the constraints.
-    exact : bool
-        Whether W is updated by Eq. 10 (True) or by one optimal gradient step, Eq. 25.
     weights : ndarray of shape (n_bags,)
         Weights of the bags: a weight of 2 is equivalent to a repeated bag.
     rng : RandomState
         Random generator for the initial W.
-    shared : bool, default=False
-        Whether all classes share one copy T of the scores, without the second copy U of the paper.
     mask_own_class : bool, default=True
         Whether to leave the constant term m = y_i out of the ADMM.
-    fit_intercept : bool, default=True
-        Whether b is fitted.
-    track : callable, default=iter
-        Wraps the iterations, to show progress.
+    **options
+        As for `alternate_directions`.
 
     Returns
     -------
     SolverResult
         ``solution = (W, b)``; `objective_curve` is J.
     """
-    problem = Problem(space.bags.offsets, codes, weights, n_classes, shared)
-    sizes = weights * np.diff(problem.offsets)
-    total = np.bincount(codes, sizes, n_classes) * problem.extra + sizes.sum()
-    with place(
-        space.bags, space.part, codes, weights,
-        n_classes=n_classes, shared=shared, mask=mask_own_class, cost=C,
-    ) as parts:  # fmt: skip
-        return alternate_directions(
-            space, parts, problem, total, lambda used: space.start(used, rng, n_classes),
-            C=C, mu=mu, rho=rho, max_iter=max_iter, tol=tol, exact=exact,
-            fit_intercept=fit_intercept, track=track,
-        )  # fmt: skip
+    size = {"n_columns": n_classes, "n_copies": n_classes}
+    problem = Problem(space.bags.offsets, codes, weights, **size)
+    start = partial(space.start, rng=rng, n_classes=n_classes)
+    with place(space.bags, space.part, codes, weights, **size, mask=mask_own_class) as parts:
+        return alternate_directions(space, parts, problem, start, **options)
 
 
 def alternate_directions(
     space: LinearSpace,
     parts: Parts,
     problem: Problem,
-    total: Floats,
     start: Callable[[Any], Any],
     *,
     C: float,
@@ -264,8 +226,7 @@ def alternate_directions(
     max_iter: int,
     tol: float,
     exact: bool,
-    fit_intercept: bool,
-    track: Any,
+    track: Any = iter,
 ) -> SolverResult:
     """Run the ADMM: update W and b here, and all other variables in the parts.
 
@@ -277,19 +238,25 @@ def alternate_directions(
         The variables of each bag; their `update` performs the steps of the algorithm.
     problem : Problem
         Weight of each instance for each column of W.
-    total : ndarray of shape (n_columns,)
-        Total weight of the instances for each column.
     start : callable
         Makes the initial W, given which features it may use.
-    C, mu, rho, max_iter, tol, exact, fit_intercept, track
-        As in `primal_dual`.
+    C, mu, rho : float
+        Cost of a margin error, penalty of the constraints, its growth per iteration.
+    max_iter : int
+        Maximum number of iterations.
+    tol : float
+        Relative tolerance on the constraints.
+    exact : bool
+        Whether W is updated by Eq. 10 (True) or by one optimal gradient step, Eq. 25.
+    track : callable, default=iter
+        Wraps the iterations, to show progress.
 
     Returns
     -------
     SolverResult
         ``solution = (W, b)``; `objective_curve` is J.
     """
-    n_columns = problem.n_classes
+    n_columns, total = problem.n_columns, problem.totals
     cap = 1e10 * max(1.0, C)  # larger mu change nothing, and single precision would overflow
     used = space.used_features(parts)
     first_W = start(used)
@@ -312,15 +279,12 @@ def alternate_directions(
             norms = space.step_norms(parts, move).astype(np.float64)
             factor = -norms / np.maximum(norms + mu * squares, np.finfo(float).tiny)  # Eq. 23
         now["W"] = W = W + like(factor[:, None], W) * move
-        shift = np.zeros(n_columns)
-        if fit_intercept:  # Eq. 11, counting instances
-            shift = (now["residual_sums"] - factor * sums) / total
+        shift = (now["residual_sums"] - factor * sums) / total  # Eq. 11, counting instances
         now["b"] = now["b"] + shift
         now["mu"] = min(mu * rho, cap)
+        settings = Settings(factor, shift, float(C), mu, now["mu"])
         call = ("update",) if moments is None else ("advance", move)
-        report, now["projected"], now["residual_sums"] = parts.step(
-            *call, factor, shift, mu, now["mu"]
-        )
+        report, now["projected"], now["residual_sums"] = parts.step(*call, settings)
         gaps, scale, hinge = report.tolist()
         norm = float(space.squared_norms(parts, W, now["b"]).sum())
         now["curve"] = np.append(now["curve"], 0.5 * norm + C * hinge)

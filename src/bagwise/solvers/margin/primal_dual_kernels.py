@@ -69,23 +69,20 @@ def update_bags(part: Any, settings: Any) -> Any:
     tensor of float64 of shape (3 + n_classes,)
         Squared gaps, their scale, the hinge; then the sums of the residual of each class.
     """
-    n_bags, n_classes = part.q.shape
-    report = part.q.new_empty(n_bags, 3 + n_classes)
+    n_bags, n_classes = part.lam.shape
+    report = part.lam.new_empty(n_bags, 3 + n_classes)
     rows, columns = tile_of(n_classes)
+    bags, scores = (part.offsets, part.codes, part.weights), (part.scores, part.changed)
+    sizes = {"n_classes": n_classes, "ROWS": rows, "COLUMNS": columns, "MASK": part.mask}
     with torch.cuda.device_of(report):
         _update_bags[(n_bags,)](
-            part.offsets, part.codes, part.weights, settings, part.scores, part.changed,
-            part.place_t, part.theta, part.max_t, part.place_u, part.xi, part.max_u,
-            part.q, part.r, part.lam, part.sigma, part.omega, part.residual, report, n_classes,
-            SHARED=part.problem.shared, MASK=part.mask, ROWS=rows, COLUMNS=columns,
-        )  # fmt: skip
+            *bags, settings, *scores, part.places, part.variables, part.residual, report, **sizes
+        )
     return report.sum(dim=0)
 
 
 @jit
-def _moments(  # type: ignore[no-untyped-def]
-    offsets, values, out, n_bags, n_columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr
-):
+def _moments(offsets, values, out, n_bags, n_columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     bag = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, COLUMNS)
     is_column = column < n_columns
@@ -105,7 +102,7 @@ def _moments(  # type: ignore[no-untyped-def]
 
 
 @jit
-def _insert(value, row, top_0, top_1, top_2, row_0, row_1):  # type: ignore[no-untyped-def]
+def _insert(value, row, top_0, top_1, top_2, row_0, row_1):
     """Insert the value of a later row into the three largest values and the rows of two."""
     over_0, over_1, over_2 = value > top_0, value > top_1, value > top_2
     top_2 = tl.where(over_1, top_1, tl.where(over_2, value, top_2))
@@ -117,20 +114,20 @@ def _insert(value, row, top_0, top_1, top_2, row_0, row_1):  # type: ignore[no-u
 
 
 @jit
-def _at(column, own, values):  # type: ignore[no-untyped-def]
+def _at(column, own, values):
     """Value in the column of the bag's class."""
     return tl.sum(tl.where(column == own, values, 0.0), axis=0)
 
 
 @jit
-def _slack(n, sign, threshold):  # type: ignore[no-untyped-def]
+def _slack(n, sign, threshold):
     """Eq. 13; without cost the constraint holds exactly."""
     shrunk = tl.where(sign * n > threshold, n - threshold * sign, 0.0)
     return tl.where((threshold == 0.0) | (sign * n < 0.0), n, shrunk)
 
 
 @jit
-def _fit_copy(  # type: ignore[no-untyped-def]
+def _fit_copy(
     top_0, top_1, top_2, row_0, row_1, here, place, dual, wanted, multiplier, mu, next_mu, weight
 ):
     """Update a copy of the scores (T or U, Eq. 19), which differs from them at one instance.
@@ -160,11 +157,22 @@ def _fit_copy(  # type: ignore[no-untyped-def]
 
 
 @jit
-def _update_bags(  # type: ignore[no-untyped-def]
-    offsets, codes, weights, settings, scores, changes, places_t, thetas, maxima_t,
-    places_u, xis, maxima_u, qs, rs, lams, sigmas, omegas, residual, report, n_classes,
-    SHARED: tl.constexpr, MASK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-):  # fmt: skip
+def _update_bags(
+    offsets,
+    codes,
+    weights,
+    settings,
+    scores,
+    changes,
+    places,
+    variables,
+    residual,
+    report,
+    n_classes,
+    MASK: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
     bag = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, COLUMNS)
     is_column = column < n_classes
@@ -177,9 +185,10 @@ def _update_bags(  # type: ignore[no-untyped-def]
     cost = tl.load(settings + 2 * n_classes)
     mu = tl.load(settings + 2 * n_classes + 1)
     next_mu = tl.load(settings + 2 * n_classes + 2)
-    at = bag * n_classes + column
-    place_t = tl.load(places_t + at, mask=is_column, other=-1)
-    place_u = tl.load(places_u + at, mask=is_column, other=-1)
+    places += bag * 2 * n_classes + column  # of T, of U
+    variables += bag * 9 * n_classes + column  # those of T, of U (see `Copy`), and lam
+    place_t = tl.load(places, mask=is_column, other=-1)
+    place_u = tl.load(places + n_classes, mask=is_column, other=-1)
 
     # One pass over the scores: update them, find the largest, look up the old places.
     lowest = tl.full((COLUMNS,), float("-inf"), tl.float64)
@@ -198,9 +207,8 @@ def _update_bags(  # type: ignore[no-untyped-def]
         tl.store(scores + entry, score, mask=inside)
         value = score.to(tl.float64)
         here_t += tl.sum(tl.where(row == place_t[None, :], value, 0.0), axis=0)
-        if not SHARED:
-            of_own = tl.sum(tl.where(column[None, :] == own, value, 0.0), axis=1)[:, None]
-            here_u += tl.sum(tl.where(row == place_u[None, :], of_own, 0.0), axis=0)
+        of_own = tl.sum(tl.where(column[None, :] == own, value, 0.0), axis=1)[:, None]
+        here_u += tl.sum(tl.where(row == place_u[None, :], of_own, 0.0), axis=0)
         value = tl.where(inside, value, float("-inf"))
         for _ in tl.static_range(3):
             best = tl.max(value, axis=0)
@@ -211,79 +219,62 @@ def _update_bags(  # type: ignore[no-untyped-def]
             value = tl.where(row == where[None, :], float("-inf"), value)
 
     # The variables of each class.
-    q = tl.load(qs + at, mask=is_column, other=0.0)
-    r = tl.load(rs + at, mask=is_column, other=0.0)
-    lam = tl.load(lams + at, mask=is_column, other=0.0)
-    theta = tl.load(thetas + at, mask=is_column, other=0.0)
-    sigma = tl.load(sigmas + at, mask=is_column, other=0.0)
-    max_t = tl.load(maxima_t + at, mask=is_column, other=0.0)
+    theta = tl.load(variables, mask=is_column, other=0.0)
+    max_t = tl.load(variables + n_classes, mask=is_column, other=0.0)
+    q = tl.load(variables + 2 * n_classes, mask=is_column, other=0.0)
+    sigma = tl.load(variables + 3 * n_classes, mask=is_column, other=0.0)
+    xi = tl.load(variables + 4 * n_classes, mask=is_column, other=0.0)
+    max_u = tl.load(variables + 5 * n_classes, mask=is_column, other=0.0)
+    r = tl.load(variables + 6 * n_classes, mask=is_column, other=0.0)
+    omega = tl.load(variables + 7 * n_classes, mask=is_column, other=0.0)
+    lam = tl.load(variables + 8 * n_classes, mask=is_column, other=0.0)
     is_own = column == own
-    if SHARED:
-        nu = 2.0 * mu / n_classes
-        through = nu / (mu + nu)
-        minus = tl.full((COLUMNS,), -1.0, tl.float64)
-        threshold = cost / nu + tl.zeros((COLUMNS,), tl.float64)
-        e = _slack(minus - q + _at(column, own, q) - lam / nu, minus, threshold)
-        target = e + 1.0 + lam / nu
-        alone = max_t - sigma / mu
-        coupled = tl.where(is_own | (column >= n_classes), 0.0, target + alone)
-        z_own = _at(column, own, alone) + through * tl.sum(coupled, axis=0)
-        z_own = z_own / (1.0 + (n_classes - 1) * through)
-        q = tl.where(is_own, z_own, alone + through * (z_own - target - alone))
-        gap = tl.where(is_own, 0.0, e - (minus - q + z_own))
-        lam += nu * gap
-    else:
-        omega = tl.load(omegas + at, mask=is_column, other=0.0)
-        max_u = tl.load(maxima_u + at, mask=is_column, other=0.0)
-        sign = tl.where(is_own, 1.0, -1.0).to(tl.float64)
-        threshold = cost / mu + tl.zeros((COLUMNS,), tl.float64)
-        if MASK:
-            threshold = tl.where(is_own, 0.0, threshold)
-        e = _slack(sign - q + r - lam / mu, sign, threshold)
-        fixed = sign - e - lam / mu
-        q = (fixed + r + max_t - sigma / mu) / 2  # Eq. 15
-        r = (q - fixed + max_u - omega / mu) / 2  # Eq. 16
-        gap = e - (sign - q + r)
-        lam += mu * gap
-        tl.store(rs + at, r, mask=is_column)
+    sign = tl.where(is_own, 1.0, -1.0).to(tl.float64)
+    threshold = cost / mu + tl.zeros((COLUMNS,), tl.float64)
+    if MASK:
+        threshold = tl.where(is_own, 0.0, threshold)
+    e = _slack(sign - q + r - lam / mu, sign, threshold)
+    fixed = sign - e - lam / mu
+    q = (fixed + r + max_t - sigma / mu) / 2  # Eq. 15
+    r = (q - fixed + max_u - omega / mu) / 2  # Eq. 16
+    gap = e - (sign - q + r)
     gaps = gap * gap
-    tl.store(qs + at, q, mask=is_column)
-    tl.store(lams + at, lam, mask=is_column)
+    tl.store(variables + 2 * n_classes, q, mask=is_column)
+    tl.store(variables + 6 * n_classes, r, mask=is_column)
+    tl.store(variables + 8 * n_classes, lam + mu * gap, mask=is_column)
 
     new_t, theta, max_t, sigma, apart, at_new_t, at_old_t = _fit_copy(
         top_0, top_1, top_2, row_0, row_1, here_t, place_t, theta, q, sigma, mu, next_mu, weight
     )
     gaps += apart
-    tl.store(places_t + at, new_t, mask=is_column)
-    tl.store(thetas + at, theta, mask=is_column)
-    tl.store(maxima_t + at, max_t, mask=is_column)
-    tl.store(sigmas + at, sigma, mask=is_column)
-    sums = at_new_t + at_old_t
-    if not SHARED:  # U, Eq. 20: the same for the scores of the bag's class
-        xi = tl.load(xis + at, mask=is_column, other=0.0)
-        new_u, xi, max_u, omega, apart, at_new_u, at_old_u = _fit_copy(
-            _at(column, own, top_0), _at(column, own, top_1), _at(column, own, top_2),
-            tl.sum(tl.where(is_own, row_0, 0), axis=0), tl.sum(tl.where(is_own, row_1, 0), axis=0),
-            here_u, place_u, xi, r, omega, mu, next_mu, weight,
-        )  # fmt: skip
-        gaps += apart
-        tl.store(places_u + at, new_u, mask=is_column)
-        tl.store(xis + at, xi, mask=is_column)
-        tl.store(maxima_u + at, max_u, mask=is_column)
-        tl.store(omegas + at, omega, mask=is_column)
-        at_new_u = tl.where(is_column, at_new_u, 0.0)
-        at_old_u = tl.where(is_column, at_old_u, 0.0)
-        sums += tl.where(is_own, tl.sum(at_new_u + at_old_u, axis=0), 0.0)
+    tl.store(places, new_t, mask=is_column)
+    tl.store(variables, theta, mask=is_column)
+    tl.store(variables + n_classes, max_t, mask=is_column)
+    tl.store(variables + 3 * n_classes, sigma, mask=is_column)
+    # U, Eq. 20: the same for the scores of the bag's class
+    own_0, own_1, own_2 = _at(column, own, top_0), _at(column, own, top_1), _at(column, own, top_2)
+    at_0 = tl.sum(tl.where(is_own, row_0, 0), axis=0)
+    at_1 = tl.sum(tl.where(is_own, row_1, 0), axis=0)
+    new_u, xi, max_u, omega, apart, at_new_u, at_old_u = _fit_copy(
+        own_0, own_1, own_2, at_0, at_1, here_u, place_u, xi, r, omega, mu, next_mu, weight
+    )
+    gaps += apart
+    tl.store(places + n_classes, new_u, mask=is_column)
+    tl.store(variables + 4 * n_classes, xi, mask=is_column)
+    tl.store(variables + 5 * n_classes, max_u, mask=is_column)
+    tl.store(variables + 7 * n_classes, omega, mask=is_column)
+    at_new_u = tl.where(is_column, at_new_u, 0.0)
+    at_old_u = tl.where(is_column, at_old_u, 0.0)
+    sums = at_new_t + at_old_t + tl.where(is_own, tl.sum(at_new_u + at_old_u, axis=0), 0.0)
     for start in range(begin, last, ROWS):
         row = (start + tl.arange(0, ROWS))[:, None]
         inside = (row < last) & is_column[None, :]
         value = tl.where(row == new_t[None, :], at_new_t[None, :], 0.0)
         value += tl.where(row == place_t[None, :], at_old_t[None, :], 0.0)
-        if not SHARED:
-            of_u = tl.where(row == new_u[None, :], at_new_u[None, :], 0.0)
-            of_u += tl.where(row == place_u[None, :], at_old_u[None, :], 0.0)
-            of_u = tl.sum(of_u, axis=1)[:, None]
-            value += tl.where(is_own[None, :], of_u, 0.0)
+        of_u = tl.where(row == new_u[None, :], at_new_u[None, :], 0.0)
+        of_u += tl.where(row == place_u[None, :], at_old_u[None, :], 0.0)
+        of_u = tl.sum(of_u, axis=1)[:, None]
+        value += tl.where(is_own[None, :], of_u, 0.0)
         entry = row * n_classes + column[None, :]
         tl.store(residual + entry, value.to(residual.dtype.element_ty), mask=inside)
 

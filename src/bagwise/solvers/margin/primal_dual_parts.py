@@ -14,100 +14,45 @@ from sklearn.utils.sparsefuncs import min_max_axis
 from bagwise import loops
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.compute import (
-    Part,
-    bag_blocks_ahead,
-    read_bag_blocks,
-    readable_table,
-    rows_of,
-    to_numpy,
-)
-from bagwise.compute.arrays import beside, like, product, zeros
+from bagwise.compute import Part, bag_blocks_ahead, read_bag_blocks, readable_table, rows_of
+from bagwise.compute.arrays import beside, like, product, to_numpy, zeros
 from bagwise.compute.tensors import has_kernels, segment_argmax, segment_max, torch
-from bagwise.loops.arguments import read_only
-from bagwise.loops.threads import (
-    bag_bounds,
-    blas_cores,
-    even_bounds,
-    n_threads,
-    over_bags,
-    run_blocks,
-)
+from bagwise.loops import threads
+from bagwise.loops.arguments import Copy, Entries, Settings, read_only
+from bagwise.loops.threads import bag_bounds, blas_cores, even_bounds, run_blocks
 
 LARGEST_WITH_KERNELS = 256  # classes of a bag that fit in the registers of a GPU
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Bags, classes and weights, and the weight of each instance for each class."""
+    """Bags, classes and weights, and the weight of each instance for each column of W.
+
+    A column fits the copy T of the scores, and in the bags of its class `n_copies` copies U:
+    `n_columns` of them, or none if the bags have no classes.
+    """
 
     offsets: Ints
     codes: Ints
     weights: Floats
-    n_classes: int
-    shared: bool
+    n_columns: int
+    n_copies: int
 
     @property
-    def extra(self) -> float:
-        """Number of copies U that a class fits besides T; zero if shared."""
-        return 0.0 if self.shared else float(self.n_classes)
-
-    def instance_weights(self, m: int) -> Floats:
-        """D_m: the weight of each instance in the fit of w_m."""
-        times = self.weights * np.where(self.codes == m, 1.0 + self.extra, 1.0)
-        return np.repeat(times, np.diff(self.offsets))
-
-
-class Residual:
-    """Targets of the next update of W: T - S + Theta/mu, and the same for U; nearly all zeros.
-
-    Each class has two entries per bag, and 2 K more per bag of that class. Their positions are
-    fixed; only instances and values change.
-
-    Parameters
-    ----------
-    problem : Problem
-        The bags.
-    """
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        n_bags, K, codes = len(problem.codes), problem.n_classes, problem.codes
-        per_class = np.bincount(codes, minlength=K)
-        lengths = 2 * n_bags + (0 if problem.shared else 2 * K) * per_class
-        self.class_start = offsets_of(lengths)
-        self.rank = np.empty(n_bags, np.int64)  # of each bag within its class
-        for m in range(K):
-            self.rank[codes == m] = np.arange(per_class[m])
-        self.instances = np.zeros(self.class_start[-1], np.int64)
-        self.values = np.zeros(self.class_start[-1])
+    def n_systems(self) -> int:
+        """Number of linear systems: one per column, unless all columns have the same weights."""
+        return self.n_columns if self.n_copies else 1
 
     @property
-    def matrix(self) -> sparse.csr_array:
-        """Transposed residual, of shape (n_classes, n_instances)."""
-        shape = self.problem.n_classes, int(self.problem.offsets[-1])
-        return sparse.csr_array((self.values, self.instances, self.class_start), shape=shape)
+    def bag_weights(self) -> Floats:
+        """D: the weight of the instances of each bag in the fit of each column."""
+        own = self.codes[:, None] == np.arange(self.n_columns)
+        return self.weights[:, None] * (1.0 + self.n_copies * own)
 
     @property
-    def sums(self) -> Floats:
-        """The sum over instances for each class."""
-        return np.add.reduceat(self.values, self.class_start[:-1])
-
-    def times(self, block: slice, X: Array) -> Array:
-        """Residual' X of a block of bags, (n_classes, n_features), given their dense instances."""
-        p = self.problem
-        first_row = int(p.offsets[block.start])
-        bounds = bounds_of(block, p.offsets, len(self.values) * X.shape[1])
-
-        def work(start: int, stop: int) -> Array:
-            out = np.zeros((p.n_classes, X.shape[1]), X.dtype)
-            loops.primal_dual.project(
-                start, stop, X, first_row, p.codes, self.class_start, self.rank, self.instances,
-                self.values, p.shared, out,
-            )  # fmt: skip
-            return out
-
-        return sum(run_blocks(work, bounds))
+    def totals(self) -> Floats:
+        """Total weight of the instances in the fit of each column."""
+        return np.diff(self.offsets) @ self.bag_weights
 
 
 class BasePart(Part):
@@ -119,34 +64,25 @@ class BasePart(Part):
         The bags; for a kernel, the instances are rows of the kernel matrix.
     codes, weights : ndarray of shape (n_bags,)
         Class and weight of each bag.
-    n_classes : int
-        K.
-    shared : bool
-        Whether all classes share one copy of the scores.
-    mask : bool
+    n_columns, n_copies : int
+        As for `Problem`.
+    mask : bool, default=True
         Whether to leave out the term of the bag's class.
-    cost : float
-        C.
 
     Attributes
     ----------
-    scores : array of shape (n_instances, n_classes)
+    scores : array of shape (n_instances, n_columns)
         X W' + b.
-    place_t, max_t, theta : array of shape (n_bags, n_classes)
-        For T: the instance at which it differs from the scores, its maximum, its multiplier there.
-    place_u, max_u, xi : array of shape (n_bags, n_classes)
-        The same for U.
-    q, r, lam, sigma, omega : array of shape (n_bags, n_classes)
-        Q, R and the multipliers of the constraints on E, Q and R. The shared splitting stores Z in
-        q and E in r.
-    changed : array of shape (n_instances, n_classes)
+    t, u : Copy
+        T and U, with Q and R.
+    lam : array of shape (n_bags, n_columns)
+        The multipliers of the constraints on E.
+    changed : array of shape (n_instances, n_columns)
         X step' of the last `change`, which `update` adds to the scores.
     """
 
-    STATE: tuple[str, ...] = (
-        "scores", "place_t", "max_t", "place_u", "max_u", "q", "r", "theta", "xi", "lam", "sigma",
-        "omega",
-    )  # fmt: skip
+    STATE: tuple[str, ...] = ("scores", "t", "u", "lam", "entries")
+    project: Any  # a method: residual' X, and the sums of the residual of each column
 
     def __init__(
         self,
@@ -154,25 +90,23 @@ class BasePart(Part):
         codes: Ints,
         weights: Floats,
         *,
-        n_classes: int,
-        shared: bool,
-        mask: bool,
-        cost: float,
+        n_columns: int,
+        n_copies: int,
+        mask: bool = True,
     ) -> None:
         self.bags, self.X = bags, readable_table(bags)
         offsets, codes = read_only(bags.offsets, codes)
-        self.problem = Problem(offsets, codes, weights, n_classes, shared)
-        self.mask, self.cost = mask, float(cost)
+        self.problem = Problem(offsets, codes, weights, n_columns, n_copies)
+        self.mask = mask
         self.changed: Any = None
 
     def grams(self) -> Any:
-        """X' D X over the instances of each class, or over all if the splitting is shared."""
+        """X' D X over the instances of each class, or over all if there are no copies U."""
         p, X = self.problem, self.X
-        groups = np.zeros(len(p.codes), np.int64) if p.shared else p.codes
-        group = np.repeat(groups, self.bags.sizes)
+        group = np.repeat(p.codes, self.bags.sizes)
         root = np.sqrt(np.repeat(p.weights, self.bags.sizes))
         n_features = X.shape[1]
-        grams = zeros(X, (1 if p.shared else p.n_classes, n_features, n_features))
+        grams = zeros(X, (p.n_systems, n_features, n_features))
         # Blocks keep the weighted copy of the rows small; each row is used in one product only.
         step = max(n_features, 8192)
         for start in range(0, X.shape[0], step):
@@ -189,64 +123,42 @@ class BasePart(Part):
 
     def begin(self, W: Any) -> None:
         """Set the initial state: copies equal the scores, multipliers are zero."""
-        n_bags, K = len(self.bags), self.problem.n_classes
         self.scores, place, largest = self._first_scores(W)
-        zeros = like(np.zeros((5, n_bags, K)), largest)
-        own = np.arange(n_bags), self.problem.codes
-        self.place_t, self.max_t = place, largest
-        self.place_u = place[own][:, None] + 0 * place
-        self.max_u = largest[own][:, None] + zeros[0]
-        self.q, self.r = self.max_t + zeros[0], self.max_u + zeros[0]
-        self.theta, self.xi, self.lam, self.sigma, self.omega = zeros
+        theta, xi, self.lam, sigma, omega = like(np.zeros((5, *largest.shape)), largest)
+        own = np.arange(len(self.bags)), self.problem.codes
+        place_u, largest_u = place[own][:, None] + 0 * place, largest[own][:, None] + xi
+        self.t = Copy(place, theta, largest, largest + theta, sigma)
+        self.u = Copy(place_u, xi, largest_u, largest_u + xi, omega)
         self._begin_residual()
+        self._allocate()
+
+    def state(self) -> dict[str, Any]:
+        """Arrays that an iteration changes."""
+        return {name: getattr(self, name) for name in self.STATE}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Replace the arrays that an iteration changes."""
+        for name, value in state.items():
+            setattr(self, name, value)
+        self._allocate()
 
     def _first_scores(self, W: Any) -> tuple[Any, Any, Any]:
         """X W', and row and value (float64) of the largest score of each bag and class."""
         raise NotImplementedError
 
     def _begin_residual(self) -> None:
-        """Set the residual to zero, and allocate the workspace of an iteration."""
+        """Set the residual to zero."""
         raise NotImplementedError
 
-    def state(self) -> dict[str, Any]:
-        """Arrays that an iteration changes."""
-        return {name: getattr(self, name) for name in self.STATE}
-
-    def restore(self, state: dict[str, Array]) -> None:
-        """Replace the arrays that an iteration changes."""
-        for name in self.STATE:
-            setattr(self, name, state[name])
-
-    def feature_ranges(self) -> tuple[Any, Any]:
-        """Smallest and largest value of each feature."""
-        raise NotImplementedError
-
-    def change(self, step: Any) -> tuple[Floats, Floats]:
-        """Weighted sums and sums of squares, per class, of the change of the scores by a step of W.
-
-        Stores X step' for the next `update`.
-        """
-        raise NotImplementedError
-
-    def update(
-        self, factor: Floats, shift: Floats, mu: float, next_mu: float
-    ) -> tuple[Floats, Any, Floats]:
-        """Run lines 9 to 16 of Algorithm 1; return squared gaps, their scale, hinge, `project`.
-
-        The scores change by `factor` times the last `change`, plus `shift`.
-        """
-        raise NotImplementedError
-
-    def project(self) -> tuple[Any, Floats]:
-        """Compute residual' X and the sums of the residual, per class."""
-        raise NotImplementedError
+    def _allocate(self) -> None:
+        """Allocate the workspace of an iteration."""
 
 
 class TritonPrimalDualPart(BasePart):
     """All bags on a device, with a Triton kernel that loops over bags.
 
     Instances and scores keep their precision; the variables per bag and class are float64. The
-    residual is a dense tensor (n_instances, n_classes), `residual_sums` its sums over instances.
+    residual is a dense tensor (n_instances, n_classes).
     """
 
     def __init__(self, bags: Bags, codes: Array, weights: Floats, **options: Any) -> None:
@@ -255,8 +167,7 @@ class TritonPrimalDualPart(BasePart):
         self.codes = torch.as_tensor(codes, dtype=torch.int64, device=device)
         self.weights = torch.as_tensor(weights, dtype=torch.float64, device=device)[:, None]
         self.bag = torch.as_tensor(bags.bag_index, dtype=torch.int64, device=device)
-        is_own = self.codes[:, None] == torch.arange(self.problem.n_classes, device=device)
-        self.times = self.weights * (1.0 + self.problem.extra * is_own)  # D_m, per bag
+        self.bag_weights = beside(self.problem.bag_weights, self.X)
         self.offsets = torch.as_tensor(bags.offsets, dtype=torch.int64, device=device)
 
     def feature_ranges(self) -> tuple[Any, Any]:
@@ -270,11 +181,8 @@ class TritonPrimalDualPart(BasePart):
 
     def _begin_residual(self) -> None:
         self.residual = torch.zeros_like(self.scores)
-        self.residual_sums = self.max_t.new_zeros(self.problem.n_classes)
-
-    def project(self) -> tuple[Any, Floats]:
-        """Compute residual' X and the sums of the residual, per class."""
-        return self.residual.T @ self.X, to_numpy(self.residual_sums)
+        self.places = torch.stack([self.t.place, self.u.place], dim=1)
+        self.variables = torch.stack([*self.t[1:], *self.u[1:], self.lam], dim=1)
 
     def change(self, step: Any) -> tuple[Floats, Floats]:
         """Sums and sums of squares, per class, of the change of the scores by a step of W."""
@@ -282,21 +190,14 @@ class TritonPrimalDualPart(BasePart):
 
         self.changed = (self.X @ step.T).contiguous()
         moments = primal_dual_kernels.moments(self.offsets, self.changed)
-        first, second = to_numpy((moments * self.times).sum(dim=1))
+        first, second = to_numpy((moments * self.bag_weights).sum(dim=1))
         return first, second
 
-    def _settings(self, factor: Floats, shift: Floats, mu: float, next_mu: float) -> Any:
-        """Parameters of a kernel besides the state, copied to the device once."""
-        return beside(np.concatenate([factor, shift, [self.cost, mu, next_mu]]), self.X)
-
-    def update(
-        self, factor: Floats, shift: Floats, mu: float, next_mu: float
-    ) -> tuple[Floats, Any, Floats]:
+    def update(self, settings: Settings) -> tuple[Floats, Any, Floats]:
         """Run lines 9 to 16 of Algorithm 1, then `project`."""
         from bagwise.solvers.margin import primal_dual_kernels
 
-        found = primal_dual_kernels.update_bags(self, self._settings(factor, shift, mu, next_mu))
-        self.residual_sums = found[3:]
+        found = primal_dual_kernels.update_bags(self, beside(np.hstack(settings), self.X))
         report = to_numpy(found)  # before the product starts, so as not to wait for it
         return report[:3], self.residual.T @ self.X, report[3:]
 
@@ -307,7 +208,7 @@ class PrimalDualPart(BasePart):
     @staticmethod
     def tensor_part(bags: Bags, *per_bag: Any, **options: Any) -> BasePart:
         """The part of bags on a device."""
-        if runs_triton(bags, options["n_classes"]):
+        if runs_triton(bags, options["n_columns"]):
             return TritonPrimalDualPart(bags, *per_bag, **options)
         return PrimalDualPart(bags.to("numpy"), *per_bag, **options)
 
@@ -316,34 +217,39 @@ class PrimalDualPart(BasePart):
         X = self.X
         if sparse.issparse(X):
             return min_max_axis(X, axis=0)
-        lowest, highest = X[0].copy(), X[0].copy()
         step = max(1, 2**20 // X.shape[1])
-        for start in range(0, len(X), step):  # reads a file once
-            block = X[start : start + step]
-            np.minimum(lowest, block.min(axis=0), out=lowest)
-            np.maximum(highest, block.max(axis=0), out=highest)
-        return lowest, highest
+        blocks = (X[start : start + step] for start in range(0, len(X), step))  # reads a file once
+        lowest, highest = zip(*((b.min(axis=0), b.max(axis=0)) for b in blocks), strict=True)
+        return np.min(lowest, axis=0), np.max(highest, axis=0)
 
     def _first_scores(self, W: Array) -> tuple[Array, Array, Array]:
-        offsets, scores = self.bags.offsets, self._scores(W)
+        """Block by block if the instances are in a file."""
+        offsets = self.bags.offsets
+        if sparse.issparse(self.X):
+            scores = np.ascontiguousarray(product(self.X, W))
+        else:
+            shape = self.bags.n_instances, len(W)
+            scores = np.empty(shape, np.result_type(self.X.dtype, W.dtype))
+            for block, instances in read_bag_blocks(self.bags):
+                np.matmul(instances, W.T, out=scores[rows_of(self.bags, block)])
         place = loops.segments.argmax(scores, offsets) + offsets[:-1, None]
         return scores, place, loops.segments.maximum(scores, offsets).astype(np.float64)
 
-    def _scores(self, W: Array) -> Array:
-        """X W', block by block if the instances are in a file."""
-        if sparse.issparse(self.X):
-            return np.ascontiguousarray(product(self.X, W))
-        scores = np.empty((self.bags.n_instances, len(W)), np.result_type(self.X.dtype, W.dtype))
-        for block, instances in read_bag_blocks(self.bags):
-            np.matmul(instances, W.T, out=scores[rows_of(self.bags, block)])
-        return scores
-
     def _begin_residual(self) -> None:
-        self.residual = Residual(self.problem)
-        # Workspace of an iteration: allocating it each time costs as much as filling it.
-        n_bags, K = self.max_t.shape
+        p, (n_bags, K) = self.problem, self.lam.shape
+        per_class = np.bincount(p.codes, minlength=K)
+        ranks = np.empty(n_bags, np.int64)
+        for m in range(K):
+            ranks[p.codes == m] = np.arange(per_class[m])
+        starts = offsets_of(2 * n_bags + 2 * K * per_class)
+        n_entries = starts[-1]
+        self.entries = Entries(starts, ranks, np.zeros(n_entries, np.int64), np.zeros(n_entries))
+
+    def _allocate(self) -> None:
+        # Allocating these arrays in each iteration would cost as much as filling them.
+        n_bags, n_columns = len(self.bags), self.problem.n_columns
         self.changed = np.empty_like(self.scores)
-        self.moments = np.empty((2, n_bags, K))
+        self.moments = np.empty((2, n_bags, n_columns))
         self.report = np.empty((n_bags, 3))
 
     def project(self) -> tuple[Array, Array]:
@@ -355,63 +261,66 @@ class PrimalDualPart(BasePart):
         return projected, self._residual_sums()
 
     def _residual_matrix(self) -> sparse.csr_array:
-        """Transposed residual, of shape (n_classes, n_instances)."""
-        return self.residual.matrix
+        """Transposed residual, of shape (n_columns, n_instances)."""
+        starts, _, instances, values = self.entries
+        shape = self.problem.n_columns, self.bags.n_instances
+        return sparse.csr_array((values, instances, starts), shape=shape)
+
+    def _residual_sums(self) -> Floats:
+        """The sum over instances for each column."""
+        return np.add.reduceat(self.entries.values, self.entries.starts[:-1])
 
     def _project_bags(self, block: slice, X: Array) -> Array:
         """Compute residual' X over a block of bags, given their dense instances."""
-        return self.residual.times(block, X)  # bag by bag, which reads each row once
+        p, entries = self.problem, self.entries
+        first_row = int(p.offsets[block.start])
+
+        def work(start: int, stop: int) -> Array:
+            out = np.zeros((p.n_columns, X.shape[1]), X.dtype)
+            loops.primal_dual.project(start, stop, X, first_row, p.codes, entries, out)
+            return out
+
+        bounds = bounds_of(block, p.offsets, len(entries.values) * X.shape[1])
+        return sum(run_blocks(work, bounds))
 
     def change(self, step: Array) -> tuple[Array, Array]:
-        """Sums and sums of squares, per class, of the change of the scores by a step of W."""
+        """Weighted sums and sums of squares, per class, of the change of the scores by a step of W.
+
+        Stores X step' for the next `update`.
+        """
         p, (first, second) = self.problem, self.moments
         if sparse.issparse(self.X):
             self.changed[:] = product(self.X, step)
         else:
             self._change_all(step)
-        over_bags(
-            loops.primal_dual.moments, p.offsets, self.changed,
-            p.codes, p.weights, p.extra, first, second,
-        )  # fmt: skip
+        loop = loops.primal_dual.moments
+        arrays = p.codes, p.weights, p.n_copies, first, second
+        threads.over_bags(loop, p.offsets, self.changed, *arrays)
         return first.sum(axis=0), second.sum(axis=0)
 
-    def update(
-        self, factor: Floats, shift: Floats, mu: float, next_mu: float
-    ) -> tuple[Array, Array, Array]:
-        """Run lines 9 to 16 of Algorithm 1, then `project`."""
-        self._update_bags(slice(0, len(self.bags)), factor, shift, mu, next_mu)
+    def update(self, settings: Settings) -> tuple[Array, Array, Array]:
+        """Run lines 9 to 16 of Algorithm 1; return squared gaps, their scale, hinge, `project`."""
+        self._update_bags(slice(0, len(self.bags)), settings)
         return self.report.sum(axis=0), *self.project()
 
-    def advance(
-        self, step: Array, factor: Floats, shift: Floats, mu: float, next_mu: float
-    ) -> tuple[Array, Array, Array]:
+    def advance(self, step: Array, settings: Settings) -> tuple[Array, Array, Array]:
         """Run `change` and `update` on dense instances in one pass, block by block."""
         projected = np.zeros(step.shape, self.X.dtype)
-        with blas_cores(
-            max(1, n_threads() // 4)
-        ):  # products are limited by memory bandwidth; one core reads the file
+        # Products are limited by memory bandwidth; one core reads the file.
+        with blas_cores(max(1, threads.n_threads() // 4)):
             for block, X in bag_blocks_ahead(self.bags):
-                self._change_bags(block, X, step)
-                self._update_bags(block, factor, shift, mu, next_mu)
+                np.matmul(X, step.T, out=self.changed[rows_of(self.bags, block)])
+                self._update_bags(block, settings)
                 projected += self._project_bags(block, X)
         return self.report.sum(axis=0), projected, self._residual_sums()
 
     def weighted_sums(self) -> Floats:
-        """X' D_m 1 of each class, of shape (n_classes, n_features), for dense instances."""
-        p = self.problem
-        own = p.codes[:, None] == np.arange(p.n_classes)
-        times = (p.weights[:, None] * (1.0 + p.extra * own)).astype(self.X.dtype)
-        total = np.zeros((p.n_classes, self.X.shape[1]))
+        """X' D_m 1 of each column, of shape (n_columns, n_features), for dense instances."""
+        weights = self.problem.bag_weights.astype(self.X.dtype)
+        total = np.zeros((weights.shape[1], self.X.shape[1]))
         for block, X in bag_blocks_ahead(self.bags):
-            total += np.repeat(times[block], self.bags.sizes[block], axis=0).T @ X
+            total += np.repeat(weights[block], self.bags.sizes[block], axis=0).T @ X
         return total
-
-    def _residual_sums(self) -> Floats:
-        return self.residual.sums
-
-    def _change_bags(self, block: slice, X: Array, step: Array) -> None:
-        """X step' of a block of bags; one product over a large file would read it several times."""
-        np.matmul(X, step.T, out=self.changed[rows_of(self.bags, block)])
 
     def _change_all(self, step: Array) -> None:
         """X step' on our own threads: BLAS threads would keep spinning after the product."""
@@ -423,30 +332,18 @@ class PrimalDualPart(BasePart):
                     even_bounds(len(X), X.size * len(step)),
                 )
 
-    def _update_bags(
-        self, block: slice, factor: Floats, shift: Floats, mu: float, next_mu: float
-    ) -> None:
+    def _update_bags(self, block: slice, settings: Settings) -> None:
         """Run lines 9 to 16 of Algorithm 1 for a block of bags."""
-        p, residual = self.problem, self.residual
-        run_blocks(
-            loops.primal_dual.update_bags, bounds_of(block, p.offsets, self.scores.size),
-            p.offsets, self.scores,
-            self.changed, factor, shift, p.codes, p.weights, self.cost, mu, next_mu, p.shared,
-            self.mask, self.place_t, self.theta, self.max_t, self.place_u, self.xi, self.max_u,
-            self.q, self.r, self.lam, self.sigma, self.omega,
-            residual.class_start, residual.rank, residual.instances, residual.values, self.report,
-        )  # fmt: skip
+        bounds = bounds_of(block, self.problem.offsets, self.scores.size)
+        run_blocks(self._update_some, bounds, settings)
 
-    def state(self) -> dict[str, Array]:
-        """Arrays that an iteration changes."""
-        return super().state() | {"rows": self.residual.instances, "values": self.residual.values}
-
-    def restore(self, state: dict[str, Array]) -> None:
-        """Replace the arrays that an iteration changes."""
-        super().restore(state)
-        self._begin_residual()
-        self.residual.instances = state["rows"]
-        self.residual.values = state["values"]
+    def _update_some(self, start: int, stop: int, settings: Settings) -> None:
+        """The same for the bags start:stop, on one core."""
+        p, copies = self.problem, (self.t, self.u, self.lam, self.entries)
+        bags = start, stop, p.offsets, p.codes, p.weights
+        loops.primal_dual.update_bags(
+            *bags, self.mask, settings, self.scores, self.changed, *copies, self.report
+        )
 
 
 class KernelPart(PrimalDualPart):
