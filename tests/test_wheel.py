@@ -43,6 +43,8 @@ NEEDS = [  # extra, package, code that needs it
     ("ann", "pynndescent", MUSK + "from bagwise.cluster import BagConstrainedSpectralClustering; "
      "BagConstrainedSpectralClustering(2, affinity='nearest_neighbors', "
      "neighbor_search='approximate').fit(bags)"),
+    ("audio", "usearch", "import pathlib; from bagwise.apps.audio._recordings import _from_index; "
+     "path = pathlib.Path('index'); path.touch(); _from_index(path, (1,))"),
     ("dask", "distributed", MUSK + "bags.distribute(None)"),
 ]  # fmt: skip
 
@@ -142,7 +144,6 @@ def test_the_core_works_without_any_extra(python, installed):
         (("fit", "musk1.npz", "-m", "sil", "-o", "model.skops"), "persist"),
         (("datasets", "export", "musk1", "-o", "musk1.parquet"), "io"),
         (("evaluate", "musk1.npz", "-m", "minet", "--folds", "2"), "torch"),
-        (("demo",), "report"),
     ):
         done = bagwise(*words)
         assert done.returncode == 2, f"{words}: {done.stderr}"

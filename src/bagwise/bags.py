@@ -274,6 +274,11 @@ class Bags:
         return bool(sparse.issparse(self._source.table))
 
     @property
+    def is_mapped(self) -> bool:
+        """Whether the instances are read from a file: memory-mapped, or in blocks."""
+        return self.where == "mapped"
+
+    @property
     def is_gathered(self) -> bool:
         """Whether `source` is the array of `instances`; otherwise rows are read when used."""
         return self._source.is_gathered

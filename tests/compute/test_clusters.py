@@ -70,7 +70,7 @@ def test_distributed_bags_are_indexed_as_bags_here(client, as_sparse, rng):
     assert len(away[[]]) == 0
     with pytest.raises(IndexError, match="there are 30 bags"):
         away[30]
-    with pytest.raises(IndexError, match="29 entries for 30 bags"):
+    with pytest.raises(IndexError, match=r"there are 30 bags.* is 29"):
         away[np.ones(29, bool)]
 
 

@@ -42,7 +42,7 @@ def width_of(gamma: str | float, bags: Bags) -> float:
     """
     if gamma == "half_scale":
         return 0.5 * width_of("scale", bags)
-    if gamma != "scale" or (is_here(bags) and bags.where != "mapped"):
+    if gamma != "scale" or (is_here(bags) and not bags.is_mapped):
         return kernel_width(gamma, bags)
     counts, means, variances = over_partitions(_moments, bags).T
     mean = np.average(means, weights=counts)
@@ -138,7 +138,7 @@ def kernel_bags(nystroem: Nystroem, bags: Bags) -> Bags:
     """
     n_landmarks = len(nystroem.component_indices_)
     n_instances = bags.n_instances
-    in_file = by_place(bags, lambda bags: bags.where == "mapped", lambda bags: False)
+    in_file = by_place(bags, lambda bags: bags.is_mapped, lambda bags: False)
     if not in_file:
         require_memory(
             8.0 * n_instances * n_landmarks,

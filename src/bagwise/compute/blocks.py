@@ -68,7 +68,7 @@ def in_blocks(bags: Bags) -> bool:
     -------
     bool
     """
-    return bags.where == "mapped" or not bags.is_gathered
+    return bags.is_mapped or not bags.is_gathered
 
 
 def row_blocks(bags: Bags, n_values: int | None = None) -> Iterator[tuple[slice, Any]]:
@@ -259,7 +259,7 @@ def take_rows(bags: Bags, rows: Ints) -> Any:
     -------
     ndarray or CSR of shape (n_rows, n_features)
     """
-    if bags.where != "mapped":
+    if not bags.is_mapped:
         return bags.rows(rows)
     out = empty_beside(bags.source, (len(rows), bags.n_features), bags.dtype)
     for batch, instances in _batches(bags, rows):

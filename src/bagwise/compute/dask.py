@@ -81,7 +81,7 @@ class DistributedBags(Bags):
     def __init__(self, client: Any, futures: list[Any], bounds: Ints, about: About) -> None:
         self.client, self.futures, self.bounds, self.about = client, futures, bounds, about
         self._offsets, (n_features, dtype), self._ids, self._feature_names = about
-        table = SimpleNamespace(shape=(self.n_instances, n_features), dtype=np.dtype(dtype))
+        table = SimpleNamespace(shape=(int(self._offsets[-1]), n_features), dtype=np.dtype(dtype))
         self._source = Source(table, self._offsets)
         client.gather(client.map(len, futures, pure=False))  # raises the errors of the workers
 
@@ -435,7 +435,7 @@ def _as_floats(dtype: Any, source: Bags | _MappedRows) -> Bags:
     bags = source.load() if isinstance(source, _MappedRows) else source
     if bags.dtype == dtype:
         return bags
-    if bags.where == "mapped":  # converted when rows are read
+    if bags.is_mapped:  # converted when rows are read
         return bags.with_source(ConvertedTable(bags.source), feature_names=bags.feature_names)
     return bags.with_instances(bags.instances.astype(dtype), feature_names=bags.feature_names)
 

@@ -47,7 +47,7 @@ def is_here(bags: Bags) -> bool:
 
 def bytes_in_file(bags: Bags) -> int:
     """Size in bytes of instances in a memory-mapped file; 0 if they are elsewhere."""
-    return bags.n_instances * bags.n_features * bags.dtype.itemsize if bags.where == "mapped" else 0
+    return bags.n_instances * bags.n_features * bags.dtype.itemsize if bags.is_mapped else 0
 
 
 def by_place(

@@ -67,7 +67,7 @@ def merge_contents(contents: Contents, by: Array, column: str, part: str | None)
 def _merged(bags: Bags, by: Array, rows: Ints) -> Bags:
     """The merged bags; memory-mapped instances are copied to another file, not to memory."""
     in_order = bool(np.all(np.diff(rows) == 1))
-    if in_order or bags.where != "mapped":
+    if in_order or not bags.is_mapped:
         return bags.merge(by)
     merged = bags.with_instances(rows[:, None]).merge(by)
     table = Workspace(limit=0).copy(bags.instances, rows=rows)

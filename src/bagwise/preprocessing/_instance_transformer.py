@@ -247,7 +247,7 @@ def _fitted_here(transformer: Any, y_instances: Any, bags: Bags) -> Any:
         return _imputer_in_blocks(transformer, bags)
     # A fold that is not memory-mapped is read in blocks only if this gives the same result.
     incremental = isinstance(transformer, EXACT) or (
-        bags.where == "mapped" and hasattr(transformer, "partial_fit")
+        bags.is_mapped and hasattr(transformer, "partial_fit")
     )
     if bags.is_sparse or not (in_blocks(bags) and incremental):
         return transformer.fit(_rows(bags), y_instances)

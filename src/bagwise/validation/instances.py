@@ -221,7 +221,7 @@ def _with_floats(bags: Bags) -> Bags:
 
     Instances in a file are converted when they are read: 8-bit and 16-bit numbers to float32.
     """
-    mapped = bags.where == "mapped"
+    mapped = bags.is_mapped
     if bags.dtype in FLOATS and not bags.is_sparse and bags.n_features:
         return bags
     if mapped and bags.n_features:

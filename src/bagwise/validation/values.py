@@ -69,7 +69,7 @@ def check_values(
         )
     smallest_allowed, largest_allowed = value_range
     if str(bags.dtype).endswith("float32") and largest > 0 and value_range == VALUE_RANGE:
-        converted = convert and bags.where != "mapped"
+        converted = convert and not bags.is_mapped
         within = SINGLE_RANGE[0] <= largest <= SINGLE_RANGE[1]
         if converted and not (within and (not fitting or _keeps_digits(bags))):
             rows = bags.instances.astype(np.float64)
@@ -100,7 +100,7 @@ def _extremes(bags: Bags) -> tuple[float, float]:
     of their first rows gives a lower bound of their largest magnitude.
     """
     table = bags.source
-    if bags.where != "mapped":
+    if not bags.is_mapped:
         return _read_extremes(bags) if in_blocks(bags) else extremes(table)
     origin = getattr(table, "origin", table)  # before the conversion to floats
     if id(origin) not in _KNOWN and 2 * bags.n_instances > len(table):
