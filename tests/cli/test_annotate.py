@@ -170,6 +170,6 @@ def test_label_sets_in_a_second_table(run, syllables, tmp_path):
     assert "Left out, because not in heard.csv: 1 bags" in result.stderr
     assert {row["bag"] for row in read_rows(out)} == set(names[:-1])
     result = run(*words, "--labels", table, "--missing", "error")
-    assert (result.exit_code, "--missing unlabelled" in result.stderr) == (2, True)
+    assert (result.exit_code, "--missing drop" in result.stderr) == (2, True)
     result = run(*words, "--missing", "drop")
     assert "--missing needs --labels: it is for bags that are not in that table" in result.stderr

@@ -241,7 +241,7 @@ class TestReview:
     def test_what_cannot_be_reviewed_is_told(self, run, birds, model, tmp_path):
         table = birds[3]
         other = tmp_path / "other.skops"
-        assert run("fit", table, "-m", "m3miml", *WORDS, "-o", other).exit_code == 0
+        assert run("fit", table, "-m", "mimlca", *WORDS, "-o", other).exit_code == 0
         cases = {
             "the model is missing": (table,),
             "the file is missing": (model,),
