@@ -11,7 +11,7 @@ from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base._kernel_machine import BLOCK, kernel_scores, nystroem_features, nystroem_of
-from bagwise.compute import by_place, is_here, map_bags, memory_of_parts, over_partitions, to_numpy
+from bagwise.compute import is_here, map_bags, memory_of_parts, over_partitions, to_numpy
 from bagwise.compute.arrays import (
     centred_blocks,
     column_sums,
@@ -138,8 +138,7 @@ def kernel_bags(nystroem: Nystroem, bags: Bags) -> Bags:
     """
     n_landmarks = len(nystroem.component_indices_)
     n_instances = bags.n_instances
-    in_file = by_place(bags, lambda bags: bags.is_mapped, lambda bags: False)
-    if not in_file:
+    if not (is_here(bags) and bags.is_mapped):
         require_memory(
             8.0 * n_instances * n_landmarks,
             available=memory_of_parts(bags),

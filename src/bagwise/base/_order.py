@@ -1,15 +1,15 @@
 """An order of bags and instances that does not depend on the order of the input."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from bagwise._common.types import Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.compute import in_blocks, take_column, take_rows
+from bagwise.compute import take_rows
+from bagwise.compute.mapped import release_pages
 from bagwise.labels import Labels
-from bagwise.loops.row_order import ranks_by_column, row_ranks
+from bagwise.loops.row_order import row_ranks
 
 
 def order_within_bags(bags: Bags) -> Ints:
@@ -71,7 +71,7 @@ def in_canonical_order(bags: Bags, labels: Labels, *per_bag: Any) -> tuple[Any, 
 
 
 def _ranks(bags: Bags) -> Ints:
-    """Ranks of the instances by their values; a table in a file is read column by column."""
-    if bags.is_sparse or not in_blocks(bags):
-        return row_ranks(bags.instances)
-    return ranks_by_column(partial(take_column, bags), (bags.n_instances, bags.n_features))
+    """Ranks of the instances by their values."""
+    ranks = row_ranks(bags.instances)
+    release_pages(bags.source)
+    return ranks

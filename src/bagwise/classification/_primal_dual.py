@@ -22,7 +22,7 @@ from bagwise.base._parameters import (
     PRECOMPUTED_TOO,
     with_parameters,
 )
-from bagwise.compute import over_partitions, require_local
+from bagwise.compute import is_here, over_partitions
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.pairwise import instance_kernel, kernel_width
@@ -246,11 +246,11 @@ class PrimalDualMISVM(LinearBagClassifier):
         """The space of W, and a function that stores W."""
         if self.kernel == "linear":
             return LinearSpace(bags), partial(setattr, self, "coef_")
-        require_local(
-            bags,
-            "bags on a device or a cluster are fitted with kernel='linear'; for other kernels use "
-            "Nystroem features.",
-        )
+        if not is_here(bags):
+            raise InputError(
+                "bags on a device or a cluster are fitted with kernel='linear'; for other kernels "
+                "use Nystroem features."
+            )
         n = bags.n_instances
         if self.kernel == "precomputed" and bags.n_features != n:
             raise InputError(

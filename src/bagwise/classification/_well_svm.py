@@ -12,7 +12,7 @@ from bagwise.bags import Bags
 from bagwise.base import OneVsRestMixin
 from bagwise.base._label_machine import LabelMachine
 from bagwise.base._parameters import POSITIVE, with_parameters
-from bagwise.compute import by_place, over_partitions
+from bagwise.compute import is_here, over_partitions
 from bagwise.labels import Labels
 from bagwise.solvers.wellsvm.well_svm import (
     KeyInstances,
@@ -138,7 +138,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     verbose: int = 0
 
     def _solve(self, bags: Bags, labels: Labels, weight: Array, rng: Any) -> None:
-        bags = by_place(bags, lambda here: here, lambda away: away.collect())  # type: ignore[attr-defined]
+        bags = bags if is_here(bags) else bags.collect()  # type: ignore[attr-defined]
         choices = [KeyInstances(bags.offsets, labels.signs(k) > 0) for k in labels.positives]
         results = self._learn(bags.instances, choices, int(rng.randint(2**31 - 1)))
         self.label_vectors_ = [_keys(r, c) for r, c in zip(results, choices, strict=True)]

@@ -20,7 +20,7 @@ from bagwise.cluster._affinity import (
     learn_labels,
     weigh_by_agreement,
 )
-from bagwise.compute import by_place, over_partitions
+from bagwise.compute import is_here, over_partitions
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.solvers.spectral.bag_constraints import ConstrainedSimilarity, constrain
@@ -284,7 +284,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
             few = bags.n_instances <= MOST_DENSE
             self.affinity_ = "local_scaling" if few else "nearest_neighbors"
         if self.affinity_ != "landmark":  # W is larger than the bags
-            bags = by_place(bags, lambda here: here, lambda away: away.collect())  # type: ignore[attr-defined]
+            bags = bags if is_here(bags) else bags.collect()  # type: ignore[attr-defined]
         order = own_order(bags, labels, pairwise=self.affinity_ == "precomputed")
         similarity, self._anchors, self._scales = compare(self, bags, order, rng)
         constraints = self._resolved(bags, labels)

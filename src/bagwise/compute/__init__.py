@@ -17,25 +17,21 @@ from bagwise.compute.blocks import (
     readable_table,
     row_blocks,
     rows_of,
-    take_column,
     take_rows,
 )
 from bagwise.compute.checkpoint import Checkpoint, iterate
 from bagwise.compute.parts import Part, Parts, codes_by_bag, codes_of_instances, digest
 from bagwise.compute.placement import (
-    by_place,
     bytes_in_file,
     check_each,
     check_place,
     each_partition,
     fold_bags,
     is_here,
-    local_instances,
     map_bags,
     memory_of_parts,
     one_core_if_few_instances,
     over_blocks,
     over_partitions,
     place,
-    require_local,
 )

@@ -20,6 +20,18 @@ BLOCK = 2**24  # values converted at once
 STAGED = 2**25  # bytes above which a tensor is copied in stages
 
 
+class _Torch:
+    """The torch package, imported on first use."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # read by tools that inspect modules, such as doctest
+            raise AttributeError(name)
+        return getattr(import_extra("torch", extra="torch"), name)
+
+
+torch = _Torch()
+
+
 def to_numpy(array: Any) -> Any:
     """Convert a tensor to a numpy array; return anything else unchanged."""
     if not is_tensor(array):
@@ -34,7 +46,6 @@ def _copied_in_stages(tensor: Any) -> Any:
 
     While one block is transferred, all cores copy the previous one.
     """
-    torch = import_extra("torch", extra="torch")
     out = torch.empty(tensor.shape, dtype=tensor.dtype)
     source, target = tensor.contiguous().view(-1), out.view(-1)
     size = STAGED // 2 // tensor.element_size()
@@ -56,7 +67,6 @@ def _copied_in_stages(tensor: Any) -> Any:
 def like(array: Any, other: Any) -> Any:
     """Convert an array to the kind, precision and device of another one."""
     if is_tensor(other):
-        torch = import_extra("torch", extra="torch")
         return torch.as_tensor(array, dtype=other.dtype, device=other.device)
     return np.asarray(array, dtype=other.dtype)
 
@@ -64,23 +74,14 @@ def like(array: Any, other: Any) -> Any:
 def as_numpy(array: Any, dtype: Any) -> Array:
     """Convert to a contiguous numpy array of a given type; a tensor is cast on its device."""
     if is_tensor(array):
-        torch = import_extra("torch", extra="torch")
         array = to_numpy(array.to(getattr(torch, np.dtype(dtype).name)).contiguous())
     return np.ascontiguousarray(array, dtype)
-
-
-def identity(n: int, other: Any) -> Any:
-    """The identity matrix, with the precision and device of another array."""
-    if is_tensor(other):
-        torch = import_extra("torch", extra="torch")
-        return torch.eye(n, dtype=other.dtype, device=other.device)
-    return np.eye(n, dtype=other.dtype)
 
 
 def beside(array: Array, other: Any) -> Any:
     """Move a numpy array to the device of another one; it is writable and keeps its type."""
     if is_tensor(other):
-        return import_extra("torch", extra="torch").as_tensor(array, device=other.device)
+        return torch.as_tensor(array, device=other.device)
     return np.require(array, requirements="W")
 
 
@@ -142,7 +143,7 @@ def column_sums(X: Any, weights: Floats | None = None) -> Any:
     """
     if weights is None and not isinstance(X, StreamedTable):
         if is_tensor(X):
-            return X.sum(dim=0, dtype=import_extra("torch", extra="torch").float64)
+            return X.sum(dim=0, dtype=torch.float64)
         return np.asarray(X.sum(axis=0, dtype=np.float64)).ravel()
     step = max(1, BLOCK // X.shape[1])
     blocks = [slice(start, start + step) for start in range(0, X.shape[0], step)]
@@ -179,11 +180,6 @@ def extremes(table: Any) -> tuple[float, float]:
 def float64(array: Any) -> Any:
     """The array in double precision; not copied if it already is."""
     return array.double() if is_tensor(array) else array.astype(np.float64, copy=False)
-
-
-def exp(array: Any) -> Any:
-    """Exponential of each value."""
-    return array.exp() if is_tensor(array) else np.exp(array)
 
 
 def tanh(array: Any) -> Any:
@@ -256,16 +252,13 @@ def upper_gram(X: Any, mean: Floats | None = None, *, double: bool = True) -> An
     ndarray of shape (n_columns, n_columns)
         In Fortran order; zeros below the diagonal.
     """
-    if is_tensor(X):
-        return gram(X, mean)
-    d = X.shape[1]
-    total = np.zeros((d, d), order="F")
-    product = total if double else np.zeros((d, d), dtype=X.dtype, order="F")
+    double = double or is_tensor(X)
+    total = zero_gram(X, np.float64)
     for _, block in centred_blocks(X, mean, double=double):
-        add_product(product, block)
+        part = total if double else zero_gram(X, X.dtype)
+        add_gram(part, block)
         if not double:
-            total += product
-            product[:] = 0
+            total += part
     return total
 
 
@@ -282,29 +275,6 @@ def add_gram(total: Any, block: Any) -> None:
         total.addmm_(block.T, block)
     else:
         add_product(total, block)
-
-
-def gram(X: Any, mean: Floats | None = None) -> Any:
-    """X'X for centred rows in float64, on the device of X.
-
-    Parameters
-    ----------
-    X : ndarray, CSR or tensor of shape (n_rows, n_columns)
-        The table.
-    mean : ndarray of shape (n_columns,), default=None
-        Subtracted from each row; nothing by default.
-
-    Returns
-    -------
-    ndarray or tensor of shape (n_columns, n_columns)
-    """
-    if is_tensor(X):
-        total = zero_gram(X, np.float64)
-        for _, block in centred_blocks(X, mean, double=True):
-            add_gram(total, block)
-        return total
-    upper = upper_gram(X, mean)
-    return upper + np.triu(upper, 1).T
 
 
 def weighted_sums(rows: Any, codes: Ints, places: Ints, weights: Floats, n_codes: int) -> Any:
@@ -327,7 +297,6 @@ def weighted_sums(rows: Any, codes: Ints, places: Ints, weights: Floats, n_codes
     """
     shape = n_codes, rows.shape[0]
     if is_tensor(rows):
-        torch = import_extra("torch", extra="torch")
         index = beside(np.stack([codes, places]), rows)
         weights = like(weights, rows)
         return torch.sparse_coo_tensor(index, weights, shape, check_invariants=False) @ rows
@@ -373,7 +342,7 @@ def distances_to_candidates(
 def complement(matrix: Any) -> Any:
     """The identity minus a square matrix, in the memory of an array."""
     if is_tensor(matrix):
-        return identity(len(matrix), matrix) - matrix
+        return matrix.new_ones(len(matrix)).diag() - matrix
     np.negative(matrix, out=matrix)
     matrix.flat[:: len(matrix) + 1] += 1
     return matrix
@@ -392,7 +361,7 @@ def eigh(matrix: Any) -> tuple[Any, Any]:
     values, vectors
     """
     if is_tensor(matrix):
-        return tuple(import_extra("torch", extra="torch").linalg.eigh(matrix))
+        return tuple(torch.linalg.eigh(matrix))
     return linalg.eigh(matrix, lower=False, driver="evd", check_finite=False)
 
 
@@ -412,10 +381,10 @@ def cholesky(matrix: Any) -> tuple[Any, float]:
         The reciprocal condition number, estimated or a lower bound; 0 if there is no factor.
     """
     if is_tensor(matrix):
-        factor, info = import_extra("torch", extra="torch").linalg.cholesky_ex(matrix, upper=True)
+        factor, info = torch.linalg.cholesky_ex(matrix, upper=True)
         if info > 0:
             return factor, 0.0
-        inverse = solve_upper(factor, identity(len(factor), factor))
+        inverse = solve_upper(factor, factor.new_ones(len(factor)).diag())
         return factor, 1.0 / float((matrix**2).sum() ** 0.5 * (inverse**2).sum())
     sizes = np.abs(matrix)
     norm = (sizes.sum(axis=0) + sizes.sum(axis=1)).max(initial=0)
@@ -444,7 +413,7 @@ def solve_upper(factor: Any, right: Any, *, transposed: bool = False) -> Any:
     ndarray or tensor
     """
     if is_tensor(factor):
-        solve = import_extra("torch", extra="torch").linalg.solve_triangular
+        solve = torch.linalg.solve_triangular
         return solve(factor.T if transposed else factor, right, upper=not transposed)
     return linalg.solve_triangular(factor, right, trans=int(transposed), check_finite=False)
 

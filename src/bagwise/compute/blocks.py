@@ -6,7 +6,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 from scipy import sparse
 from sklearn.utils import gen_batches
 
@@ -185,13 +184,10 @@ def read_bag_blocks(bags: Bags) -> Iterator[tuple[slice, Any]]:
     instances : ndarray
         Their instances.
     """
-    if not in_blocks(bags):
-        yield slice(0, len(bags)), bags.instances
-    elif isinstance(bags.source, StreamedTable):
+    if in_blocks(bags):
         yield from bag_blocks_ahead(bags)
     else:
-        for block in bag_blocks(bags):
-            yield block, bags.instances[rows_of(bags, block)]
+        yield slice(0, len(bags)), bags.instances
 
 
 def rows_of(bags: Bags, block: slice) -> slice:
@@ -262,36 +258,8 @@ def take_rows(bags: Bags, rows: Ints) -> Any:
     if not bags.is_mapped:
         return bags.rows(rows)
     out = empty_beside(bags.source, (len(rows), bags.n_features), bags.dtype)
-    for batch, instances in _batches(bags, rows):
-        out[batch] = instances
+    for batch in gen_batches(len(rows), max(1, BLOCK // max(1, bags.n_features))):
+        out[batch] = bags.rows(rows[batch])
+        release_pages(bags.source)
         release_pages(out)
     return out
-
-
-def take_column(bags: Bags, rows: Ints, j: int) -> Array:
-    """Read a feature of some dense rows.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags, in this process.
-    rows : ndarray of int
-        Positions of instances.
-    j : int
-        Position of the feature.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-    """
-    out = np.empty(len(rows), bags.dtype)
-    for batch, instances in _batches(bags, rows):
-        out[batch] = instances[:, j]
-    return out
-
-
-def _batches(bags: Bags, rows: Ints) -> Iterator[tuple[slice, Any]]:
-    """Read some rows in a given order, block by block."""
-    for batch in gen_batches(len(rows), max(1, BLOCK // max(1, bags.n_features))):
-        yield batch, bags.rows(rows[batch])
-        release_pages(bags.source)

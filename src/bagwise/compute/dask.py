@@ -24,6 +24,7 @@ from bagwise._common.tables import ConvertedTable, Source, StreamedTable, float_
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compute.arrays import add, is_tensor
+from bagwise.compute.mapped import origin_of
 from bagwise.compute.parts import Parts, digest
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
@@ -404,7 +405,7 @@ def _loaded(
     if not hasattr(client, "scheduler_info"):
         import_extra("distributed", extra="dask")
         raise InputError(f"client= is a {type(client).__name__}: expected a distributed.Client.")
-    workers = _workers(client)
+    workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
     n = max(1, len(workers)) if npartitions is None else npartitions
     if n < 1 or len(about.offsets) < 2:
         raise InputError(f"{len(about.offsets) - 1} bags cannot be cut into {n} partitions.")
@@ -420,10 +421,6 @@ def _loaded(
                 )
             )
     return DistributedBags(client, futures, bounds, about)
-
-
-def _workers(client: Any) -> list[str]:
-    return sorted(client.scheduler_info(n_workers=-1)["workers"])
 
 
 def _load(load: bytes) -> Bags:
@@ -447,18 +444,14 @@ def _source(client: Any, bags: Bags) -> Bags | _MappedRows:
     mapped = _mapped_rows(bags)
     if mapped is None:
         return bags
-    seen = client.run(mapped.is_visible, on_error="return").values()
-    return mapped if all(each is True for each in seen) else bags
+    seen = client.run(mapped.load, on_error="return").values()
+    return mapped if all(isinstance(each, Bags) for each in seen) else bags
 
 
 def _mapped_rows(bags: Bags) -> _MappedRows | None:
     """Position of the instances in a memory-mapped file; None if they are not in one."""
     table = bags.instances
-    origin = table
-    while isinstance(origin, np.ndarray) and not hasattr(origin, "filename"):
-        origin = origin.base
-    while isinstance(getattr(origin, "base", None), np.memmap):
-        origin = origin.base
+    origin = origin_of(table)
     path = getattr(origin, "filename", None)
     if path is None or not table.flags.c_contiguous or not Path(path).exists():
         return None
@@ -476,13 +469,6 @@ class _MappedRows(NamedTuple):
     position: int
     about: About
     sample: str
-
-    def is_visible(self) -> bool:
-        try:
-            self.load()
-        except (OSError, ValueError):
-            return False
-        return True
 
     def load(self) -> Bags:
         offsets, (n_features, dtype), ids, names = self.about

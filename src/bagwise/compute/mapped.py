@@ -35,7 +35,7 @@ def release_pages(table: Any) -> None:
     They are read again, from the file or the page cache, when they are needed. Nothing is done for
     a table that is not in a memory-mapped file.
     """
-    origin = _origin(table)
+    origin = origin_of(table)
     # In a copy-on-write mapping, modified pages would be lost.
     if isinstance(origin, np.memmap) and origin.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
         mapping: Any = origin.base
@@ -59,7 +59,7 @@ def read_ahead(table: Array, blocks: Sequence[slice]) -> Iterator[slice]:
     slice
         The blocks.
     """
-    origin = _origin(table)
+    origin = origin_of(table)
     by_rows = isinstance(origin, np.memmap) and table.flags.c_contiguous
     if not by_rows or not hasattr(mmap, "MADV_WILLNEED"):
         yield from blocks
@@ -113,7 +113,7 @@ def empty_beside(table: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     return mapped_array(shape, dtype)[0] if is_mapped(table) else np.empty(shape, dtype)
 
 
-def _origin(table: Any) -> Any:
+def origin_of(table: Any) -> Any:
     """The array that a view refers to, or from which rows are computed."""
     while isinstance(table, ComputedTable) or (
         isinstance(table, np.ndarray) and isinstance(table.base, np.ndarray)

@@ -19,25 +19,8 @@ from bagwise.compute.tensors import free_memory
 from bagwise.exceptions import InputError
 from bagwise.loops import threads
 
-Task = TypeVar("Task")
 Result = TypeVar("Result")
 State = TypeVar("State")
-
-
-def local_instances(bags: Bags) -> Any:
-    """The instances if they are arrays in this process: numpy, memory-mapped or sparse.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-
-    Returns
-    -------
-    ndarray, CSR or None
-        None if they are tensors, or on Dask workers.
-    """
-    return bags.instances if is_here(bags) else None
 
 
 def is_here(bags: Bags) -> bool:
@@ -48,19 +31,6 @@ def is_here(bags: Bags) -> bool:
 def bytes_in_file(bags: Bags) -> int:
     """Size in bytes of instances in a memory-mapped file; 0 if they are elsewhere."""
     return bags.n_instances * bags.n_features * bags.dtype.itemsize if bags.is_mapped else 0
-
-
-def by_place(
-    bags: Bags, here: Callable[[Bags], Result], elsewhere: Callable[[Bags], Result]
-) -> Result:
-    """Call one function for arrays in this process, and another for bags elsewhere."""
-    return (here if is_here(bags) else elsewhere)(bags)
-
-
-def require_local(bags: Bags, message: str) -> None:
-    """Raise an error with this message if the bags are not arrays in this process."""
-    if not is_here(bags):
-        raise InputError(message)
 
 
 def check_place(bags: Bags, name: str, allowed: Sequence[str]) -> Bags:

@@ -11,24 +11,11 @@ import numpy as np
 
 from bagwise._common.tables import float_type
 from bagwise.bags import Bags
-from bagwise.compute.arrays import is_tensor
+from bagwise.compute.arrays import is_tensor, torch
 from bagwise.compute.blocks import row_blocks
 from bagwise.exceptions import InputError
-from bagwise.extras import import_extra
 
 COPIED = 2**25  # values copied to a device at a time
-
-
-class _Torch:
-    """The torch package, imported on first use."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # read by tools that inspect modules, such as doctest
-            raise AttributeError(name)
-        return getattr(import_extra("torch", extra="torch"), name)
-
-
-torch = _Torch()
 
 
 def on_device(bags: Bags, device: Any, dtype: Any = None) -> Bags:

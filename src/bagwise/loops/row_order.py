@@ -1,6 +1,5 @@
 """An order of rows that depends on their values alone."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,8 @@ from bagwise._common.types import Array, Ints
 
 def row_ranks(instances: Any) -> Ints:
     """Number the distinct rows of a table in an order that depends on their values alone.
+
+    A dense table is not copied: it is compared feature by feature.
 
     Parameters
     ----------
@@ -23,8 +24,7 @@ def row_ranks(instances: Any) -> Ints:
         Equal rows have equal numbers, from 0 without gaps.
     """
     if not sparse.issparse(instances):
-        array = np.asarray(instances)
-        return ranks_by_column(lambda rows, j: array[rows, j], array.shape)
+        return _ranks_of_dense(np.asarray(instances))
     table = sparse.csr_array(instances, dtype=np.float64, copy=True)
     table.sum_duplicates()
     table.eliminate_zeros()
@@ -40,27 +40,14 @@ def row_ranks(instances: Any) -> Ints:
     return np.unique(np.array(rows, dtype=object), return_inverse=True)[1].reshape(-1)
 
 
-def ranks_by_column(column: Callable[[Ints, int], Array], shape: tuple[int, int]) -> Ints:
-    """Number the distinct rows of a dense table feature by feature, without copying the table.
-
-    Parameters
-    ----------
-    column : callable
-        Maps row indices and a feature index to the values of that feature.
-    shape : tuple (n_instances, n_features)
-        Shape of the table.
-
-    Returns
-    -------
-    ndarray of shape (n_instances,)
-        Numbers as in `row_ranks`.
-    """
-    smaller = np.zeros(shape[0], dtype=np.int64)  # number of smaller rows, by the features so far
-    tied = np.arange(shape[0])  # rows that equal another one so far
-    for j in range(shape[1]):
+def _ranks_of_dense(table: Array) -> Ints:
+    n, n_features = table.shape
+    smaller = np.zeros(n, dtype=np.int64)  # number of smaller rows, by the features so far
+    tied = np.arange(n)  # rows that equal another one so far
+    for j in range(n_features):
         if len(tied) == 0:
             break
-        values = column(tied, j)
+        values = table[tied, j]
         order = np.lexsort((values, smaller[tied]))
         tied, values = tied[order], values[order]
         before = smaller[tied]

@@ -28,9 +28,9 @@ from bagwise.base import BagEstimator, BagTransformerMixin, fit_method
 from bagwise.base._finite import numerical_errors, quietly, require_finite
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compute import (
-    by_place,
     fold_bags,
     in_blocks,
+    is_here,
     map_bags,
     map_rows,
     row_blocks,
@@ -132,9 +132,10 @@ class InstanceTransformer(BagTransformerMixin, BagEstimator):
         bags = self._read(X, reset=True)
         fresh = clone(PASS_THROUGH if self.transformer is None else self.transformer)
         y_instances = None if y is None else check_length(np.asarray(y), bags)[bags.bag_index]
-        fitted = by_place(
-            bags, partial(_fitted_here, fresh, y_instances), partial(_fitted_on_workers, fresh)
-        )
+        if is_here(bags):
+            fitted = _fitted_here(fresh, y_instances, bags)
+        else:
+            fitted = _fitted_on_workers(fresh, bags)
         self.transformer_ = _without_rounding(fitted, bags.dtype)
         return self
 
