@@ -280,6 +280,7 @@ def test_bags_in_a_file_are_sorted_into_a_file(tmp_path, rng, monkeypatch):
     labels = Labels.from_values(np.arange(40) % 2)
     expected = in_canonical_order(Bags(np.array(bags.instances), bags.offsets), labels)
     monkeypatch.setattr(blocks, "BLOCK", 2**14)
+    monkeypatch.setattr(mapped, "_BLOCK", 2**14)
     monkeypatch.setattr(bagwise._common.tables, "COPIED_AT_ONCE", 0)
     for order in (np.arange(40), rng.permutation(40)):
         chosen = bags[order]

@@ -138,7 +138,7 @@ def kernel_bags(nystroem: Nystroem, bags: Bags) -> Bags:
     """
     n_landmarks = len(nystroem.component_indices_)
     n_instances = bags.n_instances
-    if not (is_here(bags) and bags.is_mapped):
+    if not bags.is_mapped:
         require_memory(
             8.0 * n_instances * n_landmarks,
             available=memory_of_parts(bags),
