@@ -20,14 +20,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import clone
 
+from bagwise import Bags
 from bagwise.auto._methods import METHODS, find_method, make_model
 from bagwise.datasets import make_bags, make_digit_bags
 from bagwise.displays import RankDisplay
-from bagwise.evaluate import Comparison, Evaluation, compare, ranks
+from bagwise.evaluate import compare, ranks
 from bagwise.evaluate._baselines import baselines
+from bagwise.evaluate._comparison import Comparison, Evaluation
 from bagwise.evaluate._folds import make_folds
 from bagwise.exceptions import BagwiseError, DataNotFoundError
 from reproduction.bag_data import load_dataset
@@ -154,7 +155,7 @@ def parsed() -> argparse.Namespace:
 def cell(data_set: str, method: str, folds: int, repeats: int) -> dict:
     """Evaluate a method on a set."""
     bags, y = next(sets[data_set] for sets in SETS.values() if data_set in sets)()
-    model = made(method, sets=np.ndim(y) == 2, sparse=issparse(bags.instances))
+    model = made(method, bags, sets=np.ndim(y) == 2)
     splits = make_folds(np.asarray(y), n_folds=folds, n_repeats=repeats)
     warm(model, sets=np.ndim(y) == 2)
     (found,) = compare({method: model}, bags, y, cv=splits)
@@ -171,16 +172,16 @@ def warm(model: Any, *, sets: bool) -> None:
         clone(model).fit(data.bags, y).predict(data.bags)
 
 
-def made(method: str, *, sets: bool, sparse: bool) -> Any:
+def made(method: str, bags: Bags, *, sets: bool) -> Any:
     """A method with its defaults, or a baseline."""
     if method in BASELINES:
-        (model,) = baselines(label_sets=sets, sparse=sparse, names=[BASELINES[method]]).values()
+        (model,) = baselines([BASELINES[method]], bags=bags, label_sets=sets).values()
         return model
     chosen = find_method(method)
     settings = {"random_state": 0} if "random_state" in chosen.parameters else {}
     if method == "auto":
         settings["time_budget"] = BUDGET
-    return make_model(chosen, settings, scale=True, sparse=sparse)
+    return make_model(chosen, settings, scale=True, sparse=bags.is_sparse)
 
 
 def run_all(options: argparse.Namespace) -> dict[str, dict]:

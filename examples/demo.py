@@ -63,7 +63,7 @@ def musk_accuracy(folder: Path) -> Section:
     """Compare the methods on Musk1."""
     data = load_musk1()
     models = {name: make_model(METHODS[name], {}, scale=True, sparse=False) for name in COMPARED}
-    majority = baselines(names=["majority"])
+    majority = baselines(["majority"])
     models |= {f"baseline: {name}": model for name, model in majority.items()}
     evaluations = compare(models, data.bags, data.y, cv=N_FOLDS)
     accuracy = {evaluation.name: evaluation.scores["accuracy"] for evaluation in evaluations}

@@ -344,7 +344,7 @@ def test_a_label_that_is_in_one_group(run, tmp_path, page):
     table = three_labels(tmp_path / "table.csv", groups={"b": "alone"})
     words = (table, "--group", "patient", "--json")
     result = run("report", fitted(run, table), *words, "--cv", 3, "-o", page)
-    assert "Warning: all bags with the label b are in the group alone" in result.stderr
+    assert "Warning: all bags with the label b are in groups of one fold" in result.stderr
     assert result.exit_code == 0, result.stderr
     _, labels = figures(page)
     assert [row[-1] == "" for row in labels] == [False, True, False]  # AUC of a, b, c

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from bagwise.displays import DifferenceDisplay, RankDisplay
-from bagwise.evaluate import Comparison, Evaluation, ranks
+from bagwise.evaluate import ranks
+from bagwise.evaluate._comparison import Comparison, Evaluation
 from bagwise.exceptions import InputError
 
 figure = pytest.importorskip("matplotlib.figure")

@@ -18,7 +18,7 @@ from bagwise.classification import CitationKNN, SetKernelSVM, SingleInstanceClas
 from bagwise.datasets import load_letter_carroll, make_bags
 from bagwise.evaluate import HeldOut, compare, evaluate, held_out_predictions
 from bagwise.evaluate._baselines import LabelFrequencies
-from bagwise.exceptions import BagwiseError, InputError
+from bagwise.exceptions import InputError
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 
 
@@ -115,20 +115,9 @@ def test_folds_that_leave_bags_out_have_no_held_out_predictions(data):
         held_out_predictions(SetKernelSVM(), data.bags, data.y, cv=folds)
 
 
-def test_labels_of_another_length_are_refused(data):
-    with pytest.raises(BagwiseError, match="29 labels for 30 bags"):
-        evaluate(SetKernelSVM(), data.bags, data.y[:-1])
-
-
 def test_an_error_in_a_fit_is_raised(data):
     with pytest.raises(ValueError, match="C"):
         evaluate(SetKernelSVM(C=-1), data.bags, data.y)
-
-
-def test_what_is_held_out_has_a_name():
-    assert HeldOut(np.array([0])).how == "held out"
-    found = repr(HeldOut(np.array(["no", "yes"]), classes=["no", "yes"]))
-    assert found == "HeldOut(n_bags=2, classes=['no', 'yes'], how='held out')"
 
 
 @pytest.mark.parametrize("sets", [False, True])

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from bagwise.evaluate import Comparison, Evaluation, ranks
+from bagwise.evaluate import ranks
+from bagwise.evaluate._comparison import Comparison, Evaluation
 from bagwise.evaluate._ranks import critical_difference
 from bagwise.exceptions import InputError
 
@@ -101,10 +102,10 @@ def test_equal_models_share_their_ranks():
 @pytest.mark.parametrize(
     ("scores", "message"),
     [
-        ({}, "no data sets"),
-        ({"one": {"a": 1.0}}, "1 models on 1 data sets"),
+        ({}, "expected at least 2 models"),
+        ({"one": {"a": 1.0}}, "expected at least 2 models"),
         ({"one": {"a": 1.0, "b": 0.5}, "two": {"a": 1.0}}, "same models on all data sets"),
-        ({"one": {"a": 1.0, "b": np.nan}}, "b has no score on one"),
+        ({"one": {"a": 1.0, "b": np.nan}}, "one has scores of a, the first data set lists a, b"),
     ],
 )
 def test_what_cannot_be_ranked_is_refused(scores, message):
@@ -113,5 +114,5 @@ def test_what_cannot_be_ranked_is_refused(scores, message):
 
 
 def test_a_level_is_between_zero_and_one():
-    with pytest.raises(InputError, match="alpha is 5"):
+    with pytest.raises(InputError, match="alpha 5"):
         critical_difference(3, 4, alpha=5)

@@ -21,7 +21,7 @@ from bagwise.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from bagwise.evaluate import Comparison, Difference
+    from bagwise.evaluate._comparison import Comparison, Difference
 
 _TREES = ("pooled-trees", "baseline: pooled trees")  # as a method, and as a baseline
 _UNINFORMED = ("baseline: majority", "baseline: frequencies", "baseline: mean")
@@ -86,9 +86,9 @@ def evaluate(
     """
     from bagwise.cli.reading import note_width, positive_note, read_labelled
     from bagwise.evaluate import compare
-    from bagwise.evaluate._baselines import BASELINES, affordable_baselines, baselines
+    from bagwise.evaluate._baselines import BASELINES, baselines
     from bagwise.evaluate._folds import make_folds
-    from bagwise.evaluate._measures import check_scoring
+    from bagwise.evaluate._measures import check_scoring, kind_of
     from bagwise.io._write_table import file_beside
 
     written = [] if output is None else [output, file_beside(output, "folds")]
@@ -97,7 +97,7 @@ def evaluate(
     values = options.parse_parameters(parameters)
     settings = options.parameters_by_method(values, chosen)
     names = dict.fromkeys([*(() if no_baseline else BASELINES), *(baseline or ())])
-    baselines(names=names)  # reject wrong names and parameters before reading
+    baselines(names)  # reject wrong names and parameters before reading
     for name, found in chosen.items():
         make_for_task(found, settings[name], task.task)
     bags, labels, groups = read_labelled(
@@ -112,15 +112,14 @@ def evaluate(
         note_width(bags, steps.components)
     # The scorers of scikit-learn expect the positive label to be 1.
     target = target_of(labels, task, columns, coded=bool(scoring))
-    kind = {"label_sets": labels.has_sets, "numbers": target.is_number}
-    scores = check_scoring(scoring or None, **kind)
+    scores = check_scoring(scoring, kind_of(target.y, numbers=target.is_number))
     models = {}
     for name, found in chosen.items():
         found = found.for_numbers() if target.is_number else found
         found.check_labels(label_sets=labels.has_sets)
         models[name] = make_model(found, settings[name], sparse=bags.is_sparse, **steps.arguments)
-    affordable = affordable_baselines(bags, names)
-    plain = baselines(sparse=bags.is_sparse, names=affordable, impute=steps.impute, **kind)
+    kind = {"label_sets": labels.has_sets, "numbers": target.is_number}
+    plain = baselines(names, bags=bags, impute=steps.impute, **kind)
     for name, model in plain.items():
         if name.replace(" ", "-") not in chosen:
             models[f"baseline: {name}"] = model

@@ -123,7 +123,7 @@ def _held_out(
 
     from bagwise.base import RowEstimator
     from bagwise.base._pipelines import final_estimator, predicts_numbers
-    from bagwise.evaluate._baselines import affordable_baselines, baselines
+    from bagwise.evaluate._baselines import baselines
     from bagwise.evaluate._held_out import predictions_of_models
 
     numbers, bags = predicts_numbers(model), data.bags
@@ -135,13 +135,7 @@ def _held_out(
         option = "label=" if numbers else "label= or label_set="
         raise LabelError(f"--folds needs {what}: name their column with {option}.")
     has_sets = not numbers and y.has_sets
-    beside = baselines(
-        label_sets=has_sets,
-        numbers=numbers,
-        sparse=bags.is_sparse,
-        names=affordable_baselines(bags),
-        impute=impute,
-    )
+    beside = baselines(bags=bags, label_sets=has_sets, numbers=numbers, impute=impute)
     models = [model, *beside.values()]
     with progress("Cross-validating", total=folds * len(models)) as step:
         found = predictions_of_models(

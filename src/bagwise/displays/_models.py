@@ -18,7 +18,8 @@ from bagwise.displays._base import (
     plain_frame,
     plain_legend,
 )
-from bagwise.evaluate import Comparison, Difference, Ranks
+from bagwise.evaluate._comparison import Comparison, Difference
+from bagwise.evaluate._ranks import Ranks
 from bagwise.exceptions import InputError
 
 

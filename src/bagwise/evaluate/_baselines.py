@@ -1,6 +1,6 @@
 """The simple models that an evaluation is compared with."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -15,8 +15,10 @@ from bagwise._common.types import Array, Floats
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._pipelines import kept_assumption
+from bagwise.base._selections import bag_scores
 from bagwise.classification import SingleInstanceClassifier
 from bagwise.embedding import BagStatistics
+from bagwise.evaluate._measures import check_name
 from bagwise.exceptions import DataWarning, InputError, NotEnoughMemoryError
 from bagwise.preprocessing._steps import prepared
 
@@ -77,26 +79,29 @@ N_TREES, TREES_PER_LABEL = 300, 50
 
 
 def baselines(
+    names: Iterable[str] = BASELINES,
     *,
+    bags: Bags | None = None,
     label_sets: bool = False,
     numbers: bool = False,
-    sparse: bool = False,
-    names: Iterable[str] = BASELINES,
     impute: str | None = None,
 ) -> dict[str, Any]:
     """Make the simple models that an evaluation is compared with.
 
+    Pooled trees are left out, with a warning, if the table of their statistics, which is dense even
+    for sparse instances, exceeds the memory.
+
     Parameters
     ----------
+    names : iterable of str, default=("majority", "pooled trees")
+        Names of the baselines: "majority", "pooled trees" or "sil".
+    bags : Bags, default=None
+        The bags of the evaluation; by default their instances are dense, and few.
     label_sets : bool, default=False
         Whether bags have label sets: there is then one model per label, and label frequencies
         replace the majority.
     numbers : bool, default=False
         Whether bags have numbers: their mean replaces the majority.
-    sparse : bool, default=False
-        Whether instances are sparse.
-    names : iterable of str, default=("majority", "pooled trees")
-        Names of the baselines: "majority", "pooled trees" or "sil".
     impute : {"mean", "median"} or None, default=None
         Replacement of missing values.
 
@@ -106,60 +111,36 @@ def baselines(
     """
     sil: Any = single_instance_svm()
     if numbers:
-        blind = ("mean", DummyRegressor())
-        trees = pooled_trees_regressor(N_TREES)
+        blind, trees = ("mean", DummyRegressor()), pooled_trees_regressor(N_TREES)
     elif label_sets:
         blind = ("frequencies", LabelFrequencies())
         forest = ExtraTreesClassifier(TREES_PER_LABEL, random_state=0)
         trees, sil = make_pipeline(BagStatistics(), OnePerLabel(forest)), OnePerLabel(sil)
     else:
         blind, trees = ("majority", DummyClassifier(strategy="prior")), pooled_trees(N_TREES)
+    steps: Any = {"sparse": bags is not None and bags.is_sparse, "impute": impute}
     made = {
         "majority": blind,  # it does not use the instances
-        "pooled trees": (
-            "pooled trees",
-            prepared(trees, scale=False, sparse=sparse, impute=impute),
-        ),
-        "sil": ("sil", prepared(sil, sparse=sparse, impute=impute)),
+        "pooled trees": ("pooled trees", prepared(trees, scale=False, **steps)),
+        "sil": ("sil", prepared(sil, **steps)),
     }
+    names = list(names)
     for name in names:
-        if name not in made:
-            raise InputError(f"Unknown baseline {name!r}. Choose from {', '.join(made)}.")
-        if name == "sil" and numbers:
-            raise InputError("the baseline 'sil' predicts labels, and these bags have numbers.")
-    return dict(made[name] for name in names)
-
-
-def affordable_baselines(bags: Bags, names: Iterable[str] = BASELINES) -> list[str]:
-    """Leave out pooled trees, with a warning, if the table of statistics exceeds the memory.
-
-    The table is dense even for sparse instances. A missing baseline does not stop an evaluation.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags of the evaluation.
-    names : iterable of str, default=("majority", "pooled trees")
-        The baselines.
-
-    Returns
-    -------
-    list of str
-    """
-    kept = list(names)
-    if "pooled trees" not in kept:
-        return kept
-    try:
-        require_memory(
-            16.0 * len(bags) * 4 * bags.n_features,  # as float64, and the float32 of trees
-            purpose=f"the baseline pooled trees of {len(bags):,} bags and {bags.n_features:,} "
-            "features",
-            remedy="it is left out",
-        )
-    except NotEnoughMemoryError as error:
-        warn_user(str(error), DataWarning)
-        kept.remove("pooled trees")
-    return kept
+        check_name(name, made, "baseline")
+    if numbers and "sil" in names:
+        raise InputError("the baseline 'sil' predicts labels, and these bags have numbers.")
+    found = dict(made[name] for name in names)
+    if bags is not None and "pooled trees" in found:
+        try:
+            require_memory(
+                16.0 * len(bags) * 4 * bags.n_features,  # as float64, and the float32 of trees
+                purpose=f"the baseline pooled trees of {len(bags):,} bags",
+                remedy="it is left out",
+            )
+        except NotEnoughMemoryError as error:
+            warn_user(str(error), DataWarning)
+            del found["pooled trees"]
+    return found
 
 
 class LabelFrequencies(ClassifierMixin, BaseEstimator):
@@ -229,19 +210,15 @@ class OnePerLabel(ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X: Any) -> Floats:
         """Score each label of each bag, of shape (n_bags, n_classes)."""
-        scores = np.tile(self.constants_, (len(X), 1))
-        for k, model in zip(np.flatnonzero(self.constants_ == 0), self.estimators_, strict=True):
-            scores[:, k] = _label_scores(model, X)
-        return scores
+        return self._per_label(X, self.constants_, lambda model: bag_scores(model, X))
 
     def predict(self, X: Any) -> Array:
         """Return the predicted labels of each bag, as zeros and ones."""
-        labels = np.tile((self.constants_ > 0).astype(int), (len(X), 1))
+        constants = (self.constants_ > 0).astype(int)
+        return self._per_label(X, constants, lambda model: model.predict(X))
+
+    def _per_label(self, X: Any, constants: Array, call: Callable[[Any], Array]) -> Array:
+        values = np.tile(constants, (len(X), 1))
         for k, model in zip(np.flatnonzero(self.constants_ == 0), self.estimators_, strict=True):
-            labels[:, k] = model.predict(X)
-        return labels
-
-
-def _label_scores(model: Any, X: Any) -> Floats:
-    has_scores = hasattr(model, "decision_function")
-    return model.decision_function(X) if has_scores else model.predict_proba(X)[:, 1]
+            values[:, k] = call(model)
+        return values

@@ -1,21 +1,64 @@
-"""Comparison of several models on the same folds."""
+"""What an evaluation returns: the scores of a model, those of several, and their differences."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from bagwise._common.types import Floats
-from bagwise.evaluate._evaluation import Evaluation, evaluations, predict_numbers
-from bagwise.evaluate._folds import Seed, Splitter, prepare
-from bagwise.evaluate._measures import LOWER_IS_BETTER, did_you_mean
+from bagwise.evaluate._measures import LOWER_IS_BETTER, MEASURES, check_name
 from bagwise.evaluate._significance import TTest, corrected_t_test
 from bagwise.exceptions import InputError
 
 _SURE = 0.95  # smallest probability at which models are called equal
 _LIKELY = 0.75  # smallest probability at which one is "probably better"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The scores of a model, fold by fold.
+
+    Attributes
+    ----------
+    name : str
+        The model.
+    scores : dict of str to list of float
+        The scores of each measure, one per fold; NaN if the measure is undefined in a fold.
+    seconds : list of float
+        The time to fit and to score, one per fold.
+    """
+
+    name: str
+    scores: Mapping[str, list[float]]
+    seconds: list[float]
+
+    def mean(self, measure: str) -> float | None:
+        """The mean of a measure over the folds; None if the model lacks it in all folds."""
+        return self._over_folds(np.mean, measure)
+
+    def std(self, measure: str) -> float | None:
+        """The standard deviation of a measure over the folds; None if the model lacks it."""
+        return self._over_folds(np.std, measure)
+
+    def summary(self) -> dict[str, Any]:
+        """The evaluation as plain values, e.g. for JSON; None if a score is undefined."""
+        measures = {
+            measure: {
+                "mean": self.mean(measure),
+                "sd": self.std(measure),
+                "folds": [None if np.isnan(value) else value for value in values],
+            }
+            for measure, values in self.scores.items()
+        }
+        return {"name": self.name, **measures, "seconds": float(np.sum(self.seconds))}
+
+    def _over_folds(self, statistic: Callable[..., Any], measure: str) -> float | None:
+        if not any(measure in known for known in MEASURES.values()):
+            check_name(measure, self.scores, "measure")
+        values = np.array(self.scores.get(measure, []), dtype=float)
+        values = values[~np.isnan(values)]
+        return float(statistic(values)) if len(values) else None
 
 
 @dataclass(frozen=True)
@@ -123,20 +166,6 @@ class Comparison(Sequence[Evaluation]):
         One per model, all on the same folds.
     test_ratio : float
         Mean over the folds of the number of test bags divided by that of training bags.
-
-    Examples
-    --------
-    >>> from bagwise.classification import CitationKNN, SetKernelSVM
-    >>> from bagwise.datasets import make_bags
-    >>> from bagwise.evaluate import compare
-    >>> data = make_bags(n_bags=40, random_state=0)
-    >>> models = {"nsk": SetKernelSVM(), "citation-knn": CitationKNN()}
-    >>> comparison = compare(models, data.bags, data.y, cv=4, repeats=2)
-    >>> comparison.table()["method"]
-    ['nsk', 'citation-knn']
-    >>> (difference,) = comparison.differences("accuracy")
-    >>> difference.n_folds
-    8
     """
 
     evaluations: Sequence[Evaluation]
@@ -149,10 +178,12 @@ class Comparison(Sequence[Evaluation]):
         return self.evaluations[index]
 
     def __repr__(self) -> str:
-        measure = self.measures[0]
-        means = [(evaluation.name, evaluation.mean(measure)) for evaluation in self]
-        found = [f"{name} {'undefined' if m is None else f'{m:.3f}'}" for name, m in means]
-        return f"Comparison({measure}: {', '.join(found)})"
+        return f"Comparison({self.table()})"
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the models."""
+        return [evaluation.name for evaluation in self]
 
     @property
     def measures(self) -> list[str]:
@@ -167,7 +198,7 @@ class Comparison(Sequence[Evaluation]):
         dict of str to list of str
             The cells of each column, by its heading; empty if a measure is undefined.
         """
-        columns = {"method": [evaluation.name for evaluation in self]}
+        columns = {"method": self.names}
         for measure in self.measures:
             columns[measure] = [_cell(evaluation, measure) for evaluation in self]
         columns["time"] = [f"{sum(evaluation.seconds):.1f} s" for evaluation in self]
@@ -198,103 +229,40 @@ class Comparison(Sequence[Evaluation]):
         Returns
         -------
         list of Difference
-            One per other model, in their order.
+            One per other model, in their order: ``name``, ``reference``, ``measure``, ``n_folds``,
+            the fields of `corrected_t_test` (``mean`` is positive if the model is better) and a
+            ``verdict``; ``str`` describes it in a sentence.
         """
-        measure = self.known_measure(measure)
-        names = [evaluation.name for evaluation in self]
-        if reference is not None and reference not in names:
-            raise InputError(f"Unknown model {reference!r}. Choose from {', '.join(names)}.")
-        other = self[0 if reference is None else names.index(reference)]
-        return [
-            _difference(evaluation, other, measure, self.test_ratio, rope, confidence)
-            for evaluation in self
-            if evaluation is not other
-        ]
+        measure, reference = self.known_measure(measure), reference or self[0].name
+        check_name(reference, self.names, "model")
+        other = _scores(self[self.names.index(reference)], measure)
+        settings: Any = {"rope": rope, "confidence": confidence}
+        found = []
+        for evaluation in self:
+            if evaluation.name == reference:
+                continue
+            scores = _scores(evaluation, measure)
+            if len(scores) != len(other):
+                raise InputError(
+                    f"{evaluation.name} has {len(scores)} folds and {reference} {len(other)}: a "
+                    "comparison needs the same folds."
+                )
+            gains = (other - scores) if measure in LOWER_IS_BETTER else (scores - other)
+            gains, test = gains[~np.isnan(gains)], TTest(*[np.nan] * 7)
+            if len(gains):
+                test = corrected_t_test(gains, test_ratio=self.test_ratio, **settings)
+            names = (evaluation.name, reference, measure)
+            found.append(Difference(*names, len(gains), *test, **settings))
+        return found
 
     def known_measure(self, measure: str | None = None) -> str:
         """Return a measure, by default the one that models are compared by; refuse unknown ones."""
-        if measure is None:
-            for usual in ("AUC", "average precision", "accuracy", "R2"):
-                if any(evaluation.mean(usual) is not None for evaluation in self):
-                    return usual
-            return self.measures[0]
-        if measure not in self.measures:
-            raise InputError(
-                f"Unknown measure {measure!r}.{did_you_mean(measure, self.measures)} Choose from "
-                f"{', '.join(self.measures)}."
-            )
-        return measure
-
-
-def compare(
-    models: Mapping[str, Any],
-    X: Any,
-    y: ArrayLike,
-    *,
-    cv: Splitter = 5,
-    repeats: int = 1,
-    groups: ArrayLike | None = None,
-    scoring: str | Iterable[str] | None = None,
-    random_state: Seed = 0,
-    n_jobs: int | None = None,
-    after_fold: Callable[[], None] = lambda: None,
-) -> Comparison:
-    """Evaluate several models by cross-validation on the same folds.
-
-    Parameters
-    ----------
-    models : mapping of str to estimator
-        The models by their names; they are cloned.
-    X, y, cv, repeats, groups, scoring, random_state, n_jobs
-        As for `evaluate`.
-    after_fold : callable, default: does nothing
-        Called after each model has been scored on a fold, e.g. to show progress.
-
-    Returns
-    -------
-    Comparison
-        The evaluations in the order of `models`, and their differences.
-
-    See Also
-    --------
-    ranks : Compare models over several data sets.
-    """
-    if not isinstance(models, Mapping):
-        raise InputError(
-            f"models is of type {type(models).__name__}: expected a dict of models by name, such "
-            'as {"nsk": SetKernelSVM()}.'
-        )
-    if not models:
-        raise InputError("no models were given: give at least one, by its name.")
-    numbers = predict_numbers(models)
-    prepared = prepare(
-        X, y, cv, groups, repeats=repeats, random_state=random_state, numbers=numbers
-    )
-    found = evaluations(models, prepared, scoring=scoring, n_jobs=n_jobs, after_fold=after_fold)
-    ratio = float(np.mean([len(test) / len(train) for train, test in prepared.folds]))
-    return Comparison(found, ratio)
-
-
-def _difference(
-    model: Evaluation,
-    reference: Evaluation,
-    measure: str,
-    test_ratio: float,
-    rope: float,
-    confidence: float,
-) -> Difference:
-    scores, others = _scores(model, measure), _scores(reference, measure)
-    if len(scores) != len(others):
-        raise InputError(
-            f"{model.name} has {len(scores)} folds and {reference.name} {len(others)}: a "
-            "comparison needs the same folds."
-        )
-    gains = (others - scores) if measure in LOWER_IS_BETTER else (scores - others)
-    gains = gains[~np.isnan(gains)]
-    found = TTest(*[np.nan] * 7)
-    if len(gains):
-        found = corrected_t_test(gains, test_ratio=test_ratio, confidence=confidence, rope=rope)
-    return Difference(model.name, reference.name, measure, len(gains), *found, rope, confidence)
+        if measure is not None:
+            check_name(measure, self.measures, "measure")
+            return measure
+        usual = ("AUC", "average precision", "accuracy", "R2")
+        defined = (m for m in usual if any(evaluation.mean(m) is not None for evaluation in self))
+        return next(defined, self.measures[0])
 
 
 def _scores(evaluation: Evaluation, measure: str) -> Floats:

@@ -83,23 +83,25 @@ def make_folds(
     list of (train, test)
         Positions of bags, one pair per fold and repeat.
     """
-    if numbers:
-        y = y[:, None]
-    _check_folds(y, n_folds, groups)
-    stratified = y.ndim == 1
-    if groups is not None:
-        kind = StratifiedGroupKFold if stratified else GroupKFold
-    else:
-        kind = StratifiedKFold if stratified else KFold
-    folds = [
-        fold
-        for repeat in range(n_repeats)
-        for fold in kind(n_folds, shuffle=True, random_state=seed + repeat).split(
-            np.zeros(len(y)), y if stratified else None, groups
+    labels = None if numbers or y.ndim == 2 else y
+    if labels is not None:
+        _check_counts(labels, n_folds)
+    unit, n_units = ("bag", len(y)) if groups is None else ("group", len(np.unique(groups)))
+    if not 2 <= n_folds <= n_units:
+        raise InputError(
+            f"{n_folds} folds of {n_units} {unit}(s): expected at least 2 folds, and at most as "
+            f"many as there are {unit}s."
         )
-    ]
+    if groups is None:
+        kind = KFold if labels is None else StratifiedKFold
+    else:
+        kind = GroupKFold if labels is None else StratifiedGroupKFold
+    folds: list[Fold] = []
+    for repeat in range(n_repeats):
+        splitter = kind(n_folds, shuffle=True, random_state=seed + repeat)
+        folds += splitter.split(np.zeros(len(y)), labels, groups)
     if groups is not None:
-        _check_parts(y, folds)
+        _check_parts(labels, folds)
     return folds
 
 
@@ -123,17 +125,16 @@ def prepare(
     together = None if groups is None else check_groups(groups, bags)
     cv = 5 if cv is None else cv
     if isinstance(cv, Integral):
-        seed = random_state
-        if not isinstance(seed, int | np.integer):
+        seed: Any = random_state
+        if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(2**31 - 1)
-        folds = make_folds(
-            targets, n_folds=int(cv), n_repeats=repeats, seed=seed, groups=together, numbers=numbers
-        )
+        drawn = {"n_folds": int(cv), "n_repeats": repeats, "seed": seed, "numbers": numbers}
+        folds = make_folds(targets, groups=together, **drawn)
         return Prepared(bags, targets, folds, together, classes)
     if repeats != 1:
         raise InputError(
-            f"repeats={repeats} repeats the folds, but cv gives them: use a number of folds as "
-            "cv, or a splitter that repeats, such as RepeatedStratifiedKFold."
+            f"repeats is {repeats}, and cv gives the folds: use a number of folds as cv, or a "
+            "splitter that repeats, such as RepeatedStratifiedKFold."
         )
     splitter = check_cv(cv, targets, classifier=not numbers)
     folds = list(splitter.split(np.zeros(len(targets)), targets, together))
@@ -149,65 +150,32 @@ def _targets(y: Any, bags: Bags) -> tuple[Array, Array | None]:
     return labels.indicator.astype(int), None if numbered else labels.classes
 
 
-def _check_folds(y: Array, n_folds: int, groups: Array | None) -> None:
-    kind = "bag" if groups is None else "group"
-    n_units = len(y) if groups is None else len(np.unique(groups))
-    if n_units == 1:
-        raise InputError(f"there is only 1 {kind}: folds need at least 2 {kind}s.")
-    if n_folds < 2:
-        asked = "1 fold was" if n_folds == 1 else f"{n_folds} folds were"
-        raise InputError(f"{asked} requested: at least 2 are needed.")
-    if y.ndim == 1:
-        classes, counts = np.unique(y, return_counts=True)
-        if len(classes) < 2:
-            (only,) = classes.tolist()
-            raise LabelError(f"all bags have the label {only!r}: there is nothing to learn.")
-        if counts.min() < n_folds:
-            rare, n_bags = classes[counts.argmin()], counts.min()
-            has, remedy = f"{n_bags} bags", f"Use at most {n_bags} folds, or leave these bags out."
-            if n_bags == 1:
-                has, remedy = "1 bag", "Leave this bag out, or add bags with this label."
-            raise LabelError(
-                f"the label {rare!s} has {has} for {n_folds} folds: each fold needs one. {remedy}"
-            )
-        if groups is not None:
-            _check_groups(y, groups)
-    if n_units < n_folds:
-        raise InputError(f"there are {n_units} {kind}s for {n_folds} folds: use fewer folds.")
-
-
-def _check_groups(y: Array, groups: Array) -> None:
-    """Refuse groups equal to the labels; refuse, or warn about, a label that is in one group."""
-    names, member = np.unique(groups, return_inverse=True)
-    classes, code = np.unique(y, return_inverse=True)
-    pairs = np.unique(np.column_stack([code, member]), axis=0)
-    homes = np.bincount(pairs[:, 0])  # number of groups of each label
-    if len(pairs) == len(names) == len(classes) > 1:
-        raise InputError(
-            "the groups are the labels: each label is in one group, and each group has one label. "
-            "A model cannot learn a label whose group is held out; group by what bags have in "
-            "common, such as a patient."
+def _check_counts(labels: Array, n_folds: int) -> None:
+    """Refuse a label that would be missing in a fold."""
+    classes, counts = np.unique(labels, return_counts=True)
+    if len(classes) < 2:
+        raise LabelError(f"all bags have the label {labels[0]!s}: there is nothing to learn.")
+    if counts.min() < n_folds:
+        raise LabelError(
+            f"the label {classes[counts.argmin()]!s} has {counts.min()} bag(s) for {n_folds} "
+            "folds: each fold needs one. Use fewer folds, or leave these bags out."
         )
-    if homes.min() == 1 and len(names) > 1:
-        label = homes.argmin()
-        (home,) = pairs[pairs[:, 0] == label, 1]
-        message = (
-            f"all bags with the label {classes[label]!s} are in the group {names[home]!s}: a model "
-            "cannot learn the label while this group is held out. Leave these bags out, or use "
-            "smaller groups."
-        )
-        if len(classes) == 2:
-            raise LabelError(message)
-        warn_user(message, DataWarning)
 
 
-def _check_parts(y: Array, folds: list[Fold]) -> None:
-    """Refuse folds with an empty part, or with a single label in the training part."""
-    for train, test in folds:
-        if not len(test) or not len(train):
-            raise InputError("the groups leave a fold without bags: use fewer folds.")
-        if y.ndim == 1 and len(np.unique(y[train])) < 2:
-            raise LabelError(
-                f"without the groups of one fold, all bags have the label {y[train][0]!s}: use "
-                "fewer folds, another seed, or smaller groups."
-            )
+def _check_parts(labels: Array | None, folds: list[Fold]) -> None:
+    """Refuse folds from which nothing can be learned; warn of labels that a training part lacks."""
+    if not all(len(train) and len(test) for train, test in folds):
+        raise InputError("the groups leave a fold without bags: use fewer folds.")
+    if labels is None:
+        return
+    learned = [np.unique(labels[train]) for train, _ in folds]
+    tested = [np.unique(labels[test]) for _, test in folds]
+    pairs = list(zip(tested, learned, strict=True))
+    lacking = np.unique(np.concatenate([np.setdiff1d(test, train) for test, train in pairs]))
+    text = "all bags with the label {} are in groups of one fold: a model cannot learn it from "
+    text += "the other folds. Use fewer folds or smaller groups (not groups equal to the labels), or leave these bags out."
+    groups_are_labels = not any(np.isin(test, train).any() for test, train in pairs)
+    if groups_are_labels or min(map(len, learned)) < 2:
+        raise LabelError(text.format(lacking[0]))
+    for label in lacking:
+        warn_user(text.format(label), DataWarning)

@@ -16,10 +16,10 @@ from bagwise.evaluate._evaluation import cross_validate
 from bagwise.evaluate._folds import Splitter, make_folds, prepare
 from bagwise.evaluate._measures import METHODS, predictions_of
 from bagwise.exceptions import InputError
-from bagwise.labels import Labels, short_list
+from bagwise.labels import Labels
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class HeldOut:
     """Predictions for bags by models that were fitted without them.
 
@@ -49,15 +49,11 @@ class HeldOut:
     """
 
     predicted: Array
-    scores: Array | None = None
-    probabilities: Array | None = None
+    scores: Array | None = field(default=None, repr=False)
+    probabilities: Array | None = field(default=None, repr=False)
     how: str = "held out"
-    baselines: Mapping[str, HeldOut] = field(default_factory=dict)
+    baselines: Mapping[str, HeldOut] = field(default_factory=dict, repr=False)
     classes: ArrayLike | None = None
-
-    def __repr__(self) -> str:
-        classes = None if self.classes is None else short_list(np.asarray(self.classes))
-        return f"HeldOut(n_bags={len(self.predicted)}, classes={classes}, how={self.how!r})"
 
     def expand(self, labelled: Bools) -> HeldOut:
         """Extend the predictions from the labelled bags to all bags; the others have none.
@@ -72,19 +68,18 @@ class HeldOut:
         HeldOut
         """
 
-        def expanded(values: Any, fill: Any, dtype: Any) -> Any:
+        def expanded(values: Any, fill: Any) -> Any:
             if values is None:
                 return None
-            whole = np.full((len(labelled), *values.shape[1:]), fill, dtype=dtype)
+            whole = np.full((len(labelled), *values.shape[1:]), fill)
             whole[labelled] = values
             return whole
 
-        sets = self.predicted.ndim == 2
         return replace(
             self,
-            predicted=expanded(self.predicted, -1 if sets else None, np.int64 if sets else object),
-            scores=expanded(self.scores, 0, np.float64),
-            probabilities=expanded(self.probabilities, 0, np.float64),
+            predicted=expanded(self.predicted, -1 if self.predicted.ndim == 2 else None),
+            scores=expanded(self.scores, 0.0),
+            probabilities=expanded(self.probabilities, 0.0),
         )
 
 
@@ -117,8 +112,7 @@ def held_out_predictions(
         The classes are the sorted labels; None for label sets as an array, whose columns are those
         of `y`, and for numbers.
     """
-    numbers = predicts_numbers(model)
-    prepared = prepare(X, y, cv, groups, numbers=numbers)
+    prepared = prepare(X, y, cv, groups, numbers=predicts_numbers(model))
     folds, classes = prepared.folds, prepared.classes
     tested = np.concatenate([test for _, test in folds])
     if not np.array_equal(np.sort(tested), np.arange(len(prepared.bags))):
@@ -126,20 +120,16 @@ def held_out_predictions(
     known = classes if prepared.y.ndim == 1 else None
 
     def predict(fitted: Any, bags: Any, y: Array) -> dict[str, Array]:
-        return predictions_of(fitted, bags, known, METHODS)
+        return predictions_of(fitted, bags, known)
 
     (parts,) = cross_validate({"model": model}, prepared, predict, after_fold=after_fold)
-    order = np.argsort(tested)
-    found = {
-        method: np.concatenate([predicted[method] for predicted, _ in parts])[order]
-        for method in parts[0][0]
-    }
-    scores, proba = found.get("decision_function"), found.get("predict_proba")
-    predicted = found.get("predict")
+    found: dict[str, Any] = dict.fromkeys(METHODS)
+    for method in parts[0][0]:
+        values = np.concatenate([predicted[method] for predicted, _ in parts])
+        found[method] = values[np.argsort(tested)]
+    predicted, scores, proba = found.values()
     if predicted is None:  # a model of label sets that only scores labels
-        ranked, threshold = (scores, 0.0) if scores is not None else (proba, 0.5)
-        assert ranked is not None
-        predicted = (ranked > threshold).astype(int)
+        predicted = (proba > 0.5 if scores is None else scores > 0).astype(int)
     how = f"{len(folds)}-fold cross-validation{'' if groups is None else ', groups whole'}"
     return HeldOut(predicted, scores, proba, how, classes=classes)
 
@@ -149,7 +139,7 @@ def predictions_of_models(
     bags: Bags,
     y: Labels | Floats,
     *,
-    classes: ArrayLike | None,
+    classes: Any,
     n_folds: int,
     seed: int,
     groups: Array | None,
@@ -177,29 +167,26 @@ def predictions_of_models(
     list of HeldOut
         One per model, for all bags; bags without labels have no predictions.
     """
-    own: Any = None
     known = y.known if isinstance(y, Labels) else np.isfinite(y)
-    if not isinstance(y, Labels):
-        targets = strata = y[known]
-    else:
-        own_classes = np.asarray(classes).tolist()
-        own = y[known].aligned(own_classes, [str(label) for label in own_classes])
+    groups = None if groups is None else groups[known]
+    labelled, names = bags[np.flatnonzero(known)], None
+    targets: Any = y[known]
+    strata = targets
+    if isinstance(y, Labels):
+        own = targets.aligned(classes.tolist(), list(map(str, classes)))
         if y.has_sets:
-            targets = strata = own.indicator[:, : len(own_classes)].astype(int)
+            targets = strata = own.indicator[:, : len(classes)].astype(int)
         else:  # codes, because np.unique (in the folds) cannot sort labels of several types
             own = Labels.from_values(own.tolist(), own.classes.tolist())
-            targets, strata = own.codes, np.asarray(own.texts)
-    groups = None if groups is None else groups[known]
-    labelled = bags[np.flatnonzero(known)]
-    numbers = own is None
+            targets, strata, names = own.codes, np.asarray(own.texts), own.classes
+    numbers = not isinstance(y, Labels)
     folds = make_folds(strata, n_folds=n_folds, seed=seed, groups=groups, numbers=numbers)
     found = []
     for model in models:
         held_out = held_out_predictions(
             model, labelled, targets, cv=folds, groups=groups, after_fold=after_fold
         )
-        if own is not None and not own.has_sets:
-            predicted = own.classes[held_out.predicted]
-            held_out = replace(held_out, predicted=predicted, classes=own.classes)
+        if names is not None:
+            held_out = replace(held_out, predicted=names[held_out.predicted], classes=names)
         found.append(held_out.expand(known))
     return found

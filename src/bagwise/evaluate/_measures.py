@@ -1,6 +1,5 @@
 """Measures of models of bags, for labels, label sets and numbers."""
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,65 +17,59 @@ from sklearn.metrics import (
 )
 
 from bagwise import metrics
+from bagwise._common.names import did_you_mean
 from bagwise._common.types import Array, Bools
 from bagwise.base._pipelines import predicts_numbers
 from bagwise.exceptions import InputError
 
 LOWER_IS_BETTER = {"log loss", "one-error", "coverage", "MAE"}
-OF_LABELS = ("accuracy", "balanced accuracy", "AUC", "log loss")
-OF_NUMBERS = ("R2", "MAE", "Spearman")
-OF_LABEL_SETS = ("one-error", "coverage", "average precision", "log loss")
-MEASURES = {*OF_LABELS, *OF_NUMBERS, *OF_LABEL_SETS}
+MEASURES = {
+    "labels": ("accuracy", "balanced accuracy", "AUC", "log loss"),
+    "label sets": ("one-error", "coverage", "average precision", "log loss"),
+    "numbers": ("R2", "MAE", "Spearman"),
+}
 METHODS = ("predict", "decision_function", "predict_proba")
 
 
-def check_scoring(
-    scoring: str | Iterable[str] | None, *, label_sets: bool, numbers: bool = False
-) -> list[str] | None:
+def check_name(name: Any, known: Iterable[str], what: str) -> None:
+    """Refuse a name that is not known, with the known ones and those that are similar."""
+    if name not in (known := list(known)):
+        raise InputError(
+            f"Unknown {what} {name!r}.{did_you_mean(name, known)} Choose from {', '.join(known)}."
+        )
+
+
+def kind_of(y: Array, *, numbers: bool) -> str:
+    """The kind of the targets: "labels", "label sets" or "numbers"."""
+    return "numbers" if numbers else "labels" if y.ndim == 1 else "label sets"
+
+
+def check_scoring(scoring: str | Iterable[str] | None, kind: str) -> list[str] | None:
     """Return the names of the requested scores, without duplicates; refuse unknown names.
 
     Parameters
     ----------
     scoring : str, iterable of str or None
         Measures of bagwise, or scorers of scikit-learn.
-    label_sets : bool
-        Whether bags have label sets.
-    numbers : bool, default=False
-        Whether bags have numbers.
+    kind : {"labels", "label sets", "numbers"}
+        What is known of the bags.
 
     Returns
     -------
     list of str or None
     """
-    if scoring is None:
+    if not scoring:
         return None
-    own = OF_NUMBERS if numbers else OF_LABEL_SETS if label_sets else OF_LABELS
-    other = f"a scorer of scikit-learn, such as {'neg_max_error' if numbers else 'f1_macro'}"
     listed = isinstance(scoring, Iterable) and not isinstance(scoring, str | Mapping)
     names: list[Any] = list(scoring) if listed else [scoring]
-    if not names:
-        raise InputError(f"scoring= is empty: name one of {', '.join(own)}, or leave it out.")
-    known = [*own, *get_scorer_names()]
+    known = [*MEASURES[kind], *get_scorer_names()]
     for name in names:
-        if not isinstance(name, str):
-            raise InputError(
-                f"scoring= holds {name!r}: expected names of scores, such as {own[0]}, or {other}. "
-                "For scorers of your own, use cross_validate of scikit-learn."
-            )
         if name not in known:
-            kind = "numbers" if numbers else "label sets" if label_sets else "labels"
             raise InputError(
                 f"Unknown score {name!r} for {kind}.{did_you_mean(name, known)} Choose from "
-                f"{', '.join(own)}, or {other}."
+                f"{', '.join(MEASURES[kind])}, or a scorer of scikit-learn, by its name."
             )
     return list(dict.fromkeys(names))
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question that names similar texts, for an error; empty if there are none."""
-    by_letters = {text.lower(): text for text in reversed([*known])}
-    near = difflib.get_close_matches(name.lower(), by_letters, n=3, cutoff=0.5)
-    return f" Did you mean {' or '.join(by_letters[text] for text in near)}?" if near else ""
 
 
 def scores_of(
@@ -87,14 +80,12 @@ def scores_of(
     `classes` are the sorted labels of all folds: each fold has the same measures, even if its
     training part lacks a label.
     """
-    numbers = predicts_numbers(model)
-    own = OF_NUMBERS if numbers else OF_LABELS if y.ndim == 1 else OF_LABEL_SETS
-    measures = {}
-    if scoring is None or any(name in own for name in scoring):
-        needed = METHODS[:1] if numbers else METHODS if y.ndim == 1 else METHODS[1:]
-        known = None if numbers or y.ndim == 2 else classes
-        found = predictions_of(model, bags, known, needed)
-        measures = measures_of(found, y, classes=classes, numbers=numbers)
+    kind = kind_of(y, numbers=predicts_numbers(model))
+    own, measures = MEASURES[kind], {}
+    if scoring is None or not set(own).isdisjoint(scoring):
+        needed = METHODS[1:] if kind == "label sets" else METHODS
+        found = predictions_of(model, bags, classes if kind == "labels" else None, needed)
+        measures = measures_of(found, y, kind=kind, classes=classes)
     if scoring is None:
         return measures
     return {
@@ -106,7 +97,7 @@ def scores_of(
 
 
 def predictions_of(
-    model: Any, bags: Any, classes: Array | None, methods: Sequence[str]
+    model: Any, bags: Any, classes: Array | None, methods: Sequence[str] = METHODS
 ) -> dict[str, Array]:
     """Call the methods that a fitted model has.
 
@@ -126,16 +117,15 @@ def predictions_of(
 
 
 def measures_of(
-    found: Mapping[str, Array], y: Array, *, classes: Array, numbers: bool
+    found: Mapping[str, Array], y: Array, *, kind: str, classes: Array
 ) -> dict[str, float]:
     """Compare predictions of bags, by method, with what is true of the bags."""
-    if numbers:
+    if kind == "numbers":
         return number_measures(y, found["predict"])
-    proba = found.get("predict_proba")
-    scores = found.get("decision_function")
+    proba, scores = found.get("predict_proba"), found.get("decision_function")
     if scores is None and proba is not None:  # a class that was not trained on has no rank
         scores = np.where(proba.any(axis=0), proba, -np.inf)
-    if y.ndim == 2:
+    if kind == "label sets":
         measures = label_set_measures(y, np.asarray(scores))
         return measures if proba is None else measures | {"log loss": label_set_log_loss(y, proba)}
     measures = label_measures(y, found["predict"])
@@ -156,15 +146,10 @@ def _scikit_learn_score(name: str, model: Any, bags: Any, y: Array, classes: Arr
         if y.ndim == 1 and not predicts_numbers(model) and len(np.unique(y)) < len(classes):
             return np.nan  # undefined in this fold, as for the measures of bagwise
         final = model[-1] if hasattr(model, "steps") else model
-        reason = " ".join(str(error).split()).rstrip(".")
         raise InputError(
-            f"{name} cannot be computed for {type(final).__name__}: {reason}. Choose another score "
-            f"with scoring=, such as {_example(model, y)}."
+            f"{name} cannot be computed for {type(final).__name__}; choose another score with "
+            f"scoring=. The error was: {error}"
         ) from error
-
-
-def _example(model: Any, y: Array) -> str:
-    return "R2" if predicts_numbers(model) else "accuracy" if y.ndim == 1 else "coverage"
 
 
 def number_measures(truth: Array, predicted: Array) -> dict[str, float]:
@@ -172,22 +157,23 @@ def number_measures(truth: Array, predicted: Array) -> dict[str, float]:
     varies = len(truth) > 1 and np.ptp(truth) > 0
     ranked = varies and np.ptp(predicted) > 0
     return {
-        "R2": float(r2_score(truth, predicted)) if varies else float("nan"),
+        "R2": float(r2_score(truth, predicted)) if varies else np.nan,
         "MAE": float(mean_absolute_error(truth, predicted)),
-        "Spearman": float(spearmanr(truth, predicted).statistic) if ranked else float("nan"),
+        "Spearman": float(spearmanr(truth, predicted).statistic) if ranked else np.nan,
     }
 
 
-def label_measures(truth: Array, predicted: Array | None) -> dict[str, float]:
+def label_measures(truth: Array, predicted: Array) -> dict[str, float]:
     """Compare predicted labels with the true ones.
 
     Balanced accuracy is the mean recall of the classes that are present, so that it is defined for
     a fold without one of the classes.
     """
-    recall = recall_score(
-        truth, predicted, labels=np.unique(truth), average="macro", zero_division=0
-    )
-    return {"accuracy": float(accuracy_score(truth, predicted)), "balanced accuracy": float(recall)}
+    present = {"labels": np.unique(truth), "average": "macro", "zero_division": 0}
+    return {
+        "accuracy": float(accuracy_score(truth, predicted)),
+        "balanced accuracy": float(recall_score(truth, predicted, **present)),
+    }
 
 
 def label_set_measures(truth: Array, scores: Array) -> dict[str, float]:
@@ -208,7 +194,7 @@ def label_set_log_loss(truth: Array, proba: Array) -> float:
 def area_under_roc(positive: Bools, scores: Array) -> float:
     """Area under the ROC curve; NaN if one class is absent or a score is not finite."""
     defined = 0 < positive.sum() < len(positive) and bool(np.isfinite(scores).all())
-    return float(roc_auc_score(positive, scores)) if defined else float("nan")
+    return float(roc_auc_score(positive, scores)) if defined else np.nan
 
 
 def mean_area_under_roc(truth: Array, scores: Array, classes: Array) -> float:
@@ -217,9 +203,14 @@ def mean_area_under_roc(truth: Array, scores: Array, classes: Array) -> float:
     Each of several classes is ranked against all others. Classes whose area is undefined are left
     out of the mean; NaN if no class is left.
     """
-    last_column = scores if scores.ndim == 1 else scores[:, -1]
+    columns = scores[:, None] if scores.ndim == 1 else scores
     if len(classes) == 2:
-        return area_under_roc(truth == classes[1], last_column)
-    areas = [area_under_roc(truth == label, scores[:, k]) for k, label in enumerate(classes)]
-    known = [area for area in areas if not np.isnan(area)]
-    return float(np.mean(known)) if known else float("nan")
+        return area_under_roc(truth == classes[1], columns[:, -1])
+    areas = [area_under_roc(truth == label, columns[:, k]) for k, label in enumerate(classes)]
+    return mean_of_defined(areas)
+
+
+def mean_of_defined(values: Sequence[float]) -> float:
+    """The mean of the values that are not NaN; NaN if there are none."""
+    defined = [value for value in values if not np.isnan(value)]
+    return float(np.mean(defined)) if defined else np.nan

@@ -84,13 +84,11 @@ def critical_difference(n_models: int, n_data_sets: int, *, alpha: float = 0.05)
     >>> round(critical_difference(4, 14), 2)
     1.25
     """
-    if n_models < 2 or n_data_sets < 1:
+    if n_models < 2 or not 0 < alpha < 1:
         raise InputError(
-            f"{n_models} models on {n_data_sets} data sets cannot be ranked: at least 2 models "
-            "and 1 data set are needed."
+            f"{n_models} models and alpha {alpha}: expected at least 2 models, and alpha between "
+            "0 and 1, such as 0.05."
         )
-    if not 0 < alpha < 1:
-        raise InputError(f"alpha is {alpha}: expected a number between 0 and 1, such as 0.05.")
     # The quantile for infinitely many degrees of freedom; Demsar's Table 5 divides it by sqrt(2).
     q = stats.studentized_range.ppf(1 - alpha, n_models, np.inf) / np.sqrt(2)
     return float(q * np.sqrt(n_models * (n_models + 1) / (6 * n_data_sets)))
@@ -130,24 +128,17 @@ def ranks(
     >>> found.models, found.mean_ranks.tolist()
     (['nsk', 'sil'], [1.0, 2.0])
     """
-    if not scores:
-        raise InputError("no data sets were given: give the scores of models on at least one.")
     tables = {name: _means(given, measure) for name, given in scores.items()}
-    models = list(next(iter(tables.values())))
+    models = list(next(iter(tables.values()), {}))
     for name, table in tables.items():
-        if set(table) != set(models):
+        found = [model for model, score in table.items() if np.isfinite(score)]
+        if set(found) != set(models):
             raise InputError(
-                f"{name} has scores of {', '.join(table)}, the first data set of "
+                f"{name} has scores of {', '.join(found)}, the first data set lists "
                 f"{', '.join(models)}: rank the same models on all data sets."
             )
-    values = np.array([[table[model] for model in models] for table in tables.values()])
-    if not np.isfinite(values).all():
-        row, column = np.argwhere(~np.isfinite(values))[0]
-        raise InputError(
-            f"{models[column]} has no score on {list(tables)[row]}: leave out the model or the "
-            "data set."
-        )
     distance = critical_difference(len(models), len(tables), alpha=alpha)
+    values = np.array([[table[model] for model in models] for table in tables.values()])
     places = stats.rankdata(-values, axis=1)
     return Ranks(models, list(tables), places, _friedman(places), distance, alpha)
 

@@ -82,15 +82,12 @@ def corrected_t_test(
         raise InputError(
             f"differences have the shape {values.shape}: expected one finite number per fold."
         )
-    if not (np.isfinite(test_ratio) and test_ratio > 0):
+    if not (0 < test_ratio < np.inf and 0 < confidence < 1 and 0 <= rope < np.inf):
         raise InputError(
-            f"test_ratio is {test_ratio}: expected the number of test bags divided by that of "
-            "training bags, such as 0.25 for five folds."
+            f"test_ratio is {test_ratio}, confidence {confidence} and rope {rope}: expected the "
+            "number of test bags divided by that of training bags (0.25 for five folds), a number "
+            "between 0 and 1, and one of at least 0."
         )
-    if not 0 < confidence < 1:
-        raise InputError(f"confidence is {confidence}: expected a number between 0 and 1.")
-    if not (np.isfinite(rope) and rope >= 0):
-        raise InputError(f"rope is {rope}: expected a number of at least 0, such as 0.01.")
     values = np.where(np.abs(values) < 1e-12, 0.0, values)  # smaller values are rounding errors
     n_folds, mean = len(values), float(values.mean())
     if not values.any():
