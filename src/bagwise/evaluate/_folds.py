@@ -172,8 +172,10 @@ def _check_parts(labels: Array | None, folds: list[Fold]) -> None:
     tested = [np.unique(labels[test]) for _, test in folds]
     pairs = list(zip(tested, learned, strict=True))
     lacking = np.unique(np.concatenate([np.setdiff1d(test, train) for test, train in pairs]))
-    text = "all bags with the label {} are in groups of one fold: a model cannot learn it from "
-    text += "the other folds. Use fewer folds or smaller groups (not groups equal to the labels), or leave these bags out."
+    text = (
+        "all bags with the label {} are in groups of one fold: a model cannot learn it from the "
+        "others. Use smaller groups (not groups equal to the labels), or leave these bags out."
+    )
     groups_are_labels = not any(np.isin(test, train).any() for test, train in pairs)
     if groups_are_labels or min(map(len, learned)) < 2:
         raise LabelError(text.format(lacking[0]))
