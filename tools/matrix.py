@@ -31,7 +31,7 @@ COMPILED = [
     "tests/metric_learning/test_miml_metric.py",
     "tests/test_pairwise.py",
     "tests/solvers/test_well_svm.py",
-    "src/bagwise/compiled",
+    "src/bagwise/loops",
 ]
 # Small enough for loops in plain Python: seconds, not minutes.
 SMALL = [
@@ -39,7 +39,7 @@ SMALL = [
     "tests/loops/test_segments.py",
     "tests/loops/test_assignment.py",
     "tests/loops/test_dual_descent.py",
-    "src/bagwise/compiled",
+    "src/bagwise/loops",
     "src/bagwise/pairwise.py",
 ]
 

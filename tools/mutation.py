@@ -35,7 +35,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGETS = (
-    "src/bagwise/compiled",
+    "src/bagwise/loops",
     "src/bagwise/solvers",
     "src/bagwise/metrics",
     "src/bagwise/pairwise.py",
@@ -289,7 +289,7 @@ class Imports:
         """Files of compiled modules that import a module, directly or indirectly."""
         names = {name for name, file in self.files.items() if file == self.root / path}
         while True:
-            more = {m for m, imports in self.graph.items() if imports & names and "compiled" in m}
+            more = {m for m, imports in self.graph.items() if imports & names and "loops" in m}
             if more <= names:
                 return {self.files[m] for m in names} - {self.root / path}
             names |= more
