@@ -53,11 +53,13 @@ test-core test-oldest test-newest test-torch test-nojit test-bounds: test-%: $(V
 test-numerics: $(VENV)/.dev ## Compare results, and run the numerical tests, on several kinds of processors
 	$(BIN)/python -m tools.numerics
 
-lint: $(VENV)/.dev ## Check style, types and spelling
+lint: $(VENV)/.dev ## Check style, types, spelling and the size of the package
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/codespell
+	$(BIN)/python tools/size.py --check
+	$(BIN)/python -m tools.passes --check
 
 bench: $(VENV)/.dev ## Measure speed as ratios; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
