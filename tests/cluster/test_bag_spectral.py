@@ -18,16 +18,15 @@ from bagwise import Bags
 from bagwise.cluster import BagConstrainedSpectralClustering
 from bagwise.cluster._affinity import (
     FactoredSimilarity,
-    landmark_weights,
     local_scaling,
+    near_anchors,
     neighbor_graph,
     pick_landmarks,
 )
 from bagwise.exceptions import InputError
 from bagwise.solvers.spectral.bag_constraints import constrain
-from bagwise.solvers.spectral.bag_spectral import embed, extension, unit_rows
+from bagwise.solvers.spectral.bag_spectral import class_shares, embed, extension, unit_rows
 from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
-from bagwise.solvers.spectral.class_shares import class_shares
 
 CONSTRAINTS = ("bag", "bag_as_printed")
 OPTIONS = {"alpha": 0.7, "adapt_alpha": False}
@@ -150,7 +149,6 @@ def test_residuals_are_within_the_tolerance():
     vectors, values = result.solution
     residuals = np.linalg.norm(operator @ vectors - values * vectors, axis=0)
     assert (residuals <= 1e-3 * np.maximum(values, 0.01 * values[0])).all()
-    assert result.residuals[-1] == pytest.approx(residuals.max(), rel=1e-6)
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(6), atol=1e-12)
 
 
@@ -230,10 +228,10 @@ def test_landmark_similarities_have_degree_one():
     rng = np.random.RandomState(0)
     X = rng.normal(size=(60, 3))
     landmarks = pick_landmarks(Bags(X, [0, 60]), np.arange(60), 12, rng)
-    Z = landmark_weights(X, landmarks, 4)
+    Z = near_anchors(X, landmarks, 4)
     W = FactoredSimilarity(Z)
     dense = Z.toarray() @ np.diag(1 / Z.toarray().sum(axis=0)) @ Z.toarray().T
-    np.testing.assert_allclose(W.toarray(), dense, atol=1e-12)
+    np.testing.assert_allclose(W @ np.eye(60), dense, atol=1e-12)
     np.testing.assert_allclose(W.sum(axis=1), 1)
     assert linalg.eigvalsh(dense).min() > -1e-12
 

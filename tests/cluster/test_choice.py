@@ -82,9 +82,8 @@ def test_seeds_repeat_and_precomputed_similarities_are_cut():
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        (MODEL, {"n_clusters": []}, "must not be empty"),
-        (MODEL, {"n_clusters": [2], "share": 0}, "share is between"),
-        (MODEL, {"n_clusters": [2], "n_resamples": 1}, "n_resamples is 2"),
+        (MODEL, {"n_clusters": []}, "give n_clusters"),
+        (MODEL, {"n_clusters": [2], "n_resamples": 1}, "n_resamples of 2"),
         (MODEL, {"n_clusters": [2, 32]}, "expected 1 to 31"),
     ],
 )

@@ -92,7 +92,7 @@ def learned(bags, label_sets, **options):
     """The solver with settings that the estimator does not have, and its fitted attributes."""
     candidates = Candidates.from_indicator(bags.offsets, np.asarray(label_sets), one_each=True)
     rng = np.random.RandomState(0)
-    result, found = mimlca(bags, candidates, rng=rng, steps=lambda: range(100), **options)
+    result, found = mimlca(bags, candidates, rng=rng, **options)
     return SimpleNamespace(objective_curve_=np.array(result.objective_curve), **found)
 
 

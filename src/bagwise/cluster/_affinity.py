@@ -11,8 +11,6 @@ posteriors of kernel ORLR: neighbours that probably have different labels have a
 """
 
 import warnings
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -75,38 +73,34 @@ def compare(
     scales : ndarray of shape (n_anchors,) or None
         The scales of the anchors.
     """
-    kind = model.affinity_
+    kind, k = model.affinity_, model.n_neighbors
     if kind == "landmark":
         landmarks = pick_landmarks(bags, order, model.n_landmarks, rng)
-        weigh = partial(landmark_weights, landmarks=landmarks, n_neighbors=model.n_neighbors)
-        weights = over_partitions(lambda some: weigh(some.instances), bags)
+        weights = over_partitions(lambda some: near_anchors(some.instances, landmarks, k), bags)
         return FactoredSimilarity(weights[order]), landmarks, None
     rows = bags.instances[order]
-    if callable(kind):
-        return check_similarity(kind(rows, rows), len(order)), rows, None
-    if kind == "precomputed":
-        return check_similarity(rows, len(order)), None, None
+    if kind == "precomputed" or callable(kind):
+        similarity = kind(rows, rows) if callable(kind) else rows
+        return check_similarity(similarity, len(order)), rows if callable(kind) else None, None
     if kind == "local_scaling":
         similarity, scales = local_scaling(rows)
         return similarity, rows, scales
     seed = rng.randint(np.iinfo(np.int32).max)
     nearly = model.neighbor_search == "approximate"
-    graph, scales = neighbor_graph(rows, model.n_neighbors, approximate=nearly, seed=seed)
+    graph, scales = neighbor_graph(rows, k, approximate=nearly, seed=seed)
     return graph, rows, scales
 
 
 def compare_new(model: Any, X: Any, anchors: Any, scales: Any) -> Any:
     """Similarities of new instances to the anchors, up to a factor per row."""
     kind = model.affinity_
-    if callable(kind):
-        return kind(X, anchors)
     if kind == "precomputed":
         return X
-    if kind == "landmark":
-        return landmark_weights(X, anchors, model.n_neighbors)
+    if callable(kind):
+        return kind(X, anchors)
     if kind == "local_scaling":
         return local_scaling_rows(X, anchors, scales)
-    return neighbor_rows(X, anchors, scales, model.n_neighbors)
+    return near_anchors(X, anchors, model.n_neighbors, scales)
 
 
 def local_scaling(X: Any) -> tuple[Array, Array]:
@@ -211,30 +205,43 @@ def neighbor_graph(
     return graph.maximum(graph.T).tocsr(), scales
 
 
-def neighbor_rows(X: Any, anchors: Any, scales: Array, n_neighbors: int) -> sparse.csr_array:
-    """Similarity of new instances to their nearest training instances.
+def near_anchors(
+    X: Any, anchors: Any, n_neighbors: int, scales: Array | None = None
+) -> sparse.csr_array:
+    """Connect each instance to its nearest anchors.
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n_new, n_features)
-        New instances.
-    anchors : ndarray or CSR of shape (n_instances, n_features)
-        The training instances.
-    scales : ndarray of shape (n_instances,)
-        Scales of the training instances.
+    X : ndarray or CSR of shape (n_instances, n_features)
+        The instances.
+    anchors : ndarray or CSR of shape (n_anchors, n_features)
+        Training instances, or landmarks.
     n_neighbors : int
-        Number of neighbours of each new instance.
+        Number of anchors per instance.
+    scales : ndarray of shape (n_anchors,), default=None
+        Scales of the training instances. Without them the scale of an instance is the distance to
+        its last landmark.
 
     Returns
     -------
-    CSR of shape (n_new, n_instances)
+    CSR of shape (n_instances, n_anchors)
+        Rows add up to 1.
     """
     k = min(n_neighbors, anchors.shape[0])
-    search = NearestNeighbors(n_neighbors=k).fit(anchors)
-    distances, neighbors = search.kneighbors(X)
-    own = np.maximum(distances[:, min(SCALE_NEIGHBOR, k) - 1], scales.min())
-    weights = _from_exponents(distances**2 / (2 * own[:, None] * scales[neighbors]))
-    return neighbor_table(weights, neighbors, anchors.shape[0])
+    search = NearestNeighbors(n_neighbors=k, algorithm="brute" if scales is None else "auto")
+    search.fit(anchors)
+    parts = []
+    for rows in gen_batches(X.shape[0], 50_000):
+        distances, nearest = search.kneighbors(X[rows])
+        if scales is None:
+            squares = np.square(_floored(distances[:, -1:]))
+        else:
+            own = np.maximum(distances[:, min(SCALE_NEIGHBOR, k) - 1], scales.min())
+            squares = own[:, None] * scales[nearest]
+        weights = _from_exponents(distances**2 / (2 * squares))
+        weights /= weights.sum(axis=1, keepdims=True)
+        parts.append(neighbor_table(weights, nearest, anchors.shape[0]))
+    return sparse.vstack(parts, format="csr")
 
 
 def pick_landmarks(bags: Bags, order: Ints, n_landmarks: int, rng: np.random.RandomState) -> Array:
@@ -264,78 +271,36 @@ def pick_landmarks(bags: Bags, order: Ints, n_landmarks: int, rng: np.random.Ran
         return np.unique(model.fit(rows_at(bags, drawn)).cluster_centers_, axis=0)
 
 
-def landmark_weights(X: Any, landmarks: Array, n_neighbors: int) -> sparse.csr_array:
-    """Connect each instance to its nearest landmarks, with weights that add up to 1.
-
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n_instances, n_features)
-        The instances.
-    landmarks : ndarray of shape (n_landmarks, n_features)
-        The landmarks.
-    n_neighbors : int
-        Number of landmarks per instance.
-
-    Returns
-    -------
-    CSR of shape (n_instances, n_landmarks)
-        Z.
-    """
-    k = min(n_neighbors, len(landmarks))
-    search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(landmarks)
-    parts = []
-    for rows in gen_batches(X.shape[0], 50_000):
-        distances, nearest = search.kneighbors(X[rows])
-        scales = _floored(distances[:, -1:])
-        weights = _from_exponents(distances**2 / (2 * scales**2))
-        weights /= weights.sum(axis=1, keepdims=True)
-        parts.append(neighbor_table(weights, nearest, len(landmarks)))
-    return sparse.vstack(parts, format="csr")
-
-
-@dataclass(frozen=True)
 class FactoredSimilarity:
-    """Implicit similarity matrix Z L^-1 Z', with Z the landmark weights and L its column sums.
+    """Implicit similarity matrix Z L^-1 Z', with L the column sums of Z.
 
     Two instances are similar if they are connected to the same landmarks (Liu, He and Chang 2010).
     All degrees are 1.
 
-    Attributes
+    Parameters
     ----------
     weights : CSR of shape (n_instances, n_landmarks)
-        Z.
+        Z, from `near_anchors`.
+
+    Attributes
+    ----------
+    per_landmark : CSR of shape (n_landmarks, n_instances)
+        L^-1 Z', which averages values of instances at the landmarks.
     """
 
-    weights: Any
-
-    @property
-    def dtype(self) -> Any:
-        """Type of the entries."""
-        return self.weights.dtype
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the similarity matrix."""
-        return self.weights.shape[0], self.weights.shape[0]
-
-    def per_landmark(self, v: Array) -> Array:
-        """Average values of instances at the landmarks: L^-1 Z' v."""
-        total = np.asarray(self.weights.sum(axis=0)).ravel()
-        share = 1 / np.where(total > 0, total, 1)
-        gathered = self.weights.T @ v
-        return gathered * share.reshape(-1, *[1] * (v.ndim - 1))
+    def __init__(self, weights: sparse.csr_array) -> None:
+        total = weights.sum(axis=0)
+        share = sparse.diags_array(1 / np.where(total > 0, total, 1))
+        self.weights, self.dtype = weights, weights.dtype
+        self.per_landmark = (share @ weights.T).tocsr()
 
     def __matmul__(self, v: Array) -> Array:
         """Multiply by a vector or a matrix."""
-        return self.weights @ self.per_landmark(v)
+        return self.weights @ (self.per_landmark @ v)
 
     def sum(self, axis: int) -> Array:
         """Sum each row."""
-        return self @ np.ones(self.shape[0], self.dtype)
-
-    def toarray(self) -> Array:
-        """Compute the dense matrix."""
-        return self @ np.eye(self.shape[0], dtype=self.dtype)
+        return self @ np.ones(self.weights.shape[0], self.dtype)
 
 
 def learn_labels(bags: Bags, labels: Labels, seed: int) -> tuple[ORedLogisticRegression, Floats]:

@@ -24,9 +24,14 @@ from bagwise.compute import is_here, over_partitions
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.solvers.spectral.bag_constraints import ConstrainedSimilarity, constrain
-from bagwise.solvers.spectral.bag_spectral import embed, extension, k_means, nearest_center
+from bagwise.solvers.spectral.bag_spectral import (
+    class_shares,
+    embed,
+    extension,
+    k_means,
+    nearest_center,
+)
 from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
-from bagwise.solvers.spectral.class_shares import class_shares
 from bagwise.validation import check_bags, check_label_sets
 
 ALPHA = 0.7  # as in the paper
@@ -204,8 +209,8 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         labels = known_label_sets(y, bags)
         if self.n_clusters > bags.n_instances:
             raise InputError(
-                f"n_clusters={self.n_clusters}, but there are n_samples = {bags.n_instances} "
-                "instances: use at most as many clusters as instances."
+                f"n_clusters={self.n_clusters} for n_samples = {bags.n_instances} instances: use "
+                "at most as many clusters as instances."
             )
         rng = check_random_state(self.random_state)
         stages = self._track(("similarity", "eigenvectors", "k-means"), "stage")
@@ -214,9 +219,8 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         similarity, constraints, order = self._compare(bags, labels, rng)
         next(stages, None)
         operator = self._constrain(similarity, constraints, bags.bag_index[order], labels)
-        result = leading_eigenvectors(
-            operator, self.n_clusters, rng, tol=self.tol, max_iter=self.max_iter
-        )
+        options = {"tol": self.tol, "max_iter": self.max_iter}
+        result = leading_eigenvectors(operator, self.n_clusters, rng, **options)
         self._keep_progress(result, "raise max_iter or tol")
         next(stages, None)
         vectors, self.eigenvalues_ = result.solution
@@ -322,8 +326,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     def _at_anchors(self, operator: ConstrainedSimilarity, vectors: Array, values: Array) -> Array:
         """Matrix that maps the similarities to the anchors to the embedding of a new instance."""
         each = extension(operator, vectors, values, weighted=self._weighted)
-        similarity = operator.similarity
-        return similarity.per_landmark(each) if self.affinity_ == "landmark" else each
+        return operator.similarity.per_landmark @ each if self.affinity_ == "landmark" else each
 
     def _constrain(
         self, similarity: Any, constraints: str | None, bag_index: Ints, labels: Labels | None

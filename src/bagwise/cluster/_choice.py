@@ -10,17 +10,14 @@ from sklearn.utils import check_random_state
 
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
-from bagwise.cluster._bag_spectral import (
-    ALPHA,
-    BagConstrainedSpectralClustering,
-    known_label_sets,
-)
+from bagwise.cluster._bag_spectral import ALPHA, BagConstrainedSpectralClustering, known_label_sets
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
-from bagwise.solvers.spectral.bag_spectral import embed, k_means, nearest_center
+from bagwise.solvers.spectral.bag_spectral import class_shares, embed, k_means, nearest_center
 from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
-from bagwise.solvers.spectral.class_shares import class_shares
 from bagwise.validation import check_bags
+
+SHARE = 0.8  # of the bags in a resample
 
 
 class ClusterChoice(NamedTuple):
@@ -57,7 +54,6 @@ def choose_clusters(
     n_clusters: Sequence[int],
     alphas: Sequence[float] | None = None,
     n_resamples: int = 10,
-    share: float = 0.8,
     random_state: Any = None,
 ) -> ClusterChoice:
     """Compare numbers of clusters and weights of label sets without any instance labels.
@@ -81,9 +77,7 @@ def choose_clusters(
         The weights of Q to compare; by default that of the estimator. If given, "auto" is "bag";
         not used by "posterior".
     n_resamples : int, default=10
-        Number of resamples.
-    share : float, default=0.8
-        The share of the bags in each resample.
+        Number of resamples, of 80 % of the bags each; at least two.
     random_state : int, RandomState instance or None, default=None
         Seed of the resamples and of the clusterings.
 
@@ -113,17 +107,13 @@ def choose_clusters(
     counts = sorted(set(n_clusters))
     weights: list[float | None] = [estimator.alpha] if alphas is None else [*sorted(set(alphas))]
     bags = check_bags(None, X, reset=True)
-    n_drawn = max(1, round(share * len(bags)))
-    smallest = int(np.sort(bags.sizes)[:n_drawn].sum())
-    if not counts or not weights or n_resamples < 2 or not 0 < share <= 1:
-        raise InputError(
-            "n_clusters and alphas must not be empty, n_resamples is 2 at least, and share is "
-            f"between 0 and 1: got {counts}, {weights}, {n_resamples} and {share}."
-        )
-    if counts[0] < 1 or counts[-1] >= smallest:
+    n_drawn = max(1, round(SHARE * len(bags)))
+    if not counts or not weights or n_resamples < 2:
+        raise InputError("give n_clusters and alphas to compare, and n_resamples of 2 at least.")
+    if counts[0] < 1 or counts[-1] >= (smallest := int(np.sort(bags.sizes)[:n_drawn].sum())):
         raise InputError(
             f"n_clusters={counts[0]}, ..., {counts[-1]}: expected 1 to {smallest - 1}, fewer than "
-            f"the instances that a share of {share} of the bags may have."
+            f"the instances that {SHARE:.0%} of the bags may have."
         )
     labels = known_label_sets(y, bags)
     rng = check_random_state(random_state)
@@ -150,12 +140,7 @@ def choose_clusters(
 
 
 def _cluster(
-    models: list[BagConstrainedSpectralClustering],
-    bags: Bags,
-    labels: Labels | None,
-    chosen: Ints,
-    counts: list[int],
-    rng: np.random.RandomState,
+    models: list[Any], bags: Bags, labels: Labels | None, chosen: Ints, counts: list[int], rng: Any
 ) -> tuple[Ints, Array, Array, Array]:
     """Cluster some bags, for each weight and number of clusters; the models differ only in alpha.
 
@@ -165,29 +150,27 @@ def _cluster(
     inside = np.isin(bags.bag_index, chosen)
     rows, others = np.flatnonzero(inside), np.flatnonzero(~inside)
     drawn, known = bags[chosen], None if labels is None else labels[chosen]
-    left_out = bags.instances[others]
-    model = clone(models[0])
+    left_out, model = bags.instances[others], clone(models[0])
     if model.affinity == "precomputed":
         drawn, left_out = drawn.with_instances(drawn.instances[:, rows]), left_out[:, rows]
     similarity, constraints, order = model._compare(drawn, known, rng)
-    near = model._compare_new(left_out) if len(others) else None
+    near = None if labels is None or len(others) == 0 else model._compare_new(left_out)
     shape = len(models), len(counts)
     clusters, agreement = np.empty((*shape, len(rows)), np.int64), np.full(shape, np.nan)
-    spectra = []
+    spectra, options = [], {"tol": model.tol, "max_iter": model.max_iter}
     for i, weighted in enumerate(models):
         operator = weighted._constrain(similarity, constraints, drawn.bag_index[order], known)
-        vectors, values = leading_eigenvectors(
-            operator, counts[-1] + 1, rng, tol=model.tol, max_iter=model.max_iter
-        ).solution
+        result = leading_eigenvectors(operator, counts[-1] + 1, rng, **options)
+        vectors, values = result.solution
         spectra.append(values)
         at_anchors = model._at_anchors(operator, vectors, values)
         for j, k in enumerate(counts):
             embedding = embed(vectors[:, :k], values[:k], weighted=True)
             clusters[i, j, order], centers = k_means(embedding, k, model.n_init, rng)
             if near is not None and labels is not None:
-                predicted = nearest_center(near, at_anchors[:, :k], centers)
                 candidates = (labels.indicator == 1)[bags.bag_index]
                 shares = class_shares(clusters[i, j], candidates[rows], k)
+                predicted = nearest_center(near, at_anchors[:, :k], centers)
                 agreement[i, j] = _share_right(shares[predicted], candidates[others])
     return rows, clusters, np.array(spectra), agreement
 
@@ -201,7 +184,7 @@ def _share_right(shares: Array, candidates: Array) -> float:
 
 def _best_row(table: dict[str, Array], n_resamples: int) -> int:
     means = {a: table["agreement"][table["alpha"] == a].mean() for a in np.unique(table["alpha"])}
-    best_alpha = max(means, key=lambda a: -np.inf if np.isnan(means[a]) else means[a])
+    best_alpha = max(means, key=lambda a: np.nan_to_num(means[a], nan=-np.inf))
     stability = np.where(table["alpha"] == best_alpha, table["stability"], -np.inf)
     top = int(stability.argmax())
     error = table["stability_sd"][top] / np.sqrt(n_resamples - 1)

@@ -1,10 +1,12 @@
 """Base classes of metric learners: the linear map, the metric, nearest centroids."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
+from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from scipy import linalg
 from sklearn.utils import gen_batches
@@ -181,9 +183,10 @@ class LabelAssigner(EveryBag, CentroidPredictor):
         one_each = self.instances_per_label == 1
         return Candidates.from_indicator(bags.offsets, labels.indicator, one_each=one_each)
 
-    def _steps(self) -> Iterator[int]:
-        """The allowed iterations of a start."""
-        return self._track(range(self.max_iter), "assigning")
+    def _search(self, rng: RandomState) -> dict[str, Any]:
+        """Options of the search for assignments."""
+        track = partial(self._track, task="assigning")
+        return {"n_init": self.n_init, "max_iter": self.max_iter, "rng": rng, "track": track}
 
 
 def as_few_rows(components: Array) -> Array:

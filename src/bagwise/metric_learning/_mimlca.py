@@ -225,21 +225,13 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
     verbose: int = 0
 
     def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: Any) -> SolverResult:
-        checkpoint = self._checkpoint(bags, labels)
-        result = self._learn(
-            bags, self._candidates(bags, labels), n_init=self.n_init, rng=rng, steps=self._steps,
-            checkpoint=checkpoint,
-        )  # fmt: skip
-        if checkpoint is not None:
-            checkpoint.remove()
-        return result
-
-    def _checkpoint(self, bags: Bags, labels: Labels) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
-        kernel = getattr(self.kernel, "__qualname__", self.kernel)
-        settings = ("MIMLCA", kernel, self.gamma, self.instances_per_label, self.n_components)
-        return Checkpoint(self.checkpoint, (*settings, digest(bags, labels.indicator)))
+        options = self._search(rng)
+        if self.checkpoint is not None:
+            kernel = getattr(self.kernel, "__qualname__", self.kernel)
+            settings = "MIMLCA", kernel, self.gamma, self.instances_per_label, self.n_components
+            settings = *settings, digest(bags, labels.indicator)
+            options["checkpoint"] = Checkpoint(self.checkpoint, settings)
+        return self._learn(bags, self._candidates(bags, labels), **options)
 
 
 @with_parameters
@@ -311,4 +303,4 @@ class MLCA(_ClusterMetric):
         codes = labels.codes[bags.bag_index]
         alone = Candidates(rows, codes, rows, len(labels.classes), one_each=True)
         self.classes_ = labels.classes
-        self._learn(Bags(bags.instances, rows), alone, rng=rng, steps=lambda: range(1))
+        self._learn(Bags(bags.instances, rows), alone, rng=rng, max_iter=1)

@@ -13,11 +13,7 @@ from bagwise.compute.arrays import dense
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.metric_learning._base import ONE_OR_ANY, LabelAssigner
-from bagwise.solvers.metric.multi_instance_kmeans import (
-    AssignedRows,
-    best_of_starts,
-    cluster_means,
-)
+from bagwise.solvers.metric.multi_instance_kmeans import AssignedRows, best_of_starts, cluster_means
 from bagwise.solvers.result import SolverResult
 
 
@@ -100,7 +96,7 @@ class MultiInstanceKMeans(LabelAssigner):
         sets = self._candidates(bags, labels).as_sets()
         n_labels, one_each = len(labels.classes), self.instances_per_label == 1
         with place(points, AssignedRows, sets, one_each=one_each) as parts:
-            result = best_of_starts(parts, n_labels, n_init=self.n_init, rng=rng, steps=self._steps)
+            result = best_of_starts(parts, n_labels, **self._search(rng))
         (assigned,) = result.solution
         self.assignments_, self.components_ = assigned, components
         self.centroids_ = cluster_means(bags.instances, assigned, n_labels)
@@ -113,7 +109,6 @@ class MultiInstanceKMeans(LabelAssigner):
         components = np.asarray(self.components, dtype=dtype)
         if components.ndim != 2 or components.shape[1] != n_features:
             raise InputError(
-                f"components has shape {components.shape}: expected (any, {n_features}), one "
-                "column per feature."
+                f"components has shape {components.shape}: expected (any, {n_features})."
             )
         return components

@@ -16,7 +16,7 @@ stores its rows of U and their labels. X'X is sent once; each iteration sends th
 of the labels that changed, and the centres.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,7 @@ from scipy.sparse.linalg import eigsh
 from bagwise._common.types import Array, Floats, Ints
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
-from bagwise.compute import Checkpoint, Parts, arrays, is_here, place, to_numpy
+from bagwise.compute import Parts, arrays, is_here, place, to_numpy
 from bagwise.compute.arrays import as_numpy, like, solve_upper
 from bagwise.exceptions import InputError
 from bagwise.loops.lapack import eigenvectors, with_fixed_signs
@@ -119,11 +119,7 @@ def mimlca(
     *,
     center: bool = True,
     n_components: int | None = None,
-    init: str = "bag-means",
-    n_init: int = 1,
-    rng: np.random.RandomState,
-    steps: Callable[[], Iterable[int]],
-    checkpoint: Checkpoint | None = None,
+    **search: Any,
 ) -> tuple[SolverResult, dict[str, Any]]:
     """Assign instances to labels and learn the metric.
 
@@ -137,8 +133,8 @@ def mimlca(
         Whether features are centred; the paper does not.
     n_components : int or None
         Number of principal directions to keep; None for all, unless the rank is too high.
-    init, n_init, rng, steps, checkpoint
-        As for `best_of_starts`.
+    **search
+        As for `best_of_starts`: init, n_init, rng, max_iter, track, checkpoint.
 
     Returns
     -------
@@ -163,9 +159,7 @@ def mimlca(
     with place(bags, MIMLCAPart, sets, one_each=candidates.one_each) as parts:
         mean = to_numpy(parts.total("sums")) / n if center else np.zeros(d)
         to_columns = _usual_space(parts, bags, candidates, mean, n_components)
-        result = best_of_starts(
-            parts, k, init=init, n_init=n_init, rng=rng, steps=steps, checkpoint=checkpoint
-        )
+        result = best_of_starts(parts, k, **search)
         sums, counts = parts.total("label_sums", everything)
         present = np.flatnonzero(counts)
         right = (sums[present] / like(counts[present, None] ** 0.5, sums)).T  # U_a'J

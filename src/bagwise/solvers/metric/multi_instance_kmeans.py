@@ -7,10 +7,8 @@ label gets at most one row (or any number). As many rows as possible are assigne
 alternates between the centres of the assigned rows and one small assignment problem per bag.
 """
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +17,7 @@ from scipy import sparse
 from bagwise import loops
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.compute import Checkpoint, Part, Parts, arrays, digest
+from bagwise.compute import Part, Parts, arrays, digest, iterate
 from bagwise.compute.arrays import like, weighted_sums
 from bagwise.solvers.result import SolverResult
 
@@ -104,17 +102,15 @@ class Candidates:
         solve = loops.assignment.assign if self.one_each else loops.assignment.nearest
         places = solve(costs, self.offsets, self.label_offsets)
         rows = np.flatnonzero(places >= 0)
-        first_label, first_cost = self._firsts
+        chosen = self._first_costs[rows] + places[rows]
         assigned = np.full(len(places), -1, dtype=np.int64)
-        assigned[rows] = self.labels[first_label[rows] + places[rows]]
-        return assigned, first_cost[rows] + places[rows]
+        assigned[rows] = self.pairs[1][chosen]
+        return assigned, chosen
 
     @cached_property
-    def _firsts(self) -> tuple[Ints, Ints]:
-        """Start of the candidates and of the costs of each row."""
-        n_rows, n_labels = np.diff(self.offsets), np.diff(self.label_offsets)
-        first_label = np.repeat(self.label_offsets[:-1], n_rows)
-        return first_label, offsets_of(np.repeat(n_labels, n_rows))[:-1]
+    def _first_costs(self) -> Ints:
+        """Where the costs of each row begin."""
+        return offsets_of(np.repeat(np.diff(self.label_offsets), np.diff(self.offsets)))[:-1]
 
     def bag_sums(self, points: Any) -> tuple[Any, Floats]:
         """Sums and weights of the initial centres: all rows of the bags that have a label.
@@ -244,10 +240,10 @@ def best_of_starts(
     n_labels: int,
     *,
     init: str = "bag-means",
-    n_init: int,
+    n_init: int = 1,
     rng: np.random.RandomState,
-    steps: Callable[[], Iterable[int]],
-    checkpoint: Checkpoint | None = None,
+    max_iter: int = 100,
+    **options: Any,
 ) -> SolverResult:
     """Assign rows to labels from several starts; the parts store the best labels.
 
@@ -260,14 +256,14 @@ def best_of_starts(
     init : {"bag-means", "random"}, default="bag-means"
         The first start: from the means of the bags of each label, or from a random assignment, as
         in the paper. All others are random.
-    n_init : int
+    n_init : int, default=1
         Number of starts.
     rng : RandomState
         Random generator for random starts.
-    steps : callable
-        Returns an iterable with one item per allowed iteration; called for each start.
-    checkpoint : Checkpoint, default=None
-        File to save intermediate results in, and to resume from. The caller removes it.
+    max_iter : int, default=100
+        Maximum number of iterations of a start.
+    **options
+        ``track`` and ``checkpoint``, as for `iterate`.
 
     Returns
     -------
@@ -276,57 +272,47 @@ def best_of_starts(
         the best start.
     """
     ends, everything = np.cumsum(parts.each("n_costs")), np.arange(n_labels)
-    parts.hold()
+    waiting = iter(range(init == "bag-means", n_init))  # the random starts
 
-    def draw(start: int) -> Floats | None:
-        return None if start == 0 and init == "bag-means" else rng.uniform(size=ends[-1])
-
-    def begin(costs: Floats | None) -> Any:
-        if costs is None:
+    def begin(now: dict[str, Any]) -> None:
+        if now["start"] == 0 and init == "bag-means":
             sums, weights = parts.total("bag_sums")
         else:
-            parts.do("choose", own=np.split(costs, ends[:-1]))
+            # A resumed search skips what earlier starts drew: later ones are then the same.
+            while next(waiting) < now["start"]:
+                rng.uniform(size=ends[-1])
+            parts.do("choose", own=np.split(rng.uniform(size=ends[-1]), ends[:-1]))
             sums, weights = parts.total("label_sums", everything)
-        return sums / like(np.where(weights > 0, weights, 1)[:, None], sums)
+        centres = sums / like(np.where(weights > 0, weights, 1)[:, None], sums)
+        now |= {"centres": centres, "stale": np.ones(n_labels, bool), "curve": np.empty(0)}
 
-    now: dict[str, Any] = {"start": 0, "centres": begin(draw(0)), "curve": []}
-    now |= {"best": [], "settled": False}
-    if checkpoint is not None and checkpoint.load(now, parts):
-        for start in range(1, int(now["start"]) + 1):
-            draw(start)  # later starts equal those of an uninterrupted search
-    first = int(now["start"])
-    for start in range(first, n_init):
-        if start > first:
-            now |= {"start": start, "centres": begin(draw(start)), "curve": []}
-        settled = _alternate(parts, now, steps(), checkpoint)
-        if len(now["best"]) == 0 or now["curve"][-1] < now["best"][-1]:
-            parts.do("keep")
-            now |= {"best": now["curve"], "settled": settled}
+    def step(now: dict[str, Any]) -> bool:
+        cost, n_changed, touched = parts.step("assign", now["centres"], now["stale"])
+        before, now["curve"] = now["curve"], np.append(now["curve"], cost)
+        # Assignments of equal cost could alternate forever.
+        settled = len(before) > 0 and (n_changed == 0 or cost >= TIE * before[-1])
+        if not settled:
+            moved = np.flatnonzero(touched)
+            sums, counts = parts.total("label_sums", moved)
+            some = np.flatnonzero(counts)  # a label without rows keeps its centre
+            centres = like(now["centres"], sums)
+            centres[moved[some]] = sums[some] / like(counts[some, None], sums)
+            now |= {"centres": centres, "stale": touched > 0}
+        if settled or len(now["curve"]) == max_iter:
+            if len(now["best"]) == 0 or cost < now["best"][-1]:
+                parts.do("keep")
+                now |= {"best": now["curve"], "settled": settled}
+            now["start"] += 1
+            if now["start"] == n_init:
+                return True
+            begin(now)
+        return False
+
+    start = {"start": 0, "centres": 0.0, "stale": True, "curve": (), "best": (), "settled": False}
+    now = iterate(parts, start, begin, step, max_iter=n_init * max_iter, **options)
     parts.do("take_kept")
     assigned = np.concatenate(parts.each("assignments"))
     return SolverResult((assigned,), now["best"], bool(now["settled"]))
-
-
-def _alternate(
-    parts: Parts, now: dict[str, Any], steps: Iterable[int], checkpoint: Checkpoint | None
-) -> bool:
-    """Run Lloyd's algorithm until no row changes its label; return whether it converged."""
-    stale = np.ones(len(now["centres"]), bool)
-    for _ in islice(steps, len(now["curve"]), None):
-        cost, n_changed, touched = parts.step("assign", now["centres"], stale)
-        before, now["curve"] = now["curve"], np.append(now["curve"], cost)
-        # Assignments of equal cost could alternate forever.
-        if len(before) and (n_changed == 0 or cost >= TIE * before[-1]):
-            return True
-        stale = touched > 0
-        moved = np.flatnonzero(stale)
-        sums, counts = parts.total("label_sums", moved)
-        some = np.flatnonzero(counts)  # a label without rows keeps its centre
-        now["centres"][moved[some]] = sums[some] / like(counts[some, None], sums)
-        parts.renew()
-        if checkpoint is not None:
-            checkpoint.save(now, parts)
-    return False
 
 
 def sums_of_labels(points: Any, assigned: Ints, chosen: Ints, n_labels: int) -> tuple[Any, Ints]:

@@ -1,7 +1,8 @@
 """Spectral clustering with bag constraints (Pei and Fern 2014), Algorithm 1 after the eigenvectors.
 
 `bag_constraints` builds the matrix, and `block_eigenvectors` computes its eigenvectors; this module
-embeds training and new instances in their space and clusters them.
+embeds training and new instances in their space, clusters them, and estimates the classes of the
+clusters.
 """
 
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.utils.extmath import safe_sparse_dot
 
-from bagwise._common.types import Array, Floats, Ints
+from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.solvers.spectral.bag_constraints import ConstrainedSimilarity
 
 KMEANS_SAMPLE = 10_000  # rows of the sample for choosing among several k-means starts
@@ -138,3 +139,45 @@ def unit_rows(rows: Array) -> Array:
     """
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(lengths > 0, lengths, 1)
+
+
+def class_shares(
+    clusters: Ints, candidates: Bools, n_clusters: int, *, max_iter: int = 100, tol: float = 1e-3
+) -> Floats:
+    """Estimate the shares of the classes in each cluster by maximum likelihood.
+
+    An instance of cluster k belongs to class c with probability theta_kc, and its class is one of
+    the labels of its bag. EM maximises the likelihood, which is concave in theta:
+
+        sum_p log sum_{c in Y_p} theta_{k(p), c}
+
+    Parameters
+    ----------
+    clusters : ndarray of int of shape (n_instances,)
+        The cluster of each instance.
+    candidates : ndarray of bool of shape (n_instances, n_classes)
+        Which classes each instance may belong to; instances without any are left out.
+    n_clusters : int
+        The number of clusters.
+    max_iter : int, default=100
+        Maximum number of iterations.
+    tol : float, default=1e-3
+        Largest change of a share at which to stop.
+
+    Returns
+    -------
+    ndarray of shape (n_clusters, n_classes)
+        Rows sum to 1; zeros for a cluster without usable instances.
+    """
+    instance, label = np.nonzero(candidates)
+    cell = clusters[instance] * candidates.shape[1] + label
+    shares = np.ones((n_clusters, candidates.shape[1]))
+    for _ in range(max_iter):
+        weight = shares.ravel()[cell]
+        posterior = weight / np.bincount(instance, weight)[instance]
+        new = np.bincount(cell, posterior, shares.size).reshape(shares.shape)
+        new = new / np.maximum(new.sum(axis=1, keepdims=True), 1e-300)
+        change, shares = np.abs(new - shares).max(initial=0.0), new
+        if change <= tol:
+            break
+    return shares

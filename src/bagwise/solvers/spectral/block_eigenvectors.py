@@ -41,8 +41,8 @@ def leading_eigenvectors(
     -------
     SolverResult
         ``solution`` is (vectors, values), largest first, with the signs of
-        `lapack.with_fixed_signs`; the objective is the sum of the
-        eigenvalues (Eq. 13), which never decreases; the residuals are the largest of each restart.
+        `lapack.with_fixed_signs`; the objective is the sum of the eigenvalues (Eq. 13), which never
+        decreases.
     """
     n = operator.shape[0]
     block = n_vectors // 4 + 4
@@ -51,14 +51,12 @@ def leading_eigenvectors(
     if n <= size + block:  # the Krylov space would be the whole space
         values, vectors = linalg.eigh(operator.toarray())
         leading = with_fixed_signs(vectors[:, ::-1][:, :n_vectors]), values[::-1][:n_vectors]
-        return SolverResult(leading, [leading[1].sum()], True, [0.0])
+        return SolverResult(leading, [leading[1].sum()], True)
     basis = np.zeros((n, size), operator.dtype, order="F")
     projected = np.zeros((size, size))  # basis' A basis
     filled, fresh = 0, _random_block(block, basis[:, :0], rng)
     curve: list[float] = []
-    residuals: list[float] = []
-    verified = -np.inf
-    converged = False
+    verified, converged = -np.inf, False
     with one_core_if_small(basis):
         while not converged and len(curve) < max_iter:
             while filled < size:
@@ -76,7 +74,6 @@ def leading_eigenvectors(
             else:  # random vectors replaced the remaining block
                 found = basis[:, :n_vectors]
                 gaps = np.linalg.norm(operator @ found - values[:n_vectors] * found, axis=0)
-            residuals.append(float(gaps.max()))
             sizes = np.abs(values[:n_vectors])
             if (gaps <= tol * np.maximum(sizes, 0.01 * sizes.max())).all():
                 converged = curve[-1] - verified <= tol * sizes.max()
@@ -86,8 +83,7 @@ def leading_eigenvectors(
             projected[range(kept), range(kept)] = values
             filled = kept
     found = with_fixed_signs(np.ascontiguousarray(basis[:, :n_vectors]))
-    solution = found, values[:n_vectors]
-    return SolverResult(solution, curve, converged, residuals)
+    return SolverResult((found, values[:n_vectors]), curve, converged)
 
 
 def _orthonormal(
