@@ -43,7 +43,7 @@ PACKAGES = {
     "cluster": FOUNDATION | {"annotation"},
     "semi_supervised": FOUNDATION,
     "annotation": FOUNDATION,
-    "metric_learning": FOUNDATION,
+    "metric_learning": FOUNDATION | {"annotation"},
     "metrics": {"_common", "exceptions", "bags", "validation", "base"},
     "datasets": {"_common", "exceptions", "bags"},
     "io": {"_common", "exceptions", "extras", "labels", "bags", "compute"},

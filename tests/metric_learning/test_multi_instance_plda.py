@@ -16,7 +16,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from bagwise import Bags, loops
 from bagwise.datasets import load_letter_carroll
 from bagwise.exceptions import LabelError
-from bagwise.loops.arguments import CandidateOffsets, Predictive
+from bagwise.loops.arguments import CandidateOffsets, CandidatePrior, Predictive
 from bagwise.metric_learning import MIMLCA, MultiInstanceKMeans, MultiInstancePLDA
 from bagwise.metric_learning._multi_instance_plda import discounted
 from bagwise.solvers.metric.plda import PLDAPart, oas_shrinkage
@@ -82,7 +82,8 @@ def test_posteriors_are_sums_over_all_labelings(one_each, null, scale):
         bags = Bags(np.zeros((n, 1)), [0, n])
         part = PLDAPart(bags, np.ones((1, k), int), one_each=one_each, null=null)
         scores, null_scores = scale * rng.normal(size=(n, k)), scale * rng.normal(size=n)
-        value, _ = part._infer(slice(0, 1), scores.ravel(), null_scores, shown, absent)
+        (block,), prior = part._blocks(), CandidatePrior(null, shown, absent)
+        value, _ = part._infer(block, scores.ravel(), null_scores, prior)
         expected, total = brute_posterior(
             scores, null_scores, range(k), one_each=one_each, null=null, shown=shown, absent=absent
         )

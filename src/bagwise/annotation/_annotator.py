@@ -1,20 +1,23 @@
 """Base classes of annotators: instance labels, with or without the label set of the bag."""
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
+from scipy.special import expit, softmax
 
 from bagwise import loops
 from bagwise._common.sklearn import StrOptions
-from bagwise._common.types import Array
+from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator
 from bagwise.base._kernel_bags import kernel_bags, kernel_product, nystroem_of_bags, width_of
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE
+from bagwise.base._scoring import log_odds_of
 from bagwise.compute import over_partitions, to_numpy
 from bagwise.compute.arrays import product
+from bagwise.labels import Labels
 from bagwise.validation import check_label_sets
 
 LINEAR_REG = 1.0  # reg="auto"
@@ -41,17 +44,63 @@ class AnnotatorMixin(BagClassifierMixin):
         ndarray of shape (n_instances,)
             Values of ``classes_``, aligned with ``bags.instances``.
         """
-        annotated = partial(self._annotated, label_sets=label_sets)
-        return self._evaluate(X, annotated, by_partition=False)
+        return self._given_sets(X, label_sets, self._annotated)
 
-    def _annotated(self, bags: Bags, label_sets: Any) -> Array:
+    def _given_sets(
+        self, X: Any, label_sets: Any, compute: Callable[[Bags, Labels], Any], scores: bool = False
+    ) -> Any:
+        """Evaluate a function of the bags and their label sets."""
+
+        def computed(bags: Bags) -> Any:
+            return compute(bags, check_label_sets(label_sets, bags, classes=self.classes_))
+
+        return self._evaluate(X, computed, by_partition=False, scores=scores)
+
+    def _annotated(self, bags: Bags, labels: Labels) -> Array:
         """Label each instance with the highest-scoring label of its bag."""
-        sets = check_label_sets(label_sets, bags, classes=self.classes_).indicator
+        sets = labels.indicator
         allowed = (sets == 1) | ~(sets == 1).any(axis=1, keepdims=True)
         allowed = allowed[bags.bag_index]
         scores = np.where(allowed, over_partitions(self._checked_scores, bags), -np.inf)
         new = np.isneginf(scores).all(axis=1, keepdims=True)  # only labels that no training bag has
         return self._labels_of(np.where(new & allowed, 0.0, scores))
+
+
+class OneLabelEach(AnnotatorMixin):
+    """Each instance has one label: `_log_probabilities(bags)` of the labels, then of no label."""
+
+    _log_probabilities: Any
+
+    @property
+    def instance_pooling(self) -> str:  # type: ignore[override]
+        """How instance scores are pooled into the score of the bag.
+
+        With one label per bag, the sum is log P(all instances are c). With label sets, "noisy-or"
+        maps the log-odds of the instances to the log-odds that some instance is c.
+        """
+        return "noisy-or" if self.label_kind_ == "sets" else "sum"
+
+    def _score(self, bags: Bags) -> Array:
+        """Log-probabilities of the classes; log-odds for a model fitted on label sets."""
+        log_p = self._log_probabilities(bags)
+        scores = log_odds_of(log_p) if self._has_label_sets else log_p
+        return scores[:, : len(self.classes_)]
+
+    def _probabilities(self, scores: Array) -> Array:
+        return expit(scores) if self._has_label_sets else softmax(scores, axis=1)
+
+
+class ThresholdAnnotator(AnnotatorMixin):
+    """Scores of bags are relative to a threshold, above which a label belongs to the set."""
+
+    def _choose_threshold(self, bags: Bags, labels: Labels) -> None:
+        """Set the threshold to that with the fewest wrong labels; 0 for one label per bag."""
+        self.threshold_ = 0.0
+        if labels.has_sets:
+            self.threshold_ = best_threshold(self._bag_scores(bags), labels.indicator)
+
+    def _pool(self, values: Array, offsets: Ints) -> Array:
+        return super()._pool(values, offsets) - self.threshold_
 
 
 class KernelAnnotator(AnnotatorMixin, BagEstimator):

@@ -21,7 +21,6 @@ from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.solvers.annotation.noisy_or import noisy_or_logistic
 from bagwise.solvers.result import SolverResult
-from bagwise.validation import check_label_sets
 
 THRESHOLD = 0.3
 
@@ -179,8 +178,8 @@ class NoisyOrLogisticRegression(WeightedFit, KernelAnnotator):
             In the order of ``classes_``. Each label has a probability of its own: rows need not sum
             to 1. 0 outside the label set.
         """
-        return self._evaluate(
-            X, partial(self._given_sets, label_sets=label_sets), by_partition=False
+        return self._given_sets(
+            X, label_sets, lambda bags, labels: self._posterior(bags, labels.indicator)
         )
 
     def annotate_sets(self, X: Any, label_sets: Any, *, threshold: float = THRESHOLD) -> Ints:
@@ -202,8 +201,7 @@ class NoisyOrLogisticRegression(WeightedFit, KernelAnnotator):
             most probable instance, even below the threshold.
         """
         limit = _checked_threshold(threshold)
-        found = partial(self._shown, label_sets=label_sets, threshold=limit)
-        return self._evaluate(X, found, by_partition=False)
+        return self._given_sets(X, label_sets, partial(self._shown, threshold=limit))
 
     def log_likelihood(self, X: Any, label_sets: Any) -> Array:
         """Log-probability of each label set.
@@ -219,26 +217,19 @@ class NoisyOrLogisticRegression(WeightedFit, KernelAnnotator):
         ndarray of shape (n_bags,)
             log P(Y | X); 0 for an unknown set, -inf if no training bag has one of its labels.
         """
-        found = partial(self._log_likelihood, label_sets=label_sets)
-        return self._evaluate(X, found, by_partition=False, scores=True)
+        return self._given_sets(X, label_sets, self._log_likelihood, scores=True)
 
-    def _log_likelihood(self, bags: Bags, label_sets: Any) -> Array:
-        labels = check_label_sets(label_sets, bags, classes=self.classes_)
+    def _log_likelihood(self, bags: Bags, labels: Labels) -> Array:
         odds = loops.segments.noisy_or(self._log_odds(bags), bags.offsets)
         each = log_expit(np.where(labels.indicator == 1, odds, -odds)).sum(axis=1)
         return np.where(labels.known, each, 0.0)
 
-    def _annotated(self, bags: Bags, label_sets: Any) -> Array:
-        sets = check_label_sets(label_sets, bags, classes=self.classes_).indicator
+    def _annotated(self, bags: Bags, labels: Labels) -> Array:
+        sets = labels.indicator
         nothing_known = ~(sets == 1).any(axis=1, keepdims=True)
         return self._labels_of(self._posterior(bags, np.where(nothing_known, -1, sets)))
 
-    def _given_sets(self, bags: Bags, label_sets: Any) -> Array:
-        labels = check_label_sets(label_sets, bags, classes=self.classes_)
-        return self._posterior(bags, labels.indicator)
-
-    def _shown(self, bags: Bags, label_sets: Any, threshold: float) -> Ints:
-        labels = check_label_sets(label_sets, bags, classes=self.classes_)
+    def _shown(self, bags: Bags, labels: Labels, threshold: float) -> Ints:
         posterior, bag = self._posterior(bags, labels.indicator), bags.bag_index
         settled = loops.ties.settled(posterior)
         likeliest = settled == loops.segments.maximum(settled, bags.offsets)[bag]

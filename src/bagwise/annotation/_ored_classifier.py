@@ -14,7 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from bagwise._common.sklearn import HasMethods
 from bagwise._common.types import Array, Floats, Ints
-from bagwise.annotation._annotator import AnnotatorMixin, best_threshold
+from bagwise.annotation._annotator import ThresholdAnnotator
 from bagwise.annotation._ored_logistic import ORedLogisticRegression
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator
@@ -27,7 +27,7 @@ SVC_TOL = 1e-8  # with scikit-learn's default, scores depend on the order of the
 
 
 @with_parameters
-class ORedClassifier(AnnotatorMixin, BagEstimator):
+class ORedClassifier(ThresholdAnnotator, BagEstimator):
     """Train any classifier on instances that ORLR has labelled from label sets.
 
     There are two stages. ORed logistic regression with an RBF kernel finds the posterior labels of
@@ -100,9 +100,7 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
         chances = posterior[np.arange(len(codes)), codes]
         named = codes < len(labels.classes)  # the others are background
         self.estimator_ = self._fitted(seen.instances[named], codes[named], chances[named])
-        self.threshold_ = 0.0
-        if labels.kind == "sets":
-            self.threshold_ = best_threshold(self._bag_scores(bags), labels.indicator)
+        self._choose_threshold(bags, labels)
 
     def predict_instances(self, X: Any) -> Array:
         """Predict the class of each instance by the second stage, without its bag's label set.
@@ -171,6 +169,3 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
         scores = np.repeat(found.min(axis=1, keepdims=True) - 1.0, len(self.classes_), axis=1)
         scores[:, inner.classes_] = found
         return scores
-
-    def _pool(self, values: Array, offsets: Ints) -> Array:
-        return super()._pool(values, offsets) - self.threshold_

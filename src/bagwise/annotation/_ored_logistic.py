@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.random import RandomState
-from scipy.special import expit, log_softmax, softmax
+from scipy.special import log_softmax, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -16,18 +16,17 @@ from bagwise import loops
 from bagwise._common.sklearn import Interval, StrOptions
 from bagwise._common.types import Array, Bools, Floats
 from bagwise._common.warnings import warn_user
-from bagwise.annotation._annotator import KernelAnnotator
+from bagwise.annotation._annotator import KernelAnnotator, OneLabelEach
 from bagwise.bags import Bags
 from bagwise.base import fit_method
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
-from bagwise.base._scoring import log_odds_of
 from bagwise.compute import over_blocks
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
 from bagwise.solvers.annotation.orlr import FIRST_MISSING, FIRST_SPURIOUS, ored_logistic
 from bagwise.solvers.annotation.orlr_parts import BagLabelSets, blocks_of_bags, infer
 from bagwise.solvers.result import SolverResult
-from bagwise.validation import check_instance_labels, check_label_sets, check_sample_weight
+from bagwise.validation import check_instance_labels, check_sample_weight
 
 # A class without training bags has probability zero. If the label set of a new bag contains it, its
 # logit is this much lower than the others, instead of minus infinity.
@@ -35,7 +34,7 @@ UNSEEN = 1e4
 
 
 @with_parameters
-class ORedLogisticRegression(KernelAnnotator):
+class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
     r"""Logistic regression of instances, learned from the label sets of bags (Pham 2014).
 
     An instance has label c with probability :math:`p_c(x) = \mathrm{softmax}(W x + b)_c`, and the
@@ -180,17 +179,6 @@ class ORedLogisticRegression(KernelAnnotator):
     random_state: Any = None
     checkpoint: Any = None
 
-    @property
-    def instance_pooling(self) -> str:  # type: ignore[override]
-        """How instance scores are pooled into the score of the bag.
-
-        With one label per bag, the sum is log P(all instances are c). With label sets, "noisy-or"
-        maps the log-odds of the instances to the log-odds that some instance is c. With one label
-        per bag and `background`, the bag score is log P(all instances are c or background, some is
-        c), which no pooling of instance scores computes.
-        """
-        return "noisy-or" if self.label_kind_ == "sets" else "sum"
-
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None, instance_labels: Any = None) -> Self:
         """Learn from label sets.
@@ -282,13 +270,8 @@ class ORedLogisticRegression(KernelAnnotator):
         """
         return self._named(self.predict_proba_instances(X), background_above)
 
-    def _score(self, bags: Bags) -> Array:
-        """Log-probabilities of the classes; log-odds for a model fitted on label sets."""
-        log_p = self._log_probabilities(bags)
-        scores = log_odds_of(log_p) if self._has_label_sets else log_p
-        return scores[:, : len(self.classes_)]
-
     def _bag_scores(self, bags: Bags) -> Array:
+        """Scores of bags; those of one label per bag and background need more than a pooling."""
         if self._has_label_sets or self.background_label_ is None:
             return super()._bag_scores(bags)
         log_p = self._log_probabilities(bags)
@@ -299,9 +282,6 @@ class ORedLogisticRegression(KernelAnnotator):
             beyond = loops.segments.sum(beyond, bags.offsets)
             nothing = loops.segments.sum(log_p[:, n_classes:], bags.offsets)
             return nothing + beyond + np.log(-np.expm1(-beyond))
-
-    def _probabilities(self, scores: Array) -> Array:
-        return expit(scores) if self._has_label_sets else softmax(scores, axis=1)
 
     def _instance_probabilities(self, bags: Bags) -> Array:
         """Class probabilities; with `background`, it has an additional last column."""
@@ -398,15 +378,12 @@ class ORedLogisticRegression(KernelAnnotator):
         self, X: Any, label_sets: Any, instance_labels: Any, *, annotate: bool = True
     ) -> tuple[list[Array], list[Array]]:
         """Posteriors of the instance labels and log-likelihoods of the bags, in blocks."""
-        infer_labels = partial(
-            self._infer, label_sets=label_sets, instance_labels=instance_labels, annotate=annotate
-        )
-        return self._evaluate(X, infer_labels, by_partition=False, scores=True)
+        infer_labels = partial(self._infer, instance_labels=instance_labels, annotate=annotate)
+        return self._given_sets(X, label_sets, infer_labels, scores=True)
 
     def _infer(
-        self, bags: Bags, label_sets: Any, instance_labels: Any, annotate: bool
+        self, bags: Bags, labels: Labels, instance_labels: Any, annotate: bool
     ) -> tuple[list[Array], list[Array]]:
-        labels = check_label_sets(label_sets, bags, classes=self.classes_)
         sets = self._bag_sets(bags, labels, instance_labels)
         _warn_of_approximation(sets.approximate, bags)
         if annotate:

@@ -6,8 +6,8 @@ from functools import partial
 from numpy.random import RandomState
 from sklearn.utils.extmath import safe_sparse_dot
 
-from bagwise._common.types import Array, Floats, Ints
-from bagwise.annotation._annotator import AnnotatorMixin, best_threshold
+from bagwise._common.types import Array, Floats
+from bagwise.annotation._annotator import ThresholdAnnotator
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator
 from bagwise.base._parameters import NOT_NEGATIVE, POSITIVE, with_parameters
@@ -17,7 +17,7 @@ from bagwise.solvers.result import SolverResult
 
 
 @with_parameters
-class RankLossSIM(AnnotatorMixin, BagEstimator):
+class RankLossSIM(ThresholdAnnotator, BagEstimator):
     r"""Linear scores of instances that rank the labels of each bag (rank-loss SIM, Briggs 2012).
 
     .. math:: \min_W \tfrac{\lambda}{2} |W|^2 + \frac1N \sum_X \frac{1}{|Y| |\bar Y|}
@@ -102,13 +102,8 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
             track=partial(self._track, task="round"),
         )
         self.coef_, self.intercept_ = result.solution
-        self.threshold_ = 0.0
-        if labels.kind == "sets":
-            self.threshold_ = best_threshold(self._bag_scores(bags), labels.indicator)
+        self._choose_threshold(bags, labels)
         return result
 
     def _score(self, bags: Bags) -> Array:
         return safe_sparse_dot(bags.instances, self.coef_.T, dense_output=True) + self.intercept_
-
-    def _pool(self, values: Array, offsets: Ints) -> Array:
-        return super()._pool(values, offsets) - self.threshold_

@@ -7,32 +7,29 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.special import expit, log_softmax, softmax
+from scipy.special import log_softmax
 from sklearn.utils import gen_batches
 
 from bagwise._common.sklearn import Interval, StrOptions
 from bagwise._common.types import Array, Floats, Ints
+from bagwise.annotation._annotator import OneLabelEach
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin
 from bagwise.base._parameters import with_parameters
-from bagwise.base._scoring import log_odds_of
 from bagwise.compute import Checkpoint, digest, place, to_numpy
 from bagwise.compute.arrays import like, product
 from bagwise.labels import Labels
 from bagwise.loops.lapack import with_fixed_signs
 from bagwise.metric_learning._base import BLOCK, ONE_OR_ANY, EveryBag, MetricLearner, best_column
+from bagwise.solvers.metric import plda
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates
-from bagwise.solvers.metric.plda import SMALLEST_VARIANCE, Gaussians, PLDAPart, label_set_plda
 from bagwise.solvers.result import SolverResult
-from bagwise.validation import check_label_sets
 
 LARGEST_DISCOUNT = 0.9  # maximum discount on a count
 LOWEST = -1e4  # lowest log-probability: keeps rounding errors of comparisons small
-UNSEEN = 1e12  # subtracted from the score of a label that no training bag has
 
 
 @with_parameters
-class MultiInstancePLDA(EveryBag, BagClassifierMixin, MetricLearner):
+class MultiInstancePLDA(EveryBag, OneLabelEach, MetricLearner):
     r"""Learn labels of instances and a metric from label sets, by a Gaussian model (PLDA).
 
     An instance of label c is Gaussian, :math:`x \sim N(m_c, S_W)`, and the label set of a bag
@@ -155,17 +152,17 @@ class MultiInstancePLDA(EveryBag, BagClassifierMixin, MetricLearner):
     checkpoint: Any = None
     verbose: int = 0
 
-    @property
-    def instance_pooling(self) -> str:  # type: ignore[override]
-        """How instance scores are pooled into the bag score: as for ORedLogisticRegression."""
-        return "noisy-or" if self.label_kind_ == "sets" else "sum"
-
     def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: Any) -> SolverResult:
-        used = labels.known & (self._may_be_empty | (labels.indicator == 1).any(axis=1))
-        everything = bool(used.all())
-        indicator = labels.indicator if everything else labels.indicator[used]
-        chosen = bags if everything else bags[used]
-        result, model = label_set_plda(
+        # Bags without labels tell about instances without a label.
+        may_be_empty = self.null and self.instances_per_label is None
+        used = labels.known & (may_be_empty | (labels.indicator == 1).any(axis=1))
+        indicator, chosen = labels.indicator[used], bags if used.all() else bags[used]
+        checkpoint = None
+        if self.checkpoint is not None:
+            names = ("effects", "instances_per_label", "null", "shrinkage", "tol")
+            settings = *(getattr(self, name) for name in names), digest(chosen, indicator)
+            checkpoint = Checkpoint(self.checkpoint, ("MultiInstancePLDA", *settings))
+        result, model = plda.label_set_plda(
             chosen,
             indicator,
             random=self.effects == "random",
@@ -175,7 +172,7 @@ class MultiInstancePLDA(EveryBag, BagClassifierMixin, MetricLearner):
             max_iter=self.max_iter,
             tol=self.tol,
             track=partial(self._track, task="iteration"),
-            checkpoint=self._checkpoint(chosen, indicator),
+            checkpoint=checkpoint,
         )
         assigned, probability = self._assigned(chosen.offsets, indicator, *result.solution)
         self._keep_model(model, np.dtype(str(bags.dtype).removeprefix("torch.")))
@@ -184,20 +181,6 @@ class MultiInstancePLDA(EveryBag, BagClassifierMixin, MetricLearner):
         rows = np.repeat(used, bags.sizes)
         self.assignments_[rows], self.assignment_probabilities_[rows] = assigned, probability
         return result
-
-    @property
-    def _may_be_empty(self) -> bool:
-        """Whether bags without labels are used, to learn about instances without a label."""
-        return bool(self.null) and self.instances_per_label is None
-
-    def _checkpoint(self, bags: Bags, indicator: Ints) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
-        names = ("effects", "instances_per_label", "null", "shrinkage", "tol")
-        settings = tuple(getattr(self, name) for name in names)
-        return Checkpoint(
-            self.checkpoint, ("MultiInstancePLDA", *settings, digest(bags, indicator))
-        )
 
     def _assigned(
         self, offsets: Ints, indicator: Ints, posterior: Floats, null: Floats
@@ -215,12 +198,12 @@ class MultiInstancePLDA(EveryBag, BagClassifierMixin, MetricLearner):
         probability[rows[named]] = posterior[places[named]]
         return assigned, np.minimum(probability, 1.0)
 
-    def _keep_model(self, model: Gaussians, dtype: Any) -> None:
+    def _keep_model(self, model: plda.Gaussians, dtype: Any) -> None:
         b = model.between
         found = model.directions[:, : len(b)]
         signs = np.where((with_fixed_signs(found) * found).sum(axis=0) < 0, -1, 1)
         coordinates = (found * signs).T
-        apart = b > SMALLEST_VARIANCE
+        apart = b > plda.SMALLEST_VARIANCE
         apart[0] = True  # keep at least one dimension
         scale = np.sqrt(b / (1 + b))[apart, None]
         self.components_ = np.ascontiguousarray(scale * coordinates[apart]).astype(dtype)
@@ -232,29 +215,10 @@ class MultiInstancePLDA(EveryBag, BagClassifierMixin, MetricLearner):
         self.label_counts_ = n
         self.null_share_, self.absent_share_ = model.null_share, model.absent_share
 
-    def annotate(self, X: Any, label_sets: Any) -> Array:
-        """Return the most probable label of each instance, given the label set of its bag.
-
-        Parameters
-        ----------
-        {X}
-        label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            The label set of each bag. In a bag whose set is empty or unknown (None, or a row of
-            -1), the labels are those of :meth:`predict_instances`.
-
-        Returns
-        -------
-        ndarray of shape (n_instances,)
-            Values of ``classes_``, aligned with ``bags.instances``. An instance that probably has
-            no label gets its most probable one.
-        """
-        annotated = partial(self._annotated, label_sets=label_sets)
-        return self._evaluate(X, annotated, by_partition=False)
-
-    def _annotated(self, bags: Bags, label_sets: Any) -> Array:
-        labels = check_label_sets(label_sets, bags, classes=self.classes_)
-        one_each = self.instances_per_label == 1
-        with place(bags, PLDAPart, labels.indicator, one_each=one_each, null=self.null) as parts:
+    def _annotated(self, bags: Bags, labels: Labels) -> Array:
+        """Most probable label of each instance; that of `predict_instances` without label set."""
+        options = {"one_each": self.instances_per_label == 1, "null": self.null}
+        with place(bags, plda.PLDAPart, labels.indicator, **options) as parts:
             model = self._gaussians
             parts.do("expect", model, model.mean, 0.0)
             posterior = np.concatenate([found for found, _ in parts.each("posteriors")])
@@ -268,25 +232,19 @@ class MultiInstancePLDA(EveryBag, BagClassifierMixin, MetricLearner):
         return named
 
     @property
-    def _gaussians(self) -> Gaussians:
+    def _gaussians(self) -> plda.Gaussians:
         """The fitted model, in the form used by the solver."""
-        counts, null, absent = self.label_counts_, self.null_share_, self.absent_share_
-        with np.errstate(divide="ignore"):
-            log_counts = np.maximum(np.log(counts / counts.sum()), -UNSEEN)
-            log_absent = float(np.log(absent))
-        several = self.instances_per_label is None
-        return Gaussians(
+        return plda.Gaussians(
             mean=self.mean_.astype(np.float64),
             directions=np.ascontiguousarray(self.coordinates_.T),
             between=self.between_variances_.astype(np.float64),
-            sums=self.label_means_ * counts[:, None],
-            counts=counts,
+            sums=self.label_means_ * self.label_counts_[:, None],
+            counts=self.label_counts_,
             random=self.effects == "random",
-            log_prior=log_counts + np.log1p(-null) if several else np.zeros(len(counts)),
-            log_null=float(np.log(null)) if several and null > 0 else 0.0,
-            log_shown=float(np.log1p(-absent)) if absent > 0 else 0.0,
-            log_absent=log_absent,
+            one_each=self.instances_per_label == 1,
             constant=0.0,
+            null_share=self.null_share_,
+            absent_share=self.absent_share_,
         )
 
     def predict_instances(self, X: Any) -> Array:
@@ -310,15 +268,6 @@ class MultiInstancePLDA(EveryBag, BagClassifierMixin, MetricLearner):
         n_columns = max(len(self.classes_), self.n_features_in_)
         return best_column(score, bags.instances, n_columns, np.argmax)
 
-    def _score(self, bags: Bags) -> Array:
-        """Log-probabilities of the classes; log-odds for a model fitted on label sets."""
-        log_p = self._log_probabilities(bags)
-        scores = log_odds_of(log_p) if self._has_label_sets else log_p
-        return scores[:, : len(self.classes_)]
-
-    def _probabilities(self, scores: Array) -> Array:
-        return expit(scores) if self._has_label_sets else softmax(scores, axis=1)
-
     def _instance_probabilities(self, bags: Bags) -> Array:
         return np.exp(self._log_probabilities(bags))[:, : len(self.classes_)]
 
@@ -334,7 +283,7 @@ class MultiInstancePLDA(EveryBag, BagClassifierMixin, MetricLearner):
     def _has_null(self) -> bool:
         return bool(self.null and self.null_share_ > 0)
 
-    def _label_scores(self, model: Gaussians, instances: Any, null: bool = False) -> Floats:
+    def _label_scores(self, model: plda.Gaussians, instances: Any, null: bool = False) -> Floats:
         """Log-density of each label plus its log-prior, up to a constant."""
         Z = self._coordinates(instances)
         means, variances = model.predictive()
@@ -342,7 +291,7 @@ class MultiInstancePLDA(EveryBag, BagClassifierMixin, MetricLearner):
         scores -= 0.5 * (means**2 / variances + np.log(variances)).sum(axis=1)
         with np.errstate(divide="ignore"):
             prior = np.log(discounted(self.label_counts_) / self.label_counts_.sum())
-        scores += np.maximum(prior, -UNSEEN)
+        scores += np.maximum(prior, -plda.UNSEEN)
         if not null:
             return scores
         log_null = np.log(self.null_share_) - np.log1p(-self.null_share_)

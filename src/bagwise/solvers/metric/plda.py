@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -32,16 +32,7 @@ from bagwise import loops
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.compute import (
-    Checkpoint,
-    Part,
-    arrays,
-    digest,
-    iterate,
-    place,
-    readable_table,
-    to_numpy,
-)
+from bagwise.compute import Part, arrays, digest, iterate, place, readable_table, to_numpy
 from bagwise.compute.arrays import like, weighted_sums
 from bagwise.loops.arguments import (
     CandidateOffsets,
@@ -61,7 +52,9 @@ LARGEST_MATCHINGS = 2**22  # values in the table of one bag
 DOUBLE = 1000  # features up to which d x d matrices are float64 for any dtype of X
 
 NEGLIGIBLE = 1e-9  # probability of no label below which an instance is left out of their scatter
-SMALLEST_COUNT = 1e-6  # of a label, in its prior
+SMALLEST_COUNT = 1e-6  # of a label
+SMALLEST_SHARE = 1e-12  # of the instances without label
+UNSEEN = 1e12  # subtracted from the score of a label that no training bag has
 SMALLEST_VARIANCE = 1e-9  # between-label variance, relative to within, for a direction to be kept
 FLOOR = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}  # added to S_W of unit variances
 # Initial iterations with fixed effects: while all labels are alike S_B is 0, and would remain 0.
@@ -89,11 +82,8 @@ class Gaussians:
         Expected number of instances of each label.
     random : bool
         Whether the means of labels are random effects.
-    log_prior : ndarray of shape (n_labels,)
-        Log-prior of the labels, if a label may have several instances of a bag.
-    log_null, log_shown, log_absent : float
-        Log of the share of instances without label and, with one instance per label, of the shares
-        of labels with and without instance.
+    one_each : bool
+        Whether a label has at most one instance of a bag.
     constant : float
         Common term of the log-densities of all instances.
     null_share, absent_share : float
@@ -106,18 +96,29 @@ class Gaussians:
     sums: Floats
     counts: Floats
     random: bool
-    log_prior: Floats
-    log_null: float
-    log_shown: float
-    log_absent: float
+    one_each: bool
     constant: float
-    null_share: float = 0.0
-    absent_share: float = 0.0
+    null_share: float
+    absent_share: float
 
     @cached_property
     def inverse_between(self) -> Floats:
         """1/b; empty for fixed effects."""
         return 1 / self.between if self.random else np.empty(0)
+
+    @cached_property
+    def log_prior(self) -> Floats:
+        """Log-prior of the labels, if a label may have several instances of a bag."""
+        if self.one_each:
+            return np.zeros(len(self.counts))
+        with np.errstate(divide="ignore"):
+            log_shares = np.log(self.counts / self.counts.sum())
+        return np.maximum(log_shares, -UNSEEN) + np.log1p(-self.null_share)
+
+    @property
+    def log_null(self) -> float:
+        """Log-prior of no label, if a label may have several instances of a bag."""
+        return 0.0 if self.one_each else float(np.log(max(self.null_share, SMALLEST_SHARE)))
 
     def null_scores(self, Z: Floats) -> Floats:
         """Log-density of instances without label, up to the constant common to all densities."""
@@ -131,6 +132,15 @@ class Gaussians:
             return means, np.ones_like(means)
         gain = 1 / (self.counts[:, None] + 1 / self.between)
         return self.sums * gain, 1 + gain
+
+
+class _Block(NamedTuple):
+    """A range of whole bags: its bags, instances and pairs in the part, and offsets in itself."""
+
+    bags: slice
+    rows: slice
+    pairs: slice
+    places: CandidateOffsets
 
 
 class PLDAPart(Part):
@@ -179,27 +189,20 @@ class PLDAPart(Part):
 
     def start(self, mean: Floats) -> tuple[Any, ...]:
         """Set the initial posterior, with equal scores of all labels; return its moments."""
-        log_null = float(np.log(FIRST_SHARE))
-        shown, absent = float(np.log1p(-FIRST_SHARE)), log_null if self.null else -np.inf
-        shares = log_null if not self.candidates.one_each else 0.0, shown, absent
-        for bags, rows in self._blocks():
-            n_rows, pairs = rows.stop - rows.start, self._pairs(bags)
-            scores = np.zeros(pairs.stop - pairs.start)
-            self._infer(bags, scores, np.full(n_rows, shares[0]), *shares[1:])
-        return self.moments(mean)
+        log_null, log_label = float(np.log(FIRST_SHARE)), float(np.log1p(-FIRST_SHARE))
+        prior = CandidatePrior(self.null, log_label, log_null if self.null else -np.inf)
 
-    def moments(self, mean: Floats) -> tuple[Any, ...]:
-        """Sums, counts and squared shares of labels, and the scatter of unlabelled instances."""
-        found = self._no_moments()
-        for bags, rows in self._blocks():
-            self._add_moments(found, bags, rows, self._centred(rows, mean))
-        return self._taken(found)
+        def infer(block: _Block, X: Any) -> None:
+            null_scores = np.full(len(X), 0.0 if self.candidates.one_each else log_null)
+            self._infer(block, np.zeros(block.places.pair_offsets[-1]), null_scores, prior)
+
+        return self._moments(mean, infer)
 
     def gram(self, mean: Floats) -> Array:
         """Upper triangle of the scatter of all instances."""
-        total = self._no_scatter()
-        for _, rows in self._blocks():
-            arrays.add_gram(total, self._centred(rows, mean))
+        total = arrays.zero_gram(self.X, self.dtype)
+        for block in self._blocks():
+            arrays.add_gram(total, self._centred(block.rows, mean))
         return to_numpy(total)
 
     def expect(self, model: Gaussians, mean: Floats, damping: float) -> tuple[Any, ...]:
@@ -220,28 +223,31 @@ class PLDAPart(Part):
             Log-likelihood (with random effects, relative to a model without labels), change of the
             posterior, and the moments.
         """
-        value, change, found = 0.0, 0.0, self._no_moments()
+        value, change = 0.0, 0.0
         n_kept, few = len(model.between), self.X[:0]
         directions = like(model.directions, few)
         shift = like((model.mean - mean) @ model.directions, few)
-        for bags, rows in self._blocks():
-            block = self._centred(rows, mean)
-            Z = to_numpy(arrays.float64(block @ directions - shift))
+        with np.errstate(divide="ignore"):
+            log_absent = float(np.log(model.absent_share))
+        prior = CandidatePrior(self.null, float(np.log1p(-model.absent_share)), log_absent)
+
+        def infer(block: _Block, X: Any) -> None:
+            nonlocal value, change
+            Z = to_numpy(arrays.float64(X @ directions - shift))
             Z, rest = Z[:, :n_kept], Z[:, n_kept:]
             null_scores = model.null_scores(Z)
             if model.random:
                 value -= float(null_scores.sum())
             else:
-                value += len(block) * model.constant - 0.5 * float((rest * rest).sum())
+                value += len(X) * model.constant - 0.5 * float((rest * rest).sum())
+            scores = self._scores(model, block, Z)
+            scores += model.log_prior[self._rows_and_labels(block)[1]]
             null_scores += model.log_null
-            scores = self._scores(model, bags, Z)
-            scores += model.log_prior[self._rows_and_labels(bags)[1]]
-            found_value, found_change = self._infer(
-                bags, scores, null_scores, model.log_shown, model.log_absent, damping
-            )
-            value, change = value + found_value, change + found_change
-            self._add_moments(found, bags, rows, block)
-        return (value, change, *self._taken(found))
+            found = self._infer(block, scores, null_scores, prior, damping)
+            value, change = value + found[0], change + found[1]
+
+        moments = self._moments(mean, infer)
+        return (value, change, *moments)
 
     def posteriors(self) -> tuple[Floats, Floats]:
         """Posterior of each instance and candidate label, and of no label."""
@@ -255,106 +261,81 @@ class PLDAPart(Part):
         """Continue from a checkpoint."""
         self.posterior, self.null_posterior = state["posterior"], state["null_posterior"]
 
-    def _blocks(self) -> Iterator[tuple[slice, slice]]:
-        offsets = self.candidates.offsets
-        n_blocks = max(1, int(np.ceil(offsets[-1] * self.X.shape[1] / BLOCK)))
-        for start, stop in pairwise(block_bounds(offsets, n_blocks).tolist()):
-            yield slice(start, stop), slice(int(offsets[start]), int(offsets[stop]))
+    def _blocks(self) -> Iterator[_Block]:
+        c = self.candidates
+        n_blocks = max(1, int(np.ceil(c.offsets[-1] * self.X.shape[1] / BLOCK)))
+        for start, stop in pairwise(block_bounds(c.offsets, n_blocks).tolist()):
+            ends = slice(start, stop + 1)
+            offsets, pairs = c.offsets[ends], self.pair_offsets[ends]
+            rows, own = (slice(*bounds[[0, -1]].tolist()) for bounds in (offsets, pairs))
+            starts = offsets - offsets[0], c.label_offsets[ends], pairs - pairs[0]
+            yield _Block(slice(start, stop), rows, own, CandidateOffsets(*starts))
 
-    def _pairs(self, bags: slice) -> slice:
-        return slice(*self.pair_offsets[[bags.start, bags.stop]].tolist())
-
-    def _local(self, bags: slice) -> CandidateOffsets:
-        """Offsets of rows, candidates and pairs of a block of bags; rows and pairs start at 0."""
-        c, ends = self.candidates, slice(bags.start, bags.stop + 1)
-        offsets, pairs = c.offsets[ends], self.pair_offsets[ends]
-        starts = offsets - offsets[0], c.label_offsets[ends], pairs - pairs[0]
-        return CandidateOffsets(*starts)
-
-    def _rows_and_labels(self, bags: slice) -> tuple[Ints, Ints]:
+    def _rows_and_labels(self, block: _Block) -> tuple[Ints, Ints]:
         """Row within the block, and label, of each pair."""
-        offsets, label_offsets, _ = self._local(bags)
-        return pairs_of(offsets, self.candidates.labels, label_offsets)
+        return pairs_of(block.places.offsets, self.candidates.labels, block.places.label_offsets)
 
-    def _scores(self, model: Gaussians, bags: slice, Z: Floats) -> Floats:
+    def _scores(self, model: Gaussians, block: _Block, Z: Floats) -> Floats:
         """Log-density of each pair, up to the constant common to all densities."""
-        block, labels, share = self._local(bags), self.candidates.labels, self._pairs(bags)
         known = Predictive(model.sums, model.counts, model.inverse_between, model.random)
-        out = np.empty(block.pair_offsets[-1])
-        bounds, Z = bag_bounds(block.offsets, Z.size), np.ascontiguousarray(Z)
-        score = loops.candidate_labels.predictive_scores
-        run_blocks(score, bounds, block, labels, Z, self.posterior[share], known, out)
+        out, share = np.empty(block.places.pair_offsets[-1]), self.posterior[block.pairs]
+        bounds, Z = bag_bounds(block.places.offsets, Z.size), np.ascontiguousarray(Z)
+        score, labels = loops.candidate_labels.predictive_scores, self.candidates.labels
+        run_blocks(score, bounds, block.places, labels, Z, share, known, out)
         return out
 
     def _infer(
-        self,
-        bags: slice,
-        scores: Floats,
-        null_scores: Floats,
-        log_shown: float,
-        log_absent: float,
-        damping: float = 0.0,
+        self, block: _Block, scores: Floats, null_scores: Floats, prior: Any, damping: float = 0.0
     ) -> tuple[float, float]:
         """Update the posterior of a block of bags; return its log-likelihood and its change."""
-        place = self._local(bags)
-        offsets, _, pairs = place
-        rows = slice(*self.candidates.offsets[[bags.start, bags.stop]].tolist())
+        offsets, _, pairs = block.places
         found, null_found = np.zeros_like(scores), np.zeros_like(null_scores)
-        value, how = np.zeros(len(offsets) - 1), self.how[bags]
-        prior = CandidatePrior(self.null, log_shown, log_absent)
+        value, how = np.zeros(len(offsets) - 1), self.how[block.bags]
         out = CandidatePosterior(found, null_found, value)
         infer, bounds = loops.candidate_labels.posteriors, bag_bounds(offsets, len(null_scores))
-        run_blocks(infer, bounds, place, scores, null_scores, how, prior, out)
+        run_blocks(infer, bounds, block.places, scores, null_scores, how, prior, out)
         for bag in np.flatnonzero(how == loops.candidate_labels.BEST):
-            mine = slice(offsets[bag], offsets[bag + 1])
-            block = slice(pairs[bag], pairs[bag + 1])
-            ratios = scores[block].reshape(mine.stop - mine.start, -1) - null_scores[mine, None]
-            may_be_absent = log_absent > -np.inf
-            odds = log_shown - log_absent if may_be_absent else 0.0
+            mine, own = slice(*offsets[bag : bag + 2]), slice(*pairs[bag : bag + 2])
+            ratios = scores[own].reshape(mine.stop - mine.start, -1) - null_scores[mine, None]
+            may_be_absent = prior.log_absent > -np.inf
+            odds = prior.log_shown - prior.log_absent if may_be_absent else 0.0
             chosen = _best_matching(ratios + odds, may_be_absent)
-            found[block], null_found[mine] = chosen.ravel(), 1 - chosen.sum(axis=1)
+            found[own], null_found[mine] = chosen.ravel(), 1 - chosen.sum(axis=1)
             value[bag] = null_scores[mine].sum() + (ratios * chosen).sum()
-        before, null_before = self.posterior[self._pairs(bags)], self.null_posterior[rows]
+        before, null_before = self.posterior[block.pairs], self.null_posterior[block.rows]
         moved = np.abs(found - before).sum() + np.abs(null_found - null_before).sum()
         found += damping * (before - found)
         null_found += damping * (null_before - null_found)
-        self.posterior[self._pairs(bags)], self.null_posterior[rows] = found, null_found
+        self.posterior[block.pairs], self.null_posterior[block.rows] = found, null_found
         return float(value.sum()), float(moved)
 
     def _centred(self, rows: slice, mean: Floats) -> Any:
         block = arrays.dense(self.X[rows])
         return block - like(mean, block)
 
-    def _no_scatter(self) -> Any:
-        return arrays.zero_gram(self.X, self.dtype)
+    def _moments(self, mean: Floats, infer: Callable[[_Block, Any], None]) -> tuple[Any, ...]:
+        """Infer labels block by block, and sum up the moments of their posterior.
 
-    def _no_moments(self) -> dict[str, Any]:
+        Returns sums, counts and squared shares of labels, the number of instances without label,
+        the largest possible number of others, and the scatter of the former.
+        """
         k, d = self.candidates.n_labels, self.X.shape[1]
-        return {
-            "sums": np.zeros((k, d), self.dtype),
-            "counts": np.zeros(k),
-            "squares": np.zeros(k),
-            "unnamed": self._no_scatter(),
-        }
-
-    def _add_moments(self, found: dict[str, Any], bags: slice, rows: slice, block: Any) -> None:
-        share, (row, label) = self.posterior[self._pairs(bags)], self._rows_and_labels(bags)
-        present, code = np.unique(label, return_inverse=True)
-        sums = weighted_sums(block, code.ravel(), row, share, len(present))
-        found["sums"][present] += to_numpy(sums)
-        found["counts"] += np.bincount(label, share, len(found["counts"]))
-        found["squares"] += np.bincount(label, share**2, len(found["squares"]))
-        null = self.null_posterior[rows]
-        some = np.flatnonzero(null > NEGLIGIBLE)
-        if len(some):
-            weighted = block[some] * like(np.sqrt(null[some])[:, None], block)
-            arrays.add_gram(found["unnamed"], weighted)
-
-    def _taken(self, found: dict[str, Any]) -> tuple[Any, ...]:
-        null = float(self.null_posterior.sum())
-        moments = found["sums"], found["counts"], found["squares"]
-        unnamed = to_numpy(found["unnamed"]) if null > 0 else 0.0
-        return (*moments, null, self.n_possible, unnamed)
+        sums, counts, squares = np.zeros((k, d), self.dtype), np.zeros(k), np.zeros(k)
+        unnamed = arrays.zero_gram(self.X, self.dtype)
+        for block in self._blocks():
+            X = self._centred(block.rows, mean)
+            infer(block, X)
+            share, (row, label) = self.posterior[block.pairs], self._rows_and_labels(block)
+            present, code = np.unique(label, return_inverse=True)
+            sums[present] += to_numpy(weighted_sums(X, code.ravel(), row, share, len(present)))
+            counts += np.bincount(label, share, k)
+            squares += np.bincount(label, share**2, k)
+            null = self.null_posterior[block.rows]
+            if len(some := np.flatnonzero(null > NEGLIGIBLE)):
+                arrays.add_gram(unnamed, X[some] * like(np.sqrt(null[some])[:, None], X))
+        n_unnamed = float(self.null_posterior.sum())
+        scatter = to_numpy(unnamed) if n_unnamed > 0 else 0.0
+        return sums, counts, squares, n_unnamed, self.n_possible, scatter
 
 
 PLDAPart.tensor_part = PLDAPart
@@ -394,10 +375,8 @@ def label_set_plda(
     one_each: bool,
     null: bool,
     shrinkage: float | None,
-    max_iter: int,
     tol: float,
-    track: Callable[[Iterator[int]], Iterator[int]] = iter,
-    checkpoint: Checkpoint | None = None,
+    **loop: Any,
 ) -> tuple[SolverResult, Gaussians]:
     """Fit a Gaussian to each label, and find the posterior labels of the instances.
 
@@ -415,14 +394,10 @@ def label_set_plda(
         Whether an instance may have no label even if a label is available.
     shrinkage : float or None
         Shrinkage of S_W towards the variances; None for OAS, 0 for maximum likelihood.
-    max_iter : int
-        Maximum number of iterations.
     tol : float
         Mean change of the posterior of an instance at which to stop.
-    track : callable, default=iter
-        Wraps the iterations, to show progress.
-    checkpoint : Checkpoint, default=None
-        File to save intermediate results in, and to resume from.
+    **loop
+        ``max_iter``, ``track`` and ``checkpoint``, as for `iterate`.
 
     Returns
     -------
@@ -442,7 +417,8 @@ def label_set_plda(
         remedy="reduce the features first, with InstanceTransformer(PCA(100)) for example",
     )
     names = "sums", "counts", "squares", "null", "n_possible", "unnamed"
-    estimate = Estimate(one_each=one_each, null=null, shrinkage=shrinkage, n_rows=n)
+    options = {"one_each": one_each, "null": null}
+    estimate = partial(_estimate, n_rows=n, shrinkage=shrinkage, **options)
     remembered = *names, "mean", "scale", "scatter", "curve", "settled"
 
     def begin(memory: dict[str, Any]) -> None:
@@ -451,140 +427,103 @@ def label_set_plda(
         scale = np.sqrt(np.diag(scatter).astype(np.float64) / n)
         rounding = 10 * np.finfo(dtype).eps * np.abs(mean)  # variation of a constant feature
         scale = np.where(scale > rounding, scale, np.where(mean == 0, 1.0, np.abs(mean)))
-        memory |= {"mean": mean, "scatter": scatter, "scale": scale}
-        memory |= {
-            "curve": np.empty(0),
-            **dict(zip(names, parts.step("start", mean), strict=True)),
-        }
+        memory |= {"mean": mean, "scatter": scatter, "scale": scale, "curve": np.empty(0)}
+        memory |= dict(zip(names, parts.step("start", mean), strict=True))
 
     def step(memory: dict[str, Any]) -> bool:
-        model = estimate(memory, random=random and memory["n_iter"] >= FIXED_FIRST)
+        is_later = memory["n_iter"] >= FIXED_FIRST
+        model = estimate(memory, random=random and is_later)
         damping = DAMPING if memory["n_iter"] >= UNDAMPED else 0.0
         value, change, *moments = parts.step("expect", model, memory["mean"], damping)
         memory |= dict(zip(names, moments, strict=True))
         memory["curve"] = np.append(memory["curve"], -value)
-        memory["settled"] = bool(change <= 2 * tol * n and memory["n_iter"] >= FIXED_FIRST)
+        memory["settled"] = bool(change <= 2 * tol * n and is_later)
         return bool(memory["settled"])
 
-    with place(bags, PLDAPart, indicator, one_each=one_each, null=null) as parts:
-        memory = iterate(
-            parts, dict.fromkeys(remembered, 0.0), begin, step, max_iter=max_iter, track=track,
-            checkpoint=checkpoint,
-        )  # fmt: skip
+    with place(bags, PLDAPart, indicator, **options) as parts:
+        memory = iterate(parts, dict.fromkeys(remembered, 0.0), begin, step, **loop)
         model = estimate(memory, random=random)
         posterior, null_posterior = zip(*parts.each("posteriors"), strict=True)
     solution = np.concatenate(posterior), np.concatenate(null_posterior)
     return SolverResult(solution, memory["curve"], bool(memory["settled"])), model
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """The M-step: estimate the model from given moments.
+def _estimate(
+    moments: dict[str, Any],
+    *,
+    random: bool,
+    one_each: bool,
+    null: bool,
+    n_rows: int,
+    shrinkage: float | None,
+) -> Gaussians:
+    """The M-step: estimate the model from the moments of the posterior.
 
-    Attributes
-    ----------
-    one_each, null, shrinkage
-        As for `label_set_plda`.
-    n_rows : int
-        Number of instances.
+    They are sums, counts and squared shares of the labels, the scatter about ``mean`` of all and of
+    unlabelled instances, and the ``scale`` of the features.
     """
+    counts, squares, scale = moments["counts"], moments["squares"], moments["scale"]
+    N, d = float(counts.sum()), len(scale)
+    n = np.maximum(counts, SMALLEST_COUNT)
+    M = moments["sums"] / scale.astype(moments["sums"].dtype)
+    M /= n[:, None].astype(M.dtype)
+    own = squares / n  # degrees of freedom of each mean
+    R = _within_factor(moments, _times_root(M, counts), N, float(own.sum()), shrinkage)
+    mean = (counts / N).astype(M.dtype) @ M
+    M -= mean
+    G = linalg.solve_triangular(
+        R, _times_root(M, counts).T, trans="T", overwrite_b=True, check_finite=False
+    ).T
+    C = np.zeros((d, d), G.dtype, order="F")
+    add_product(C, G)
+    del G
+    values, Q = linalg.eigh(C, lower=False, driver="evd", overwrite_a=True, check_finite=False)
+    values = values[::-1].astype(np.float64)
+    # E[sum_c n_c M_c M_c'] = (N - sum n_c^2 / N) S_B + sum_c own_c (1 - n_c / N) S_W
+    by_chance = float((own * (1 - counts / N)).sum())
+    between = (values - by_chance) / max(N - float(counts @ counts) / N, SMALLEST_COUNT)
+    kept = between > SMALLEST_VARIANCE
+    if not random:
+        kept = values > 10 * d * np.finfo(M.dtype).eps * max(values[0], SMALLEST_COUNT)
+    n_kept = max(1, int(np.count_nonzero(kept)))  # both are in decreasing order
+    between = np.maximum(between[:n_kept], SMALLEST_VARIANCE)
+    Q = Q[:, ::-1][:, : n_kept if random else d]  # the likelihood needs the others too
+    V = linalg.solve_triangular(R, Q, check_finite=False)
+    log_det = -np.log(np.diag(R).astype(np.float64)).sum() - np.log(scale).sum()
+    del R, Q, C
+    sums = M @ V[:, :n_kept]
+    sums *= counts[:, None].astype(sums.dtype)
+    V /= scale[:, None].astype(V.dtype)
+    absent = np.clip(1 - N / max(float(moments["n_possible"]), 1.0), *SHARES)
+    return Gaussians(
+        mean=moments["mean"] + mean * scale,
+        directions=np.ascontiguousarray(V),
+        between=between,
+        sums=sums,
+        counts=counts,
+        random=random,
+        one_each=one_each,
+        constant=float(log_det - 0.5 * d * np.log(2 * np.pi)),
+        null_share=float(moments["null"]) / n_rows,
+        absent_share=float(absent) if one_each and null else 0.0,
+    )
 
-    one_each: bool
-    null: bool
-    shrinkage: float | None
-    n_rows: int
 
-    def __call__(self, moments: dict[str, Any], *, random: bool) -> Gaussians:
-        """Estimate the model from given moments.
-
-        Parameters
-        ----------
-        moments : dict
-            Sums, counts and squared shares of the labels, the scatter about ``mean`` of all and of
-            unlabelled instances, and the ``scale`` of the features.
-        random : bool
-            Whether the means of labels are random effects, or fixed ones.
-
-        Returns
-        -------
-        Gaussians
-        """
-        counts, squares, scale = moments["counts"], moments["squares"], moments["scale"]
-        N, d = float(counts.sum()), len(scale)
-        n = np.maximum(counts, SMALLEST_COUNT)
-        M = moments["sums"] / scale.astype(moments["sums"].dtype)
-        M /= n[:, None].astype(M.dtype)
-        own = squares / n  # degrees of freedom of each mean
-        R = self._within(moments, _times_root(M, counts), N, float(own.sum()))
-        mean = (counts / N).astype(M.dtype) @ M
-        M -= mean
-        G = linalg.solve_triangular(
-            R, _times_root(M, counts).T, trans="T", overwrite_b=True, check_finite=False
-        ).T
-        C = np.zeros((d, d), G.dtype, order="F")
-        add_product(C, G)
-        del G
-        values, Q = linalg.eigh(C, lower=False, driver="evd", overwrite_a=True, check_finite=False)
-        values = values[::-1].astype(np.float64)
-        # E[sum_c n_c M_c M_c'] = (N - sum n_c^2 / N) S_B + sum_c own_c (1 - n_c / N) S_W
-        by_chance = float((own * (1 - counts / N)).sum())
-        between = (values - by_chance) / max(N - float(counts @ counts) / N, SMALLEST_COUNT)
-        kept = between > SMALLEST_VARIANCE
-        if not random:
-            kept = values > 10 * d * np.finfo(M.dtype).eps * max(values[0], SMALLEST_COUNT)
-        n_kept = max(1, int(np.count_nonzero(kept)))  # both are in decreasing order
-        between = np.maximum(between[:n_kept], SMALLEST_VARIANCE)
-        Q = Q[:, ::-1][:, : n_kept if random else d]  # the likelihood needs the others too
-        V = linalg.solve_triangular(R, Q, check_finite=False)
-        log_det = -np.log(np.diag(R).astype(np.float64)).sum() - np.log(scale).sum()
-        del R, Q, C
-        sums = M @ V[:, :n_kept]
-        sums *= counts[:, None].astype(sums.dtype)
-        V /= scale[:, None].astype(V.dtype)
-        shares = self._shares(moments, N)
-        return Gaussians(
-            mean=moments["mean"] + mean * scale,
-            directions=np.ascontiguousarray(V),
-            between=between,
-            sums=sums,
-            counts=counts,
-            random=random,
-            **shares,
-            constant=float(log_det - 0.5 * d * np.log(2 * np.pi)),
-            null_share=float(moments["null"]) / self.n_rows,
-            absent_share=float(np.exp(shares["log_absent"])),
-        )
-
-    def _within(self, moments: dict[str, Any], M: Array, N: float, own: float) -> Array:
-        """Upper Cholesky factor of S_W, for features scaled to unit variance."""
-        W = np.asfortranarray(moments["scatter"] - moments["unnamed"])
-        unit = moments["scale"].astype(W.dtype)
-        W /= unit
-        W /= unit[:, None]
-        add_product(W, M, -1.0)
-        W /= N if self.shrinkage == 0 else max(N - own, 1.0)
-        d, diagonal = len(W), np.diag(W).astype(np.float64).copy()
-        rho = oas_shrinkage(W, N) if self.shrinkage is None else self.shrinkage
-        W *= 1 - rho
-        W.flat[:: d + 1] += rho * max(diagonal.mean(), 0.0) + FLOOR[W.dtype]
-        return linalg.cholesky(W, overwrite_a=True, check_finite=False)
-
-    def _shares(self, moments: dict[str, Any], N: float) -> dict[str, Any]:
-        """Log-priors of the labels, and of no label."""
-        counts, null = np.maximum(moments["counts"], SMALLEST_COUNT), float(moments["null"])
-        if not self.one_each:
-            total = N + null
-            log_null = np.log(max(null, SMALLEST_COUNT) / total)
-            return {
-                "log_prior": np.log(counts / total), "log_null": float(log_null),
-                "log_shown": 0.0, "log_absent": -np.inf,
-            }  # fmt: skip
-        absent = float(np.clip(1 - N / max(float(moments["n_possible"]), 1.0), *SHARES))
-        return {
-            "log_prior": np.zeros(len(counts)), "log_null": 0.0,
-            "log_shown": float(np.log1p(-absent)) if self.null else 0.0,
-            "log_absent": float(np.log(absent)) if self.null else -np.inf,
-        }  # fmt: skip
+def _within_factor(
+    moments: dict[str, Any], M: Array, N: float, own: float, shrinkage: float | None
+) -> Array:
+    """Upper Cholesky factor of S_W, for features scaled to unit variance."""
+    W = np.asfortranarray(moments["scatter"] - moments["unnamed"])
+    unit = moments["scale"].astype(W.dtype)
+    W /= unit
+    W /= unit[:, None]
+    add_product(W, M, -1.0)
+    W /= N if shrinkage == 0 else max(N - own, 1.0)
+    d, diagonal = len(W), np.diag(W).astype(np.float64).copy()
+    rho = oas_shrinkage(W, N) if shrinkage is None else shrinkage
+    W *= 1 - rho
+    W.flat[:: d + 1] += rho * max(diagonal.mean(), 0.0) + FLOOR[W.dtype]
+    return linalg.cholesky(W, overwrite_a=True, check_finite=False)
 
 
 def _times_root(M: Array, weights: Floats) -> Array:
