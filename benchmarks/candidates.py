@@ -35,7 +35,7 @@ def development_sets():
 def scores(added, bags, y):
     """Mean AUC and log loss of five folds."""
     last = {"noisy-or", "attention"}
-    names = [m.name for m in default_members(sets=False, n_columns=1) if m.name not in last]
+    names = [m.name for m in default_members("single") if m.name not in last]
     names += [] if added == "nothing" else [added]
     model = AutoBagClassifier(candidates=names, random_state=0)
     (found,) = compare({"auto": model}, bags, y, cv=make_folds(np.asarray(y), n_folds=5))

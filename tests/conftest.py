@@ -64,13 +64,13 @@ def few_trees(monkeypatch):
 @pytest.fixture
 def few_candidates(monkeypatch):
     """Limit the automatic choice to a few quick methods, unless others are named."""
-    from bagwise.auto import _classifier
+    from bagwise.auto import _ensemble
 
-    every = _classifier.chosen_members
+    every = _ensemble.chosen_members
 
-    def few(candidates, **kind):
-        members = every(candidates, **kind)
+    def few(candidates, *kind):
+        members = every(candidates, *kind)
         quick = [member for member in members if member.name in ("nsk", "mind", "citation-knn")]
         return quick if candidates == "default" else members
 
-    monkeypatch.setattr(_classifier, "chosen_members", few)
+    monkeypatch.setattr(_ensemble, "chosen_members", few)

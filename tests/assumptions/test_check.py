@@ -183,7 +183,7 @@ def test_the_list_of_methods_in_the_documentation_has_what_each_keeps():
 
 
 def test_the_automatic_choice_uses_methods_that_keep_an_assumption():
-    members = default_members(sets=False, n_columns=1)
+    members = default_members("single")
     names = {
         assumption: [member.name for member in keeping(members, assumption)]
         for assumption in ("standard", "one concept", "several concepts", "collective")
@@ -193,4 +193,4 @@ def test_the_automatic_choice_uses_methods_that_keep_an_assumption():
     assert names["one concept"] == ["citation-knn"]
     assert {"pooled-trees", "nsk", "mind", "minimax"} <= set(names["collective"])
     for member in keeping(members, "standard"):  # also where the data are too large for it
-        assert member.replacement is None or member.replacement.keeps == "standard"
+        assert all(other.keeps == "standard" for other in member.replacements)

@@ -3,22 +3,26 @@
 from dataclasses import KW_ONLY
 from typing import Any
 
-from scipy.special import expit
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn.metrics import average_precision_score, log_loss
 
 from bagwise._common.sklearn import StrOptions
-from bagwise._common.types import Array
+from bagwise._common.types import Array, Floats
 from bagwise.auto._ensemble import Ensemble
-from bagwise.auto._members import Member, chosen_members, keeping
-from bagwise.auto._tasks import Task, check_metric, draw_folds, task_of_labels
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator
 from bagwise.base._parameters import with_parameters
 from bagwise.base._scoring import softmax_probabilities
-from bagwise.evaluate._folds import Fold
+from bagwise.evaluate._folds import Fold, make_folds
+from bagwise.evaluate._measures import label_measures, label_set_log_loss, mean_area_under_roc
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
+from bagwise.solvers.stacking import Stack, fit_stack
 from bagwise.validation import check_label_sets
 
+LABEL_METRICS = ("log_loss", "accuracy", "balanced_accuracy", "roc_auc")
+SET_METRICS = ("log_loss", "average_precision")
 REG = 10.0  # penalty of the weights; chosen on Musk1, Elephant, digits and synthetic bags
 
 
@@ -151,32 +155,54 @@ class AutoBagClassifier(Ensemble, BagClassifierMixin, BagEstimator):
         """The assumption that all methods keep; "collective" if `assumption` is None."""
         return self.assumption or "collective"
 
+    @property
+    def _kind(self) -> str:
+        return self.label_kind_
+
     def _labels(self, y: Any, bags: Bags) -> Labels:
         labels = self._with_positive(check_label_sets(y, bags, min_classes=2))
-        check_metric(self.metric, sets=labels.has_sets)
+        known = SET_METRICS if labels.has_sets else LABEL_METRICS
+        if self.metric not in known:
+            kind = "label sets" if labels.has_sets else "one label per bag"
+            raise InputError(
+                f"metric={self.metric!r} is not a metric for {kind}: choose one of "
+                f"{', '.join(known)}."
+            )
         if not labels.known.any():
             raise LabelError("no bag has a known label set: give at least one.")
         return labels
 
-    def _folds(self, labels: Labels, groups: Array | None, seed: int) -> list[Fold]:
-        return draw_folds(labels, self.cv, groups, seed)
-
-    def _task(self, labels: Labels) -> Task:
+    def _targets(self, labels: Labels) -> tuple[Array, Array]:
         self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.pos_label_ = labels.pos_label
-        return task_of_labels(labels, REG)
+        if labels.has_sets:
+            present = (labels.indicator == 1).astype(int)
+            return present, present
+        targets = (labels.codes[:, None] == np.array(labels.positives)).astype(int)
+        return labels.oriented_codes, targets
 
-    def _candidates(self, task: Task) -> list[Member]:
-        members = chosen_members(
-            self.candidates, sets=self.label_kind_ == "sets", n_columns=task.n_columns
-        )
-        if self.assumption is not None:
-            members = keeping(members, self.assumption)
-            if not members:
-                raise InputError(
-                    f"no candidate keeps the assumption {self.assumption!r}: name others."
+    def _folds(self, labels: Labels, groups: Array | None, seed: int) -> list[Fold]:
+        y, n_most = labels.indicator, len(labels)
+        if not labels.has_sets:
+            y, rarest = labels.codes, int(np.argmin(labels.counts))
+            n_most = int(labels.counts[rarest])
+            if n_most < 2:
+                raise LabelError(
+                    f"the label {labels.names[rarest]} has one bag: cross-validation needs two. "
+                    "Leave the bag out, or label another."
                 )
-        return members
+        return make_folds(y, n_folds=min(self.cv, n_most), seed=seed, groups=groups)
+
+    @property
+    def _is_exclusive(self) -> bool:
+        """Whether a bag has exactly one of several classes."""
+        return self.label_kind_ == "single" and len(self.classes_) > 2
+
+    def _stack(self, scores: Floats, targets: Array) -> Stack:
+        return fit_stack(scores, targets, exclusive=self._is_exclusive, reg=REG)
+
+    def _measure(self, combined: Floats, targets: Array) -> float:
+        return label_score(self.metric, combined, targets, exclusive=self._is_exclusive)
 
     def _bag_probabilities(self, bags: Bags) -> Array:
         logits = self._bag_scores(bags)
@@ -207,3 +233,26 @@ class AutoBagClassifier(Ensemble, BagClassifierMixin, BagEstimator):
 
     def _pooled(self, scores: Array, bags: Bags) -> Array:
         return self._bag_scores(bags)  # the class also depends on the other estimators
+
+
+def label_score(metric: str, logits: Floats, targets: Array, *, exclusive: bool) -> float:
+    """One of `LABEL_METRICS` or `SET_METRICS`, from logits of shape (n_bags, n_columns).
+
+    `exclusive` tells whether a bag has exactly one of several classes.
+    """
+    proba = softmax(logits, axis=1) if exclusive else expit(logits)
+    if metric == "average_precision":
+        present = targets.any(axis=0)
+        if not present.any():
+            return float("nan")
+        return float(average_precision_score(targets[:, present], proba[:, present]))
+    if metric == "log_loss" and not exclusive:
+        return label_set_log_loss(targets, proba)
+    if not exclusive:
+        proba, targets = (np.column_stack([1 - each, each]) for each in (proba, targets))
+    truth, classes = targets.argmax(axis=1), np.arange(proba.shape[1])
+    if metric == "log_loss":
+        return float(log_loss(truth, proba, labels=classes))
+    if metric == "roc_auc":
+        return mean_area_under_roc(truth, proba, classes)
+    return label_measures(truth, proba.argmax(axis=1))[metric.replace("_", " ")]

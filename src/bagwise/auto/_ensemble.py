@@ -1,18 +1,19 @@
 """The common fit of the automatic estimators."""
 
 import time
+import warnings
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from bagwise._common.sklearn import Interval, StrOptions
 from bagwise._common.types import Array, Floats
-from bagwise.auto._members import Member, column_scores
+from bagwise.auto._members import chosen_members, column_scores
 from bagwise.auto._race import Race
-from bagwise.auto._tasks import LOWER_IS_BETTER, Task, leaderboard
 from bagwise.bags import Bags
 from bagwise.base import fit_method, in_canonical_order
 from bagwise.base._parameters import POSITIVE
@@ -25,12 +26,14 @@ from bagwise.preprocessing._steps import instance_scaler
 from bagwise.solvers.stacking import Stack
 from bagwise.validation import check_bags, check_groups
 
+LOWER_IS_BETTER = ("log_loss", "mae")
+
 
 class Ensemble:
     """Mixin: candidates are fitted on folds, weighted, and those with a weight on all bags.
 
-    A subclass checks the labels (`_labels`), draws the folds (`_folds`), states the task (`_task`)
-    and names the candidates (`_candidates`).
+    A subclass checks the labels (`_labels`), states the kind and the targets (`_targets`), draws
+    the folds (`_folds`), fits the weights (`_stack`) and measures them (`_measure`).
     """
 
     _parameter_constraints: dict[str, Any] = {
@@ -40,6 +43,7 @@ class Ensemble:
         "ensemble": [StrOptions({"stack", "best"})],
         "n_jobs": [Integral, None],
     }
+    assumption: str | None = None  # methods that keep any assumption
 
     @fit_method
     def fit(self: Any, X: Any, y: Any, *, groups: Any = None) -> Any:
@@ -59,53 +63,76 @@ class Ensemble:
         """
         start = time.perf_counter()
         bags = check_bags(self, X, reset=True)
-        bags, labels, groups = self._known(bags, self._labels(y, bags), groups)
+        labels = self._labels(y, bags)
+        known = np.flatnonzero(labels.known)
+        groups = None if groups is None else check_groups(groups, bags)[known]
+        # Sorted, so that folds do not depend on the order of X.
+        bags, labels, groups = in_canonical_order(bags[known], labels[known], groups)
         rng = check_random_state(self.random_state)
         folds = self._folds(labels, groups, int(rng.randint(2**31)))
-        task = self._task(labels)
+        y, targets = self._targets(labels)
         self.scaler_ = instance_scaler(sparse=bags.is_sparse).fit(bags)
         bags = self.scaler_.transform(bags)
 
-        members = self._candidates(task)
+        n_columns = targets.shape[1]
+        members = chosen_members(self.candidates, self._kind, n_columns, self.assumption)
         seeds = rng.randint(2**31, size=len(members))
         members = [m.seeded(int(seed)) for m, seed in zip(members, seeds, strict=True)]
-        seconds = self.time_budget or np.inf
-        race = Race(bags, task.y, task.n_columns, folds, seconds, self.n_jobs, groups)
-        entries = race.run_all(self._track(members, "method"))
-        ran = [entry for entry in entries if entry.scores is not None]
-        if not ran:
-            reasons = "; ".join(f"{entry.member.name}: {entry.skipped}" for entry in entries)
-            raise InputError(f"no candidate could be fitted: {reasons}.")
-
-        scores = np.stack([np.asarray(entry.scores) for entry in ran], axis=2)
-        with one_core_if_few(scores.size):  # many small problems
-            stack = task.fit(scores, task.targets)
-            alone, whole = task.judge(self.metric, scores, folds)
-        sign = -1 if self.metric in LOWER_IS_BETTER else 1
-        best = int(np.argmax(np.nan_to_num([sign * score for score, _ in alone], nan=-np.inf)))
-        if self.ensemble == "best":
-            stack = replace(stack, weights=np.eye(len(ran))[best], intercept=0 * stack.intercept)
-        for entry, (score, error), weight in zip(ran, alone, stack.weights, strict=True):
-            entry.score, entry.error, entry.weight = score, error, float(weight)
-        used = [m for m in range(len(ran)) if stack.weights[m] > 0 or m == best]
-        self.estimators_ = [ran[m].member.fit_all(ran[m].rows, bags, task.y, groups) for m in used]
+        race = Race(bags, y, n_columns, folds, self.time_budget or np.inf, self.n_jobs, groups)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            entries = race.run_all(self._track(members, "method"))
+            ran = [entry for entry in entries if entry.scores is not None]
+            if not ran:
+                reasons = "; ".join(f"{entry.member.name}: {entry.skipped}" for entry in entries)
+                raise InputError(f"no candidate could be fitted: {reasons}.")
+            scores = np.stack([np.asarray(entry.scores) for entry in ran], axis=2)
+            with one_core_if_few(scores.size):  # many small problems
+                stack = self._stack(scores, targets)
+                *alone, whole = self._held_out_scores(scores, targets, folds)
+            sign = -1 if self.metric in LOWER_IS_BETTER else 1
+            best = int(np.argmax(np.nan_to_num([sign * mean for mean, _ in alone], nan=-np.inf)))
+            if self.ensemble == "best":
+                only = np.eye(len(ran))[best]
+                stack = replace(stack, weights=only, intercept=0 * stack.intercept)
+            used = [m for m in range(len(ran)) if stack.weights[m] > 0 or m == best]
+            self.estimators_ = [ran[m].member.fit_all(ran[m].rows, bags, y, groups) for m in used]
         self.names_ = [ran[m].member.name for m in used]
         self.slopes_, self.offsets_ = stack.slopes[used], stack.offsets[used]
         self.weights_, self.intercept_ = stack.weights[used], stack.intercept
         self.best_index_, self.limit_ = used.index(best), stack.limit
-        rows = [entry.row(self.metric) for entry in entries]
+        for entry, score, weight in zip(ran, alone, stack.weights, strict=True):
+            entry.result = (*score, float(weight))
+        rows = [
+            (e.member.name, *e.result, e.seconds, e.skipped, e.member.parameters) for e in entries
+        ]
         if self.ensemble == "stack":
-            (score, error), took = whole, time.perf_counter() - start
-            shown = {"method": "ensemble", self.metric: score, "standard error": error}
-            rows.append(shown | {"weight": 1.0, "seconds": took, "skipped": "", "parameters": ""})
-        self.leaderboard_ = leaderboard(rows, self.metric)
+            rows.append(("ensemble", *whole, 1.0, time.perf_counter() - start, "", ""))
+        rows.sort(key=lambda row: (np.isnan(row[1]), -sign * np.nan_to_num(row[1]), row[0]))
+        names = ("method", self.metric, "standard error", "weight", "seconds", "skipped")
+        columns = map(list, zip(*rows, strict=True))
+        self.leaderboard_ = dict(zip((*names, "parameters"), columns, strict=True))
         return self
 
-    def _known(self, bags: Bags, labels: Labels, groups: Any) -> tuple[Any, ...]:
-        """Leave out bags without a label; sort, so that folds do not depend on the order of X."""
-        known = np.flatnonzero(labels.known)
-        groups = None if groups is None else check_groups(groups, bags)[known]
-        return in_canonical_order(bags[known], labels[known], groups)
+    def _held_out_scores(
+        self, scores: Floats, targets: Array, folds: list[Fold]
+    ) -> list[tuple[float, float]]:
+        """Metric and standard error on folds held out from calibration: each candidate, the stack.
+
+        Folds in which the metric is undefined are left out.
+        """
+        values = np.empty((*scores.shape[:2], scores.shape[2] + 1))
+        for train, test in folds:
+            part = self._stack(scores[train], targets[train])
+            values[test] = np.dstack([part.log_odds(scores[test]), part.logits(scores[test])])
+        return [
+            mean_and_error([self._measure(values[test, :, m], targets[test]) for _, test in folds])
+            for m in range(values.shape[2])
+        ]
+
+    @property
+    def _kind(self) -> str:
+        raise NotImplementedError
 
     def _labels(self, y: Any, bags: Bags) -> Labels:
         raise NotImplementedError
@@ -113,10 +140,16 @@ class Ensemble:
     def _folds(self, labels: Labels, groups: Array | None, seed: int) -> list[Fold]:
         raise NotImplementedError
 
-    def _task(self, labels: Labels) -> Task:
+    def _targets(self, labels: Labels) -> tuple[Array, Array]:
+        """Targets of the candidates, and of the stack: of shape (n_bags, n_columns)."""
         raise NotImplementedError
 
-    def _candidates(self, task: Task) -> list[Member]:
+    def _stack(self, scores: Floats, targets: Array) -> Stack:
+        """Weights for scores of shape (n_bags, n_columns, n_models)."""
+        raise NotImplementedError
+
+    def _measure(self, combined: Floats, targets: Array) -> float:
+        """The metric of some bags; NaN if it is undefined."""
         raise NotImplementedError
 
     @property
@@ -128,8 +161,16 @@ class Ensemble:
     def _bag_scores(self: Any, bags: Bags) -> Array:
         seen, (n_columns,) = self.scaler_.transform(bags), self.intercept_.shape
         scores: Floats = np.zeros((len(bags), n_columns, len(self.weights_)))
-        sets = getattr(self, "label_kind_", "single") == "sets"
         for m in np.flatnonzero(self.weights_):
-            scores[:, :, m] = column_scores(self.estimators_[m], seen, sets, n_columns)
+            scores[:, :, m] = column_scores(self.estimators_[m], seen, self._kind, n_columns)
         stack = Stack(self.slopes_, self.offsets_, self.weights_, self.intercept_, self.limit_)
         return stack.logits(scores)
+
+
+def mean_and_error(values: list[float]) -> tuple[float, float]:
+    """Mean of the scores of folds, and its standard error; undefined scores are left out."""
+    defined = np.array([value for value in values if not np.isnan(value)])
+    if not len(defined):
+        return np.nan, np.nan
+    spread = defined.std(ddof=1) if len(defined) > 1 else np.nan
+    return float(defined.mean()), float(spread / np.sqrt(len(defined)))

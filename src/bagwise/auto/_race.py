@@ -1,14 +1,12 @@
-"""Out-of-fold scores of the candidates, within a budget of time; their table."""
+"""Out-of-fold scores of the candidates, within a budget of time."""
 
 import time
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.exceptions import ConvergenceWarning
 
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.auto._members import Member
@@ -34,14 +32,14 @@ class Entry:
     scores : ndarray of shape (n_bags, n_columns) or None
         Out-of-fold scores.
     rows : object
-        The input of the model: bags, or the rows of a shared embedding.
+        The input of the model: bags, or the rows of an embedding.
     expected : float
         Estimated seconds if they exceed the budget, infinite if there was no time for an estimate;
         else 0.
     seconds : float
         Time to embed the bags, and to fit and score the folds.
-    weight, score, error : float
-        The weight in the ensemble; the out-of-fold score with its standard error.
+    result : tuple of three floats
+        The out-of-fold score, its standard error, and the weight in the ensemble.
     """
 
     member: Member
@@ -50,21 +48,7 @@ class Entry:
     rows: Any = field(default=None, repr=False)
     expected: float = 0.0
     seconds: float = 0.0
-    weight: float = 0.0
-    score: float = float("nan")
-    error: float = float("nan")
-
-    def row(self, metric: str) -> dict[str, Any]:
-        """The row of the leaderboard."""
-        return {
-            "method": self.member.name,
-            metric: self.score,
-            "standard error": self.error,
-            "weight": self.weight,
-            "seconds": self.seconds,
-            "skipped": self.skipped,
-            "parameters": self.member.parameters,
-        }
+    result: tuple[float, float, float] = (float("nan"), float("nan"), 0.0)
 
 
 @dataclass
@@ -112,53 +96,54 @@ class Race:
         return entries
 
     def run(self, candidate: Member, *, always: bool = False) -> Entry:
-        """Fit a candidate on all folds, or record why it was skipped; `always` ignores the time."""
+        """Score a candidate, or its first replacement that suits the size and the memory.
+
+        `always` ignores the time.
+        """
         n_bags, n_instances = len(self.bags), self.bags.n_instances
-        member = candidate.for_size(n_bags, n_instances)
-        if member is None:
-            reason = f"compares all pairs of {n_bags:,} bags with {n_instances:,} instances"
-            return Entry(candidate, skipped=reason)
-        start = time.perf_counter()
-        entry = Entry(member)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
+        reason = f"compares all pairs of {n_bags:,} bags with {n_instances:,} instances"
+        entry = Entry(candidate, skipped=reason)
+        for member in (candidate, *candidate.replacements):
+            if not member.suits(n_bags, n_instances):
+                continue
+            start, entry = time.perf_counter(), Entry(member)
+            try:
                 if always or self._is_in_time(entry):
                     self._run(entry)
-        except NotEnoughMemoryError as error:
-            if member.replacement is not None:
-                return self.run(member.replacement, always=always)
-            entry.skipped, entry.scores = str(error).partition("\n")[0], None
-        except FAILURES as error:
-            entry.skipped, entry.scores = str(error).partition("\n")[0], None
-        entry.seconds = time.perf_counter() - start
+                return entry
+            except FAILURES as error:
+                entry.skipped = str(error).partition("\n")[0]
+                if not isinstance(error, NotEnoughMemoryError):
+                    return entry
+            finally:
+                entry.seconds = time.perf_counter() - start
         return entry
 
     def _run(self, entry: Entry) -> None:
-        member, n_folds = entry.member, len(self.folds)
-        start = time.perf_counter()
+        member, start = entry.member, time.perf_counter()
         entry.rows = member.represent(self.bags)
         found = Parallel(n_jobs=self.n_jobs)(
             delayed(member.fold_scores)(entry.rows, self.y, *fold, self.n_columns, self.groups)
             for fold in self.folds
         )
-        entry.scores = np.empty((len(self.bags), self.n_columns))
-        for (_, test), scores in zip(self.folds, found, strict=True):
-            entry.scores[test] = scores
-        self.reserved += (time.perf_counter() - start) / n_folds * self._larger**member.growth
+        order = np.argsort(np.concatenate([test for _, test in self.folds]))
+        entry.scores = np.concatenate(found)[order]
+        took = (time.perf_counter() - start) / len(self.folds)
+        self.reserved += took * self._larger**member.growth
 
     def _is_in_time(self, entry: Entry) -> bool:
         if self.seconds == np.inf:
             return True
-        if self._left == 0.0:
+        left = max(0.0, self.end - time.perf_counter() - self.reserved)
+        if left == 0.0:
             entry.expected, entry.skipped = np.inf, "time budget exhausted"
             return False
         expected = self._expected(entry.member)
-        if expected <= self._left:
-            return True
-        entry.expected = expected
-        entry.skipped = f"would take about {expected:.0f} s of the {self._left:.0f} s left"
-        return False
+        left = max(0.0, self.end - time.perf_counter() - self.reserved)
+        if expected > left:
+            entry.expected = expected
+            entry.skipped = f"would take about {expected:.0f} s of the {left:.0f} s left"
+        return expected <= left
 
     def _expected(self, member: Member) -> float:
         """Estimate the seconds for all folds and the final fit, from two fits on a few bags.
@@ -175,10 +160,9 @@ class Race:
 
     def _trial(self, member: Member, few: Ints) -> float:
         """Measure the seconds to fit on a few bags and to score them."""
-        start = time.perf_counter()
+        start, everything = time.perf_counter(), np.arange(len(few))
         try:
             rows = member.represent(self.bags[few])
-            everything = np.arange(len(few))
             member.fold_scores(rows, self.y[few], everything, everything, self.n_columns)
         except FAILURES:
             pass  # a few bags may lack a class; the time until the error is the only estimate
@@ -188,7 +172,3 @@ class Race:
     def _larger(self) -> float:
         """Number of bags of the final fit, divided by that of a training fold."""
         return len(self.bags) / len(self.folds[0][0])
-
-    @property
-    def _left(self) -> float:
-        return max(0.0, self.end - time.perf_counter() - self.reserved)

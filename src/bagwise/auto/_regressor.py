@@ -6,18 +6,19 @@ from typing import Any
 import numpy as np
 
 from bagwise._common.sklearn import StrOptions
-from bagwise._common.types import Array
+from bagwise._common.types import Array, Floats
 from bagwise.auto._ensemble import Ensemble
-from bagwise.auto._members import Member, chosen_regressors
-from bagwise.auto._tasks import NUMBER_METRICS, Task, task_of_numbers
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagRegressorMixin
 from bagwise.base._parameters import with_parameters
 from bagwise.evaluate._folds import Fold, make_folds
+from bagwise.evaluate._measures import number_measures
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
+from bagwise.solvers.stacking import Stack, fit_linear_stack
 from bagwise.validation import check_numbers
 
+NUMBER_METRICS = {"r2": "R2", "mae": "MAE", "spearman": "Spearman"}
 REG = 1.0  # penalty of the weights, see `fit_linear_stack`; chosen on synthetic bags
 
 
@@ -43,7 +44,7 @@ class AutoBagRegressor(Ensemble, BagRegressorMixin, BagEstimator):
     cv : int, default=5
         Number of folds; fewer if there are fewer bags. With `groups`, a group stays together.
     candidates : "default", list of str, or dict of estimators, default="default"
-        Names of the default candidates, or regressors of bags by name.
+        Names of methods that predict numbers, or regressors of bags by name.
     ensemble : {"stack", "best"}, default="stack"
         Combine the candidates, or use the best one by `metric`.
     n_jobs : int, default=None
@@ -107,6 +108,7 @@ class AutoBagRegressor(Ensemble, BagRegressorMixin, BagEstimator):
     ['ensemble', 'nsk', 'pooled-ridge']
     """
 
+    _kind = "numbers"
     _parameter_constraints = {"metric": [StrOptions(set(NUMBER_METRICS))]}
 
     time_budget: float | None = None
@@ -129,8 +131,14 @@ class AutoBagRegressor(Ensemble, BagRegressorMixin, BagEstimator):
         n_folds = min(self.cv, len(labels) if groups is None else len(np.unique(groups)))
         return make_folds(labels.values, n_folds=n_folds, seed=seed, groups=groups, numbers=True)
 
-    def _task(self, labels: Labels) -> Task:
-        return task_of_numbers(labels.values, REG)
+    def _targets(self, labels: Labels) -> tuple[Array, Array]:
+        return labels.values, labels.values[:, None]
 
-    def _candidates(self, task: Task) -> list[Member]:
-        return chosen_regressors(self.candidates)
+    def _stack(self, scores: Floats, targets: Array) -> Stack:
+        weights, intercept = fit_linear_stack(scores[:, 0], targets[:, 0], reg=REG)
+        same = np.ones((len(weights), 1))  # predictions are combined as they are
+        unlimited = float(np.finfo(np.float64).max)
+        return Stack(same, 0 * same, weights, np.array([intercept]), unlimited)
+
+    def _measure(self, combined: Floats, targets: Array) -> float:
+        return number_measures(targets[:, 0], combined[:, 0])[NUMBER_METRICS[self.metric]]
