@@ -12,9 +12,9 @@ from scipy import sparse
 
 from bagwise import Bags
 from bagwise.exceptions import DataWarning, InputError
-from bagwise.io import _metadata as metadata
+from bagwise.io import _data_warnings as metadata
 from bagwise.io import read_bags, write_bags
-from bagwise.io._metadata import are_ids, bag_level_features, is_id_name, times_of_clips
+from bagwise.io._data_warnings import are_ids, bag_level_features, is_id_name
 
 
 def slow_bag_level(instances, offsets):
@@ -88,11 +88,6 @@ def test_ids_are_whole_and_never_repeated_inside_a_bag():
     assert not are_ids(np.array([0.5, 1.0, 2.0, 0.0, 1.0]), bags)
     assert not are_ids(np.array([0.0, 1.0, np.nan, 0.0, 1.0]), bags)
     assert not are_ids(np.ones(5), bags)
-
-
-def test_times_need_a_start_and_an_end():
-    assert times_of_clips(["x", "begin time (s)", "End Time (s)"]) is not None
-    assert times_of_clips(["x", "start"]) is None
 
 
 @pytest.fixture

@@ -87,10 +87,10 @@ def test_what_the_files_look_like(tmp_path, rng):
 @pytest.mark.parametrize(
     ("name", "values", "message"),
     [
-        ("features", np.zeros((2, 5)), r"slide_99\.h5 has 5 features, while slide_08\.h5 has 4"),
-        ("features", np.zeros(4), "expected instances x features"),
-        ("features", np.zeros((2, 3, 4)), "expected instances x features"),
-        ("features", np.array([[b"a", b"b"]]), "not numbers"),
+        ("features", np.zeros((2, 5)), r"slide_99\.h5 has instances of other shapes than slide_08"),
+        ("features", np.zeros(4), "expected numbers, instances x features"),
+        ("features", np.zeros((2, 3, 4)), "expected numbers, instances x features"),
+        ("features", np.array([[b"a", b"b"]]), "type .S1: expected numbers"),
         ("other", np.zeros((2, 4)), "no dataset 'features'"),
         ("features", np.zeros((2, 4)), "coords"),
     ],

@@ -80,14 +80,14 @@ def test_vectors_of_fixed_size(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"blue": [[1, 2], [], [3, 4]]}, r"bag 2 \('c'\) has lists of different lengths: 2 values"),
+        ({"blue": [[1, 2], [], [3, 4]]}, "row 2 has lists of different lengths: 2 values"),
         ({"blue": [[1, 2], None, [3]]}, "row 1 has nothing in the column 'blue'"),
-        ({"bag": ["b", "a", "b"]}, "'b' is in rows 0 and 2"),
+        ({"bag": ["b", "a", "b"]}, "'b' has several rows"),
         ({"bag": ["b", None, "c"]}, "row 1 belongs to no bag"),
-        ({"blue": [1, 2, 3]}, "'blue' has one value per row"),
+        ({"blue": [1, 2, 3]}, "'red' is a list per row"),
         ({"blue": [["u", "v"], [], ["w"]]}, "not numbers: 'blue'"),
-        ({"instance_label": [["x"], [], ["y"]]}, r"bag 0 \('b'\) has lists of different"),
-        ({"instance_label": ["x", "y", "z"]}, "list of instance labels"),
+        ({"instance_label": [["x"], [], ["y"]]}, "row 0 has lists of different"),
+        ({"instance_label": ["x", "y", "z"]}, "list of values for each bag"),
         ({"e": [[[1.0]], [], [[1.0]]]}, "one list of vectors"),
     ],
 )

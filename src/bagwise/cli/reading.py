@@ -19,8 +19,9 @@ from bagwise.cli.output import note, progress, warning
 from bagwise.exceptions import DataWarning, InputError, LabelError, ModelFileError
 from bagwise.io._columns import Request
 from bagwise.io._contents import Contents
+from bagwise.io._data_warnings import suspicion
 from bagwise.io._files import TABLES, format_errors, format_of, naming
-from bagwise.io._reading import read_contents, suspicion
+from bagwise.io._reading import read_contents
 from bagwise.io._table import open_table
 from bagwise.labels import Labels, positive_by_name, sorted_labels
 from bagwise.persistence import load_model

@@ -7,13 +7,16 @@ beside the instances and are never features.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from bagwise._common.types import Array, Floats, Ints
-from bagwise.io._metadata import plain_name, times_of_clips
 
+_STARTS = ("start", "start_time", "begin", "begin_time", "onset")
+_ENDS = ("end", "end_time", "stop", "stop_time")
+_SECONDS = re.compile(r" ?[([]s[)\]]$|[ _](s|sec|seconds)$")
 _FILES = (
     "file_path", "filepath", "file", "filename", "file_name", "recording", "audio_file",
     "begin_path", "begin_file", "in_file", "source_id", "source_file", "source", "path",
@@ -87,11 +90,16 @@ def clip_columns(names: Iterable[str]) -> ClipColumns | None:
     >>> clip_columns(["start", "label"]) is None
     True
     """
-    names = list(names)
-    plain = {plain_name(name): name for name in reversed(names)}
-    file = next((plain[name] for name in _FILES if name in plain), None)
-    times = times_of_clips(names)
-    return None if times is None else ClipColumns(file, *times)
+    # Names are compared in lower case, with underscores and without the unit.
+    plain = {
+        _SECONDS.sub("", name.strip().lower()).replace(" ", "_"): name
+        for name in reversed(list(names))
+    }
+    file, start, end = (
+        next((plain[name] for name in known if name in plain), None)
+        for known in (_FILES, _STARTS, _ENDS)
+    )
+    return None if start is None or end is None else ClipColumns(file, start, end)
 
 
 def clip_texts(clips: Clips) -> list[str]:

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._common.types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import DataWarning, InputError
 from bagwise.io._clips import ClipColumns, Clips, clip_columns
 from bagwise.io._contents import Contents
-from bagwise.io._files import Cluster
+from bagwise.io._data_warnings import are_ids, is_id_name
+from bagwise.io._files import Cluster, listed
 from bagwise.io._labels import Column, Grouping, bag_labels, constant_in_bags, encode_columns
-from bagwise.io._metadata import are_ids, is_id_name
 from bagwise.io._sources import Conversion, Source
 from bagwise.labels import plain_array
 
@@ -172,17 +172,15 @@ def read_clips(source: Source, request: Request, rows: Grouping) -> Clips | None
         return None
     file, *times = request.clips
     start, end = _numbers(source, times)[rows.order].T
-    files = None if file is None else column_values(source, file, "none", rows.order)
+    files = None if file is None else read_column(source, file, "none").tolist(rows.order)
     return Clips(start, end, files)
 
 
-def column_values(
-    source: Source, name: str, convert: Conversion, rows: Ints | slice = slice(None)
-) -> list[Any]:
-    """The values of some rows of a column, None if missing."""
-    if "list" in source.kind(name) or source.kind(name) in _NUMERIC[1:]:
+def read_column(source: Source, name: str, convert: Conversion) -> Column:
+    """A column of single values."""
+    if source.kind(name) in _NUMERIC[1:] or "list" in source.kind(name):
         raise InputError(f"the column {name!r} has lists: only columns of single values are kept.")
-    return source.column(name, convert=convert).tolist(rows)
+    return source.column(name, convert=convert)
 
 
 def require_column(source: Source, name: str, detail: str = "") -> None:
@@ -193,36 +191,19 @@ def require_column(source: Source, name: str, detail: str = "") -> None:
         )
 
 
-def listed(names: Iterable[str], most: int = 20) -> str:
-    """Column names for a message, at most the first few."""
-    names = list(names)
-    more = f", ... ({len(names)} in all)" if len(names) > most else ""
-    return ", ".join(repr(name) for name in names[:most]) + more
-
-
-def _with_names(source: Source, names: list[str]) -> list[str]:
-    """Leave out a column without a name that is empty or numbers the rows; warn about it."""
-    if "" not in names:
-        return names
-    values = _numbers(source, [""]).ravel() if source.kind("") == "number" else np.array([])
-    if len(values) and np.isnan(values).all():
-        what = "and without values is left out: do all rows end with a separator?"
-    elif len(values) and values[0] in (0, 1) and (np.diff(values) == 1).all():
-        what = (
-            "that numbers the rows, as pandas writes its index, is left out. Write the file "
-            "without it (index=False)."
-        )
-    else:
-        what = "is read as a feature: leave it out of the file, or name the columns with features=."
-    warn_user(f"a column without a name {what}", DataWarning)
-    return names if "is read" in what else [name for name in names if name]
-
-
 def _features(source: Source, request: Request) -> list[str]:
     taken = {name for name in request.roles.values() if name is not None}
     if request.features is None:
-        out = taken | {*request.exclude, *request.beside, *(request.clips or ()), *source.metadata}
-        left = _with_names(source, [n for n in source.names if n not in out])
+        out = taken | {
+            *request.exclude,
+            *request.beside,
+            *(request.clips or ()),
+            *source.not_features,
+        }
+        left = [name for name in source.names if name not in out]
+        if "" in left:  # the index of pandas, or the end of rows that end with a separator
+            left.remove("")
+            warn_user("a column without a name is left out: name it to use it.", DataWarning)
     else:
         left = list(request.features)
     if len(set(left)) < len(left):

@@ -1,10 +1,10 @@
 """File formats, one error for damaged files, and cells that a spreadsheet would run."""
 
 import contextlib
+import itertools
 import os
 import re
-import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,12 +49,11 @@ def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
             return known
     if path.is_dir():
         return "hdf5"
-    if not writing and not path.exists():
-        raise DataNotFoundError(f"no file or folder {str(path)!r}.")
-    every = ", ".join(ending for endings in FORMATS.values() for ending in endings)
+    if not writing:
+        _refuse_special(path)
+    endings = ", ".join(itertools.chain(*FORMATS.values()))
     raise FileFormatError(
-        f"{path} has an unknown suffix: expected {every} or a folder of HDF5 files; or pass "
-        f"format= ({', '.join(FORMATS)})."
+        f"{path} has an unknown suffix: expected {endings}, a folder of HDF5 files, or format=."
     )
 
 
@@ -73,9 +72,8 @@ def format_errors(path: Path) -> Iterator[None]:
     # Four libraries parse untrusted bytes here; their errors have no common base class.
     except Exception as error:
         detail = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")[:300]
-        remedy = "Is it complete, and does its suffix match its format?"
-        if "UTF8" in detail:  # of pyarrow
-            remedy = "Save it in the encoding UTF-8."
+        encoding = "UTF8" in detail  # of pyarrow
+        remedy = "Save it as UTF-8." if encoding else "Is it complete, and is its suffix right?"
         raise FileFormatError(f"{path} could not be read: {detail}. {remedy}") from error
 
 
@@ -93,17 +91,17 @@ def naming(path: Path, other: Any = None) -> Iterator[None]:
 
 def _refuse_special(path: Path) -> None:
     """Refuse anything but a file or a folder: reading a pipe could block for ever."""
-    try:
-        mode = path.stat().st_mode
-    except (FileNotFoundError, NotADirectoryError, ValueError) as error:
-        raise DataNotFoundError(f"no file or folder {str(path)!r}.") from error
-    except OSError as error:
-        raise DataNotFoundError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        kind = "pipe" if stat.S_ISFIFO(mode) else "socket" if stat.S_ISSOCK(mode) else "device"
-        raise FileFormatError(
-            f"{path} is a {kind}, but files are read more than once: write it to a file first."
-        )
+    if not os.path.exists(path):
+        raise DataNotFoundError(f"no file or folder {str(path)!r} that can be read.")
+    if not (os.path.isfile(path) or os.path.isdir(path)):
+        raise FileFormatError(f"{path} is a pipe or a device: write it to a file first.")
+
+
+def listed(names: Iterable[str], most: int = 20) -> str:
+    """Quote column names for a message; at most the first `most`."""
+    names = list(names)
+    more = f", ... ({len(names)} in all)" if len(names) > most else ""
+    return ", ".join(repr(name) for name in names[:most]) + more
 
 
 # Formulas: a spreadsheet runs a cell that begins with one of these characters, so that an id such

@@ -6,13 +6,16 @@ the bag. If bagwise wrote the folder, ``bags.json`` contains the rest: labels, t
 type of the ids, the names of classes and features.
 """
 
+from __future__ import annotations
+
+import contextlib
 import json
 import math
 import os
 import re
 import shutil
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -33,10 +36,10 @@ from bagwise.exceptions import (
     SparseInputError,
 )
 from bagwise.extras import import_extra
-from bagwise.io._columns import Request, listed
+from bagwise.io._columns import Request
 from bagwise.io._contents import Contents, check_contents
 from bagwise.io._data_warnings import find_suspects
-from bagwise.io._files import FORMATS, format_errors
+from bagwise.io._files import FORMATS, format_errors, listed
 from bagwise.io._memory import Workspace, assign
 from bagwise.labels import Labels, plain_array
 
@@ -47,13 +50,112 @@ _BESIDE = ("coords", "instance_labels")  # optional datasets of a file
 
 @dataclass(frozen=True)
 class _BagFile:
-    """The file of a bag: shape and type of its datasets, and the sizes of patches and slide."""
+    """The file of a bag: shapes and types of its datasets, and the sizes of patches and slide.
+
+    HDF5 can refer to other files: by an external link, external storage, or a virtual dataset. An
+    untrusted file could thus copy any file of the user into the features. Such references are
+    rejected before anything is read from them, unless external data are allowed.
+    """
 
     path: Path
-    shapes: dict[str, tuple[int, ...]]
-    dtypes: dict[str, np.dtype[Any]]
-    patch_size: float
-    slide_size: tuple[float, float]
+    dataset: str  # with the features
+    allow_external: bool
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    dtypes: dict[str, np.dtype[Any]] = field(default_factory=dict)
+    patch_size: float = math.nan
+    slide_size: tuple[float, float] = (math.nan, math.nan)
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[dict[str, Any]]:
+        """The datasets that exist, by name: "features", "coords", "instance_labels"."""
+        h5py = import_extra("h5py", extra="io")
+        with format_errors(self.path), h5py.File(self.path, "r") as file:
+            keys = {"features": self.dataset} | {name: name for name in _BESIDE}
+            found = {name: self._find(file, key) for name, key in keys.items()}
+            if found["features"] is None:
+                raise FileFormatError(
+                    f"{self.path} has no dataset {self.dataset!r}: there are "
+                    f"{listed(file.keys())}. Name the one with the features with features=."
+                )
+            yield {name: part for name, part in found.items() if part is not None}
+
+    def inspected(self) -> _BagFile:
+        """Read shapes and types; a leading axis of length 1 is dropped."""
+        with self.open() as parts:
+            shapes = {name: _shape(part) for name, part in parts.items()}
+            dtypes = {name: part.dtype for name, part in parts.items()}
+            features, dtype = shapes["features"], dtypes["features"]
+            if len(features) != 2 or dtype.kind not in "fiub":
+                raise FileFormatError(
+                    f"{self.path}: {self.dataset!r} has the shape {features} and the type {dtype}: "
+                    "expected numbers, instances x features."
+                )
+            for name, shape in shapes.items():
+                if shape[:1] != features[:1]:
+                    raise FileFormatError(
+                        f"{self.path}: {name} has shape {shape} for {features[0]} instances."
+                    )
+            attributes = parts["coords"].attrs if "coords" in parts else {}
+            edge, sides = _sizes(attributes)
+        return replace(self, shapes=shapes, dtypes=dtypes, patch_size=edge, slide_size=sides)
+
+    def read(self, rows: slice, targets: Mapping[str, Array]) -> None:
+        """Read rows of some datasets into arrays."""
+        with self.open() as parts:
+            for name in targets.keys() & self.shapes.keys():
+                part = parts[name]
+                values = part[rows] if part.ndim == len(self.shapes[name]) else part[0, rows]
+                assign(targets[name], values)
+
+    def _find(self, file: Any, name: str) -> Any:
+        """The dataset with this name, or None; rejects data in other files unless allowed."""
+        h5py = import_extra("h5py", extra="io")
+        elsewhere = isinstance(file.get(name, getlink=True), h5py.ExternalLink)
+        values = None if elsewhere and not self.allow_external else file.get(name)
+        if isinstance(values, h5py.Dataset):
+            created = values.id.get_create_plist()
+            elsewhere = (
+                values.file.filename != file.filename  # through an external link
+                or created.get_layout() == h5py.h5d.VIRTUAL
+                or created.get_external_count()
+            )
+        if elsewhere and not self.allow_external:
+            raise FileFormatError(
+                f"{self.path}: {name!r} is stored in another file, by a link, external storage or "
+                "a virtual dataset, which could be any file of yours. If you trust it, call "
+                "read_bags with allow_external=True, or copy the data into one file (h5repack)."
+            )
+        return values if isinstance(values, h5py.Dataset) else None
+
+
+class Hdf5Table(StreamedTable):
+    """The features of all files, one file after the other; read when they are used.
+
+    Parameters
+    ----------
+    files : list of _BagFile
+        The files.
+    dtype : dtype
+        The type of the values that are returned.
+    """
+
+    def __init__(self, files: list[_BagFile], dtype: np.dtype[Any]) -> None:
+        self._files, self._offsets = files, _offsets(files)
+        super().__init__((int(self._offsets[-1]), files[0].shapes["features"][1]), dtype)
+
+    def read(self, start: int, stop: int) -> Array:
+        """Read the rows start:stop."""
+        out = np.empty((max(0, stop - start), self.shape[1]), self.dtype)
+        first = int(np.searchsorted(self._offsets, start, side="right")) - 1
+        last = int(np.searchsorted(self._offsets, stop, side="left"))
+        for file, begin, end in zip(
+            self._files[first:last], self._offsets[first:], self._offsets[first + 1 :], strict=False
+        ):
+            low, high = max(start, begin), min(stop, end)
+            file.read(
+                slice(low - begin, high - begin), {"features": out[low - start : high - start]}
+            )
+        return out
 
 
 def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
@@ -74,35 +176,44 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
             "table with labels=."
         )
     notes = _read_notes(path)
-    reader = _Reader((request.features or ["features"])[0], request.allow_external)
-    files = [reader.inspect(file) for file in _bag_paths(path, notes)]
+    dataset = (request.features or ["features"])[0]
+    files = [
+        _BagFile(file, dataset, request.allow_external).inspected()
+        for file in _bag_paths(path, notes)
+    ]
     _check_same_shapes(files)
-    offsets = _offsets(files)
+    offsets, shape = _offsets(files), files[0].shapes["features"]
     names = notes["ids"] if notes else [file.path.stem for file in files]
-    ids = None if names is None else plain_array(names)
-    columns = notes.get("feature_names")
-    dtype = request.dtype or np.result_type(*(f.dtypes["features"] for f in files))
-    shape = int(offsets[-1]), files[0].shapes["features"][1]
-    tables = _tables_beside_features(files, shape[0])
-    in_files = request.cluster is not None or workspace.streams(shape, dtype)
-    if not in_files:
-        tables["features"] = workspace.empty(shape, dtype)
-    for file, start in zip(files if tables else (), offsets.tolist(), strict=False):
-        _fill(tables, reader, file, start)
+    ids, columns = None if names is None else plain_array(names), notes.get("feature_names")
+    shape = int(offsets[-1]), shape[1]
+    dtype = request.dtype or np.result_type(*(file.dtypes["features"] for file in files))
+    tables: dict[str, Array] = {}
+    if "coords" in files[0].shapes:
+        kind = np.result_type(*(file.dtypes["coords"] for file in files))
+        tables["coords"] = np.empty((shape[0], *files[0].shapes["coords"][1:]), kind)
+    if any("instance_labels" in file.shapes for file in files):
+        tables["instance_labels"] = np.full(shape[0], -1)
     if request.cluster is not None:
         from bagwise.compute.dask import load_on_workers
 
         dtype = float_type(dtype)
-        load = partial(_read_some, files, reader, dtype, columns)
-        features = shape[1], dtype
-        bags: Bags = load_on_workers(*request.cluster, load, offsets, features, ids, columns)
+        load = partial(_read_some, files, dtype, columns)
+        about = offsets, (shape[1], dtype), ids, columns
+        bags: Bags = load_on_workers(*request.cluster, load, *about)
+    elif workspace.streams(shape, dtype):
+        bags = Bags(Hdf5Table(files, dtype), offsets, ids, feature_names=columns)
     else:
-        table = Hdf5Table(files, reader, dtype) if in_files else tables["features"]
-        bags = Bags(table, offsets, ids, feature_names=columns)
+        tables["features"] = workspace.empty(shape, dtype)
+        bags = Bags(tables["features"], offsets, ids, feature_names=columns)
+    for file, rows in zip(files if tables else (), pairwise(offsets.tolist()), strict=False):
+        file.read(slice(None), {name: table[slice(*rows)] for name, table in tables.items()})
+    sets = notes.get("label_sets")
+    if sets is not None:  # as positions of classes; null is unknown
+        sets = Labels.from_sets(sets, range(notes["n_classes"]), name_of=bags.name_of).indicator
     contents = check_contents(
         bags,
         y=None if notes.get("y") is None else plain_array(notes["y"]),
-        label_sets=_sets(notes, bags),
+        label_sets=sets,
         instance_labels=tables.get("instance_labels"),
         classes=notes.get("classes") if request.classes is None else request.classes,
         coords=tables.get("coords"),
@@ -129,22 +240,12 @@ def _bag_paths(path: Path, notes: dict[str, Any]) -> list[Path]:
         return [path]
     found = sorted(p for p in path.iterdir() if _is_hdf5(p))
     if not found:
-        deeper = (p for depth in ("*/*", "*/*/*") for p in path.glob(depth))
-        inner = sorted({str(p.parent.relative_to(path)) for p in deeper if _is_hdf5(p)})
-        hint = ""
-        if inner:
-            hint = f" These folders in it do: {listed(inner, 5)}. Read the one with the features."
-        elif any(path.glob("*.pt")):
+        inner = {str(p.parent.relative_to(path)) for p in path.glob("*/**/*") if _is_hdf5(p)}
+        hint = f" These folders in it do: {listed(sorted(inner), 5)}." if inner else ""
+        if any(path.glob("*.pt")):
             hint = " Its .pt files cannot be read: CLAM writes the same features to h5_files."
         raise DataNotFoundError(f"the folder {str(path)!r} has no .h5 or .hdf5 file.{hint}")
-    if not notes:
-        for p, other in pairwise(sorted(found, key=lambda file: file.stem)):
-            if p.stem == other.stem:
-                raise FileFormatError(
-                    f"{p} and {other.name} would both be the bag {p.stem!r}: rename or remove one."
-                )
-        return found
-    expected = [path / name for name in notes["files"]]
+    expected = [path / name for name in notes["files"]] if notes else found
     for odd in sorted(set(expected) ^ set(found))[:1]:
         raise FileFormatError(
             f"{path / _SIDECAR} and the folder disagree about {odd.name!r}: restore the file, or "
@@ -157,134 +258,17 @@ def _is_hdf5(path: Path) -> bool:
     return path.name.lower().endswith(FORMATS["hdf5"]) and not path.name.startswith(".")
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """Opens the file of a bag, checks its content, and reads the values.
-
-    HDF5 can refer to other files: by an external link, external storage, or a virtual dataset. An
-    untrusted file could thus copy any file of the user into the features. Such references are
-    rejected before anything is read from them, unless external data are allowed.
-    """
-
-    dataset: str
-    allow_external: bool
-
-    def inspect(self, path: Path) -> _BagFile:
-        """Read shapes and types of a file; a leading axis of length 1 is dropped."""
-        h5py = import_extra("h5py", extra="io")
-        with format_errors(path), h5py.File(path, "r") as file:
-            found = {name: self._found(file, name, path) for name in ("features", *_BESIDE)}
-            parts = {name: part for name, part in found.items() if part is not None}
-            if "features" not in parts:
-                raise FileFormatError(
-                    f"{path} has no dataset {self.dataset!r}: there are {listed(file.keys())}. "
-                    "Name the one with the features with features=."
-                )
-            shapes = {name: _shape(part) for name, part in parts.items()}
-            if len(shapes["features"]) != 2:
-                raise FileFormatError(
-                    f"{path}: {self.dataset!r} has shape {parts['features'].shape}: expected "
-                    "instances x features."
-                )
-            if parts["features"].dtype.kind not in "fiub":
-                raise FileFormatError(
-                    f"{path}: {self.dataset!r} contains {parts['features'].dtype}, not numbers."
-                )
-            n_instances = shapes["features"][0]
-            for name, shape in shapes.items():
-                if shape[:1] != (n_instances,):
-                    raise FileFormatError(
-                        f"{path}: {name} has shape {shape} for {n_instances} instances."
-                    )
-            dtypes = {name: part.dtype for name, part in parts.items()}
-            return _BagFile(path, shapes, dtypes, *_sizes(found["coords"]))
-
-    def values(
-        self, bag: _BagFile, names: Iterable[str], rows: slice = slice(None)
-    ) -> dict[str, Array]:
-        """Read rows of some datasets; raise an error if a shape has changed since `inspect`."""
-        h5py = import_extra("h5py", extra="io")
-        read = {}
-        with format_errors(bag.path), h5py.File(bag.path, "r") as file:
-            for name in names:
-                part = self._found(file, name, bag.path)
-                if part is None or _shape(part) != bag.shapes[name]:
-                    raise FileFormatError(
-                        f"{bag.path} has changed: {name!r} had shape {bag.shapes[name]}. Read the "
-                        "bags again."
-                    )
-                whole = part.ndim == len(bag.shapes[name])
-                read[name] = part[rows] if whole else part[0, rows]
-        return read
-
-    def _found(self, file: Any, name: str, path: Path) -> Any:
-        """The dataset with this name, or None; rejects data in other files unless allowed."""
-        h5py = import_extra("h5py", extra="io")
-        name = self.dataset if name == "features" else name
-        elsewhere = isinstance(file.get(name, getlink=True), h5py.ExternalLink)
-        values = None if elsewhere and not self.allow_external else file.get(name)
-        if isinstance(values, h5py.Dataset):
-            created = values.id.get_create_plist()
-            elsewhere = (
-                values.file.filename != file.filename  # through an external link
-                or created.get_layout() == h5py.h5d.VIRTUAL
-                or created.get_external_count()
-            )
-        if elsewhere and not self.allow_external:
-            raise FileFormatError(
-                f"{path}: {name!r} is stored in another file, by a link, external storage or a "
-                "virtual dataset. An untrusted file could thus read any file of yours. If you "
-                "trust it, call read_bags with allow_external=True, or copy the data into one file "
-                "(h5repack)."
-            )
-        return values if isinstance(values, h5py.Dataset) else None
-
-
-class Hdf5Table(StreamedTable):
-    """The features of all files, one file after the other; read when they are used.
-
-    Parameters
-    ----------
-    files : list of _BagFile
-        The files.
-    reader : _Reader
-        Opens the files.
-    dtype : dtype
-        The type of the values that are returned.
-    """
-
-    def __init__(self, files: list[_BagFile], reader: _Reader, dtype: np.dtype[Any]) -> None:
-        self._files, self._reader, self._offsets = files, reader, _offsets(files)
-        super().__init__((int(self._offsets[-1]), files[0].shapes["features"][1]), dtype)
-
-    def read(self, start: int, stop: int) -> Array:
-        """Read the rows start:stop."""
-        out = np.empty((max(0, stop - start), self.shape[1]), self.dtype)
-        i = int(np.searchsorted(self._offsets, start, side="right")) - 1
-        at = start
-        while at < stop:
-            first, last = self._offsets[i : i + 2].tolist()
-            end = min(stop, last)
-            if end > at:
-                rows = slice(at - first, end - first)
-                values = self._reader.values(self._files[i], ["features"], rows)["features"]
-                assign(out[at - start : end - start], values)
-            at, i = end, i + 1
-        return out
-
-
 def _shape(part: Any) -> tuple[int, ...]:
     """The shape of a dataset, without a leading axis of length 1."""
     return part.shape[1:] if part.ndim == 3 and part.shape[0] == 1 else part.shape
 
 
-def _sizes(coords: Any) -> tuple[float, tuple[float, float]]:
+def _sizes(attributes: Mapping[str, Any]) -> tuple[float, tuple[float, float]]:
     """Edge of a patch, width and height of a slide in pixels of level 0; NaN if unknown.
 
     TRIDENT stores them as attributes of its coords; CLAM the sizes at a level, ``patch_size`` and
     ``level_dim``, and its ``downsample``, one number or one per axis.
     """
-    attributes = {} if coords is None else coords.attrs
 
     def number(name: str, place: int = 0) -> float:
         try:
@@ -292,59 +276,36 @@ def _sizes(coords: Any) -> tuple[float, tuple[float, float]]:
         except (KeyError, TypeError, ValueError, IndexError):
             return math.nan
 
-    edge = number("patch_size_level0")
+    edge, sides = number("patch_size_level0"), (number("level0_width"), number("level0_height"))
+    scales = number("downsample"), number("downsample", -1)
     if "patch_size_level0" not in attributes:
-        edge = number("patch_size") * number("downsample")
-    sides = number("level0_width"), number("level0_height")
+        edge = number("patch_size") * scales[0]
     if math.isnan(sides[0]):
-        scale = number("downsample"), number("downsample", -1)
-        sides = number("level_dim") * scale[0], number("level_dim", 1) * scale[1]
+        sides = number("level_dim") * scales[0], number("level_dim", 1) * scales[1]
     known = all(0 < side < math.inf for side in sides)
     return edge if 0 < edge < math.inf else math.nan, sides if known else (math.nan, math.nan)
 
 
 def _check_same_shapes(files: Sequence[_BagFile]) -> None:
-    first = files[0]
-    for file in files:
-        width, expected = file.shapes["features"][1], first.shapes["features"][1]
-        if width != expected:
+    """Require the same features, and coords of the same shape in all files or in none."""
+    first, *others = (
+        {name: shape[1:] for name, shape in file.shapes.items() if name != "instance_labels"}
+        for file in files
+    )
+    for file, shapes in zip(files[1:], others, strict=True):
+        if shapes != first:
             raise FileFormatError(
-                f"{file.path.name} has {width} features, while {first.path.name} has {expected}: "
-                "all bags need the same columns."
+                f"{file.path.name} has instances of other shapes than {files[0].path.name}: "
+                f"{shapes} and {first}. All bags need the same features and coords."
             )
-        coords, expected_coords = (f.shapes.get("coords", (0, None))[1:] for f in (file, first))
-        if coords != expected_coords:
-            raise FileFormatError(
-                f"{file.path.name} has coords of shape {coords} per instance, while "
-                f"{first.path.name} has {expected_coords}."
-            )
-
-
-def _tables_beside_features(files: Sequence[_BagFile], n_instances: int) -> dict[str, Array]:
-    """Arrays for the coords and labels of all instances; a file may have no labels."""
-    tables = {}
-    if "coords" in files[0].shapes:
-        dtype = np.result_type(*(f.dtypes["coords"] for f in files))
-        tables["coords"] = np.zeros((n_instances, *files[0].shapes["coords"][1:]), dtype)
-    if any("instance_labels" in f.shapes for f in files):
-        tables["instance_labels"] = np.full(n_instances, -1)
-    return tables
-
-
-def _fill(tables: dict[str, Array], reader: _Reader, file: _BagFile, start: int) -> None:
-    """Read the values of a bag into its rows of the tables."""
-    with format_errors(file.path):
-        for name, values in reader.values(file, tables.keys() & file.shapes.keys()).items():
-            assign(tables[name][start : start + len(values)], values)
 
 
 def _offsets(files: Sequence[_BagFile]) -> Ints:
-    return offsets_of([f.shapes["features"][0] for f in files])
+    return offsets_of([file.shapes["features"][0] for file in files])
 
 
 def _read_some(
     files: list[_BagFile],
-    reader: _Reader,
     dtype: np.dtype[Any],
     columns: list[str] | None,
     first: int,
@@ -352,16 +313,8 @@ def _read_some(
     ids: Array | None,
 ) -> Bags:
     """Read the files of some bags, on a Dask worker."""
-    table = Hdf5Table(files[first:last], reader, dtype)
+    table = Hdf5Table(files[first:last], dtype)
     return Bags(table[:], _offsets(files[first:last]), ids, feature_names=columns)
-
-
-def _sets(notes: dict[str, Any], bags: Bags) -> Array | None:
-    """The 0/1 array of sets stored as class indices; null is "unknown"."""
-    if notes.get("label_sets") is None:
-        return None
-    columns = np.arange(notes["n_classes"])
-    return Labels.from_sets(notes["label_sets"], columns, name_of=bags.name_of).indicator
 
 
 # Writing
@@ -371,9 +324,7 @@ def write_hdf5(path: Path, contents: Contents, *, compress: bool, force: bool) -
     """Write a folder with one HDF5 file per bag and ``bags.json``, completely or not at all."""
     bags = contents.bags
     if sparse.issparse(bags.instances):
-        raise SparseInputError(
-            "HDF5 files are dense, but these bags are sparse: write .npz, which keeps them sparse."
-        )
+        raise SparseInputError("HDF5 files are dense, but these bags are sparse: write .npz.")
     if contents.extras:
         raise InputError("extras cannot be stored in HDF5 files: write .npz.")
     if path.suffix.lower() in FORMATS["hdf5"]:
@@ -384,7 +335,7 @@ def write_hdf5(path: Path, contents: Contents, *, compress: bool, force: bool) -
     path = Path(os.path.realpath(path))  # write through a link
     _check_folder(path, force=force)
     h5py = import_extra("h5py", extra="io")
-    names = _file_names(bags)
+    notes = _notes(contents)
     found = {"features": bags.instances, **{name: getattr(contents, name) for name in _BESIDE}}
     datasets = {name: values for name, values in found.items() if values is not None}
     temporary = temporary_beside(path)
@@ -392,71 +343,63 @@ def write_hdf5(path: Path, contents: Contents, *, compress: bool, force: bool) -
     if path.exists():  # keep its mode: it may be private
         shutil.copymode(path, temporary)
     try:
-        for i, name in enumerate(names):
+        for name, (start, stop) in zip(notes["files"], pairwise(bags.offsets), strict=True):
             with h5py.File(temporary / name, "w") as file:
                 for dataset, values in datasets.items():
-                    part = values[bags.offsets[i] : bags.offsets[i + 1]]
+                    part = values[start:stop]
                     codec = "gzip" if compress and part.size else None  # empty: no chunks
                     file.create_dataset(dataset, data=part, compression=codec)
-        notes = json.dumps(_notes(contents, names), indent=1)
-        (temporary / _SIDECAR).write_text(notes, encoding="utf-8")
+        (temporary / _SIDECAR).write_text(json.dumps(notes, indent=1), encoding="utf-8")
         _move_into_place(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _notes(contents: Contents, names: list[str]) -> dict[str, Any]:
-    bags, sets = contents.bags, contents.label_sets
+def _notes(contents: Contents) -> dict[str, Any]:
+    """What the files do not contain."""
+    bags, labels, sets = contents.bags, contents.labels, contents.label_sets
     notes: dict[str, Any] = {
         "bagwise": _VERSION,
-        "files": names,
+        "files": _file_names(bags),
         "ids": _json_list(bags.ids, "ids"),
         "feature_names": bags.feature_names,
         "classes": _json_list(contents.classes, "classes"),
-        "y": None if contents.labels is None else _json_labels(contents.labels),
+        "y": None,
     }
+    if labels is not None:
+        _json_list(labels.classes, "y")  # refuses other types
+        notes["y"] = labels.tolist()
     if sets is not None:
+        positions = Labels("sets", np.arange(len(sets.classes)), indicator=sets.indicator)
         notes["n_classes"] = len(sets.classes)
-        notes["label_sets"] = [
-            np.flatnonzero(row).tolist() if known else None
-            for row, known in zip(sets.indicator, sets.known, strict=True)
-        ]
+        notes["label_sets"] = [own if own is None else sorted(own) for own in positions.tolist()]
     return notes
 
 
-def _json_labels(labels: Labels) -> list[Any]:
-    """The label of each bag; null if it is unknown."""
-    names = [*(_json_list(labels.classes, "y") or []), None]  # code -1 selects the last
-    return [names[code] for code in labels.codes]
-
-
 def _json_list(values: Array | None, what: str) -> list[Any] | None:
-    if values is None:
-        return None
-    items = plain_array(values).tolist()
+    items = [] if values is None else plain_array(values).tolist()
     odd = [v for v in items if not isinstance(v, str | int | float)]
     if odd:
-        raise InputError(f"{what} holds {odd[0]!r}: only texts and numbers can be written.")
-    return items
+        raise InputError(f"{what} has {odd[0]!r}: only strings and numbers can be written.")
+    return None if values is None else items
 
 
 def _file_names(bags: Bags) -> list[str]:
     """File name of each bag: its id if that is a safe name, else its position."""
-    if bags.ids is not None:
-        stems = [str(v) for v in bags.ids.tolist()]
-        safe = all(
-            re.fullmatch(r"\w[\w .+=-]{0,199}", s, re.ASCII) and s.strip() == s for s in stems
-        )
-        if safe and len({s.lower() for s in stems}) == len(stems):
-            return [f"{s}.h5" for s in stems]
-    digits = len(str(max(len(bags) - 1, 0)))
-    return [f"bag_{i:0{digits}d}.h5" for i in range(len(bags))]
+    stems = [str(name) for name in bags.names.tolist()]
+    safe = re.compile(r"\w[\w .+=-]{0,198}[\w.+=-]?", re.ASCII)
+    distinct = len({stem.lower() for stem in stems}) == len(stems)
+    if bags.ids is None or not distinct or not all(map(safe.fullmatch, stems)):
+        digits = len(str(max(len(bags) - 1, 0)))
+        stems = [f"bag_{i:0{digits}d}" for i in range(len(bags))]
+    return [f"{stem}.h5" for stem in stems]
 
 
 def _check_folder(path: Path, *, force: bool) -> None:
-    exists = path.exists() and not (path.is_dir() and not any(path.iterdir()))
-    check_place(path, exists=exists, force=force)
-    if not exists:
+    """Refuse to replace anything but a folder that bagwise wrote, and that only if `force`."""
+    is_empty = path.is_dir() and not any(path.iterdir())
+    check_place(path, exists=path.exists() and not is_empty, force=force)
+    if not path.exists():
         return
     if not path.is_dir():
         raise OutputExistsError(f"{path} is a file: remove it, or give another folder.")

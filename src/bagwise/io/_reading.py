@@ -21,24 +21,18 @@ from bagwise.io._columns import (
     ROLES,
     Request,
     bag_columns,
-    column_values,
     find_roles,
     label_bags,
-    listed,
+    read_column,
     require_column,
 )
 from bagwise.io._contents import Contents, check_contents
-from bagwise.io._data_warnings import (
-    warn_of_minus_one,
-    warn_of_near_duplicates,
-    warn_of_separators,
-)
-from bagwise.io._files import TABLES, Cluster, format_errors, format_of, naming
+from bagwise.io._data_warnings import is_id_name, suspicion, warn_of_labels
+from bagwise.io._files import TABLES, Cluster, format_errors, format_of, listed, naming
 from bagwise.io._hdf5 import read_hdf5, write_hdf5
 from bagwise.io._labels import Column, group
 from bagwise.io._memory import Workspace, make_workspace
 from bagwise.io._merging import merge_contents
-from bagwise.io._metadata import is_id_name, quoted
 from bagwise.io._npz import read_npz, write_npz
 from bagwise.io._sources import Source
 from bagwise.io._table import open_frame, open_table, read_table
@@ -201,7 +195,7 @@ def read_bags(
     ids = [name for name in contents.left_out if is_id_name(name)]
     if ids:
         warn_user(
-            f"{quoted(ids)}: left out, because these are ids and not features. Name the feature "
+            f"{listed(ids)}: left out, because these are ids and not features. Name the feature "
             "columns with features=[...] to use them, or leave them out with exclude=[...].",
             DataWarning,
         )
@@ -245,9 +239,7 @@ def read_contents(source: Any, request: Request) -> Contents:
         if contents.wholes is None:
             raise InputError(f"merge= needs a table with the column {request.merge!r} in labels=.")
         contents = merge_contents(contents, contents.wholes, request.merge, _part_name(request))
-    warn_of_near_duplicates(contents)
-    warn_of_minus_one(contents)
-    warn_of_separators(contents)
+    warn_of_labels(contents)
     workspace.keep()
     return contents
 
@@ -257,15 +249,6 @@ def _without_labels(request: Request, table: Any) -> Request:
     beside = getattr(table, "names", []) if table is not None else [request.group, request.merge]
     group, merge = (None if n in beside else n for n in (request.group, request.merge))
     return replace(request, label=None, label_set=None, group=group, merge=merge)
-
-
-def suspicion(names: Sequence[str]) -> str:
-    """A sentence about features that look like labels or metadata of bags."""
-    return (
-        f"{quoted(names)}: constant within every bag, and different between bags, as labels and "
-        "metadata are. Leave such columns out with exclude=[...], keep them beside the results "
-        "with meta=[...], or name the feature columns with features=[...]."
-    )
 
 
 def _part_name(request: Request) -> str | None:
@@ -522,7 +505,7 @@ def _tabled_labels(
     columns = bag_columns(table, request, rows)
     taken = {role: column.take(entries.rows) for role, column in columns.items()}
     first = rows.order[rows.offsets[:-1]]
-    own = {name: [*column_values(table, name, "all", first), None] for name in others}
+    own = {name: [*read_column(table, name, "all").tolist(first), None] for name in others}
     kept = {name: [values[row] for row in entries.rows] for name, values in own.items()}
     return taken, kept, entries, request
 
