@@ -140,7 +140,7 @@ Careless._parameter_constraints = {"learned": "no_validation", "answer": "no_val
 )
 def test_what_is_learned_is_finite_or_nothing_is(learned):
     model = Careless(learned, C=1e300)
-    with pytest.raises(InputError, match=r"Careless cannot .* feature 1, from 2 to 6.* C=1e\+300"):
+    with pytest.raises(InputError, match=r"(?s)Careless\(C=1e\+300.* cannot .* from 2 to 6"):
         model.fit(TABLE)
     if isinstance(learned, Exception):
         return
@@ -151,7 +151,7 @@ def test_what_is_learned_is_finite_or_nothing_is(learned):
 @pytest.mark.parametrize("answer", [np.nan, np.inf, FloatingPointError("overflow")])
 def test_answers_are_finite(answer):
     model = Careless(answer=answer).fit(TABLE)
-    with pytest.raises(InputError, match="Careless cannot compute"):
+    with pytest.raises(InputError, match=r"Careless.* cannot compute"):
         model.decision_function(TABLE)
 
 

@@ -3,11 +3,9 @@
 import dataclasses
 import inspect
 import re
-from itertools import chain
 
 import pytest
 
-from bagwise.base._parameters import CONSTRAINTS, DESCRIPTIONS, GROUPS
 from bagwise.classification import BagMarginSVM
 from checks import example
 from estimators import public_estimators
@@ -36,12 +34,6 @@ def test_an_entry_has_the_default_of_the_estimator():
 def test_positions_of_support_vectors_are_documented(cls):
     text = inspect.cleandoc(cls.__doc__)
     assert ("support_vectors_ : " in text) == ("support_ : " in text)
-
-
-def test_descriptions_belong_to_known_names():
-    named = {name for name, *_ in DESCRIPTIONS.values()}
-    assert {name for name in named if not name.endswith("_")} - {"X", "y"} <= CONSTRAINTS.keys()
-    assert set(chain.from_iterable(GROUPS.values())) <= DESCRIPTIONS.keys()
 
 
 def test_dask_tells_two_fits_apart():

@@ -196,7 +196,6 @@ REFUSE_NAN = {
     "scaler, then pca": make_pipeline(StandardScaler(), PCA(1)),
     "imputer last": make_pipeline(PCA(1), SimpleImputer()),
     "union": FeatureUnion([("a", SimpleImputer()), ("b", PCA(1))]),
-    "nothing": make_pipeline("passthrough"),
 }
 
 

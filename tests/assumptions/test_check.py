@@ -119,7 +119,7 @@ class Scoreless:
         (Scoreless(), {}, "neither decision_function nor predict_proba"),
         (Wrong(lambda n: np.full(n, np.nan)), {}, "gave NaN as the score"),
         (Wrong(lambda n: np.zeros((n, 3))), {}, "gave 3 scores per bag: expected one"),
-        (Wrong(lambda n: np.zeros(n + 1)), {}, "expected one row per bag"),
+        (Wrong(lambda n: np.zeros(n + 1)), {}, "expected one per bag"),
         (Standard(), {"seeds": 0}, "seeds == 0"),
     ],
 )

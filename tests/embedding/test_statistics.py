@@ -94,14 +94,6 @@ def test_deviations_are_exact_far_from_zero_and_for_equal_values():
         np.testing.assert_array_equal(found, [[0.0] * 4 + [value] * 8] * 2)
 
 
-def test_statistics_of_a_table_larger_than_memory(tmp_path):
-    bags, _ = example(dtype=np.float32)
-    np.save(tmp_path / "x.npy", bags.instances)
-    mapped = bags.with_instances(np.load(tmp_path / "x.npy", mmap_mode="r"))
-    model = BagStatistics(ALL).fit(mapped)
-    np.testing.assert_array_equal(model.transform(mapped), model.transform(bags))
-
-
 def test_names_of_statistics():
     bags, _ = example()
     named = bags.with_instances(bags.instances, feature_names=["a", "b", "c", "d"])

@@ -317,7 +317,7 @@ def test_what_is_refused(rng):
         instance_attributions(model, bags, method="one_removed")
     pairs = SVC(decision_function_shape="ovo")
     model = make_pipeline(BagStatistics(), pairs).fit(bags, np.arange(20) % 4)
-    with pytest.raises(InputError, match="gave 6 scores per bag for 4 classes"):
+    with pytest.raises(InputError, match=r"scores of shape \(\d+, 6\)"):
         instance_attributions(model, bags)
     with pytest.raises(InputError, match="there are no bags"):
         instance_attributions(Pooled(), bags[:0])

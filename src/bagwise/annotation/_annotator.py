@@ -104,7 +104,25 @@ class ThresholdAnnotator(AnnotatorMixin):
 
 
 class KernelAnnotator(AnnotatorMixin, BagEstimator):
-    """An annotator that is linear in the instances, or in the Nystroem features of a kernel."""
+    """An annotator that is linear in the instances, or in the Nystroem features of a kernel.
+
+    Parameters
+    ----------
+    reg : float or "auto"
+        Regularisation strength lambda, relative to the sum over bags. The intercept is not
+        penalised. With 0 there may be no maximum. "auto" is 1 for the linear kernel. For other
+        kernels, whose feature vectors have norms below 1, it is 0.01 in ORedLogisticRegression
+        and 0.02 in NoisyOrLogisticRegression.
+    kernel : {"linear", "rbf"} or callable
+        The kernel, or a function of two vectors. All but "linear" are approximated by Nystroem
+        features, which are computed where the instances are stored.
+    n_components : int
+        Number of Nystroem features: the number of landmarks, instances drawn at random. Not
+        used by the linear kernel.
+    gamma : {"half_scale", "scale", "auto"} or float
+        Kernel width; "half_scale" is ``0.5 / (n_features * variance)``, "scale" twice that, and
+        "auto" ``1 / n_features``.
+    """
 
     _parameter_constraints: dict[str, Any] = {
         "reg": [StrOptions({"auto"}), NOT_NEGATIVE],

@@ -41,10 +41,10 @@ class NoisyOrLogisticRegression(WeightedFit, KernelAnnotator):
 
     Parameters
     ----------
-    {annotator_reg}
-    {annotator_kernel}
-    {annotator_components}
-    {annotator_gamma}
+    {reg}
+    {kernel}
+    {n_components}
+    {gamma}
     max_iter : int, default=1000
         Maximum number of iterations.
     tol : float, default=1e-5

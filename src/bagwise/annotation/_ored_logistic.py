@@ -57,10 +57,10 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
 
     Parameters
     ----------
-    {annotator_reg}
-    {annotator_kernel}
-    {annotator_components}
-    {annotator_gamma}
+    {reg}
+    {kernel}
+    {n_components}
+    {gamma}
     missing : float or "learn", default=0.0
         Probability that the label of an instance is not reported in the label set of its bag: an
         instance can have a label outside the set. "learn" estimates it by EM on held-out bags

@@ -1,6 +1,6 @@
 """Base classes of all estimators: validation, parameters, progress, fitted state."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Self, TypeVar
 
@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._common.sklearn import CallbackSupportMixin, _fit_context, with_callbacks
+from bagwise._common.sklearn import _fit_context
 from bagwise._common.types import Floats as FloatArray
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
@@ -48,7 +48,7 @@ def fit_method(fit: Fit) -> Fit:
     -------
     callable
     """
-    return with_callbacks(_fit_context(prefer_skip_nested_validation=True)(checked_fit(fit)))
+    return _fit_context(prefer_skip_nested_validation=True)(checked_fit(fit))
 
 
 def with_known_labels(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
@@ -73,7 +73,7 @@ def with_known_labels(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
     return bags[labels.known], labels[labels.known]
 
 
-class BagEstimator(CallbackSupportMixin, BaseEstimator):
+class BagEstimator(BaseEstimator):
     """Base class of all estimators: scikit-learn's `BaseEstimator` for bags, with progress.
 
     The mixins define ``fit``; an estimator defines ``_solve(bags, labels, weight, rng)``. It
@@ -82,6 +82,33 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
     `random_state`. It returns a `SolverResult`, whose solution becomes the attributes in
     `_solution`, or a list of results, or None; then it sets the attributes itself. Progress is
     stored from the results, with a warning if one did not converge.
+
+    Parameters and attributes that several estimators share are described here: a line ``{gamma}``
+    in the docstring of an estimator is replaced by the entry below.
+
+    Parameters
+    ----------
+    X : Bags or anything accepted as bags
+        The bags.
+    y : array-like of shape (n_bags,)
+        The class of each bag. Where the model learns label sets, also a 0/1 array of shape
+        (n_bags, n_classes) or a list of sets; bags of unknown label set are left out.
+    checkpoint : path
+        A file to which the state of the fit is saved from time to time. If it exists, the fit
+        resumes from it and ends with the same result. Removed when the fit is complete.
+    gamma : {"scale", "auto"} or float
+        Kernel width; "scale" is ``1 / (n_features * variance)``, "auto" ``1 / n_features``.
+    verbose : int
+        Whether to show a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    label_kind_ : {"single", "sets"}
+        Whether the model was fitted on one label per bag, or on label sets.
+    n_features_in_ : int
+        Number of features of an instance, or of a row.
     """
 
     _parameter_constraints: dict[str, Any] = CONSTRAINTS
@@ -207,7 +234,7 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
         )
 
     def _track(self, items: Iterable[Item], task: str, total: int | None = None) -> Iterator[Item]:
-        """Iterate; report each step to scikit-learn's callbacks and, if `verbose`, to a bar.
+        """Iterate; if `verbose`, show the steps of the fit in a progress bar.
 
         Parameters
         ----------
@@ -222,10 +249,6 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
         -------
         iterator
         """
-        if total is None and isinstance(items, Sized):
-            total = len(items)
-        if getattr(self, "_skl_callbacks", None):
-            items = self._with_callbacks(items, task, total)
         if getattr(self, "verbose", 0):
             from rich.console import Console
             from rich.progress import track
@@ -233,19 +256,6 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
             name = f"{type(self).__name__}: {task}"
             items = track(items, name, total=total, console=Console(stderr=True))
         return iter(items)
-
-    def _with_callbacks(
-        self, items: Iterable[Item], task: str, total: int | None
-    ) -> Iterator[Item]:
-        context = self._init_callback_context(max_subtasks=total)
-        context.call_on_fit_task_begin(estimator=self)
-        for item in items:
-            step = context.subcontext(task_name=task)
-            step.call_on_fit_task_begin(estimator=self)
-            yield item
-            if step.call_on_fit_task_end(estimator=self):
-                break
-        context.call_on_fit_task_end(estimator=self)
 
 
 def class_weights(class_weight: Any, labels: Labels) -> FloatArray:

@@ -15,6 +15,8 @@ from scipy import sparse
 from sklearn.utils.sparsefuncs import min_max_axis
 
 from bagwise._common.types import Array
+from bagwise.bags import Bags
+from bagwise.compute import is_here
 from bagwise.compute.arrays import extremes
 from bagwise.exceptions import BagwiseError, InputError, NotEnoughMemoryError
 from bagwise.validation import check_bags
@@ -89,7 +91,7 @@ def numerical_errors(estimator: Any, X: Any) -> Iterator[None]:
     Parameters
     ----------
     estimator : estimator
-        Named in the error, with its numeric parameters that are not at their default.
+        Named in the error, with its parameters that are not at their default.
     X : object
         The input as the user passed it.
     """
@@ -143,40 +145,19 @@ def _is_finite(value: Any, *, infinite: bool) -> bool:
 
 
 def _error(estimator: Any, X: Any, cause: str) -> InputError:
-    name = type(estimator).__name__
-    changed = _changed_numbers(estimator)
     return InputError(
-        f"{name} cannot compute with these values ({cause.strip().rstrip('.')}).{_widest(X)} Scale "
-        "the features first, for example with InstanceTransformer(StandardScaler()) in a pipeline"
-        + (f", and choose less extreme parameters than {changed}." if changed else ".")
+        f"{estimator!r} cannot compute with these values ({cause.strip().rstrip('.')})."
+        f"{_widest(X)} Scale the features first, for example with "
+        "InstanceTransformer(StandardScaler()) in a pipeline, or choose less extreme parameters."
     )
-
-
-def _changed_numbers(estimator: Any) -> str:
-    """Numeric parameters that are not at their default, as text."""
-    given = estimator.get_params(deep=False)
-    defaults = type(estimator)().get_params(deep=False)
-    changed = {
-        key: value
-        for key, value in given.items()
-        if isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and key not in ("random_state", "verbose")
-        and value != defaults.get(key)
-    }
-    return ", ".join(f"{key}={value!r}" for key, value in changed.items())
 
 
 def _widest(X: Any) -> str:
     """Name the feature with the largest magnitude, if X can be read in this process."""
-    try:
-        bags = check_bags(None, X, reset=True, allow_nan=True)
-    except BagwiseError:
+    if isinstance(X, Bags) and not is_here(X):
         return ""
-    rows = bags.instances
-    if not isinstance(rows, np.ndarray) and not sparse.issparse(rows):
-        return ""
-    low, high = column_range(rows)
+    bags = check_bags(None, X, reset=True)  # an error that names the bag, if X is at fault
+    low, high = column_range(bags.instances)
     j = int(np.argmax(np.maximum(np.abs(low), np.abs(high))))
     names = bags.feature_names
     feature = f"feature {j}" if names is None else f"feature {j} ({names[j]!r})"

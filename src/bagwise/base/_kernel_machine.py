@@ -34,6 +34,34 @@ class KernelMachine(BagEstimator):
     A subclass has the parameters `kernel`, `gamma`, `degree` and `coef0`. Its ``fit`` sets
     `intercept_`, and either `coef_`, or `dual_coef_`, `support_`, `support_vectors_` and `gamma_`,
     or `coef_`, `nystroem_` and `gamma_`.
+
+    Parameters
+    ----------
+    kernel : str or callable
+        The kernel: "linear", or another of scikit-learn's names ("rbf", "poly", "laplacian",
+        ...), or a function of two vectors.
+    degree : float
+        Degree of the polynomial kernel.
+    coef0 : float
+        Constant of the polynomial kernel.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_machines, n_features)
+        The weights of the features (linear kernel), or of the Nystroem features; one row for
+        two classes, else one per class.
+    support_ : ndarray of shape (n_support,)
+        Positions of the training instances with non-zero weight (nonlinear kernels).
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        The training instances with non-zero weight.
+    dual_coef_ : ndarray of shape (n_machines, n_support)
+        The weights of the support vectors.
+    nystroem_ : Nystroem
+        The approximation of the kernel, if one is used.
+    gamma_ : float
+        The kernel width used (nonlinear kernels).
+    intercept_ : ndarray of shape (n_machines,)
+        The intercepts.
     """
 
     def _width(self, rows: Any) -> float:

@@ -1,14 +1,13 @@
 """Constraints and descriptions of the parameters that several estimators share.
 
 An estimator repeats neither the constraint of such a parameter in `_parameter_constraints` nor its
-description: a line ``{kernel}`` in the docstring is replaced by the entry of `kernel`, with the
-default of the estimator.
+description: a line ``{kernel}`` in its docstring is replaced by the entry of `kernel` in the
+docstring of a base class, with the default of the estimator.
 """
 
 import inspect
 import re
 import textwrap
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from os import PathLike
@@ -55,115 +54,6 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "verbose": ["verbose"],
 }
 
-# Entries of docstrings. The default is read from the constructor; "key = name" is an entry of
-# `name` for which there are several.
-DESCRIPTIONS: dict[str, tuple[str, str, str]] = {}  # key -> name, type, indented text
-HEAD = re.compile(r"^(\w+)(?: = (\w+))? : (.*)\n((?:    .*\n)+)", flags=re.MULTILINE)
-
-
-def add_descriptions(text: str) -> None:
-    """Add entries in the format of a numpydoc section."""
-    for key, name, kind, lines in HEAD.findall(text):
-        DESCRIPTIONS[key] = name or key, kind, lines.rstrip("\n")
-
-
-add_descriptions("""\
-X : Bags or anything accepted as bags
-    The bags.
-annotator_components = n_components : int
-    Number of Nystroem features: the number of landmarks, instances drawn at random. Not
-    used by the linear kernel.
-annotator_gamma = gamma : {"half_scale", "scale", "auto"} or float
-    Kernel width; "half_scale" is ``0.5 / (n_features * variance)``, "scale" twice that, and
-    "auto" ``1 / n_features``.
-annotator_kernel = kernel : {"linear", "rbf"} or callable
-    The kernel, or a function of two vectors. All but "linear" are approximated by Nystroem
-    features, which are computed where the instances are stored.
-annotator_reg = reg : float or "auto"
-    Regularisation strength lambda, relative to the sum over bags. The intercept is not
-    penalised. With 0 there may be no maximum. "auto" is 1 for the linear kernel. For other
-    kernels, whose feature vectors have norms below 1, it is 0.01 in ORedLogisticRegression
-    and 0.02 in NoisyOrLogisticRegression.
-ax_ : matplotlib Axes
-    The axes with the plot.
-checkpoint : path
-    A file to which the state of the fit is saved from time to time. If it exists, the fit
-    resumes from it and ends with the same result. Removed when the fit is complete.
-classes_ : ndarray of shape (n_classes,)
-    The labels.
-coef0 : float
-    Constant of the polynomial kernel.
-degree : float
-    Degree of the polynomial kernel.
-figure_ : matplotlib Figure
-    The figure with the axes.
-gamma : {"scale", "auto"} or float
-    Kernel width; "scale" is ``1 / (n_features * variance)``, "auto" ``1 / n_features``.
-gamma_ : float
-    The kernel width used (nonlinear kernels).
-kernel : str or callable
-    The kernel: "linear", or another of scikit-learn's names ("rbf", "poly", "laplacian",
-    ...), or a function of two vectors.
-label_kind_ : {"single", "sets"}
-    Whether the model was fitted on one label per bag, or on label sets.
-machine_dual_coef_ = dual_coef_ : ndarray of shape (n_machines, n_support)
-    The weights of the support vectors.
-machine_intercept_ = intercept_ : ndarray of shape (n_machines,)
-    The intercepts.
-n_features_in_ : int
-    Number of features of an instance, or of a row.
-n_landmarks : int, "auto" or None
-    Number of Nystroem features that approximate the kernel; None for the exact kernel.
-    "auto" is None up to 3,000 instances, 300 up to 100,000, then fewer, but at least 100.
-    Margins are then met to 1e-6 at best. Not used by the linear kernel.
-nystroem_ : Nystroem
-    The approximation of the kernel, if one is used.
-nystroem_coef_ = coef_ : ndarray of shape (n_machines, n_features)
-    The weights of the features (linear kernel), or of the Nystroem features; one row for
-    two classes, else one per class.
-pos_label : label
-    The positive one of two classes: a single instance of its concept makes a bag positive.
-    By default the larger number, or the text that stands for presence ("active", "yes",
-    "tumor"); for other texts the last in sorted order, with a warning.
-    ``decision_function`` is positive for ``classes_[1]`` in any case.
-pos_label_ : label
-    The positive one of two classes; None unless there are two.
-rows = X : array-like or CSR of shape (n_rows, n_features)
-    The rows.
-support_ : ndarray of shape (n_support,)
-    Positions of the training instances with non-zero weight (nonlinear kernels).
-support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-    The training instances with non-zero weight.
-svm_class_weight = class_weight : dict, "balanced" or None
-    Weights of the classes of bags: they multiply C for a bag and its instances.
-svm_random_state = random_state : int, RandomState or None
-    For the folds of the threshold (and the Nystroem approximation).
-threshold : {"auto", "zero", "training", "out_of_fold"}
-    How the decision threshold is set, by a shift of the intercept. "zero" keeps the
-    intercept of the solution. "training" maximises the accuracy on the training bags,
-    weighted by `class_weight`; "out_of_fold" does so for scores from 5-fold
-    cross-validation or, with fewer than 10 bags of a class, on the training bags.
-    "auto" is "out_of_fold" for two classes and a nonlinear kernel, else "zero".
-verbose : int
-    Whether to show a progress bar.
-y : array-like of shape (n_bags,)
-    The class of each bag. Where the model learns label sets, also a 0/1 array of shape
-    (n_bags, n_classes) or a list of sets; bags of unknown label set are left out.
-""")
-# Sequences of descriptions that several estimators share.
-GROUPS: dict[str, list[str]] = {
-    "kernel_and_parameters": ["kernel", "gamma", "degree", "coef0"],
-    "plot_": ["ax_", "figure_"],
-    "svm_of_instances_": [
-        "nystroem_coef_",
-        "support_",
-        "support_vectors_",
-        "machine_dual_coef_",
-        "nystroem_",
-        "gamma_",
-        "machine_intercept_",
-    ],
-}
 ENTRY = re.compile(r"^( *)\{(\w+)\}$", flags=re.MULTILINE)
 
 
@@ -219,7 +109,7 @@ def with_parameters(cls: type[Estimator]) -> type[Estimator]:
     return cls
 
 
-def describe(target: Any, cls: Callable[..., Any]) -> None:
+def describe(target: Any, cls: type) -> None:
     """Replace the lines ``{name}`` of a docstring; under ``python -OO`` there is none.
 
     Parameters
@@ -227,21 +117,29 @@ def describe(target: Any, cls: Callable[..., Any]) -> None:
     target : class or function
         The owner of the docstring.
     cls : type
-        The class whose constructor has the defaults of the parameters.
+        The class whose base classes describe the parameters, and whose constructor has their
+        defaults.
     """
     if target.__doc__ is None or ENTRY.search(target.__doc__) is None:
         return
     defaults = inspect.signature(cls).parameters
 
-    def entry(indent: str, key: str) -> str:
-        name, kind, text = DESCRIPTIONS[key]
+    def entry(found: re.Match[str]) -> str:
+        indent, name = found.groups()
+        kind, text = _inherited(name, cls)
         if name in defaults:
             default = f"{defaults[name].default!r}".replace("'", '"').replace("e-0", "e-")
             kind += f", default={default}"
-        return textwrap.indent(f"{name} : {kind}\n{text}", indent)
+        return textwrap.indent(f"{name} : {kind}\n{text.rstrip()}", indent)
 
-    def entries(found: re.Match[str]) -> str:
-        indent, key = found.groups()
-        return "\n".join(entry(indent, each) for each in GROUPS.get(key, [key]))
+    target.__doc__ = ENTRY.sub(entry, target.__doc__)
 
-    target.__doc__ = ENTRY.sub(entries, target.__doc__)
+
+def _inherited(name: str, cls: type) -> tuple[str, str]:
+    """Type and description of a parameter in the docstring of the nearest base class with it."""
+    for base in cls.__mro__[1:]:
+        text = inspect.cleandoc(vars(base).get("__doc__") or "")
+        found = re.search(rf"^{name} : (.*)\n((?:    .*\n?)+)", text, flags=re.MULTILINE)
+        if found:
+            return found[1], found[2]
+    raise KeyError(f"no base class of {cls.__name__} describes {name!r}")

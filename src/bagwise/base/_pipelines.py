@@ -108,4 +108,5 @@ def label_kind(model: Any) -> str:
         return str(last.label_kind_)
     # scikit-learn's estimators: classifiers after an embedding, clusterers
     several = getattr(last, "multilabel_", False) or isinstance(getattr(last, "classes_", 0), list)
-    return "sets" if several or not hasattr(last, "predict") else "single"
+    predicts = hasattr(last, "predict") or hasattr(last, "predict_proba")
+    return "sets" if several or not predicts else "single"

@@ -113,8 +113,18 @@ class BagClassifierMixin(ClassifierMixin):
     scikit-learn: if the positive class is ``classes_[0]``, they are `_score` with the opposite
     sign.
 
+    Parameters
+    ----------
+    pos_label : label
+        The positive one of two classes: a single instance of its concept makes a bag positive.
+        By default the larger number, or the text that stands for presence ("active", "yes",
+        "tumor"); for other texts the last in sorted order, with a warning.
+        ``decision_function`` is positive for ``classes_[1]`` in any case.
+
     Attributes
     ----------
+    pos_label_ : label
+        The positive one of two classes; None unless there are two.
     instance_pooling : str or None
         How instance scores of the positive class are pooled to that of the bag: "max", "mean",
         "sum", "lse" (log-mean-exp), "noisy-or" (from log-odds of instances to those of the bag) or

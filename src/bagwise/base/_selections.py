@@ -7,7 +7,7 @@ import numpy as np
 
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.base._pipelines import final_estimator, predicts_numbers
+from bagwise.base._pipelines import label_kind, predicts_numbers
 from bagwise.exceptions import InputError
 
 BLOCK = 2**21  # values of instances per call of a model
@@ -44,19 +44,15 @@ def bag_scores(model: Any, bags: Bags | Sequence[Array]) -> Floats:
             f"{type(model).__name__} has neither decision_function nor predict_proba: give a "
             "fitted classifier or regressor of bags."
         )
-    if scores.ndim not in (1, 2) or len(scores) != len(bags):
+    n_columns, classes = scores[:1].size, getattr(model, "classes_", None)
+    too_many = n_columns > 2 and classes is not None and n_columns != len(classes)
+    if scores.ndim > 2 or scores.shape[:1] != (len(bags),) or too_many:
         raise InputError(
             f"{type(model).__name__} gave scores of shape {scores.shape} for {len(bags)} bags: "
-            "expected one row per bag."
+            "expected one per bag, or per bag and class (decision_function_shape='ovr')."
         )
     if np.isnan(scores).any():
         raise InputError(f"{type(model).__name__} gave NaN as the score of a bag.")
-    n_columns, classes = scores[:1].size, getattr(model, "classes_", None)
-    if n_columns > 2 and classes is not None and n_columns != len(classes):
-        raise InputError(
-            f"{type(model).__name__} gave {n_columns} scores per bag for {len(classes)} classes: "
-            "expected one per class, as with decision_function_shape='ovr'."
-        )
     return without_constants(scores)
 
 
@@ -68,14 +64,8 @@ def _probabilities(model: Any, bags: Bags | Sequence[Array]) -> Floats:
         columns = [part[:, -1] * is_one for part, is_one in zip(found, carried, strict=True)]
         return np.column_stack(columns).astype(np.float64)
     values = np.asarray(found, dtype=np.float64)
-    two_classes = values.ndim == 2 and values.shape[1] == 2 and not _has_label_sets(model)
+    two_classes = values.ndim == 2 and values.shape[1] == 2 and label_kind(model) == "single"
     return values[:, 1] if two_classes else values
-
-
-def _has_label_sets(model: Any) -> bool:
-    last = final_estimator(model)
-    several = getattr(last, "multilabel_", False) or isinstance(getattr(last, "classes_", 0), list)
-    return bool(several) or getattr(last, "label_kind_", "single") == "sets"
 
 
 def without_constants(scores: Floats) -> Floats:
@@ -101,7 +91,7 @@ def undecided_score(model: Any, n_classes: int) -> float:
     """
     if hasattr(model, "decision_function") or predicts_numbers(model):
         return 0.0
-    return 0.5 if _has_label_sets(model) else 1.0 / max(n_classes, 2)
+    return 0.5 if label_kind(model) == "sets" else 1.0 / max(n_classes, 2)
 
 
 def selection_scores(model: Any, bags: Bags, selections: Iterable[Selection]) -> Floats:

@@ -1,24 +1,25 @@
 """The set kernel and its approximation, shared by SetKernelSVM and SetKernelRegressor."""
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY
+from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.kernel_approximation import Nystroem
-from sklearn.utils import gen_batches
 
 from bagwise._common.memory import require_memory
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
 from bagwise.base._kernel_machine import (
-    BLOCK,
     kernel_params,
     kernel_scores,
+    nystroem_features,
     nystroem_of,
     transformed,
 )
 from bagwise.base._parameters import with_parameters
+from bagwise.loops import threads
 from bagwise.pairwise import (
     BAG_KERNELS,
     kernel_between,
@@ -29,6 +30,7 @@ from bagwise.pairwise import (
 )
 
 LARGEST_GRAM = 10_000  # bags; beyond, the kernel is approximated
+SUMMED = 2**18  # values per block, which stay in the cache between features and sums
 LANDMARKS = 300  # features of the approximation
 
 
@@ -102,8 +104,12 @@ class SetKernelMixin:
         """Feature vectors of bags, whose inner products approximate the kernel."""
         if self.bag_kernel == "minimax":
             return transformed(self.nystroem_, minimax_statistics(bags))
-        sums = feature_sums(self.nystroem_, bags)
+        sums = self._sums(bags)
         return sums / self._feature_norms(sums, bags)[:, None]
+
+    def _sums(self, bags: Bags) -> Floats:
+        n_landmarks = len(self.nystroem_.component_indices_)
+        return sums_by_bag(bags, partial(nystroem_features, self.nystroem_), n_landmarks)
 
     def _feature_norms(self, sums: Floats, bags: Bags) -> Floats:
         """The norm of each bag, as in `set_kernel_norms`."""
@@ -127,7 +133,7 @@ class SetKernelMixin:
     def _score(self, bags: Bags) -> Array:
         """Instance scores, whose mean is the score of the bag."""
         if hasattr(self, "nystroem_"):
-            norms = self._feature_norms(feature_sums(self.nystroem_, bags), bags)
+            norms = self._feature_norms(self._sums(bags), bags)
             sums = kernel_scores(bags.instances, self.nystroem_.transform, self.coef_)
             return sums * (bags.sizes / norms)[bags.bag_index, None] + self.intercept_
         options = self._kernel_options(self.gamma_)
@@ -146,25 +152,39 @@ class SetKernelMixin:
         return shape | kernel_params(self, gamma)
 
 
-def feature_sums(nystroem: Nystroem, bags: Bags) -> Floats:
-    """Sum the Nystroem features of the instances of each bag, a block of instances at a time.
+def sums_by_bag(bags: Bags, features: Callable[[Any], Floats], n_columns: int) -> Floats:
+    """Sum the features of the instances of each bag, in blocks of instances.
 
     Parameters
     ----------
-    nystroem : Nystroem
-        The fitted transformer.
     bags : Bags
-        The bags.
+        The bags, none of them empty.
+    features : callable
+        From instances (n_rows, n_features) to features (n_rows, n_columns).
+    n_columns : int
+        Number of features.
 
     Returns
     -------
-    ndarray of shape (n_bags, n_landmarks)
+    ndarray of shape (n_bags, n_columns)
     """
-    n_landmarks = len(nystroem.component_indices_)
-    out = np.zeros((len(bags), n_landmarks))
-    for block in gen_batches(bags.n_instances, max(1, BLOCK // n_landmarks)):
-        owners = bags.bag_index[block]
-        first = np.flatnonzero(np.diff(owners, prepend=-1))
-        features = nystroem.transform(bags.instances[block])
-        out[owners[first]] += np.add.reduceat(features, first, axis=0)
+    require_memory(
+        8.0 * len(bags) * n_columns,
+        purpose=f"{n_columns:,} features of {len(bags):,} bags",
+        remedy="use fewer components or landmarks, or fewer bags at a time",
+    )
+    out = np.zeros((len(bags), n_columns))
+    n_rows = max(1, SUMMED // max(n_columns, bags.n_features))
+
+    def work(first: int, last: int) -> None:
+        for start in range(bags.offsets[first], bags.offsets[last], n_rows):
+            stop = min(start + n_rows, bags.offsets[last])
+            low, high = np.searchsorted(bags.offsets, [start, stop - 1], side="right") - 1
+            begins = np.maximum(bags.offsets[low : high + 1] - start, 0)
+            block = features(bags.rows(slice(start, stop)))
+            out[low : high + 1] += np.add.reduceat(block, begins, axis=0)
+
+    n_values = float(bags.n_instances) * max(n_columns, bags.n_features)
+    with threads.blas_cores(1):
+        threads.run_blocks(work, threads.bag_bounds(bags.offsets, n_values))
     return out

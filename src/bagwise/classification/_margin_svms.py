@@ -32,6 +32,23 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
     subclass defines ``_separate(space, offsets, positive, costs)``, which separates one class from
     the rest: it takes the instances, and for each bag its start, whether it is of the class, and
     its cost. The solution is (coefficients of the instances, intercept).
+
+    Parameters
+    ----------
+    n_landmarks : int, "auto" or None
+        Number of Nystroem features that approximate the kernel; None for the exact kernel.
+        "auto" is None up to 3,000 instances, 300 up to 100,000, then fewer, but at least 100.
+        Margins are then met to 1e-6 at best. Not used by the linear kernel.
+    threshold : {"auto", "zero", "training", "out_of_fold"}
+        How the decision threshold is set, by a shift of the intercept. "zero" keeps the
+        intercept of the solution. "training" maximises the accuracy on the training bags,
+        weighted by `class_weight`; "out_of_fold" does so for scores from 5-fold
+        cross-validation or, with fewer than 10 bags of a class, on the training bags.
+        "auto" is "out_of_fold" for two classes and a nonlinear kernel, else "zero".
+    class_weight : dict, "balanced" or None
+        Weights of the classes of bags: they multiply C for a bag and its instances.
+    random_state : int, RandomState or None
+        For the folds of the threshold (and the Nystroem approximation).
     """
 
     instance_pooling = "max"
@@ -102,16 +119,22 @@ class BagMarginSVM(OneVsRestSVM):
     {kernel}
     {gamma}
     {n_landmarks}
-    {svm_class_weight}
+    {class_weight}
     max_iter : int, default=100
         Maximum number of iterations of the alternation.
-    {svm_random_state}
+    {random_state}
 
     Attributes
     ----------
     {classes_}
     {pos_label_}
-    {svm_of_instances_}
+    {coef_}
+    {support_}
+    {support_vectors_}
+    {dual_coef_}
+    {nystroem_}
+    {gamma_}
+    {intercept_}
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective after each round, summed over the SVMs.
     n_iter_ : int
@@ -175,16 +198,22 @@ class InstanceMarginSVM(OneVsRestSVM):
     {kernel}
     {gamma}
     {n_landmarks}
-    {svm_class_weight}
+    {class_weight}
     max_iter : int, default=100
         Maximum number of iterations of the alternation.
-    {svm_random_state}
+    {random_state}
 
     Attributes
     ----------
     {classes_}
     {pos_label_}
-    {svm_of_instances_}
+    {coef_}
+    {support_}
+    {support_vectors_}
+    {dual_coef_}
+    {nystroem_}
+    {gamma_}
+    {intercept_}
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective above after each round, summed over the SVMs.
     n_iter_ : int
@@ -252,14 +281,20 @@ class SparseMIL(OneVsRestSVM):
     {kernel}
     {gamma}
     {n_landmarks}
-    {svm_class_weight}
-    {svm_random_state}
+    {class_weight}
+    {random_state}
 
     Attributes
     ----------
     {classes_}
     {pos_label_}
-    {svm_of_instances_}
+    {coef_}
+    {support_}
+    {support_vectors_}
+    {dual_coef_}
+    {nystroem_}
+    {gamma_}
+    {intercept_}
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective above after each step of the solver, summed over the SVMs.
     n_iter_ : int
@@ -327,14 +362,20 @@ class BalancedSparseMIL(OneVsRestSVM):
     {kernel}
     {gamma}
     {n_landmarks}
-    {svm_class_weight}
-    {svm_random_state}
+    {class_weight}
+    {random_state}
 
     Attributes
     ----------
     {classes_}
     {pos_label_}
-    {svm_of_instances_}
+    {coef_}
+    {support_}
+    {support_vectors_}
+    {dual_coef_}
+    {nystroem_}
+    {gamma_}
+    {intercept_}
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective above after each step of the solver, summed over the SVMs.
     n_iter_ : int

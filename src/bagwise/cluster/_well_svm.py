@@ -143,7 +143,8 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
 
         Parameters
         ----------
-        {rows}
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows.
         y : None
             Ignored.
 
@@ -189,7 +190,8 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
 
         Parameters
         ----------
-        {rows}
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows.
 
         Returns
         -------

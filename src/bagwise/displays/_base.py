@@ -16,7 +16,15 @@ DIAMOND = {"fmt": "D", "color": MARK, "markersize": 6, "capsize": 4, "linewidth"
 
 
 class Display(ABC):
-    """A plot of given values: `plot` draws them on axes; a subclass has a size and draws."""
+    """A plot of given values: `plot` draws them on axes; a subclass has a size and draws.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes with the plot.
+    figure_ : matplotlib Figure
+        The figure with the axes.
+    """
 
     n_panels = 1
     ax_: Any

@@ -34,7 +34,8 @@ class ClusterMapDisplay(Display):
 
     Attributes
     ----------
-    {plot_}
+    {ax_}
+    {figure_}
 
     Examples
     --------

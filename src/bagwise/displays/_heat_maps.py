@@ -129,7 +129,8 @@ class HeatMapDisplay(Display):
 
     Attributes
     ----------
-    {plot_}
+    {ax_}
+    {figure_}
 
     Examples
     --------

@@ -37,7 +37,8 @@ class InstanceScoreDisplay(Display):
 
     Attributes
     ----------
-    {plot_}
+    {ax_}
+    {figure_}
 
     Examples
     --------
@@ -151,7 +152,8 @@ class KeyInstanceDisplay(Display):
 
     Attributes
     ----------
-    {plot_}
+    {ax_}
+    {figure_}
 
     Examples
     --------
@@ -284,7 +286,8 @@ class KeyFeatureDisplay(Display):
 
     Attributes
     ----------
-    {plot_}
+    {ax_}
+    {figure_}
 
     Examples
     --------
@@ -419,7 +422,8 @@ class PosteriorDisplay(Display):
 
     Attributes
     ----------
-    {plot_}
+    {ax_}
+    {figure_}
 
     Examples
     --------

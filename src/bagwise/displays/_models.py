@@ -39,7 +39,8 @@ class ObjectiveDisplay(Display):
 
     Attributes
     ----------
-    {plot_}
+    {ax_}
+    {figure_}
 
     Examples
     --------
@@ -150,7 +151,8 @@ class ComparisonDisplay(Display):
 
     Attributes
     ----------
-    {plot_}
+    {ax_}
+    {figure_}
 
     Examples
     --------
@@ -209,7 +211,8 @@ class DifferenceDisplay(Display):
 
     Attributes
     ----------
-    {plot_}
+    {ax_}
+    {figure_}
 
     Examples
     --------
@@ -276,7 +279,8 @@ class RankDisplay(Display):
 
     Attributes
     ----------
-    {plot_}
+    {ax_}
+    {figure_}
 
     Examples
     --------

@@ -16,7 +16,8 @@ from bagwise._common.sklearn import Interval
 from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
 from bagwise.base._parameters import COUNT, with_parameters
-from bagwise.embedding._base import BagEmbedding, sums_by_bag
+from bagwise.base._set_kernel import sums_by_bag
+from bagwise.embedding._base import BagEmbedding
 from bagwise.exceptions import InputError
 from bagwise.loops.row_order import row_ranks
 from bagwise.loops.threads import one_core_if_small

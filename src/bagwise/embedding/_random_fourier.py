@@ -16,8 +16,9 @@ from bagwise._common.types import Floats
 from bagwise.bags import Bags
 from bagwise.base import fit_method
 from bagwise.base._parameters import COUNT, with_parameters
+from bagwise.base._set_kernel import sums_by_bag
 from bagwise.compute import fold_bags, row_blocks
-from bagwise.embedding._base import BagEmbedding, sums_by_bag
+from bagwise.embedding._base import BagEmbedding
 from bagwise.pairwise import kernel_width
 from bagwise.validation import check_bags
 

@@ -39,6 +39,7 @@ from bagwise.exceptions import InputError
 from bagwise.validation import check_bags, check_length, is_table
 
 EXACT = (MaxAbsScaler, MinMaxScaler, StandardScaler)  # partial_fit in blocks equals fit
+COMPOSITES = (ColumnTransformer, FeatureUnion, Pipeline)  # their parts refuse missing values
 ROUNDING = 4  # largest deviation that counts as rounding, in units of eps times the mean
 
 PASS_THROUGH = FunctionTransformer(accept_sparse=True, feature_names_out="one-to-one")
@@ -109,7 +110,8 @@ class InstanceTransformer(BagTransformerMixin, BagEstimator):
             return tags
         inner = get_tags(self.transformer)
         tags.input_tags = inner.input_tags
-        tags.input_tags.allow_nan = _takes_nan(self.transformer)
+        if isinstance(self.transformer, COMPOSITES):
+            tags.input_tags.allow_nan = True
         tags.target_tags.required = inner.target_tags.required
         tags.transformer_tags = inner.transformer_tags
         return tags
@@ -219,27 +221,6 @@ class InstanceTransformer(BagTransformerMixin, BagEstimator):
 
     def _read(self, X: Any, *, reset: bool) -> Bags:
         return check_bags(self, X, reset=reset, allow_nan=get_tags(self).input_tags.allow_nan)
-
-
-def _takes_nan(transformer: Any) -> bool:
-    """Whether a transformer accepts missing values, by its tags or those of its parts."""
-    if transformer in (None, "passthrough", "drop"):
-        return transformer == "drop"
-    if isinstance(transformer, FeatureUnion):
-        return all(_takes_nan(part) for _, part in transformer.transformer_list)
-    if isinstance(transformer, ColumnTransformer):
-        return all(_takes_nan(part) for _, part, _ in transformer.transformers)
-    if not isinstance(transformer, Pipeline):
-        return bool(get_tags(transformer).input_tags.allow_nan)
-    for _, step in transformer.steps:
-        if step in (None, "passthrough"):
-            continue
-        if not _takes_nan(step):
-            return False
-        # Scalers pass NaN on to the next step; other transformers that accept NaN impute it.
-        if not type(step).__module__.startswith("sklearn.preprocessing."):
-            return True
-    return any(step not in (None, "passthrough") for _, step in transformer.steps)
 
 
 def _fitted_here(transformer: Any, y_instances: Any, bags: Bags) -> Any:
