@@ -183,7 +183,7 @@ def test_media_come_from_the_folder_of_the_table(run, slides, model, page):
             instance = bags[i][data["instances"]["row"][j]]
             assert data["instances"]["text"][j] == place[tuple(instance.tolist())]
             assert data["instances"]["box"][j] == [1, 2, 3, 4]
-            assert data["instances"]["source"][j] >= 0
+            assert data["instances"]["source"]["place"][j] >= 0
         assert data["instances"]["image"]["place"][start + 1 : stop] == [-1] * (stop - start - 1)
 
 

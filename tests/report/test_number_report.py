@@ -37,7 +37,7 @@ def test_the_page_tells_errors():
     page = Report(model, bags, y).to_html()
     assert f"{mean_absolute_error(y, model.predict(bags)):.3f}" in page
     assert "baseline: mean" in page
-    assert "these errors are optimistic" in page
+    assert "these metrics are optimistic" in page
     data = explorer_data(page)
     assert data["numbers"] is True
     assert data["bags"]["predicted"] == [f"{value:.4g}" for value in model.predict(bags)]
@@ -71,7 +71,7 @@ def test_bags_without_a_number_are_not_assessed():
     model = SetKernelRegressor().fit(bags, y)
     some = [None if i < 5 else value for i, value in enumerate(y)]
     page = Report(model, bags, some, seen=np.arange(20) < 10).to_html()
-    assert "Errors are computed on the 10 bags that the model was not fitted on" in page
+    assert "Metrics are computed on the 10 labelled bags that the model was not fitted on" in page
     assert explorer_data(page)["bags"]["truth"][0] is None
     without = Report(model, bags).to_html()
     assert "Evaluation" not in without

@@ -2,9 +2,15 @@ from html.parser import HTMLParser
 
 import pytest
 
-from bagwise.report._cells import are_numbers, cell_text
-from bagwise.report._page import Figure, Section, Table, render_page
-from bagwise.report._plots import link_points
+from bagwise.report._page import (
+    Figure,
+    Section,
+    Table,
+    are_numbers,
+    cell_text,
+    link_points,
+    render_page,
+)
 
 pytest.importorskip("jinja2")
 
@@ -79,16 +85,16 @@ def test_a_reader_who_cannot_see_is_told(page):
 
 
 def test_dark_pages_have_light_plots():
-    svg = Figure(plot(), alt="a line").svg
+    svg = Figure(plot(), alt="a line").markup
     assert "#000000" not in svg
     assert "currentColor" in svg
-    assert svg == Figure(plot(), alt="a line").svg  # the same plot, the same text
+    assert svg == Figure(plot(), alt="a line").markup  # the same plot, the same text
 
 
 def test_points_link_to_their_bags():
     figure = pytest.importorskip("matplotlib.figure").Figure()
     link_points(figure.subplots().scatter([0, 1, 2], [0, 1, 1], c=["b"] * 3), [4, 0, 2])
-    parsed = Page(Figure(figure, alt="points", titles=["a", EVIL, "c"]).svg)
+    parsed = Page(Figure(figure, alt="points", titles=["a", EVIL, "c"]).markup)
     assert [link["href"] for link in parsed.all("a")] == ["#bag-4", "#bag-0", "#bag-2"]
     assert parsed.text.count(EVIL) == 1
 

@@ -57,7 +57,7 @@ def cluster(
     from bagwise.extras import import_extra
     from bagwise.preprocessing._steps import instance_steps
     from bagwise.report import Report
-    from bagwise.report._spaces import cluster_summary, clustered_instances
+    from bagwise.report._models import cluster_columns, clustered_instances
     from bagwise.validation import check_bags
 
     for module in ("jinja2", "matplotlib") if not no_report else ():
@@ -76,7 +76,7 @@ def cluster(
     write_columns(output, instances, force=force)
     note_features(data.bags)
     note(f"{bags.n_instances} instances in {n_clusters} clusters: {output}")
-    summary = cluster_summary(model)
+    summary = cluster_columns(model, model.labels_)
     if not no_report:
         with progress("Drawing the map"):
             Report(model, bags, known, title=f"Clusters of {file.name}").save(page, force=force)

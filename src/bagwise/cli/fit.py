@@ -130,7 +130,7 @@ def fit(
 
 def _show_leaderboard(leaderboard: Any) -> None:
     """Show the score and weight of each method that was compared."""
-    from bagwise.report._cells import LEADERBOARD_CAPTION, leaderboard_columns
+    from bagwise.report._models import LEADERBOARD_CAPTION, leaderboard_columns
 
     print_table(leaderboard_columns(leaderboard), title=LEADERBOARD_CAPTION)
 

@@ -44,7 +44,7 @@ def print_table(
     from rich.cells import cell_len
     from rich.table import Table
 
-    from bagwise.report._cells import are_numbers, cell_text
+    from bagwise.report._page import are_numbers, cell_text
 
     console = _console()
     texts = {name: [_visible(cell_text(v)) for v in values] for name, values in columns.items()}

@@ -1,6 +1,5 @@
 """The data section of a report: counts, sizes, labels, and possible leakage."""
 
-import hashlib
 from typing import Any
 
 import numpy as np
@@ -9,14 +8,15 @@ from scipy import sparse
 from bagwise._common.types import Array, Bools, Ints
 from bagwise.bags import Bags
 from bagwise.compute import row_blocks
+from bagwise.displays._base import DOTS
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.predictions import Predictions
-from bagwise.report._page import Section, Table
-from bagwise.report._plots import histogram
+from bagwise.report._page import Figure, Section, Table, axes
 
 MOST_LABELS = 12
 MOST_COMPARED = 1_000_000  # maximum number of instances in the search for copies
+MOST_BARS = 24  # of the histogram of sizes
 
 
 def summarise(bags: Bags) -> dict[str, Any]:
@@ -36,17 +36,14 @@ def summarise(bags: Bags) -> dict[str, Any]:
     if bags.is_sparse:
         values = bags.instances
         missing = int(np.isnan(values.data).sum())
-        spread = values.max(axis=0).toarray() - values.min(axis=0).toarray()
-        constant = np.flatnonzero(spread.ravel() == 0)
+        constant = (values.max(axis=0).toarray() == values.min(axis=0).toarray()).ravel()
     else:
-        first = bags.rows(slice(0, 1))
-        missing, equal, empty = 0, np.ones(bags.n_features, bool), np.ones(bags.n_features, bool)
+        first, equal = bags.rows(slice(0, 1)), np.ones(bags.n_features, dtype=bool)
+        gaps = np.zeros(bags.n_features, dtype=np.int64)
         for _, block in row_blocks(bags):
-            gaps = np.isnan(block) if block.dtype.kind == "f" else np.zeros(block.shape, bool)
-            missing += int(gaps.sum())
+            gaps += np.isnan(block).sum(axis=0)
             equal &= (block == first).all(axis=0)
-            empty &= gaps.all(axis=0)
-        constant = np.flatnonzero(equal | empty)
+        missing, constant = int(gaps.sum()), equal | (gaps == bags.n_instances)
     return {
         "bags": len(bags),
         "instances": bags.n_instances,
@@ -58,12 +55,14 @@ def summarise(bags: Bags) -> dict[str, Any]:
         "empty_bags": int((sizes == 0).sum()),
         "values": f"{'sparse ' if bags.is_sparse else ''}{bags.dtype}",
         "missing_values": missing,
-        "constant_features": [int(j) if names is None else names[j] for j in constant],
+        "constant_features": [
+            int(j) if names is None else names[j] for j in np.flatnonzero(constant)
+        ],
     }
 
 
 def data_section(subject: Predictions, groups: Any, seen: Bools | None) -> Section:
-    """Describe the data: counts, sizes, labels, and possible leakage.
+    """Describe the data: counts, sizes, labels or numbers, and possible leakage.
 
     Parameters
     ----------
@@ -84,32 +83,42 @@ def data_section(subject: Predictions, groups: Any, seen: Bools | None) -> Secti
     items["features"] = f"{bags.n_features:,}"
     beside: list[Any] = []
     if unit == "bag" and bags.sizes.max() > 1:
-        caption = f"Sizes of the {len(bags):,} bags."
-        beside.append(histogram(bags.sizes, "instances in a bag", "bags", caption))
+        beside.append(_sizes(bags))
     if known is not None:
         items["labels"] = f"{int((known.counts > 0).sum()):,}"
         if not known.known.all():
             items[f"{unit}s without a label"] = f"{int((~known.known).sum()):,}"
         beside.append(_label_counts(known, unit))
-    group_of = None if groups is None else np.asarray(groups).astype(str)
-    if group_of is not None and len(group_of) != len(bags):
-        raise InputError(f"{len(group_of)} groups for {len(bags)} bags: give one each.")
+    if subject.known_numbers is not None:
+        beside.append(_numbers(subject.known_numbers))
+    group_of = None
+    if groups is not None:
+        if len(groups) != len(bags):
+            raise InputError(f"{len(groups)} groups for {len(bags)} bags: give one each.")
+        group_of = np.unique(np.asarray(groups).astype(str), return_inverse=True)[1]
     leakage = [_copies(subject, group_of)]
     if group_of is not None:
         leakage.append(_groups(known, unit, group_of, seen))
     return Section("The data", items, beside, *leakage)
 
 
-def target_section(subject: Predictions) -> Section | None:
-    """Summarise the distribution of the target of a regressor."""
-    if subject.known_numbers is None:
-        return None
-    known = subject.known_numbers[np.isfinite(subject.known_numbers)]
-    n_unknown = len(subject.known_numbers) - len(known)
-    facts: dict[str, Any] = {"known": len(known), "unknown": n_unknown}
+def _sizes(bags: Bags) -> Figure:
+    """A histogram of the sizes of bags, with whole edges."""
+    low, high = int(bags.sizes.min()), int(bags.sizes.max())
+    step = max(1, -(-(high - low + 1) // MOST_BARS))
+    ax, edges = axes("instances in a bag", "bags"), np.arange(low, high + step + 1, step)
+    ax.hist(bags.sizes, edges, rwidth=0.94, align="left", color=DOTS)
+    caption = f"Sizes of the {len(bags):,} bags."
+    spread = f"From {low} to {high}, median {np.median(bags.sizes):g}."
+    return Figure(ax.figure, f"Histogram: {caption} {spread}", caption)
+
+
+def _numbers(numbers: Array) -> Table:
+    known = numbers[np.isfinite(numbers)]
+    facts: dict[str, Any] = {"known": len(known), "unknown": len(numbers) - len(known)}
     facts |= {"mean": known.mean(), "standard deviation": known.std()}
     facts |= {"smallest": known.min(), "median": np.median(known), "largest": known.max()}
-    return Section("The numbers", Table({"": list(facts), "value": [*facts.values()]}, "Target"))
+    return Table({"": list(facts), "value": [*facts.values()]}, "The number of a bag")
 
 
 def _label_counts(known: Labels, unit: str) -> Table:
@@ -123,48 +132,48 @@ def _label_counts(known: Labels, unit: str) -> Table:
     return Table(columns, "Labels" if (counts > 0).sum() <= MOST_LABELS else "Most common labels")
 
 
-def _groups(known: Labels | None, unit: str, group_of: Any, seen: Bools | None) -> str:
+def _groups(known: Labels | None, unit: str, group_of: Ints, seen: Bools | None) -> str:
     """What groups of bags would bias: other labels in a group, groups on both sides of a split."""
-    distinct, place = np.unique(group_of, return_inverse=True)
-    text = f"The {unit}s belong to {len(distinct):,} groups."
+    text = f"The {unit}s belong to {group_of.max() + 1:,} groups."
     if known is not None and not known.has_sets:
-        pairs = np.unique(np.column_stack([place, known.codes])[known.known], axis=0)
-        mixed = int((np.bincount(pairs[:, 0]) > 1).sum())
-        text += f" {mixed:,} of them contain {unit}s with different labels."
+        n_mixed = _have_several(group_of, known.codes).sum()
+        text += f" {n_mixed:,} of them contain {unit}s with different labels."
     if seen is not None:
-        both = np.intersect1d(place[seen], place[~seen])
-        text += f" {len(both):,} contain {unit}s the model was fitted on, and other {unit}s."
-    return text + (
-        f" {unit.capitalize()}s of one group must not be on both sides of a split between training "
-        "and test."
+        n_split = _have_several(group_of, seen.astype(int)).sum()
+        text += f" {n_split:,} contain {unit}s the model was fitted on, and other {unit}s."
+    return (
+        f"{text} {unit.capitalize()}s of one group must not be on both sides of a split between "
+        "training and test."
     )
 
 
-def _copies(subject: Predictions, group_of: Any) -> str:
+def _copies(subject: Predictions, group_of: Ints | None) -> str:
     """Instances that occur in several bags, which would leak from training to test."""
     bags, known, unit = subject.bags, subject.known, subject.unit
     if bags.n_instances > MOST_COMPARED:
         return "There are too many instances to look for copies among them."
-    pairs = np.unique(np.column_stack([_distinct(bags), bags.bag_index]), axis=0)
-    holders = np.split(pairs[:, 1], np.flatnonzero(np.diff(pairs[:, 0])) + 1)
-    shared = [found for found in holders if len(found) > 1]
+    number, owner = _distinct(bags), bags.bag_index
+    shared = _have_several(number, owner)
     what = "instance" if unit == "bag" else "row"
-    if not shared:
+    if not shared.any():
         return f"No {what} has a copy in another {unit}: no copies leak from training to test."
-
-    def across(values: Array) -> int:
-        return sum(len({*values[found].tolist()} - {-1}) > 1 for found in shared)
-
     text = (
-        f"{len(shared):,} distinct {what}s occur in several {unit}s "
-        f"({len(np.unique(np.concatenate(shared))):,} {unit}s share at least one). When such "
+        f"{shared.sum():,} distinct {what}s occur in several {unit}s "
+        f"({len(np.unique(owner[shared[number]])):,} {unit}s share at least one). When such "
         f"{unit}s are split between training and test, metrics are too optimistic."
     )
     if known is not None and not known.has_sets:
-        text += f" {across(known.codes):,} of these {what}s are in {unit}s with different labels."
+        n_mixed = _have_several(number, known.codes[owner]).sum()
+        text += f" {n_mixed:,} of these {what}s are in {unit}s with different labels."
     if group_of is not None:
-        text += f" {across(group_of):,} are in different groups."
+        text += f" {_have_several(number, group_of[owner]).sum():,} are in different groups."
     return text
+
+
+def _have_several(number: Ints, values: Ints) -> Bools:
+    """For each number, whether it occurs with several values; -1 is unknown, and not counted."""
+    pairs = np.unique(np.column_stack([number, values])[values >= 0], axis=0)
+    return np.bincount(pairs[:, 0], minlength=number.max() + 1) > 1
 
 
 def _distinct(bags: Bags) -> Ints:
@@ -174,7 +183,5 @@ def _distinct(bags: Bags) -> Ints:
         ends = zip(values.indptr[:-1], values.indptr[1:], strict=True)
         parts = (values.indices[a:b].tobytes() + values.data[a:b].tobytes() for a, b in ends)
     else:
-        parts = (np.ascontiguousarray(row).tobytes() for row in values)
-    number: dict[bytes, int] = {}
-    digests = (hashlib.blake2b(part, digest_size=16).digest() for part in parts)
-    return np.array([number.setdefault(digest, len(number)) for digest in digests])
+        parts = (row.tobytes() for row in values)
+    return np.unique([hash(part) for part in parts], return_inverse=True)[1]

@@ -9,16 +9,16 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import (
     average_precision_score,
     confusion_matrix,
-    precision_recall_fscore_support,
     roc_curve,
     root_mean_squared_error,
 )
 
-from bagwise._common.types import Array, Bools, Floats
+from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.displays._base import DOTS, plain_legend
 from bagwise.evaluate import HeldOut
 from bagwise.evaluate._measures import (
     LOWER_IS_BETTER,
+    METHODS,
     area_under_roc,
     label_measures,
     label_set_measures,
@@ -27,12 +27,12 @@ from bagwise.evaluate._measures import (
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
 from bagwise.predictions import Predictions
-from bagwise.report._page import Figure, Section, Table
-from bagwise.report._plots import axes, link_points
+from bagwise.report._page import Figure, Section, Table, axes, link_points
 
 MOST_CLASSES = 16  # of a confusion matrix
 MOST_CURVES = 12
 MOST_ROWS = 60
+DECISIVE = ("AUC", "average precision", "accuracy", "MAE")  # the first of them compares models
 
 
 def evaluation_section(
@@ -53,87 +53,84 @@ def evaluation_section(
     -------
     Section or None
     """
-    found = held_out or HeldOut(
-        subject.call("predict"),
-        subject.call("decision_function"),
-        subject.call("predict_proba"),
-        classes=subject.classes,
-    )
     known: Any = subject.known_numbers if subject.is_regressor else subject.known
     if known is None or (subject.predicted is None and not subject.is_regressor):
         return None
+    found = held_out or HeldOut(*map(subject.call, METHODS), classes=subject.classes)
+    models = {f"baseline: {name}": other for name, other in found.baselines.items()}
+    models = {"this model": found, **models}
+    n_bags = len(subject.bags)
+    for n in (len(each.predicted) for each in models.values()):
+        if n != n_bags:
+            raise InputError(f"{n} held-out predictions for {n_bags} bags: give one each.")
     assess = np.isfinite(known) if subject.is_regressor else known.known
-    others = {f"baseline: {name}": other for name, other in found.baselines.items()}
-    for each in (found, *others.values()):
-        if len(each.predicted) != len(subject.bags):
-            raise InputError(
-                f"{len(each.predicted)} held-out predictions were given for {len(subject.bags)} "
-                "bags: give one each."
-            )
-    what = "errors" if subject.is_regressor else "metrics"
-    rows, how = _fair(assess, seen, held_out, subject.unit, what)
+    rows, how = _fair(assess, seen, held_out, subject.unit)
     compare = _of_numbers if subject.is_regressor else _of_labels
-    parts = compare(subject, known, rows, found, others)
+    parts = compare(subject, known, rows, models)
     return Section("Evaluation", how, *parts) if parts else None
 
 
 def _fair(
-    known: Bools, seen: Bools | None, held_out: HeldOut | None, unit: str, what: str
+    known: Bools, seen: Bools | None, held_out: HeldOut | None, unit: str
 ) -> tuple[Bools, str]:
     """The bags on which metrics are computed, and a sentence about their bias."""
     if held_out is not None:
         return known, (
-            f"{what.capitalize()} by {held_out.how}: each {unit} was predicted by a model that was "
-            "not fitted on it."
+            f"Metrics by {held_out.how}: each {unit} was predicted by a model that was not fitted "
+            "on it."
         )
-    if seen is None or not (known & ~seen).any():
-        how = "If the model" if seen is None else "The model"
+    new = known if seen is None else known & ~seen
+    if seen is None or not new.any():
+        start, end = ("If the", ",") if seen is None else ("The", ", so")
         return known, (
-            f"{how} was fitted on these {unit}s, {'' if seen is None else 'so '}these {what} are "
-            f"optimistic: they are measured on the training data. Use {unit}s it was not fitted "
-            "on, or cross-validate (bagwise report --folds 5; held_out= in Python)."
+            f"{start} model was fitted on these {unit}s{end} these metrics are optimistic: they "
+            f"are measured on the training data. Use {unit}s it was not fitted on, or "
+            "cross-validate (bagwise report --folds 5; held_out= in Python)."
         )
-    new, labelled = known & ~seen, "labelled " if what == "metrics" else ""
     if not seen.any():
         return known, f"The model was not fitted on any of these {unit}s."
     return new, (
-        f"{what.capitalize()} are computed on the {int(new.sum()):,} {labelled}{unit}s that the "
-        f"model was not fitted on; {int(seen.sum()):,} others are training data."
+        f"Metrics are computed on the {int(new.sum()):,} labelled {unit}s that the model was not "
+        f"fitted on; {int(seen.sum()):,} others are training data."
     )
 
 
-def _comparison(
-    measures: Mapping[str, Mapping[str, Any]], caption: str, decisive: str, called: str
-) -> list[Any]:
+def _comparison(measures: Mapping[str, Mapping[str, Any]], caption: str) -> list[Any]:
     """A table of the metrics of each model, and a sentence for each baseline that is as good."""
     own = measures["this model"]
     table: dict[str, list[Any]] = {"model": list(measures)}
     table |= {name: [row.get(name) for row in measures.values()] for name in own}
-    value, sign = own.get(decisive), -1 if decisive in LOWER_IS_BETTER else 1
+    parts: list[Any] = [Table(table, caption)]
+    decisive = next((name for name in DECISIVE if own.get(name) is not None), None)
+    if decisive is None:
+        return parts
+    sign = -1 if decisive in LOWER_IS_BETTER else 1
     rivals = {name: row.get(decisive) for name, row in measures.items() if name != "this model"}
-    return [Table(table, caption)] + [
-        f"The model is not better than the {name.replace(':', '')}: {called} {value:.3f} against "
-        f"{other:.3f}."
-        for name, other in rivals.items()
-        if value is not None and other is not None and sign * other >= sign * value
+    return parts + [
+        f"The model is not better than the {name.replace(':', '')}: {decisive} "
+        f"{own[decisive]:.3f} against {value:.3f}."
+        for name, value in rivals.items()
+        if value is not None and sign * value >= sign * own[decisive]
     ]
 
 
 @dataclass(frozen=True)
 class _Assessment:
-    """True labels and predictions of the bags whose label is known.
+    """True labels and predictions of the bags whose label is known, a column for each label.
 
     Attributes
     ----------
-    truth, predicted : ndarray of shape (n_bags,) or (n_bags, n_names)
-        Indices into `names`, or label sets as 0/1 arrays; -1 for no prediction.
+    truth, predicted : 0/1 arrays of shape (n_bags, n_names)
+        The labels of each bag; none if there is no prediction.
     scores : ndarray of shape (n_bags, n_names) or None
-        A score per label, minus infinity for labels without a score: those unknown to the model,
-        and the first of two classes.
+        Minus infinity for labels without a score: those unknown to the model, and the first of two
+        classes.
     proba : ndarray of shape (n_bags, n_names) or None
         Probabilities.
     names : list of str
         The labels.
+    has_sets : bool
+        Whether a bag may have several labels, or none.
     """
 
     truth: Array
@@ -141,28 +138,24 @@ class _Assessment:
     scores: Array | None
     proba: Array | None
     names: list[str]
+    has_sets: bool
 
     @property
-    def has_sets(self) -> bool:
-        """Whether bags have label sets."""
-        return self.truth.ndim == 2
+    def codes(self) -> tuple[Ints, Ints]:
+        """The true and the predicted label of each bag, -1 if there is no prediction."""
+        has_label = self.predicted.any(axis=1)
+        return self.truth.argmax(axis=1), np.where(has_label, self.predicted.argmax(axis=1), -1)
 
-    @property
-    def rankings(self) -> dict[int, tuple[Bools, Array]]:
-        """For each label with scores: which bags have it (not all, and not none), their scores."""
+    def per_label(self, measure: Any) -> dict[int, Any]:
+        """A function of the bags with a label and their scores, for each label that ranks bags."""
         if self.scores is None:
             return {}
-        carries = self.truth == (1 if self.has_sets else np.arange(len(self.names))[:, None])
-        pairs = enumerate(zip(carries.T if self.has_sets else carries, self.scores.T, strict=True))
+        pairs = enumerate(zip(self.truth.T == 1, self.scores.T, strict=True))
         return {
-            k: (own, score)
+            k: measure(own, score)
             for k, (own, score) in pairs
             if 0 < own.sum() < len(own) and np.isfinite(score).all()
         }
-
-    def per_label(self, measure: Any) -> dict[int, float]:
-        """A measure of the ranking of the bags for each label."""
-        return {k: float(measure(*ranking)) for k, ranking in self.rankings.items()}
 
     def measures(self) -> dict[str, float | None]:
         """The metrics of one model."""
@@ -170,35 +163,33 @@ class _Assessment:
             return {} if self.scores is None else dict(label_set_measures(self.truth, self.scores))
         areas = list(self.per_label(area_under_roc).values())
         area = float(np.mean(areas)) if areas else None
-        return label_measures(self.truth, self.predicted) | {"AUC": area}
+        return label_measures(*self.codes) | {"AUC": area}
 
 
 def _of_labels(
-    subject: Predictions, known: Labels, rows: Bools, found: HeldOut, others: dict[str, HeldOut]
+    subject: Predictions, known: Labels, rows: Bools, models: Mapping[str, HeldOut]
 ) -> list[Any]:
-    unit, has_sets = subject.unit, known.has_sets
-    assessed = _assess(subject, known, rows, found)
-    measures = {"this model": assessed.measures()}
-    for name, other in others.items():
-        measures[name] = _assess(subject, known, rows, other).measures()
-    if not others and has_sets:  # baselines without features
-        shares = np.tile(np.mean(assessed.truth == 1, axis=0), (len(assessed.truth), 1))
-        measures["baseline: labels by frequency"] = replace(assessed, scores=shares).measures()
-    elif not others:
-        commonest = np.full(len(assessed.truth), np.bincount(assessed.truth).argmax())
-        plain = replace(assessed, predicted=commonest, scores=None)
-        measures["baseline: most common label"] = plain.measures()
-    caption = f"{len(assessed.truth):,} labelled {unit}s; higher is better"
+    found = {name: _assess(subject, known, rows, each) for name, each in models.items()}
+    assessed, has_sets = found["this model"], known.has_sets
+    if len(found) == 1:  # a baseline without features
+        shares = assessed.truth.mean(axis=0)
+        commonest = (np.arange(len(shares)) == shares.argmax()).astype(int)
+        name = "labels by frequency" if has_sets else "most common label"
+        shape = assessed.truth.shape
+        found[f"baseline: {name}"] = replace(
+            assessed,
+            predicted=np.broadcast_to(commonest, shape),
+            scores=np.broadcast_to(shares, shape),
+        )
+    caption = f"{len(assessed.truth):,} labelled {subject.unit}s; higher is better"
     if has_sets:
         caption = "One-error and coverage are better when lower, average precision when higher"
-    own = {name for name, value in measures["this model"].items() if value is not None}
-    order = ("AUC", "average precision", "accuracy")
-    decisive = next((name for name in order if name in own), "")
-    tables = [None if has_sets else _confusions(assessed, unit), _label_table(assessed, unit)]
-    drawn = [_roc(assessed), _calibration(assessed)]
-    beside = [[part for part in parts if part is not None] for parts in (tables, drawn)]
-    texts = _comparison(measures, caption, decisive if others else "", decisive)
-    return [*texts, *filter(None, beside)]
+    measures = {name: each.measures() for name, each in found.items()}
+    return [
+        *_comparison(measures, caption),
+        [_confusions(assessed, subject.unit), _label_table(assessed, subject.unit)],
+        [_roc(assessed), _calibration(assessed)],
+    ]
 
 
 def _assess(subject: Predictions, known: Labels, rows: Bools, found: HeldOut) -> _Assessment:
@@ -209,85 +200,88 @@ def _assess(subject: Predictions, known: Labels, rows: Bools, found: HeldOut) ->
             "the model predicts one label per bag, and y holds label sets: give one label per "
             "bag, or none."
         )
-    has_sets, scores, proba = predicted.has_sets, found.scores, found.probabilities
-    own = np.asarray(subject.classes if found.classes is None else found.classes).tolist()
+    scores, proba = found.scores, found.probabilities
     if scores is None and proba is not None:
-        scores = proba[:, 1] if proba.shape[1] == 2 and not has_sets else proba
-
-    def by_label(values: Any, fill: float) -> Any:
-        """A column per known label; a single column is for the last class.
-
-        None if the columns do not represent classes but, for example, pairs of classes.
-        """
-        if values is None:
-            return None
-        values = np.asarray(values).reshape(len(values), -1)[rows]
-        if values.shape[1] not in (1, len(own)):
-            return None
-        table = np.full((len(values), len(known.names)), fill, np.result_type(values, fill))
-        places = {label: k for k, label in enumerate(known.classes.tolist())}
-        for label, column in zip(own[-values.shape[1] :], values.T, strict=False):
-            if label in places:
-                table[:, places[label]] = column
-        return table
-
+        scores = proba[:, 1] if proba.shape[1] == 2 and not predicted.has_sets else proba
+    own = np.asarray(subject.classes if found.classes is None else found.classes).tolist()
     return _Assessment(
-        (known.indicator if has_sets else known.codes)[rows],
-        by_label(predicted.indicator, 0) if has_sets else predicted.codes[rows],
-        by_label(scores, -np.inf),
-        by_label(proba, 0.0),
+        known.indicator[rows],
+        indicator_of(predicted, known)[rows].clip(0),
+        _by_label(scores, own, known, -np.inf, rows),
+        _by_label(proba, own, known, 0.0, rows),
         known.names,
+        predicted.has_sets,
     )
 
 
-def _confusions(assessed: _Assessment, unit: str) -> Table | None:
-    """The confusion matrix of several classes, if it is not too large to read."""
-    known = assessed.predicted >= 0
-    truth, predicted = assessed.truth[known], assessed.predicted[known]
-    present = np.union1d(assessed.truth, predicted)
-    if not 1 < len(present) <= MOST_CLASSES:
+def _by_label(
+    values: Any, own: list[Any], known: Labels, fill: float, rows: Bools
+) -> Floats | None:
+    """A column per known label from those of the model; a single column is for its last class.
+
+    None if the columns do not represent classes but, for example, pairs of classes.
+    """
+    if values is None or np.size(values) not in (len(values), len(values) * len(own)):
         return None
-    matrix = confusion_matrix(truth, predicted, labels=present)
+    columns = np.reshape(values, (len(values), -1))[rows]
+    places = {label: k for k, label in enumerate(known.classes.tolist())}
+    # The last column is for labels that are not known.
+    table = np.full((len(columns), len(places) + 1), fill)
+    table[:, [places.get(label, -1) for label in own[-columns.shape[1] :]]] = columns
+    return table[:, :-1]
+
+
+def indicator_of(predicted: Labels, known: Labels) -> Array:
+    """Predictions as an array with a column per known label, some unknown to the model."""
+    more = len(known.classes) - len(predicted.classes)
+    return np.pad(predicted.indicator, ((0, 0), (0, more)))
+
+
+def _confusions(assessed: _Assessment, unit: str) -> Table | None:
+    """The confusion matrix of several classes, if it is not too large to read; not of sets."""
+    codes, predicted = assessed.codes
+    present = np.union1d(codes, predicted[predicted >= 0])
+    if assessed.has_sets or not 1 < len(present) <= MOST_CLASSES:
+        return None
+    matrix = confusion_matrix(codes, predicted, labels=present)
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     names = [assessed.names[k] for k in present]
-    # Two labels may have one name; a page shows no spaces at the end.
-    headings = [name + " " * (1 + names[:k].count(name)) for k, name in enumerate(names)]
-    table = {"label ↓ predicted →": names, **dict(zip(headings, matrix.T.tolist(), strict=True))}
+    table = {"label ↓ predicted →": names, **dict(zip(names, matrix.T.tolist(), strict=True))}
     caption = f"Confusion matrix: {unit}s by label and prediction"
     return Table(table, caption, shades=shares.tolist())
 
 
 def _label_table(assessed: _Assessment, unit: str) -> Table:
     """Metrics of each label, most common first."""
-    *found, counts = precision_recall_fscore_support(
-        assessed.truth, assessed.predicted, labels=range(len(assessed.names)), zero_division=0
-    )
+    truth, predicted = assessed.truth, assessed.predicted
+    counts, named, hits = (each.sum(axis=0) for each in (truth, predicted, truth & predicted))
+    columns: dict[str, Any] = {
+        "label": np.array(assessed.names, dtype=object),
+        f"{unit}s": counts,
+        "precision": hits / np.maximum(named, 1),
+        "recall": hits / np.maximum(counts, 1),
+        "F1": 2 * hits / np.maximum(counts + named, 1),
+    }
+    measures = {"AUC": area_under_roc, "average precision": average_precision_score}
+    for name in list(measures)[: 1 + assessed.has_sets]:
+        if len(values := assessed.per_label(measures[name])) > 1:
+            columns[name] = np.array([values.get(k, np.nan) for k in range(len(counts))])
     order = np.argsort(-counts, kind="stable")[: min((counts > 0).sum(), MOST_ROWS)]
-    columns: dict[str, list[Any]] = {"label": [assessed.names[k] for k in order]}
-    columns[f"{unit}s"] = counts[order].tolist()
-    for name, values in zip(("precision", "recall", "F1"), found, strict=True):
-        columns[name] = values[order].tolist()
-    if len(assessed.rankings) > (not assessed.has_sets):
-        measures = {"AUC": area_under_roc}
-        if assessed.has_sets:
-            measures["average precision"] = average_precision_score
-        for name, measure in measures.items():
-            values = assessed.per_label(measure)
-            columns[name] = [values.get(k) for k in order]
     more = ": the most common" if len(order) < (counts > 0).sum() else ""
-    return Table(columns, f"Metrics of each label{more}")
+    shown = {name: column[order].tolist() for name, column in columns.items()}
+    return Table(shown, f"Metrics of each label{more}")
 
 
 def _roc(assessed: _Assessment) -> Figure | None:
-    rankings = assessed.rankings
-    if not rankings or len(rankings) > MOST_CURVES:
+    curves = assessed.per_label(roc_curve)
+    if not 0 < len(curves) <= MOST_CURVES:
         return None  # unreadable: the table has the areas
     area = np.mean(list(assessed.per_label(area_under_roc).values()))
     ax = axes("false positive rate", "true positive rate", diagonal=True)
-    for k, ranking in rankings.items():
-        ax.plot(*roc_curve(*ranking)[:2], label=assessed.names[k])
+    for k, (false_rate, true_rate, _) in curves.items():
+        ax.plot(false_rate, true_rate, label=assessed.names[k])
     plain_legend(ax, fontsize="small")
-    text = f"ROC curve of {', '.join(f'“{assessed.names[k]}”' for k in rankings)}. Area {area:.3f}"
+    text = f"ROC curve of {', '.join(f'“{assessed.names[k]}”' for k in curves)}. Area {area:.3f}"
     return Figure(ax.figure, f"{text}.", f"{text}; the dashed line is random guessing.")
 
 
@@ -296,7 +290,7 @@ def _calibration(assessed: _Assessment) -> Figure | None:
     proba = assessed.proba
     if proba is None or assessed.has_sets or not np.isfinite(proba).all():
         return None
-    chance, right = proba.max(axis=1).clip(0, 1), proba.argmax(axis=1) == assessed.truth
+    chance, right = proba.max(axis=1).clip(0, 1), proba.argmax(axis=1) == assessed.codes[0]
     ax = axes("probability of the predicted label", "share of correct predictions", diagonal=True)
     ax.plot(*calibration_curve(right, chance, n_bins=10)[::-1], marker="o")
     brier = f"Brier score {np.mean((chance - right) ** 2):.3f}"
@@ -310,30 +304,26 @@ def as_numbers(values: Array) -> Floats:
 
 
 def _of_numbers(
-    subject: Predictions, truth: Floats, rows: Bools, found: HeldOut, others: dict[str, HeldOut]
+    subject: Predictions, truth: Floats, rows: Bools, models: Mapping[str, HeldOut]
 ) -> list[Any]:
-    predicted = as_numbers(found.predicted)
-    rows = rows & np.isfinite(predicted)
-    if not rows.any():
+    predicted = {name: as_numbers(each.predicted) for name, each in models.items()}
+    own = predicted["this model"]
+    bags = np.flatnonzero(rows & np.isfinite(own))
+    if not len(bags):
         return []
-    models = {name: as_numbers(other.predicted) for name, other in others.items()}
-    models = models or {"baseline: mean": np.full(len(truth), truth[rows].mean())}
+    if len(predicted) == 1:
+        predicted["baseline: mean"] = np.full(len(truth), truth[bags].mean())
     measures = {
-        name: number_measures(truth[rows], values[rows])
-        | {"RMSE": float(root_mean_squared_error(truth[rows], values[rows]))}
-        for name, values in {"this model": predicted, **models}.items()
+        name: number_measures(truth[bags], values[bags])
+        | {"RMSE": float(root_mean_squared_error(truth[bags], values[bags]))}
+        for name, values in predicted.items()
     }
-    caption = (
-        f"{int(rows.sum()):,} bags; R2 and Spearman are better when higher, MAE and RMSE when lower"
-    )
-    bags = np.flatnonzero(rows)
+    caption = f"{len(bags):,} bags; R2 and Spearman are better when higher, MAE and RMSE when lower"
     ax = axes("observed", "predicted", diagonal=True)
-    link_points(ax.scatter(truth[bags], predicted[bags], c=[DOTS] * len(bags), s=16), bags.tolist())
+    link_points(ax.scatter(truth[bags], own[bags], c=[DOTS] * len(bags), s=16), bags.tolist())
     titles = [
-        f"{subject.bag_names[i]}: observed {truth[i]:.4g}, predicted {predicted[i]:.4g}"
-        for i in bags
+        f"{subject.bag_names[i]}: observed {truth[i]:.4g}, predicted {own[i]:.4g}" for i in bags
     ]
     alt = f"Predicted against observed numbers of {len(bags):,} bags."
     shown = "Each point is a bag, which it opens; on the line predicted and observed are equal."
-    parts = _comparison(measures, caption, "MAE", "mean absolute error")
-    return [*parts, Figure(ax.figure, alt, shown, titles)]
+    return [*_comparison(measures, caption), Figure(ax.figure, alt, shown, titles)]

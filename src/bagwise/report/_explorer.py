@@ -11,10 +11,9 @@ from bagwise.bags import offsets_of
 from bagwise.displays import HeatMapDisplay
 from bagwise.displays._heat_maps import check_coords, colour_limits, patch_edges
 from bagwise.evaluate import HeldOut
-from bagwise.labels import Labels
 from bagwise.predictions import Predictions
 from bagwise.predictions._ranking import of_labels
-from bagwise.report._evaluation import as_numbers
+from bagwise.report._evaluation import as_numbers, indicator_of
 from bagwise.report._media import Media, embed
 from bagwise.report._page import Explorer, Section, data_url
 
@@ -50,15 +49,15 @@ def explorer_section(
     """
     ranking, unit = subject.ranking, subject.unit
     rows, ranks, offsets = _ranked(subject)
-    embedded, media_note = embed(media, rows, ranks)
+    files, media_columns, media_note = embed(media, rows, ranks)
     maps, map_note = heat_maps(subject, coords, patch_size)
     data = {
         "unit": unit,
         "bags": _bag_columns(subject, held_out),
         "offsets": offsets.tolist(),
-        "instances": _instance_columns(subject, rows) | embedded.columns,
+        "instances": _instance_columns(subject, rows) | media_columns,
         "labels": [] if ranking.labels is None else ranking.labels.names,
-        "media": embedded.files,
+        "media": files,
         "maps": maps,
         "heads": {
             "score": ranking.score_name,
@@ -69,40 +68,46 @@ def explorer_section(
         },
         "numbers": subject.is_regressor,
     }
+    order = ranking.explanation
     if unit == "bag" and ranking.scores is not None:
-        order = f"Instances are in the order of their scores. {ranking.explanation}"
-    else:
-        order = "The key instance of a bag is marked." if ranking.keys else ranking.explanation
+        order = f"Instances are in the order of their scores. {order}"
+    elif ranking.keys:
+        order = "The key instance of a bag is marked."
     texts = [text for text in (order, media_note, map_note) if text]
     return Section(f"All {unit}s", *texts, Explorer(data))
 
 
 def _bag_columns(subject: Predictions, held_out: HeldOut | None) -> dict[str, Any]:
     """The values that the page lists for each bag; held-out predictions decide which are wrong."""
+    own, known, other = subject.predicted, subject.known, None
+    if held_out is not None and not subject.is_regressor:
+        other = subject.labels(held_out.predicted)
     columns = {
         "id": subject.bag_names,
         "size": subject.bags.sizes.tolist(),
         "score": _numbers(subject.bag_scores[0]),
         "certainty": _numbers(subject.certainty),
+        "truth": known and known.texts,
+        "predicted": own and own.texts,
+        "heldOut": other and other.texts,
     }
     if subject.numbers is not None:
         found = None if held_out is None else as_numbers(held_out.predicted)
-        truth, predicted = subject.known_numbers, subject.numbers
-        error = None if truth is None else np.abs((predicted if found is None else found) - truth)
-        texts = {"truth": truth, "predicted": predicted, "heldOut": found}
+        texts = {"truth": subject.known_numbers, "predicted": subject.numbers, "heldOut": found}
         columns |= {name: _number_texts(values) for name, values in texts.items()}
-        return columns | {"error": _numbers(error)}
-    known, own, proba = subject.known, subject.predicted, subject.call("predict_proba")
-    other = None if held_out is None else subject.labels(held_out.predicted)
-    if proba is not None:
-        proba = None if own is None or own.has_sets else of_labels(proba, own)
-    return columns | {
-        "truth": None if known is None else known.texts,
-        "predicted": _texts(own),
-        "heldOut": _texts(other),
-        "probability": _numbers(proba),
-        "wrong": _wrong(known, own if other is None else other),
-    }
+        if subject.known_numbers is not None:
+            answers = subject.numbers if found is None else found
+            columns["error"] = _numbers(np.abs(answers - subject.known_numbers))
+        return columns
+    proba, answers = subject.call("predict_proba"), other or own
+    if proba is not None and own is not None and not own.has_sets:
+        columns["probability"] = _numbers(of_labels(proba, own))
+    if known is not None and answers is not None:
+        differs = (indicator_of(answers, known) != known.indicator).any(axis=1)
+        columns["wrong"] = [
+            int(d) if k else None for d, k in zip(differs, known.known, strict=True)
+        ]
+    return columns
 
 
 def _instance_columns(subject: Predictions, rows: Ints) -> dict[str, Any]:
@@ -115,18 +120,7 @@ def _instance_columns(subject: Predictions, rows: Ints) -> dict[str, Any]:
         "label": None if ranking.labels is None else ranking.labels.codes[rows].tolist(),
         "probability": _numbers(ranking.proba, rows),
         "keys": [[place[row], text] for row, text in ranking.keys.items() if row in place],
-        **dict.fromkeys(("image", "audio", "text", "source", "box")),
     }
-
-
-def _number_texts(values: Floats | None) -> list[str | None] | None:
-    if values is None:
-        return None
-    return [f"{value:.4g}" if np.isfinite(value) else None for value in values.tolist()]
-
-
-def _texts(labels: Labels | None) -> list[str] | None:
-    return None if labels is None else [text or "" for text in labels.texts]
 
 
 def _ranked(subject: Predictions) -> tuple[Ints, Ints, Ints]:
@@ -141,17 +135,10 @@ def _ranked(subject: Predictions) -> tuple[Ints, Ints, Ints]:
     return order[kept], ranks[kept], offsets_of(np.minimum(bags.sizes, most))
 
 
-def _wrong(known: Labels | None, predicted: Labels | None) -> list[int | None] | None:
-    """1 if the prediction differs from the label, 0 if not, None for an unknown label."""
-    if known is None or predicted is None:
+def _number_texts(values: Floats | None) -> list[str | None] | None:
+    if values is None:
         return None
-    if predicted.has_sets:
-        more = len(known.classes) - len(predicted.classes)  # labels that the model does not know
-        padded = np.pad(predicted.indicator, ((0, 0), (0, more)))
-        wrong = (padded != known.indicator).any(axis=1)
-    else:
-        wrong = predicted.codes != known.codes
-    return [int(w) if given else None for w, given in zip(wrong, known.known, strict=True)]
+    return [f"{value:.4g}" if np.isfinite(value) else None for value in values.tolist()]
 
 
 def _numbers(values: Array | None, rows: Ints | None = None) -> list[float | None] | None:
@@ -159,7 +146,7 @@ def _numbers(values: Array | None, rows: Ints | None = None) -> list[float | Non
     if values is None:
         return None
     chosen = np.asarray(values if rows is None else values[rows], dtype=float)
-    return [float(f"{v:.4g}") if abs(v) < 1e300 else None for v in chosen.tolist()]
+    return [None if text is None else float(text) for text in _number_texts(chosen) or ()]
 
 
 def heat_maps(
@@ -179,17 +166,16 @@ def heat_maps(
     edges = patch_edges(patch_size, bags, places)
     if scores is None:
         return None, "There is no heat map, because the model has no scores of instances."
-    shared: dict[str, Any] = {
-        "value_name": subject.ranking.score_name, "limits": colour_limits(scores), "top": 1
-    }  # fmt: skip
+    name, limits = subject.ranking.score_name, colour_limits(scores)
     parts = zip(bags.split(scores), bags.split(places), edges, strict=True)
-    pictures = [
-        data_url(HeatMapDisplay(*part, **shared).png(MAP_DPI), "image/png")
+    drawn = (
+        HeatMapDisplay(*part, value_name=name, limits=limits, top=1)
         for part in itertools.islice(parts, most)
-    ]
+    )
+    pictures = [data_url(display.png(MAP_DPI), "image/png") for display in drawn]
     caption = (
-        f"Each instance at its position, coloured by its {shared['value_name']}; all {subject.unit}"
-        "s share one colour scale. The highest is framed."
+        f"Each instance at its position, coloured by its {name}; all {subject.unit}s share one "
+        "colour scale. The highest is framed."
     )
     left = len(bags) - len(pictures)
     note = f"The last {left:,} {subject.unit}s have no heat map." if left > 0 else ""

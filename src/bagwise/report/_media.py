@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,10 @@ from bagwise.exceptions import DataNotFoundError, InputError
 from bagwise.extras import import_extra
 from bagwise.report._page import data_url, shorten
 
-IMAGES = {f".{kind}": f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "bmp")}
-IMAGES[".jpg"] = "image/jpeg"
-SOUNDS = {".wav": "audio/wav", ".mp3": "audio/mpeg", ".flac": "audio/flac", ".m4a": "audio/mp4"}
-SOUNDS |= dict.fromkeys((".ogg", ".oga", ".opus"), "audio/ogg")
+# The files that a page shows, by their suffix.
+FILES = {f".{kind}": f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "bmp")}
+FILES |= {".jpg": "image/jpeg", ".wav": "audio/wav", ".mp3": "audio/mpeg", ".flac": "audio/flac"}
+FILES |= {".m4a": "audio/mp4", ".ogg": "audio/ogg", ".oga": "audio/ogg", ".opus": "audio/ogg"}
 LONGEST_TEXT = 1000
 
 
@@ -73,109 +73,82 @@ class Media:
     def check(self, bags: Bags) -> None:
         """Check that every list has one entry per instance."""
         for name in ("images", "audio", "clips", "texts", "sources", "boxes"):
-            values = getattr(self, name)
-            if values is not None and len(values) != bags.n_instances:
+            values, n = getattr(self, name), bags.n_instances
+            if values is not None and len(values) != n:
                 raise InputError(
-                    f"media.{name} has {len(values)} entries for {bags.n_instances} instances: "
-                    "give one each, None if there is none."
-                )
-        needs = (("clips", "audio", ("start", "end")), ("boxes", "sources", ("x", "y", "w", "h")))
-        for name, needed, columns in needs:
-            values = getattr(self, name)
-            if values is None:
-                continue
-            if getattr(self, needed) is None:
-                raise InputError(f"media.{name} needs media.{needed}: they are parts of these.")
-            if np.shape(values)[1:] != (len(columns),):
-                raise InputError(
-                    f"media.{name} has shape {np.shape(values)}: expected {', '.join(columns)} of "
-                    "each instance."
+                    f"media.{name} has {len(values)} entries for {n} instances: give one each, "
+                    "None if there is none."
                 )
 
 
-@dataclass
-class EmbeddedMedia:
-    """The embedded media of the shown instances: each file once, up to the budget.
+class _Embedder:
+    """Embeds files as data URLs, each once, up to a budget of bytes."""
 
-    Attributes
-    ----------
-    files : list of str
-        Data URLs with the contents of the files.
-    columns : dict
-        For ``image``, ``audio`` and ``source``: the index into `files` of each shown instance (-1:
-        not embedded) and its name; for ``text`` the texts; for ``box`` the boxes.
-    """
+    def __init__(self, budget: int) -> None:
+        self.left, self.n_left_out = budget, 0
+        self.files: list[str] = []
+        self.missing: list[str] = []
+        self._places: dict[Any, int] = {}
 
-    left: int
-    files: list[str] = field(default_factory=list)
-    columns: dict[str, Any] = field(default_factory=dict)
-    places: dict[Any, int] = field(default_factory=dict)
-    missing: list[str] = field(default_factory=list)
-    n_large: int = 0
-    n_uncut: int = 0
-
-    def put_all(self, items: Any, rows: Ints, order: Ints, kinds: dict[str, str]) -> list[int]:
-        """The index of the file of each row; -1 for rows that are not in `order`."""
+    def places(self, items: Any, rows: Ints, order: Ints, kind: str) -> list[int]:
+        """The index in `files` of the file of each row; -1 for rows that are not in `order`."""
         places = np.full(len(rows), -1)
         for j in order:
             item = items[rows[j]]
             if item is not None:
                 key = item.tobytes() if isinstance(item, np.ndarray) else str(item)
-                if key not in self.places:
-                    self.places[key] = self._put(item, kinds)
-                places[j] = self.places[key]
+                if key not in self._places:
+                    self._places[key] = self._embed(*self._read(item, kind))
+                places[j] = self._places[key]
         return places.tolist()
 
-    def _put(self, item: Any, kinds: dict[str, str]) -> int:
-        """Embed a file and return its index; -1 if it is missing or exceeds the budget."""
-        if isinstance(item, np.ndarray):
-            data, mime = png(item), "image/png"
-        else:
-            path, *part = item if isinstance(item, tuple) else (Path(item),)
-            mime = kinds.get(path.suffix.lower(), "")
-            if not mime:
-                raise InputError(
-                    f"{path.name!r} is not a file that a page can show as "
-                    f"{'image' if kinds is IMAGES else 'audio'}: expected {', '.join(kinds)}."
-                )
-            if not path.is_file():
-                self.missing.append(str(path))
-                return -1
-            with path.open("rb") as file:
-                sound = read_sound(file, *part) if part else None
-                if part and sound is None:
-                    self.n_uncut += 1
-                    return -1
-                data = file.read(self.left + 1) if sound is None else sound.to_wav()
-            mime = "audio/wav" if part else mime
-        if len(data) > self.left:
-            self.n_large += 1
+    def _embed(self, content: bytes | None, kind: str) -> int:
+        if content is None or len(content) > self.left:
+            self.n_left_out += 1
             return -1
-        self.left -= len(data)
-        self.files.append(data_url(data, mime))
+        self.left -= len(content)
+        self.files.append(data_url(content, kind))
         return len(self.files) - 1
+
+    def _read(self, item: Any, kind: str) -> tuple[bytes | None, str]:
+        """The content and the type of an array, a file, or a part of a sound; None if missing."""
+        if isinstance(item, np.ndarray):
+            return png(item), "image/png"
+        path, *times = item if isinstance(item, tuple) else (Path(item),)
+        type_ = FILES.get(path.suffix.lower(), "")
+        if not type_.startswith(kind):
+            known = ", ".join(ending for ending, each in FILES.items() if each.startswith(kind))
+            raise InputError(
+                f"{path.name!r} is not a file that a page can show as {kind}: expected {known}."
+            )
+        if not path.is_file():
+            self.missing.append(str(path))
+            return None, type_
+        with path.open("rb") as file:
+            if not times:
+                return file.read(self.left + 1), type_
+            sound = read_sound(file, *times)
+        return None if sound is None else sound.to_wav(), "audio/wav"
 
     def note(self, per_bag: int) -> str:
         """Write the note for readers of the page, and warn the user about missing files."""
-        if self.missing:
-            if not self.files:
-                raise DataNotFoundError(f"no file {self.missing[0]!r}, and no other media file.")
+        n_missing = len(self.missing)
+        if n_missing and not self.files:
+            raise DataNotFoundError(f"no file {self.missing[0]!r}, and no other media file.")
+        if n_missing:
             warn_user(
-                f"{len(self.missing)} media files were not found, {self.missing[0]!r} among "
-                "them: they are shown by name."
+                f"{n_missing} media files were not found, {self.missing[0]!r} among them: they are "
+                "shown by name."
             )
-        if not (self.files or self.n_large or self.n_uncut):
-            return ""
+        left_out = (
+            f" {self.n_left_out} files are shown by name: they are missing, exceed the size limit "
+            'of the page, or are clips that cannot be cut out (pip install "bagwise[audio]").'
+        )
         text = f"Images and sounds are shown for the first {per_bag} instances of a bag."
-        if left := self.n_large + self.n_uncut:
-            text += (
-                f" {left} files are shown by name: they exceed the size limit of the page, or are "
-                'clips that cannot be cut out (pip install "bagwise[audio]").'
-            )
-        return text
+        return text * bool(self.files) + left_out * bool(self.n_left_out)
 
 
-def embed(media: Media | None, rows: Ints, ranks: Ints) -> tuple[EmbeddedMedia, str]:
+def embed(media: Media | None, rows: Ints, ranks: Ints) -> tuple[list[str], dict[str, Any], str]:
     """Embed the media of instances, those of the first ranks in their bags first.
 
     Parameters
@@ -189,35 +162,34 @@ def embed(media: Media | None, rows: Ints, ranks: Ints) -> tuple[EmbeddedMedia, 
 
     Returns
     -------
-    EmbeddedMedia
-        The files.
-    str
+    files : list of str
+        Data URLs with the contents of the files.
+    columns : dict
+        For ``image``, ``audio`` and ``source``: the index into `files` of each shown instance (-1:
+        not embedded) and its name; for ``text`` the texts; for ``box`` the boxes.
+    note : str
         A sentence about files that were left out.
     """
+    columns: dict[str, Any] = dict.fromkeys(("image", "audio", "source", "text", "box"))
     if media is None:
-        return EmbeddedMedia(0), ""
-    found = EmbeddedMedia(media.budget)
+        return [], columns, ""
     if media.texts is not None:
-        texts = ("" if media.texts[i] is None else str(media.texts[i]) for i in rows)
-        found.columns["text"] = [shorten(text, LONGEST_TEXT) for text in texts]
-    first = np.argsort(ranks, kind="stable")
-    if media.sources is not None:
-        found.columns["source"] = found.put_all(media.sources, rows, first, IMAGES)
-        boxes = np.full((len(rows), 4), np.nan)
-        if media.boxes is not None:
-            boxes = np.asarray(media.boxes, dtype=float)[rows]
-        found.columns["box"] = [
-            box.round(2).tolist() if np.isfinite(box).all() else None for box in boxes
-        ]
-    shown, sounds = first[ranks[first] < media.per_bag], media.audio
+        columns["text"] = [shorten(str(media.texts[i] or ""), LONGEST_TEXT) for i in rows]
+    if media.boxes is not None:
+        boxes = np.asarray(media.boxes, dtype=float)[rows].round(2)
+        columns["box"] = [box.tolist() if np.isfinite(box).all() else None for box in boxes]
+    sounds = media.audio
     if sounds is not None and media.clips is not None:
         times = np.asarray(media.clips, dtype=float).tolist()
         sounds = [p and (Path(p), *part) for p, part in zip(sounds, times, strict=True)]
-    for kind, items, kinds in (("image", media.images, IMAGES), ("audio", sounds, SOUNDS)):
+    found, first = _Embedder(media.budget), np.argsort(ranks, kind="stable")
+    kinds = (("source", media.sources), ("image", media.images), ("audio", sounds))
+    for kind, items in kinds:
         if items is not None:
-            places = found.put_all(items, rows, shown, kinds)
-            found.columns[kind] = {"place": places, "name": [_name(items[i]) for i in rows]}
-    return found, found.note(media.per_bag)
+            shown = first if kind == "source" else first[ranks[first] < media.per_bag]
+            places = found.places(items, rows, shown, "audio" if kind == "audio" else "image")
+            columns[kind] = {"place": places, "name": [_name(items[i]) for i in rows]}
+    return found.files, columns, found.note(media.per_bag)
 
 
 def png(image: Array) -> bytes:

@@ -1,19 +1,23 @@
-"""Sections of a report about the model: parameters, training, leaderboard, annotations."""
+"""Sections of a report about the model: parameters, leaderboard, annotations, clusters, maps."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from bagwise._common.types import Ints
 from bagwise.base._pipelines import is_search
-from bagwise.displays import ObjectiveDisplay
+from bagwise.displays import ClusterMapDisplay, ObjectiveDisplay
+from bagwise.labels import Labels
 from bagwise.predictions import Predictions
 from bagwise.predictions._predictions import runner_up
-from bagwise.report._cells import LEADERBOARD_CAPTION, leaderboard_columns
-from bagwise.report._page import Figure, Section, Table, shorten
+from bagwise.predictions._ranking import are_those_of_fit
+from bagwise.report._page import Figure, Section, Table, link_points, shorten
 
+LEADERBOARD_CAPTION = "Scores of held-out bags ± standard error, and weights in the ensemble"
 MOST_ROWS = 40
+MOST_POINTS = 1000
 LONGEST = 600  # characters of a model
 
 
@@ -22,33 +26,19 @@ def model_section(subject: Predictions, facts: Mapping[str, Any]) -> Section:
     rows: dict[str, str] = {name: str(value) for name, value in facts.items()}
     drawings = []
     for name, step in steps_of(subject.model):
-        best = getattr(step, "best_params_", None)
-        text = repr(step) if best is None else f"{type(step).__name__} chose {best}"
+        kind, best = type(step).__name__, getattr(step, "best_params_", None)
+        text = repr(step) if best is None else f"{kind} chose {best}"
         rows[name] = shorten(" ".join(text.split()), LONGEST)
         curve = np.asarray(getattr(step, "objective_curve_", ()), dtype=float).ravel()
         curve = curve[np.isfinite(curve)]
         if len(curve) > 1:
-            own = f"The objective of {type(step).__name__}"
-            alt = f"{own}: {curve[0]:.4g} at first, {curve[-1]:.4g} after {len(curve)} iterations."
-            figure = ObjectiveDisplay({type(step).__name__: curve}).figure((4.4, 3.3))
-            drawings.append(Figure(figure, alt, f"{own} during training."))
+            alt = f"{curve[0]:.4g} at first, {curve[-1]:.4g} after {len(curve)} iterations."
+            figure = ObjectiveDisplay({kind: curve}).figure((4.4, 3.3))
+            own = f"The objective of {kind}"
+            drawings.append(Figure(figure, f"{own}: {alt}", f"{own} during training."))
     columns = {"": list(rows), "value": list(rows.values())}
     caption = "Parameters that differ from their defaults"
     return Section("The model", Table(columns, caption), *drawings)
-
-
-def leaderboard_section(subject: Predictions) -> Section | None:
-    """Show the score and weight of each method of an automatic choice."""
-    boards = [getattr(step, "leaderboard_", None) for _, step in steps_of(subject.model)]
-    tables = [Table(leaderboard_columns(b), LEADERBOARD_CAPTION) for b in boards if b is not None]
-    if not tables:
-        return None
-    return Section(
-        "Leaderboard",
-        "The methods that the automatic choice tried, best first. Their scores are from its "
-        "cross-validation of the training bags. Predictions combine the methods with a weight.",
-        *tables,
-    )
 
 
 def steps_of(model: Any) -> list[tuple[str, Any]]:
@@ -64,6 +54,43 @@ def steps_of(model: Any) -> list[tuple[str, Any]]:
     return [("model", model)]
 
 
+def leaderboard_section(subject: Predictions) -> Section | None:
+    """Show the score and weight of each method of an automatic choice."""
+    boards = [getattr(step, "leaderboard_", None) for _, step in steps_of(subject.model)]
+    tables = [Table(leaderboard_columns(b), LEADERBOARD_CAPTION) for b in boards if b is not None]
+    text = (
+        "The methods that the automatic choice tried, best first. Their scores are from its "
+        "cross-validation of the training bags. Predictions combine the methods with a weight."
+    )
+    return Section("Leaderboard", text, *tables) if tables else None
+
+
+def leaderboard_columns(leaderboard: Mapping[str, Sequence[Any]]) -> dict[str, list[str]]:
+    """Score, weight and time of each method of an ensemble, and why methods were skipped, if any.
+
+    Parameters
+    ----------
+    leaderboard : mapping of str to sequence
+        The ``leaderboard_`` of an AutoBagClassifier or AutoBagRegressor.
+
+    Returns
+    -------
+    dict of str to list of str
+    """
+    method, metric = list(leaderboard)[:2]
+    scores = zip(leaderboard[metric], leaderboard["standard error"], strict=True)
+    columns = {
+        method: list(leaderboard[method]),
+        metric.replace("_", " "): [
+            "" if np.isnan(score) else f"{score:.3f} ± {error:.3f}" for score, error in scores
+        ],
+        "weight": [f"{weight:.2f}" for weight in leaderboard["weight"]],
+        "time": [f"{seconds:.1f} s" for seconds in leaderboard["seconds"]],
+    }
+    skipped = {"skipped": list(leaderboard["skipped"])} if any(leaderboard["skipped"]) else {}
+    return columns | skipped
+
+
 def annotation_section(subject: Predictions) -> Section | None:
     """Show the instances whose label is least certain, given the labels of their bags."""
     ranking, bags = subject.ranking, subject.bags
@@ -73,10 +100,6 @@ def annotation_section(subject: Predictions) -> Section | None:
     second, chance = runner_up(posterior, labels.codes)
     order = np.argsort(best, kind="stable")[:MOST_ROWS]
     order = order[best[order] < 1 - 1e-9]
-    text = (
-        f"Each instance gets a label, given the label set of its bag. {np.mean(best >= 0.95):.0%} "
-        f"of the {len(best):,} labels have a probability of at least 0.95."
-    )
     owners = bags.bag_index[order]
     columns = {
         "bag": [subject.bag_names[i] for i in owners],
@@ -86,6 +109,92 @@ def annotation_section(subject: Predictions) -> Section | None:
         "second label": [labels.names[k] for k in second[order]],
         "its probability": chance[order].tolist(),
     }
-    caption = f"The {len(order)} least certain instances"
-    table = Table(columns, caption, bags=owners.tolist())
-    return Section("Annotation", text, *([table] if len(order) else []))
+    table = Table(columns, f"The {len(order)} least certain instances", bags=owners.tolist())
+    text = (
+        f"Each instance gets a label, given the label set of its bag. {np.mean(best >= 0.95):.0%} "
+        f"of the {len(best):,} labels have a probability of at least 0.95."
+    )
+    return Section("Annotation", text, table if len(order) else None)
+
+
+def cluster_section(subject: Predictions) -> Section | None:
+    """Show the clusters: sizes, classes, and a map."""
+    clusters, estimator = subject.ranking.labels, subject.estimator
+    if subject.ranking.heading != "cluster" or clusters is None:
+        return None
+    codes, bags, known = clusters.codes, subject.bags, subject.known
+    columns, text = cluster_columns(estimator, codes), None
+    if "class" in columns:
+        text = "The share of a class is estimated from the labels of the bags alone."
+    elif known is not None and not known.has_sets and (bags.sizes == 1).all():
+        counts = np.array([known[codes == k].counts for k in columns["cluster"]])
+        most = counts.max(axis=1)
+        names = zip(counts.argmax(axis=1), most, strict=True)
+        columns["most common label"] = [known.names[k] if n else None for k, n in names]
+        columns["share"] = most / np.maximum(counts.sum(axis=1), 1)
+        text = "The share is that of the most common label among the labelled rows of a cluster."
+    space, where = getattr(estimator, "embedding_", None), "the space of the clustering"
+    if space is None or not are_those_of_fit(getattr(estimator, "labels_", None), codes):
+        space, where = (subject.seen or bags).instances, "the space of the features"
+    drawn = _map(space, clusters, subject, f"Instances in {where}, coloured by cluster")
+    return Section("Clusters", Table(columns, f"{len(columns['cluster'])} clusters"), text, drawn)
+
+
+def cluster_columns(estimator: Any, codes: Ints) -> dict[str, Any]:
+    """The size of each cluster of instances and, if labels are known, its main class and share."""
+    found, counts = np.unique(codes, return_counts=True)
+    columns: dict[str, Any] = {"cluster": found, "instances": counts}
+    shares = getattr(estimator, "cluster_class_shares_", None)
+    if shares is not None:
+        columns |= {"class": estimator.cluster_classes_[found], "share": shares[found].max(axis=1)}
+    return columns
+
+
+def clustered_instances(model: Any, bags: Any, known: Any) -> dict[str, Any]:
+    """Bag, row, cluster and, if labels are known, the most probable class of each instance."""
+    rows = np.arange(bags.n_instances) - bags.offsets[bags.bag_index]
+    columns = {"bag": bags.names[bags.bag_index], "row": rows, "cluster": model.labels_}
+    if model.classes_ is None:
+        return columns
+    # The label of its bag that is most frequent in its cluster; any label if none is known.
+    shares = model.cluster_class_shares_[model.labels_]
+    allowed = np.array([[s is None or not s or c in s for c in model.classes_] for s in known])
+    inside = np.where(allowed[bags.bag_index], shares, -1.0)
+    columns["class"] = model.classes_[inside.argmax(axis=1)]
+    return columns
+
+
+def space_section(subject: Predictions) -> Section | None:
+    """Show the space of a learned distance, alone or as a step of a pipeline."""
+    steps = [step for _, step in steps_of(subject.model) if not is_search(step)]
+    place = next((i for i, step in enumerate(steps) if hasattr(step, "get_metric")), None)
+    if place is None:
+        return None
+    mapped, known, ranking = subject.bags, subject.known, subject.ranking
+    for step in steps[: place + 1]:
+        mapped = step.transform(mapped)
+    shown, by = Labels("instances", (), np.full(subject.bags.n_instances, -1)), ""
+    if subject.estimator is steps[place] and ranking.labels is not None:
+        shown, by = ranking.labels, f", coloured by {ranking.heading}"
+    elif known is not None and not known.has_sets:
+        shown, by = known[subject.bags.bag_index], ", coloured by label of their bag"
+    caption = f"Instances in the learned space{by}"
+    return Section("The learned distance", _map(mapped.instances, shown, subject, caption))
+
+
+def _map(space: Any, labels: Labels, subject: Predictions, caption: str) -> Figure:
+    """Draw a map of instances, whose points link to their bags."""
+    n = space.shape[0]
+    rows = np.sort(np.random.default_rng(0).permutation(n)[:MOST_POINTS])
+    bags, texts = subject.bags, labels[rows].texts
+    (display,) = ClusterMapDisplay.from_embedding(space[rows], texts, max_instances=len(rows))
+    figure, index = display.figure(), bags.bag_index[rows]
+    link_points(figure.axes[0].collections[0], index.tolist())
+    titles = [
+        f"{subject.bag_names[i]}, row {row}" + ("" if label is None else f": {label}")
+        for i, row, label in zip(index, rows - bags.offsets[index], texts, strict=True)
+    ]
+    by = ", laid out by t-SNE (similar instances are close)" if space.shape[1] > 2 else ""
+    part = f"{len(rows):,} of {n:,} are shown. " if len(rows) < n else ""
+    shown = f"{caption}{by}. {part}Click a point to open its bag."
+    return Figure(figure, f"Map. {caption}; the numbers are in the table.", shown, titles)

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import io
-import json
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,10 +10,48 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+import numpy as np
+
+from bagwise.displays._base import plain_frame
 from bagwise.extras import import_extra
-from bagwise.report._cells import are_numbers, cell_text
 
 _SHORT = 24  # maximum characters of a cell without line breaks
+_FIGURE_SIZE = (4.4, 3.3)  # inches
+
+
+def cell_text(value: Any) -> str:
+    """Format a value: three decimals; "yes" or empty; empty for a missing value.
+
+    Parameters
+    ----------
+    value : object
+        A cell of a table.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from bagwise.report._page import cell_text
+    >>> [cell_text(value) for value in (0.12345, 7, True, None, "slide")]
+    ['0.123', '7', 'yes', '', 'slide']
+    """
+    if value is None or isinstance(value, bool | np.bool_):
+        return "yes" if value else ""
+    if not isinstance(value, float | np.floating):
+        return str(value)
+    if np.isnan(value):
+        return ""
+    return f"{value:.3f}" if value == 0 or 1e-3 <= abs(value) < 1e6 else f"{value:.3g}"
+
+
+def are_numbers(values: Iterable[Any]) -> bool:
+    """Whether a column has only numbers (or missing values), which are right-aligned."""
+    kinds = {type(value) for value in values if value is not None}
+    return bool(kinds) and all(
+        issubclass(kind, int | float | np.number) and kind is not bool for kind in kinds
+    )
 
 
 @dataclass(frozen=True)
@@ -41,9 +78,7 @@ class Table:
     @property
     def rows(self) -> list[list[str]]:
         """The cells as strings, row by row."""
-        return [
-            [cell_text(value) for value in row] for row in zip(*self.columns.values(), strict=True)
-        ]
+        return [list(map(cell_text, row)) for row in zip(*self.columns.values(), strict=True)]
 
     @property
     def styles(self) -> list[str]:
@@ -57,12 +92,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A plot of a page, drawn as SVG.
+    """A plot of a page.
 
     Attributes
     ----------
-    figure : matplotlib Figure
-        The plot. Points whose url is "#bag-3" link to the bag at position 3.
+    drawing : matplotlib Figure or bytes
+        The plot, which becomes SVG, or the content of a PNG file. Points whose url is "#bag-3" link
+        to the bag at position 3.
     alt : str
         Description for screen readers.
     caption : str
@@ -71,36 +107,53 @@ class Figure:
         Tooltips of the points that link to bags.
     """
 
-    figure: Any
+    drawing: Any
     alt: str
     caption: str = ""
     titles: Sequence[str] = ()
 
     @property
-    def svg(self) -> str:
-        """The SVG element; black becomes the colour of the text, which is light in dark mode."""
-        matplotlib = import_extra("matplotlib", extra="report")
+    def markup(self) -> str:
+        """The element; black becomes the colour of the text, which is light in dark mode."""
         escape = import_extra("markupsafe", extra="report").escape
+        if isinstance(self.drawing, bytes):
+            return f'<img src="{data_url(self.drawing, "image/png")}" alt="{escape(self.alt)}">'
+        matplotlib = import_extra("matplotlib", extra="report")
         buffer = io.StringIO()
         settings = {"svg.hashsalt": self.alt + self.caption, "svg.fonttype": "none"}
         with matplotlib.rc_context(settings), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about glyphs: the browser has other fonts
-            self.figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-        text = buffer.getvalue()
+            self.drawing.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
         left_out = r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->|\n"
-        text = re.sub(left_out, " ", text, flags=re.DOTALL)
+        text = re.sub(left_out, " ", buffer.getvalue(), flags=re.DOTALL)
         text = text[text.index("<svg") :].replace(' xmlns:xlink="http://www.w3.org/1999/xlink"', "")
         text = re.sub(r'(<g|<text|<path) id="[\w.]+_\d+"', r"\1", text)  # names of artists
         text = text.replace("xlink:href", "href").replace("#000000", "currentColor")
         titles = iter(self.titles)
-        text = re.sub(
-            r'<a href="(#bag-\d+)"[^>]*>',
-            lambda found: (
-                f'<a href="{found[1]}" tabindex="-1"><title>{escape(next(titles, ""))}</title>'
-            ),
-            text,
-        )
+
+        def link(found: re.Match[str]) -> str:
+            title = escape(next(titles, ""))
+            return f'<a href="{found[1]}" tabindex="-1"><title>{title}</title>'
+
+        text = re.sub(r'<a href="(#bag-\d+)"[^>]*>', link, text)
         return text.replace("<svg", f'<svg role="img" aria-label="{escape(self.alt)}"', 1)
+
+
+def axes(x_label: str, y_label: str, *, diagonal: bool = False) -> Any:
+    """Make axes with labels; `diagonal` is a dashed line of equal values."""
+    figures = import_extra("matplotlib.figure", extra="report")
+    ax = figures.Figure(_FIGURE_SIZE, layout="constrained").subplots()
+    ax.set_xlabel(x_label, parse_math=False)
+    ax.set_ylabel(y_label, parse_math=False)
+    plain_frame(ax, grid="both")
+    if diagonal:
+        ax.axline((0, 0), slope=1, color="0.5", linestyle="--", linewidth=1)
+    return ax
+
+
+def link_points(points: Any, bags: Iterable[int]) -> None:
+    """Let each point of a scatter plot link to a bag of the page."""
+    points.set_urls([f"#bag-{i}" for i in bags])
 
 
 def shorten(text: str, longest: int) -> str:
@@ -111,20 +164,6 @@ def shorten(text: str, longest: int) -> str:
 def data_url(content: bytes, kind: str) -> str:
     """The content of a file, inside a page."""
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture of a page: the content of a PNG file, a description, and a caption."""
-
-    png: bytes
-    alt: str
-    caption: str = ""
-
-    @property
-    def source(self) -> str:
-        """The picture as a data URL."""
-        return data_url(self.png, "image/png")
 
 
 @dataclass(frozen=True)
@@ -148,23 +187,6 @@ class Explorer:
 
     data: Mapping[str, Any]
 
-    @property
-    def json(self) -> str:
-        """The data for a script element, which ends at the first ``</script``."""
-        text = json.dumps(self.data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return text.replace("<", "\\u003c")
-
-    @property
-    def script(self) -> str:
-        """The JavaScript program that shows the bags."""
-        return (resources.files("bagwise.report") / "templates" / "explorer.js").read_text("utf-8")
-
-    @property
-    def policy(self) -> str:
-        """The hash of the script that may run, for the content security policy of the page."""
-        digest = hashlib.sha256(self.script.encode()).digest()
-        return f"'sha256-{base64.b64encode(digest).decode()}'"
-
 
 class Section:
     """A section of a page.
@@ -173,13 +195,18 @@ class Section:
     ----------
     title : str
         The heading.
-    parts : tuple of str, dict, list, Table, Figure, Picture, Card or Explorer
+    parts : tuple of str, dict, list, Table, Figure, Card or Explorer
         The parts, in order. A str is a paragraph of plain text, a dict a few numbers in large type
-        by their names, a list holds parts that are shown side by side.
+        by their names, a list contains parts that are shown side by side. None is left out.
     """
 
     def __init__(self, title: str, *parts: Any) -> None:
-        self.title, self.parts = title, parts
+        self.title, self.parts = title, _without_none(parts)
+
+
+def _without_none(parts: Iterable[Any]) -> list[Any]:
+    found = (_without_none(part) if isinstance(part, list) else part for part in parts)
+    return [part for part in found if part is not None and part != []]
 
 
 def render_page(
@@ -187,7 +214,8 @@ def render_page(
 ) -> str:
     """Write sections as one HTML page that opens from disk.
 
-    All strings are escaped: a bag called ``<script>`` is shown, never run.
+    All strings are escaped: a bag called ``<script>`` is shown, never run. The content security
+    policy of the page allows the script of the explorer alone, by its hash.
 
     Parameters
     ----------
@@ -222,10 +250,15 @@ def render_page(
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["kind"] = lambda part: type(part).__name__
-    shown = list(sections)
-    parts = (part for section in shown for part in section.parts)
-    policies = [part.policy for part in parts if isinstance(part, Explorer)]
-    template = environment.get_template("page.html.jinja")
-    return template.render(
-        title=title, lead=lead, sections=shown, footer=footer, script_policies=policies
+    compact = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
+    environment.policies["json.dumps_kwargs"] = compact
+    script = (resources.files("bagwise.report") / "templates" / "explorer.js").read_text("utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return environment.get_template("page.html.jinja").render(
+        title=title,
+        lead=lead,
+        sections=list(sections),
+        footer=footer,
+        script=script,
+        policy=f"'sha256-{digest}'",
     )

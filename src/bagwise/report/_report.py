@@ -14,13 +14,18 @@ from bagwise._common.files import replacing
 from bagwise.evaluate import HeldOut
 from bagwise.exceptions import InputError
 from bagwise.predictions import Predictions
-from bagwise.report._data import data_section, target_section
+from bagwise.report._data import data_section
 from bagwise.report._evaluation import evaluation_section
 from bagwise.report._explorer import explorer_section
 from bagwise.report._media import Media
-from bagwise.report._models import annotation_section, leaderboard_section, model_section
+from bagwise.report._models import (
+    annotation_section,
+    cluster_section,
+    leaderboard_section,
+    model_section,
+    space_section,
+)
 from bagwise.report._page import render_page
-from bagwise.report._spaces import cluster_section, space_section
 
 
 @dataclass(eq=False, repr=False)
@@ -103,7 +108,6 @@ class Report:
         name, unit = type(subject.estimator).__name__, subject.unit
         found = [
             data_section(subject, self.groups, seen),
-            target_section(subject),
             evaluation_section(subject, self.held_out, seen),
             leaderboard_section(subject),
             explorer_section(subject, self.media, self.held_out, self.coords, self.patch_size),

@@ -25,7 +25,7 @@ from bagwise.io._write_table import write_columns
 from bagwise.predictions import Predictions
 from bagwise.predictions._attributions import METHODS
 from bagwise.predictions._predictions import Contributions
-from bagwise.report._page import Card, Picture, Section, Table, render_page
+from bagwise.report._page import Card, Figure, Section, Table, render_page
 from bagwise.validation import check_bags, check_known_labels
 
 INDEX, TOP = "index.html", "top_patches.csv"
@@ -293,7 +293,7 @@ def _card(slide: _SlideMap, picture: bytes, number: int, heading: str) -> Card:
     )
     caption = f"Top patches of {slide.name} by {slide.found.value_name}"
     table = Table({name: top[name] for name in _OF_PATCHES}, caption)
-    return Card(number, slide.name, [facts, [Picture(picture, alt), table]])
+    return Card(number, slide.name, [facts, [Figure(picture, alt), table]])
 
 
 def _picture(slide: _SlideMap, limits: tuple[float, float]) -> bytes:

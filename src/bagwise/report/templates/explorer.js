@@ -159,7 +159,7 @@
   };
   const sources = (rows) => {
     const { source, box } = instances;
-    const shown = source ? [...new Set(rows.map((k) => source[k]))].filter((s) => s >= 0) : [];
+    const shown = source ? [...new Set(rows.map((k) => source.place[k]))].filter((s) => s >= 0) : [];
     return shown.map((s) => {
       const drawn = make("svg:svg", { viewBox: "0 0 1 1", role: "img", "aria-label": "the source image with its instances framed, the key instance in amber" });
       const image = new Image();
@@ -170,7 +170,7 @@
       });
       image.src = media[s];
       // The best instance last, so that its frame is on top.
-      for (const k of rows.filter((k) => source[k] === s && box[k]).reverse()) {
+      for (const k of rows.filter((k) => source.place[k] === s && box?.[k]).reverse()) {
         const [x, y, width, height] = box[k];
         const frame = make("svg:rect", { x, y, width, height, class: keys.has(k) ? "key" : "" });
         frame.append(make("svg:title", {}, `row ${instances.row[k]}${keys.has(k) ? `: ${keys.get(k)}` : ""}`));
