@@ -92,7 +92,7 @@ def test_the_features_of_the_key_instance(data):
     z = (bags[place] - bags.instances.mean(axis=0)) / bags.instances.std(axis=0)
     apart = np.abs(z[key] - np.delete(z, key, axis=0).mean(axis=0))
     chosen = np.argsort(-apart)[:2]
-    assert display.feature_names == [bags.feature_names[j] for j in chosen]
+    assert display.names == [bags.feature_names[j] for j in chosen]
     keys = next(line for line in axes.lines if line.get_label() == "key instance")
     np.testing.assert_allclose(keys.get_xdata(), z[key][chosen])
     others = next(line for line in axes.lines if line.get_label() == "other")

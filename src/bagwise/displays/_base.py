@@ -16,7 +16,7 @@ DIAMOND = {"fmt": "D", "color": MARK, "markersize": 6, "capsize": 4, "linewidth"
 
 
 class Display(ABC):
-    """A plot of given values: `plot` draws them on axes; a subclass has a size and draws.
+    """A plot of given values: `plot` makes axes and names rows; a subclass draws.
 
     Attributes
     ----------
@@ -27,12 +27,18 @@ class Display(ABC):
     """
 
     n_panels = 1
+    names: Any  # of the rows from the top, if the display has rows
     ax_: Any
     figure_: Any
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         describe(cls, cls)
+
+    @classmethod
+    def plotted(cls, *values: Any, ax: Any = None, **settings: Any) -> Self:
+        """Make a display of these values, and plot it on `ax`."""
+        return cls(*values, **settings).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw the display.
@@ -53,6 +59,8 @@ class Display(ABC):
                 self.n_panels, sharex=True, figsize=self._size(), layout="constrained"
             )
         self._draw(ax)
+        if hasattr(self, "names"):
+            name_rows(ax, self.names)
         self.ax_, self.figure_ = ax, np.ravel(ax)[0].figure
         return self
 
@@ -70,7 +78,7 @@ class Display(ABC):
 
     def _size(self) -> tuple[float, float]:
         """Width and height of a new figure, in inches."""
-        return 6.4, 5.6
+        return 6.4, 1.2 + 0.3 * len(self.names) if hasattr(self, "names") else 5.6
 
     @abstractmethod
     def _draw(self, ax: Any) -> None:
@@ -96,15 +104,12 @@ def name_rows(ax: Any, names: Sequence[str]) -> None:
     ax.set_ylim(len(names) - 0.4, -0.6)
 
 
-def rows_of_dots(
-    ax: Any, values: Sequence[Array], keys: Any, names: Sequence[str], labels: tuple[str, str]
-) -> None:
-    """Draw a row of dots for each name, and the value of the key instance as a diamond."""
+def rows_of_dots(ax: Any, values: Sequence[Array], keys: Any, labels: tuple[str, str]) -> None:
+    """Draw a row of dots for each part of the values, and that of its key as a diamond."""
     places = np.repeat(np.arange(len(values)), [len(part) for part in values])
     ax.axvline(0, color="0.5", linewidth=0.8, linestyle=":", zorder=0)
     dots = {"color": DOTS, "alpha": 0.75, "ms": 5, "mew": 0}
     ax.plot(np.concatenate(values), places, "o", label=labels[0], **dots)
-    ax.plot(keys, range(len(names)), "D", color=MARK, ms=6, label=labels[1])
-    name_rows(ax, names)
+    ax.plot(keys, range(len(values)), "D", color=MARK, ms=6, label=labels[1])
     plain_frame(ax)
     plain_legend(ax, loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.2)

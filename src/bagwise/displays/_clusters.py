@@ -77,8 +77,9 @@ class ClusterMapDisplay(Display):
                 f"the model clustered {len(model.labels_)} instances, and X has "
                 f"{bags.n_instances}: pass the bags it was fitted to."
             )
-        space = getattr(model, "embedding_", bags.instances)
-        return cls.from_predictions(space, model.labels_ if groups is None else groups, **settings)
+        groups = model.labels_ if groups is None else groups
+        embedding = getattr(model, "embedding_", bags.instances)
+        return cls.from_predictions(embedding, groups, **settings)
 
     @classmethod
     def from_predictions(
@@ -97,7 +98,7 @@ class ClusterMapDisplay(Display):
         ax : matplotlib Axes, default=None
             Where to plot; a new figure by default.
         **settings : object
-            `layout`, `max_instances` and `random_state`, as for `from_embedding`.
+            `max_instances` and `random_state`, as for `from_embedding`.
 
         Returns
         -------
@@ -112,11 +113,12 @@ class ClusterMapDisplay(Display):
         embedding: Any,
         *groups: Any,
         titles: Sequence[str] = (),
-        layout: str = "tsne",
         max_instances: int = MOST_SHOWN,
         random_state: Any = 0,
     ) -> list[Self]:
-        """Lay out an embedding in the plane, once for several colourings.
+        """Lay out an embedding in the plane by t-SNE, once for several colourings.
+
+        Two columns, such as two principal components, are shown as they are.
 
         Parameters
         ----------
@@ -126,8 +128,6 @@ class ClusterMapDisplay(Display):
             The groups of each display; None if a group is unknown.
         titles : sequence of str, default=()
             What each colouring means.
-        layout : {"tsne", "pca"}, default="tsne"
-            Projection to the plane: t-SNE, or the first two principal components.
         max_instances : int, default=2000
             Maximum number of instances; larger data are sampled.
         random_state : int, RandomState instance or None, default=0
@@ -141,14 +141,11 @@ class ClusterMapDisplay(Display):
         from sklearn.utils import check_random_state
 
         n = embedding.shape[0]
-        for values in groups:
-            if len(values) != n:
-                raise InputError(
-                    f"{len(values)} groups were given for {n} instances: give one each."
-                )
+        if any(len(values) != n for values in groups):
+            raise InputError(f"the groups are not those of {n} instances: give one for each.")
         rng = check_random_state(random_state)
         rows = np.sort(rng.permutation(n)[:max_instances])
-        points = _in_the_plane(embedding[rows], layout, rng)
+        points = _in_the_plane(embedding[rows], rng)
         names = [*titles, *[""] * len(groups)]
         return [
             cls(points, [values[i] for i in rows], title=name)
@@ -166,35 +163,30 @@ class ClusterMapDisplay(Display):
         ax.scatter(*np.asarray(self.points).T, c=every, s=12, linewidths=0, alpha=0.8)
         for name, colour in shades.items():
             middle = np.median(self.points[~unknown & (texts == name)], axis=0)
-            ax.annotate(
-                name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…", middle,
-                fontsize="small", ha="center", va="center", parse_math=False,
-                bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": colour, "alpha": 0.8},
-                color="#1d2126",
-            )  # fmt: skip
+            short = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+            box = {"boxstyle": "round,pad=0.15", "fc": "white", "ec": colour, "alpha": 0.8}
+            style: Any = {"ha": "center", "va": "center", "fontsize": "small", "color": "#1d2126"}
+            ax.annotate(short, middle, bbox=box, parse_math=False, **style)
         ax.set(xticks=[], yticks=[])
         ax.set_title(self.title, parse_math=False)
 
 
-def _in_the_plane(rows: Any, layout: str, rng: Any) -> Array:
-    """Two columns as they are; of more, the first principal components or their t-SNE."""
+def _in_the_plane(rows: Any, rng: Any) -> Array:
+    """The t-SNE of the first principal components; one or two columns as they are."""
     from scipy.sparse import issparse
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
 
-    if layout not in ("tsne", "pca"):
-        raise InputError(f"layout is {layout!r}: it must be 'tsne' or 'pca'.")
-    if rows.shape[1] <= 2 or rows.shape[0] < 4:
-        plain = rows.toarray() if issparse(rows) else np.asarray(rows, dtype=float)
-        return np.pad(plain, ((0, 0), (0, 2)))[:, :2]
-    kept = min(30 if layout == "tsne" else 2, *(np.array(rows.shape) - 1))
-    solver = "arpack" if issparse(rows) else "auto"
-    scores = PCA(kept, svd_solver=solver, random_state=rng).fit_transform(rows)
-    if layout == "pca" or scores.std() == 0:
-        return np.pad(scores, ((0, 0), (0, 2)))[:, :2]
-    near = min(30.0, (len(scores) - 1) / 3)
-    tsne = TSNE(perplexity=near, init="pca", random_state=rng, max_iter=500)
-    return tsne.fit_transform(scores / scores[:, 0].std())
+    if rows.shape[1] > 2 and rows.shape[0] >= 4:
+        kept = min(30, *(np.array(rows.shape) - 1))
+        solver = "arpack" if issparse(rows) else "auto"
+        rows = PCA(kept, svd_solver=solver, random_state=rng).fit_transform(rows)
+        if rows.std() > 0:
+            near = min(30.0, (len(rows) - 1) / 3)
+            tsne = TSNE(perplexity=near, init="pca", random_state=rng, max_iter=500)
+            return tsne.fit_transform(rows / rows[:, 0].std())
+    plain = rows.toarray() if issparse(rows) else np.asarray(rows, dtype=float)
+    return np.pad(plain, ((0, 0), (0, 2)))[:, :2]
 
 
 @dataclass(eq=False)
@@ -246,20 +238,18 @@ class ClusterChoiceDisplay(Display):
 
     def _draw(self, ax: Any) -> None:
         columns = {name: np.asarray(values) for name, values in self.table.items()}
-        above, below = ax
-        for alpha in np.unique(columns["alpha"]):
-            rows = columns["alpha"] == alpha
-            counts = columns["n_clusters"][rows]
-            middle, spread = columns["stability"][rows], columns["stability_sd"][rows]
-            label = f"alpha = {alpha:g}"
-            above.errorbar(counts, middle, yerr=spread, marker="o", ms=4, capsize=3, label=label)
-            below.plot(counts, columns["eigengap"][rows], marker="o", ms=4)
-        if self.best is not None:
-            for panel, name in ((above, "stability"), (below, "eigengap")):
-                place = columns["n_clusters"][self.best], columns[name][self.best]
+        alpha, counts = columns["alpha"], columns["n_clusters"]
+        errors = {"stability": columns["stability_sd"], "eigengap": None}
+        for panel, (name, spread) in zip(ax, errors.items(), strict=True):
+            for value in np.unique(alpha):
+                rows = alpha == value
+                style: Any = {"marker": "o", "ms": 4, "capsize": 3, "label": f"alpha = {value:g}"}
+                error = None if spread is None else spread[rows]
+                panel.errorbar(counts[rows], columns[name][rows], yerr=error, **style)
+            if self.best is not None:
+                place = counts[self.best], columns[name][self.best]
                 panel.plot(*place, "o", ms=12, mfc="none", mec=MARK, mew=2)
-        above.set_ylabel("stability (adjusted Rand index)")
-        below.set(xlabel="number of clusters", ylabel="eigengap")
-        plain_legend(above)
-        plain_frame(above, grid="both")
-        plain_frame(below, grid="both")
+            plain_frame(panel, grid="both")
+        ax[0].set_ylabel("stability (adjusted Rand index)")
+        ax[1].set(xlabel="number of clusters", ylabel="eigengap")
+        plain_legend(ax[0])

@@ -22,13 +22,12 @@ OVER_IMAGE = 0.5  # opacity of squares over a picture
 def check_coords(coords: ArrayLike, bags: Bags) -> Array:
     """Check that coordinates are two finite numbers per instance."""
     places = np.asarray(coords)
-    if places.shape != (bags.n_instances, 2) or places.dtype.kind not in "fiu":
+    is_number = places.dtype.kind in "fiu"
+    if places.shape != (bags.n_instances, 2) or not is_number or not np.isfinite(places).all():
         raise InputError(
             f"coords have shape {places.shape} and type {places.dtype} for "
-            f"{bags.n_instances} instances: expected the position (x, y) of each."
+            f"{bags.n_instances} instances: expected the finite position (x, y) of each."
         )
-    if not np.isfinite(places).all():
-        raise InputError("coords must be finite numbers: leave the other instances out.")
     return places
 
 
@@ -38,15 +37,10 @@ def patch_edges(sizes: ArrayLike | None, bags: Bags, coords: Array) -> Floats:
     That is the smallest distance between columns or rows; if all patches of a bag are at one
     position, the usual edge of the other bags.
     """
-    try:
-        given = np.array(np.nan if sizes is None else sizes, dtype=float)
-        edges = np.array(np.broadcast_to(given, len(bags)))
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"patch_size is {sizes!r}: expected a number, or one per slide."
-        ) from error
-    if (edges <= 0).any() or np.isinf(edges).any():
-        raise InputError(f"patch_size is {sizes!r}: expected positive numbers.")
+    given = np.asarray(np.nan if sizes is None else sizes, dtype=float)
+    if given.shape not in ((), (len(bags),)) or (given <= 0).any() or np.isinf(given).any():
+        raise InputError(f"patch_size is {sizes!r}: expected a positive number, or one per slide.")
+    edges = np.full(len(bags), given)
     for i in np.flatnonzero(np.isnan(edges)):
         part = coords[bags.offsets[i] : bags.offsets[i + 1]]
         steps = np.concatenate([np.diff(np.unique(part[:, axis])) for axis in (0, 1)])
@@ -82,23 +76,6 @@ def colours(values: Floats, limits: tuple[float, float]) -> Ints:
 
 def _scale(limits: tuple[float, float]) -> str:
     return "coolwarm" if limits[0] < 0 < limits[1] else "viridis"
-
-
-def _check_image(image: ArrayLike, size: tuple[float, float] | None) -> Array:
-    """Check that an image is a colour or grey picture, and that its size is known."""
-    picture = np.asarray(image)
-    if picture.ndim not in (2, 3) or picture.size == 0 or picture.dtype.kind not in "fiu":
-        raise InputError(
-            f"image has shape {picture.shape} and type {picture.dtype}: expected height x width, "
-            "or height x width x 3."
-        )
-    sides = np.asarray((0, 0) if size is None else size, dtype=float)
-    if sides.shape != (2,) or not (np.isfinite(sides) & (sides > 0)).all():
-        raise InputError(
-            f"image_size is {size!r}: expected the width and height of the slide, in the unit of "
-            "coords."
-        )
-    return picture
 
 
 @dataclass(eq=False)
@@ -194,13 +171,7 @@ class HeatMapDisplay(Display):
 
     @classmethod
     def from_predictions(
-        cls,
-        values: ArrayLike,
-        coords: ArrayLike,
-        *,
-        patch_size: float | None = None,
-        ax: Any = None,
-        **settings: Any,
+        cls, values: ArrayLike, coords: ArrayLike, *, patch_size: Any = None, **settings: Any
     ) -> Self:
         """Plot given scores.
 
@@ -212,10 +183,9 @@ class HeatMapDisplay(Display):
             The upper left corner of each instance.
         patch_size : float, default=None
             Edge of the square that an instance covers; by default the spacing of the grid.
-        ax : matplotlib Axes, default=None
-            Where to plot; a new figure by default.
         **settings : object
-            `value_name`, `limits`, `top`, `image` and `image_size`, as for the class.
+            `value_name`, `limits`, `top`, `image` and `image_size`, as for the class, and `ax`, the
+            matplotlib Axes where to plot.
 
         Returns
         -------
@@ -229,9 +199,9 @@ class HeatMapDisplay(Display):
         bags = Bags(scores[:, None], [0, len(scores)])
         places = check_coords(coords, bags)
         (edge,) = patch_edges(patch_size, bags, places).tolist()
-        if settings.get("image") is not None:
-            settings["image"] = _check_image(settings["image"], settings.get("image_size"))
-        return cls(scores, places, edge, **settings).plot(ax=ax)
+        if "image" in settings and np.shape(settings.get("image_size", 0)) != (2,):
+            raise InputError("image= needs image_size=, the width and height of the slide.")
+        return cls.plotted(scores, places, edge, **settings)
 
     def _size(self) -> tuple[float, float]:
         extent = np.ptp(self.coords, axis=0) + self.patch_size
@@ -242,28 +212,27 @@ class HeatMapDisplay(Display):
         collections = import_extra("matplotlib.collections", extra="plot")
         limits = colour_limits(self.values) if self.limits is None else self.limits
         order = np.argsort(self.values, kind="stable")
-        cells = collections.PolyCollection(
-            squares(self.coords, self.patch_size)[order],
-            array=self.values[order],
-            cmap=_scale(limits),
-            clim=limits,
-            antialiaseds=False,  # no seams between neighbours
-            linewidths=0,
-            alpha=None if self.image is None else OVER_IMAGE,
-        )
+        # Without antialiasing there are no seams between neighbours.
+        style: Any = {
+            "cmap": _scale(limits),
+            "clim": limits,
+            "linewidths": 0,
+            "antialiaseds": False,
+        }
+        style |= {} if self.image is None else {"alpha": OVER_IMAGE}
+        corners = squares(self.coords, self.patch_size)[order]
+        cells = collections.PolyCollection(corners, array=self.values[order], **style)
         if self.image is not None and self.image_size is not None:
             width, height = self.image_size
             ax.imshow(self.image, extent=(0, width, height, 0), interpolation="antialiased")
         ax.add_collection(cells)
         if self.top > 0:
-            best = squares(self.coords[order[::-1][: self.top]], self.patch_size)
-            frame = {"facecolors": "none", "edgecolors": "black", "linewidths": 1.2}
-            ax.add_collection(collections.PolyCollection(best, **frame))
+            frame: Any = {"facecolors": "none", "edgecolors": "black", "linewidths": 1.2}
+            ax.add_collection(collections.PolyCollection(corners[-self.top :], **frame))
         low, high = self.coords.min(axis=0), self.coords.max(axis=0) + self.patch_size
         margin = 0.02 * (high - low).max()
-        ax.set_xlim(low[0] - margin, high[0] + margin)
+        ax.set(xlim=(low[0] - margin, high[0] + margin), aspect="equal")
         ax.set_ylim(high[1] + margin, low[1] - margin)  # y grows downwards
-        ax.set_aspect("equal")
         ax.set_axis_off()
         beyond = self.values.min() < limits[0], self.values.max() > limits[1]
         extend = {(True, True): "both", (True, False): "min", (False, True): "max"}

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
-from bagwise.displays._base import MARK, Display, name_rows, plain_legend, rows_of_dots
+from bagwise.displays._base import MARK, Display, plain_legend, rows_of_dots
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 from bagwise.predictions import Predictions
@@ -56,7 +55,7 @@ class InstanceScoreDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, *, label: Any = None, max_bags: int = 20, ax: Any = None
+        cls, estimator: Any, X: Any, *, label: Any = None, max_bags: int = 20, **settings: Any
     ) -> Self:
         """Score the instances and plot them.
 
@@ -72,8 +71,8 @@ class InstanceScoreDisplay(Display):
             model with one score for two classes, else the class predicted for each bag.
         max_bags : int, default=20
             Maximum number of bags to show.
-        ax : matplotlib Axes, default=None
-            Where to plot; a new figure by default.
+        **settings : object
+            `score_name` and `ax`, as for `from_predictions`.
 
         Returns
         -------
@@ -84,24 +83,17 @@ class InstanceScoreDisplay(Display):
         scores, name = found.instance_scores(), "instance score"
         keys = found.key_instance_table(label)
         if scores.ndim == 2:
-            asked = keys["predicted"] if label is None else keys["label"]
-            columns = np.searchsorted(found.classes, asked)[bags.bag_index]
-            scores = np.take_along_axis(scores, columns[:, None], axis=1)[:, 0]
+            shown = keys["predicted" if label is None else "label"]
+            columns = np.searchsorted(found.classes, shown)[bags.bag_index]
+            scores = scores[np.arange(len(scores)), columns]
             name = f"score for {'the predicted class' if label is None else label}"
         elif not found.is_regressor:
             name = f"score for {found.classes[1]}"
-        return cls.from_predictions(bags, scores, keys["key_instance"], score_name=name, ax=ax)
+        settings.setdefault("score_name", name)
+        return cls.from_predictions(bags, scores, keys["key_instance"], **settings)
 
     @classmethod
-    def from_predictions(
-        cls,
-        bags: Bags,
-        scores: Array,
-        keys: Array | None = None,
-        *,
-        score_name: str = "instance score",
-        ax: Any = None,
-    ) -> Self:
+    def from_predictions(cls, bags: Bags, scores: Any, keys: Any = None, **settings: Any) -> Self:
         """Plot given scores.
 
         Parameters
@@ -112,10 +104,8 @@ class InstanceScoreDisplay(Display):
             The score of each instance, aligned with ``bags.instances``.
         keys : ndarray of shape (n_bags,), default=None
             The row of the key instance inside each bag; the highest score by default.
-        score_name : str, default="instance score"
-            Name of the score, for the axis.
-        ax : matplotlib Axes, default=None
-            Where to plot; a new figure by default.
+        **settings : object
+            `score_name`, as for the class, and `ax`, the matplotlib Axes where to plot.
 
         Returns
         -------
@@ -123,14 +113,11 @@ class InstanceScoreDisplay(Display):
         """
         parts = bags.split(np.asarray(scores))
         marked = [int(part.argmax()) for part in parts] if keys is None else keys
-        return cls(parts, marked, bags.names.tolist(), score_name=score_name).plot(ax=ax)
-
-    def _size(self) -> tuple[float, float]:
-        return 6.4, 1.2 + 0.28 * len(self.scores)
+        return cls.plotted(parts, marked, bags.names.tolist(), **settings)
 
     def _draw(self, ax: Any) -> None:
         tops = [part[key] for part, key in zip(self.scores, self.keys, strict=True)]
-        rows_of_dots(ax, self.scores, tops, self.names, ("instance", "key instance"))
+        rows_of_dots(ax, self.scores, tops, ("instance", "key instance"))
         ax.set_xlabel(self.score_name, parse_math=False)
 
 
@@ -194,35 +181,24 @@ class KeyInstanceDisplay(Display):
         bags = check_bags(None, X, reset=True, accept_sparse=False)[:max_bags]
         table = Predictions(estimator, bags).key_instance_table(label)
         labels = table["predicted" if label is None else "label"]
-        return cls.from_predictions(
-            bags, table["key_instance"], labels, max_bags=max_bags, **settings
-        )
+        return cls.from_predictions(bags, table["key_instance"], labels, **settings)
 
     @classmethod
     def from_predictions(
-        cls,
-        bags: Any,
-        keys: ArrayLike,
-        labels: ArrayLike | None = None,
-        *,
-        image_shape: tuple[int, ...],
-        max_bags: int = 6,
-        ax: Any = None,
+        cls, bags: Any, keys: Any, labels: Any = None, *, image_shape: Any, ax: Any = None
     ) -> Self:
         """Show given key instances.
 
         Parameters
         ----------
         bags : Bags or anything accepted as bags
-            The bags; the first `max_bags` are shown.
+            The bags.
         keys : array-like of shape (n_bags,)
             The row of the key instance inside each bag.
         labels : array-like of shape (n_bags,), default=None
             Text below the name of each bag.
         image_shape : tuple of int
             The shape of an image, ``(height, width)`` or ``(height, width, 3)``.
-        max_bags : int, default=6
-            Maximum number of bags to show.
         ax : matplotlib Axes, default=None
             Where to plot; a new figure by default.
 
@@ -230,18 +206,15 @@ class KeyInstanceDisplay(Display):
         -------
         KeyInstanceDisplay
         """
-        shown = check_bags(None, bags, reset=True, accept_sparse=False)[:max_bags]
-        if int(np.prod(image_shape)) != shown.n_features:
+        shown = check_bags(None, bags, reset=True, accept_sparse=False)
+        if np.prod(image_shape) != shown.n_features:
             raise InputError(
-                f"an image of shape {image_shape} has {int(np.prod(image_shape))} values, while "
-                f"an instance has {shown.n_features} features."
+                f"image_shape is {image_shape}, and an instance has {shown.n_features} features."
             )
         titles = [f"{'bag ' if shown.ids is None else ''}{name}" for name in shown.names.tolist()]
         if labels is not None:
-            below = np.asarray(labels)[: len(shown)]
-            titles = [f"{title}\n{label}" for title, label in zip(titles, below, strict=True)]
-        images = [bag.reshape(-1, *image_shape) for bag in shown]
-        return cls(images, np.asarray(keys)[: len(shown)].tolist(), titles).plot(ax=ax)
+            titles = [f"{title}\n{label}" for title, label in zip(titles, labels, strict=True)]
+        return cls([bag.reshape(-1, *image_shape) for bag in shown], keys, titles).plot(ax=ax)
 
     def _size(self) -> tuple[float, float]:
         return 1.2 + 0.55 * max(map(len, self.images)), 0.62 * len(self.images)
@@ -250,13 +223,12 @@ class KeyInstanceDisplay(Display):
         patches = import_extra("matplotlib.patches", extra="plot")
         height, width = self.images[0].shape[1:3]
         step_x, step_y = 1.12 * width, 1.12 * height
+        frame: Any = {"fill": False, "edgecolor": MARK, "linewidth": 3}
         for row, (images, key) in enumerate(zip(self.images, self.keys, strict=True)):
             for place, image in enumerate(images):
                 x, y = place * step_x, row * step_y
                 ax.imshow(image, cmap="gray_r", extent=(x, x + width, y + height, y))
-            corner = key * step_x, row * step_y
-            frame = {"fill": False, "edgecolor": MARK, "linewidth": 3}
-            ax.add_patch(patches.Rectangle(corner, width, height, **frame))
+            ax.add_patch(patches.Rectangle((key * step_x, row * step_y), width, height, **frame))
         rows = np.arange(len(self.titles)) * step_y + height / 2
         ax.set_yticks(rows, self.titles, fontsize="small", parse_math=False)
         ax.set(xticks=[], aspect="equal", xlim=(-0.1 * width, max(map(len, self.images)) * step_x))
@@ -279,9 +251,9 @@ class KeyFeatureDisplay(Display):
         The standardised features of the bag, as shown.
     key : int
         The row of the key instance.
-    feature_names : sequence of str
+    names : sequence of str
         The names of the features.
-    title : str
+    title : str, default=""
         Title of the plot.
 
     Attributes
@@ -300,7 +272,7 @@ class KeyFeatureDisplay(Display):
 
     values: Array
     key: int
-    feature_names: Sequence[str]
+    names: Sequence[str]
     title: str = ""
 
     @classmethod
@@ -337,14 +309,7 @@ class KeyFeatureDisplay(Display):
 
     @classmethod
     def from_predictions(
-        cls,
-        bags: Any,
-        key: int,
-        *,
-        bag: Any = 0,
-        title: str | None = None,
-        max_features: int = 15,
-        ax: Any = None,
+        cls, bags: Any, key: int, *, bag: Any = 0, max_features: int = 15, **settings: Any
     ) -> Self:
         """Show the features of a given key instance.
 
@@ -357,12 +322,10 @@ class KeyFeatureDisplay(Display):
             `instance_attributions`.
         bag : int or object, default=0
             The position of the bag, or its id.
-        title : str, default=None
-            Title of the plot; the name of the bag by default.
         max_features : int, default=15
             Maximum number of features to show.
-        ax : matplotlib Axes, default=None
-            Where to plot; a new figure by default.
+        **settings : object
+            `title`, by default the name of the bag, and `ax`, the matplotlib Axes where to plot.
 
         Returns
         -------
@@ -378,16 +341,12 @@ class KeyFeatureDisplay(Display):
         apart = np.abs(values[key] - (others.mean(axis=0) if len(others) else 0.0))
         chosen = np.argsort(-apart, kind="stable")[:max_features]
         names = bags.feature_names or [f"x{j}" for j in range(bags.n_features)]
-        title = str(bags.names[place]) if title is None else title
-        return cls(values[:, chosen], int(key), [names[j] for j in chosen], title).plot(ax=ax)
-
-    def _size(self) -> tuple[float, float]:
-        return 6.4, 1.4 + 0.28 * len(self.feature_names)
+        settings.setdefault("title", str(bags.names[place]))
+        return cls.plotted(values[:, chosen], int(key), [names[j] for j in chosen], **settings)
 
     def _draw(self, ax: Any) -> None:
         others = list(np.delete(self.values, self.key, axis=0).T)
-        own = self.values[self.key]
-        rows_of_dots(ax, others, own, self.feature_names, ("other", "key instance"))
+        rows_of_dots(ax, others, self.values[self.key], ("other", "key instance"))
         ax.set_xlabel("standard deviations from the mean")
         ax.set_title(self.title, loc="left", fontsize="medium", parse_math=False)
 
@@ -441,13 +400,7 @@ class PosteriorDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        label_sets: Any = None,
-        *,
-        classes: ArrayLike | None = None,
-        **settings: Any,
+        cls, estimator: Any, X: Any, label_sets: Any = None, *, classes: Any = None, **settings: Any
     ) -> Self:
         """Compute the probabilities of the instances and plot them.
 
@@ -482,14 +435,7 @@ class PosteriorDisplay(Display):
 
     @classmethod
     def from_predictions(
-        cls,
-        bags: Any,
-        proba: Array,
-        *,
-        labels: ArrayLike | None = None,
-        bag: int | None = None,
-        max_instances: int = 12,
-        ax: Any = None,
+        cls, bags: Any, proba: Any, *, bag: Any = None, max_instances: int = 12, **settings: Any
     ) -> Self:
         """Plot given probabilities.
 
@@ -499,37 +445,31 @@ class PosteriorDisplay(Display):
             The bags.
         proba : ndarray of shape (n_instances, n_labels)
             The probabilities of each instance, aligned with ``bags.instances``.
-        labels : array-like of shape (n_labels,), default=None
-            The label of each column; its number by default.
         bag : int or object, default=None
             The position of the bag to show, or its id. By default the least certain instances of
             all bags.
         max_instances : int, default=12
             Maximum number of instances to show.
-        ax : matplotlib Axes, default=None
-            Where to plot; a new figure by default.
+        **settings : object
+            `labels`, by default the numbers of the columns, and `ax`, the matplotlib Axes where to
+            plot.
 
         Returns
         -------
         PosteriorDisplay
         """
         bags, proba = check_bags(None, bags, reset=True, allow_nan=True), np.asarray(proba)
-        if proba.ndim != 2 or len(proba) != bags.n_instances:
+        labels = settings.setdefault("labels", range(proba.shape[1]))
+        if proba.shape != (bags.n_instances, len(labels)):
             raise InputError(
-                f"proba has shape {proba.shape}, and the bags have {bags.n_instances} instances: "
-                "give a row of probabilities each."
+                f"proba has shape {proba.shape}: expected a row for each of the {bags.n_instances} "
+                f"instances, and a column for each of the {len(labels)} labels."
             )
-        columns = np.arange(proba.shape[1]) if labels is None else np.asarray(labels)
-        if len(columns) != proba.shape[1]:
-            raise InputError(f"{len(columns)} labels were given for {proba.shape[1]} columns.")
-        rows = np.argsort(proba.max(axis=1), kind="stable")
-        if bag is not None:
-            rows = np.flatnonzero(bags.bag_index == _place_of(bags, bag))
-        rows = rows[:max_instances]
-        return cls(proba[rows], _row_names(bags, rows, bag), columns).plot(ax=ax)
-
-    def _size(self) -> tuple[float, float]:
-        return 6.4, 1.0 + 0.32 * len(self.proba)
+        if bag is None:
+            rows = np.argsort(proba.max(axis=1), kind="stable")[:max_instances]
+        else:
+            rows = np.flatnonzero(bags.bag_index == _place_of(bags, bag))[:max_instances]
+        return cls.plotted(proba[rows], _row_names(bags, rows, bag), **settings)
 
     def _draw(self, ax: Any) -> None:
         palette = import_extra("matplotlib", extra="plot").colormaps["Set3"].colors
@@ -544,11 +484,8 @@ class PosteriorDisplay(Display):
             ax.barh(range(len(left)), self.proba[:, k], left=left, **style)
             left += self.proba[:, k]
         named = [bars for bars, k in zip(ax.containers, shown, strict=True) if k in colours]
-        plain_legend(
-            ax, handles=named, fontsize="small", ncols=3, loc="lower left",
-            bbox_to_anchor=(0, 1), borderaxespad=0.2, handlelength=1.2,
-        )  # fmt: skip
-        name_rows(ax, self.names)
+        place: Any = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
+        plain_legend(ax, handles=named, fontsize="small", ncols=3, handlelength=1.2, **place)
         ax.set(xlim=(0, 1), xlabel="probability")
         ax.spines[["top", "right", "left"]].set_visible(False)
         ax.tick_params(axis="y", length=0)
@@ -556,9 +493,8 @@ class PosteriorDisplay(Display):
 
 def _row_names(bags: Bags, rows: Ints, bag: Any) -> list[str]:
     owners = bags.bag_index[rows]
-    inside = rows - bags.offsets[owners]
+    inside = [f"row {row}" for row in rows - bags.offsets[owners]]
     if bag is not None:
-        return [f"row {row}" for row in inside]
+        return inside
     what = "bag " if bags.ids is None else ""
-    pairs = zip(bags.names[owners], inside, strict=True)
-    return [f"{what}{name}, row {row}" for name, row in pairs]
+    return [f"{what}{name}, {row}" for name, row in zip(bags.names[owners], inside, strict=True)]

@@ -5,19 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from bagwise._common.types import Array
 from bagwise.base._pipelines import final_estimator
-from bagwise.displays._base import (
-    DIAMOND,
-    DOTS,
-    MARK,
-    Display,
-    name_rows,
-    plain_frame,
-    plain_legend,
-)
+from bagwise.displays._base import DIAMOND, DOTS, MARK, Display, plain_frame, plain_legend
 from bagwise.evaluate._comparison import Comparison, Difference
 from bagwise.evaluate._ranks import Ranks
 from bagwise.exceptions import InputError
@@ -33,9 +24,6 @@ class ObjectiveDisplay(Display):
     ----------
     curves : mapping of str to ndarray of shape (n_iter,)
         The objective after each iteration, by the name of the model.
-    excess : bool, default=False
-        Whether to show how far each curve is above the lowest value of all, on a logarithmic axis,
-        instead of the objective itself. Only models with the same objective are comparable.
 
     Attributes
     ----------
@@ -52,10 +40,9 @@ class ObjectiveDisplay(Display):
     """
 
     curves: Mapping[str, Array]
-    excess: bool = field(default=False, kw_only=True)
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, excess: bool = False, ax: Any = None) -> Self:
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
         """Plot the objective curve of a fitted model.
 
         Parameters
@@ -63,8 +50,6 @@ class ObjectiveDisplay(Display):
         estimator : estimator or mapping of str to estimator
             A fitted model with ``objective_curve_``, a pipeline or a search that ends in one; or
             several by name.
-        excess : bool, default=False
-            Whether to show how far each curve is above the lowest value of all.
         ax : matplotlib Axes, default=None
             Where to plot; a new figure by default.
 
@@ -74,21 +59,21 @@ class ObjectiveDisplay(Display):
         """
         if not isinstance(estimator, Mapping):
             estimator = {type(final_estimator(estimator)).__name__: estimator}
-        curves = {name: _curve(model) for name, model in estimator.items()}
-        return cls.from_predictions(curves, excess=excess, ax=ax)
+        steps = {name: final_estimator(model) for name, model in estimator.items()}
+        for name, step in steps.items():
+            if not hasattr(step, "objective_curve_"):
+                raise InputError(f"{name} has no objective_curve_: it is not fitted, or has none.")
+        curves = {name: step.objective_curve_ for name, step in steps.items()}
+        return cls.from_predictions(curves, ax=ax)
 
     @classmethod
-    def from_predictions(
-        cls, curves: ArrayLike | Mapping[str, ArrayLike], *, excess: bool = False, ax: Any = None
-    ) -> Self:
+    def from_predictions(cls, curves: Any, *, ax: Any = None) -> Self:
         """Plot given curves.
 
         Parameters
         ----------
         curves : array-like of shape (n_iter,), or mapping of str to such
             The objective after each iteration; several by name.
-        excess : bool, default=False
-            Whether to show how far each curve is above the lowest value of all.
         ax : matplotlib Axes, default=None
             Where to plot; a new figure by default.
 
@@ -96,44 +81,20 @@ class ObjectiveDisplay(Display):
         -------
         ObjectiveDisplay
         """
-        if not isinstance(curves, Mapping):
-            curves = {"objective": curves}
-        values = {name: np.asarray(curve, dtype=float) for name, curve in curves.items()}
-        for name, curve in values.items():
-            if curve.ndim != 1 or not len(curve):
-                raise InputError(
-                    f"the curve of {name} has shape {curve.shape}: one value per iteration is "
-                    "needed, and at least one iteration."
-                )
-        return cls(values, excess=excess).plot(ax=ax)
+        curves = curves if isinstance(curves, Mapping) else {"objective": curves}
+        return cls({name: np.asarray(curve) for name, curve in curves.items()}).plot(ax=ax)
 
     def _size(self) -> tuple[float, float]:
         return 6.4, 4.0
 
     def _draw(self, ax: Any) -> None:
-        lowest = min(curve.min() for curve in self.curves.values()) if self.excess else 0.0
         for name, curve in self.curves.items():
-            above = curve - lowest
-            if self.excess:
-                above = np.where(above > 0, above, np.nan)  # log of 0
             marker = "o" if len(curve) <= 30 else ""
-            ax.plot(np.arange(1, len(curve) + 1), above, marker=marker, ms=4, label=name)
-        ax.set_xlabel("iteration")
-        ax.set_ylabel("objective minus its lowest value" if self.excess else "objective")
-        if self.excess:
-            ax.set_yscale("log")
+            ax.plot(np.arange(1, len(curve) + 1), curve, marker=marker, ms=4, label=name)
+        ax.set(xlabel="iteration", ylabel="objective")
         ax.xaxis.get_major_locator().set_params(integer=True)
         plain_frame(ax, grid="both")
         plain_legend(ax)
-
-
-def _curve(model: Any) -> Array:
-    last = final_estimator(model)
-    if not hasattr(last, "objective_curve_"):
-        raise InputError(
-            f"{type(last).__name__} has no objective_curve_: it is not fitted, or not iterative."
-        )
-    return last.objective_curve_
 
 
 @dataclass(eq=False)
@@ -165,35 +126,32 @@ class ComparisonDisplay(Display):
     score_name: str = field(default="accuracy", kw_only=True)
 
     @classmethod
-    def from_scores(
-        cls, scores: Mapping[str, Sequence[float]], *, ax: Any = None, **settings: Any
-    ) -> Self:
+    def from_scores(cls, scores: Mapping[str, Any], **settings: Any) -> Self:
         """Plot the scores of several methods, the first on top.
 
         Parameters
         ----------
         scores : mapping of str to sequence of float
             The scores of each method, one per fold.
-        ax : matplotlib Axes, default=None
-            Where to plot; a new figure by default.
         **settings : object
-            `score_name`, as for the class.
+            `score_name`, as for the class, and `ax`, the matplotlib Axes where to plot.
 
         Returns
         -------
         ComparisonDisplay
         """
-        return cls(scores, **settings).plot(ax=ax)
+        return cls.plotted(scores, **settings)
 
-    def _size(self) -> tuple[float, float]:
-        return 6.4, 1.0 + 0.42 * len(self.scores)
+    @property
+    def names(self) -> Sequence[str]:
+        """The methods."""
+        return list(self.scores)
 
     def _draw(self, ax: Any) -> None:
         for place, values in enumerate(self.scores.values()):
             folds = np.full(len(values), place)
             ax.plot(values, folds, "o", color=DOTS, alpha=0.7, markersize=5, mew=0)
             ax.errorbar(np.mean(values), place, xerr=np.std(values), **DIAMOND)
-        name_rows(ax, list(self.scores))
         ax.set_xlabel(f"{self.score_name} (dots: folds; diamond: mean ± sd)")
         plain_frame(ax, grid="x")
 
@@ -247,8 +205,10 @@ class DifferenceDisplay(Display):
             raise InputError("the comparison has one model: expected at least two.")
         return cls(found).plot(ax=ax)
 
-    def _size(self) -> tuple[float, float]:
-        return 6.4, 1.1 + 0.42 * len(self.differences)
+    @property
+    def names(self) -> Sequence[str]:
+        """The models."""
+        return [found.name for found in self.differences]
 
     def _draw(self, ax: Any) -> None:
         first = self.differences[0]
@@ -257,7 +217,6 @@ class DifferenceDisplay(Display):
         for place, found in enumerate(self.differences):
             reach = np.array([[found.mean - found.lower], [found.upper - found.mean]])
             ax.errorbar(found.mean, place, xerr=None if np.isnan(reach).any() else reach, **DIAMOND)
-        name_rows(ax, [found.name for found in self.differences])
         ax.set_xlabel(
             f"{first.measure}: better than {first.reference} by\n({100 * first.confidence:g}% "
             f"intervals; grey: equal within {first.rope:g})",
@@ -309,21 +268,19 @@ class RankDisplay(Display):
         """
         return cls(ranks).plot(ax=ax)
 
-    def _size(self) -> tuple[float, float]:
-        return 6.4, 1.3 + 0.3 * len(self.ranks.models)
+    @property
+    def names(self) -> Sequence[str]:
+        """The models, the best first."""
+        order = np.argsort(self.ranks.mean_ranks, kind="stable")
+        return [self.ranks.models[k] for k in order]
 
     def _draw(self, ax: Any) -> None:
-        means = self.ranks.mean_ranks
-        order = np.argsort(means, kind="stable")
-        names = [self.ranks.models[k] for k in order]
-        ax.plot(means[order], range(len(names)), "D", color=MARK, markersize=6)
+        names = list(self.names)
+        ax.plot(np.sort(self.ranks.mean_ranks), range(len(names)), "D", color=MARK, markersize=6)
         for number, group in enumerate(self.ranks.groups()):  # to the right of the frame
             rows = [names.index(group[0]) - 0.2, names.index(group[-1]) + 0.2]
-            ax.plot(
-                [1.02 + 0.025 * number] * 2, rows, transform=ax.get_yaxis_transform(),
-                color=DOTS, linewidth=4, solid_capstyle="butt", clip_on=False,
-            )  # fmt: skip
-        name_rows(ax, names)
+            beside = {"transform": ax.get_yaxis_transform(), "clip_on": False, "color": DOTS}
+            ax.plot([1.02 + 0.025 * number] * 2, rows, linewidth=4, solid_capstyle="butt", **beside)
         ax.set_xlim(0.9, len(names) + 0.1)
         ax.set_xlabel(
             f"mean rank on {len(self.ranks.data_sets)} data sets, 1 is the best\n(a bar joins "
