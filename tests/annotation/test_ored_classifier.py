@@ -81,12 +81,6 @@ def test_what_does_not_work_is_refused():
         ORedClassifier().fit(bags, np.full((12, 2), -1))
 
 
-def test_a_failure_of_the_second_stage_is_explained():
-    bags, sets, _ = drawn()
-    with pytest.raises(InputError, match=r"SVC cannot be fitted to the labelled instances .*'C'"):
-        ORedClassifier(SVC(C=-1.0), annotator=ORedLogisticRegression()).fit(bags, sets)
-
-
 @pytest.mark.parametrize("shift", [1e6, 1e10])
 def test_the_origin_of_the_features_does_not_matter(shift):
     """Both stages lost half of their accuracy far from the origin, without a warning."""

@@ -253,7 +253,7 @@ class TestEdges:
         sets[np.flatnonzero(bags.sizes == 1)[0]] = 1
         sets[np.flatnonzero(bags.sizes == 2)[0]] = 1
         lost = np.sort([np.flatnonzero(bags.sizes == n)[0] for n in (1, 2)])
-        match = rf"2 of 40 bags are left out.*'r{lost[0]}'.* the bag has more labels than instances"
+        match = rf"2 of 40 bags are left out.*'r{lost[0]}'.*more labels than instances"
         with pytest.warns(UserWarning, match=match):
             model = ORedLogisticRegression().fit(bags, sets)
         assert_array_equal(model.left_out_, lost)
@@ -286,7 +286,7 @@ class TestEdges:
         free = model.predict_proba_instances(bags[[1, 5]])
         assert_allclose(model.annotate_proba(bags[[1, 5]], unknown[[1, 5]]), free)
         assert_array_equal(model.log_likelihood(bags[[1, 5]], [None, None]), 0)
-        with pytest.raises(LabelError, match="no bag to learn from"):
+        with pytest.raises(LabelError, match="unknown or impossible label set"):
             ORedLogisticRegression().fit(bags, np.full_like(sets, -1))
 
     def test_a_class_in_no_bag_is_never_predicted(self):
@@ -311,7 +311,7 @@ class TestEdges:
         rows = np.concatenate([bags.instances, rng.normal(size=(26, 16))])
         bags = Bags(rows, np.append(bags.offsets, len(rows)))
         sets = np.vstack([sets, np.ones(26, int)])
-        with pytest.warns(UserWarning, match=r"belief propagation \(bag 144\)"):
+        with pytest.warns(UserWarning, match=r"\(bag 144\): approximated by belief"):
             model = ORedLogisticRegression(tol=1e-3).fit(bags, sets)
         assert_array_equal(model.approximate_bags_, [144])
         with pytest.warns(UserWarning, match="1 of 145 bags have too many labels"):

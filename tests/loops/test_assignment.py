@@ -1,5 +1,7 @@
 """Many tiny assignment problems, each compared with SciPy's solver."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -78,7 +80,8 @@ def test_distances_are_those_of_numpy_and_only_stale_ones_are_touched(dtype):
     centres = rng.normal(size=(4, 7)).astype(dtype)
     stale = np.array([True, True, True, False])
     out = np.full(2 * 3 + 3 * 2, -1.0)
-    assignment.distances_to_candidates(points, centres, offsets, labels, label_offsets, stale, out)
+    bags = SimpleNamespace(offsets=offsets, labels=labels, label_offsets=label_offsets)
+    assignment.distances_to_candidates(points, centres, bags, stale, out)
     candidates = np.repeat([[0, 2, 3]], 2, axis=0).ravel().tolist() + [1, 3] * 3
     rows = [0, 0, 0, 1, 1, 1, 2, 2, 3, 3, 4, 4]
     expected = ((points[rows] - centres[candidates]) ** 2).sum(axis=1)

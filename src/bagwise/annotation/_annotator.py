@@ -1,6 +1,7 @@
 """Base classes of annotators: instance labels, with or without the label set of the bag."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy.special import expit, softmax
 
 from bagwise import loops
 from bagwise._common.sklearn import StrOptions
-from bagwise._common.types import Array, Ints
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator
 from bagwise.base._kernel_bags import kernel_bags, kernel_product, nystroem_of_bags, width_of
@@ -151,6 +152,12 @@ class KernelAnnotator(AnnotatorMixin, BagEstimator):
             self.gamma_ = gamma = float(width_of(self.gamma, bags))
         self.nystroem_ = nystroem_of_bags(self, gamma, self.n_components, rng, bags)
         return kernel_bags(self.nystroem_, bags)
+
+    def _options(self, weight: Floats) -> dict[str, Any]:
+        """Options of the solver that all these annotators have."""
+        options = {name: getattr(self, name) for name in ("max_iter", "tol", "checkpoint")}
+        track = partial(self._track, task="iteration")
+        return {"weights": weight, "reg": self.reg_, "track": track, **options}
 
     def _linear_scores(self, bags: Bags) -> Array:
         """W x + b, or W phi(x) + b."""

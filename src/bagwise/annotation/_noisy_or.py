@@ -126,16 +126,8 @@ class NoisyOrLogisticRegression(WeightedFit, KernelAnnotator):
         carried = labels.indicator == 1
         always, n_instances = carried.all(axis=0), bags.n_instances
         learned = carried.any(axis=0) & ~always
-        result = noisy_or_logistic(
-            self._features(bags, rng),
-            carried[:, learned].astype(np.int8),
-            weights=weight,
-            reg=self.reg_,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            track=partial(self._track, task="iteration"),
-            checkpoint=self.checkpoint,
-        )
+        features, sets = self._features(bags, rng), carried[:, learned].astype(np.int8)
+        result = noisy_or_logistic(features, sets, **self._options(weight))
         coef, intercept = result.solution
         self.coef_ = np.zeros((len(learned), coef.shape[1]), coef.dtype)
         # Finite log-odds for a label of all bags, as if one additional instance lacked it.

@@ -114,16 +114,8 @@ class ORedClassifier(ThresholdAnnotator, BagEstimator):
         ndarray of shape (n_instances,)
             Values of ``classes_``.
         """
-        return self._evaluate(X, lambda bags: self.classes_[self._ask("predict", bags)])
-
-    def _ask(self, method: str, bags: Bags) -> Array:
-        try:
-            return getattr(self.estimator_, method)(bags.instances)
-        except ValueError as error:  # such as sparse instances, after a fit on dense ones
-            raise InputError(
-                f"{type(self.estimator_).__name__} does not accept these instances ({error}): give "
-                "them in the form that fit was given."
-            ) from error
+        codes = self._evaluate(X, lambda bags: self.estimator_.predict(bags.instances))
+        return self.classes_[codes]
 
     def _fitted(self, rows: Any, codes: Ints, weights: Floats) -> Any:
         """Fit the second stage on label codes."""
@@ -143,29 +135,18 @@ class ORedClassifier(ThresholdAnnotator, BagEstimator):
             inner.set_params(gamma=1 / (rows.shape[1] * variance) if variance > 0 else 1.0)
             inner = make_pipeline(StandardScaler(with_std=False), inner)
             weighted = {"svc__sample_weight": weights}
-        try:
-            with config_context(skip_parameter_validation=False):  # validate the user's parameters
-                return inner.fit(rows, codes, **weighted)
-        except ValueError as error:  # such as coefficients that are not finite
-            raise InputError(
-                f"{type(inner).__name__} cannot be fitted to the labelled instances ({error}): "
-                "scale them, or choose another base_estimator."
-            ) from error
+        with config_context(skip_parameter_validation=False):  # validate the user's parameters
+            return inner.fit(rows, codes, **weighted)
 
     def _score(self, bags: Bags) -> Array:
         """Scores of the second stage; a label of no training instance gets the lowest score."""
         inner = self.estimator_
         if hasattr(inner, "decision_function"):
-            found = self._ask("decision_function", bags)
+            found = inner.decision_function(bags.instances)
             if found.ndim == 1:
                 found = np.column_stack([-found, found])
         else:
-            found = self._ask("predict_proba", bags)
-        if found.shape[1] != len(inner.classes_):
-            raise InputError(
-                f"{inner!r} gives {found.shape[1]} scores for {len(inner.classes_)} classes: use "
-                "decision_function_shape='ovr'."
-            )
+            found = inner.predict_proba(bags.instances)
         scores = np.repeat(found.min(axis=1, keepdims=True) - 1.0, len(self.classes_), axis=1)
         scores[:, inner.classes_] = found
         return scores

@@ -31,6 +31,10 @@ from bagwise.validation import check_instance_labels, check_sample_weight
 # A class without training bags has probability zero. If the label set of a new bag contains it, its
 # logit is this much lower than the others, instead of minus infinity.
 UNSEEN = 1e4
+# Warnings, with the names of the bags
+IMPOSSIBLE = "are left out ({}): more labels than instances, or none, which needs background=True."
+APPROXIMATE = "have too many labels for max_operations ({}): approximated by belief propagation."
+EMPTY = "have an empty label set ({}), taken as unknown: fit with background=True?"
 
 
 @with_parameters
@@ -211,20 +215,13 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
         self.missing_ = FIRST_MISSING if isinstance(self.missing, str) else self.missing
         self.spurious_ = FIRST_SPURIOUS if isinstance(self.spurious, str) else self.spurious
         sets = self._bag_sets(bags, labels, instance_labels)
-        _warn(
-            sets.impossible, bags, "are left out, since the model gives their label set "
-            "probability zero ({}): the bag has more labels than instances, or no label, which "
-            "needs background=True."
-        )  # fmt: skip
-        _warn_of_approximation(sets.approximate, bags)
+        _warn(sets.impossible, bags, IMPOSSIBLE)
+        _warn(sets.approximate, bags, APPROXIMATE)
         has_labels = sets.has_label_set.copy()
         has_labels[sets.known_instances[0]] = True
         used = has_labels & ~sets.impossible & (weight > 0)
         if not used.any():
-            raise LabelError(
-                "there is no bag to learn from: all have an unknown or impossible label set, or "
-                "weight 0."
-            )
+            raise LabelError("all bags have an unknown or impossible label set, or weight 0.")
         self.approximate_bags_ = np.flatnonzero(sets.approximate & used)
         self.left_out_ = np.flatnonzero(sets.impossible)
         if used.all():
@@ -237,18 +234,13 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
         result = ored_logistic(
             self._features(bags, rng),
             sets.indicator,
-            weights=weight,
             instance_codes=sets.instance_codes if len(sets.instance_codes) else None,
-            reg=self.reg_,
             background=sets.background,
             missing=self.missing,
             spurious=self.spurious,
-            max_iter=self.max_iter,
-            tol=self.tol,
             max_operations=self.max_operations,
             random_state=check_random_state(self.random_state),
-            track=partial(self._track, task="iteration"),
-            checkpoint=self.checkpoint,
+            **self._options(weight),
         )
         self.coef_, self.intercept_, rates = result.solution
         self.missing_, self.spurious_ = rates.tolist()
@@ -385,21 +377,13 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
         self, bags: Bags, labels: Labels, instance_labels: Any, annotate: bool
     ) -> tuple[list[Array], list[Array]]:
         sets = self._bag_sets(bags, labels, instance_labels)
-        _warn_of_approximation(sets.approximate, bags)
+        _warn(sets.approximate, bags, APPROXIMATE)
         if annotate:
-            _warn(
-                sets.impossible & (sets.n_labels == 0), bags, "have an empty label set, and the "
-                "model has no background class for their instances ({}): they are labelled as if "
-                "the set were unknown. Fit with background=True, or leave these bags out."
-            )  # fmt: skip
+            _warn(sets.impossible & (sets.n_labels == 0), bags, EMPTY)
         found = [infer(sets, block, logits) for block, logits in self._logit_blocks(bags)]
-        n_unsettled = sum(int((~each.settled).sum()) for each in found)
-        if n_unsettled:
-            warn_user(
-                f"belief propagation did not converge in {n_unsettled} of {len(bags)} bags: raise "
-                "max_operations for exact posteriors.",
-                ConvergenceWarning,
-            )
+        if n_unsettled := sum(int((~each.settled).sum()) for each in found):
+            text = f"belief propagation did not converge in {n_unsettled} of {len(bags)} bags: "
+            warn_user(f"{text}raise max_operations for exact posteriors.", ConvergenceWarning)
         return [each.posterior for each in found], [each.log_likelihood for each in found]
 
     def _logit_blocks(self, bags: Bags) -> Iterator[tuple[slice, Array]]:
@@ -426,24 +410,12 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
         numeric = self.classes_.dtype.kind in "iufb"
         name = (-1 if numeric else "background") if self.background is True else self.background
         if name in self.classes_.tolist():
-            raise LabelError(
-                f"{name!r} is already a label: choose another name with background=..."
-            )
+            raise LabelError(f"{name!r} is already a label: choose another name, background=...")
         return name
-
-
-def _warn_of_approximation(approximate: Bools, bags: Bags) -> None:
-    _warn(
-        approximate, bags, "have too many labels for exact inference and are approximated by "
-        "belief propagation ({}); max_operations sets the limit."
-    )  # fmt: skip
 
 
 def _warn(which: Bools, bags: Bags, text: str) -> None:
     """Warn of some bags, with the names of the first of them."""
-    chosen = np.flatnonzero(which)
-    if len(chosen):
-        names = ", ".join(bags.name_of(i) for i in chosen[:5])
-        if len(chosen) > 5:
-            names += f" and {len(chosen) - 5} more"
+    if len(chosen := np.flatnonzero(which)):
+        names = ", ".join([bags.name_of(i) for i in chosen[:5]] + ["..."] * (len(chosen) > 5))
         warn_user(f"{len(chosen)} of {len(bags)} bags {text.format(names)}", UserWarning)

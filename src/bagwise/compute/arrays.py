@@ -323,10 +323,7 @@ def distances_to_candidates(
         The distances, written in place.
     """
     if not is_tensor(points):
-        c = candidates
-        loops.assignment.distances_to_candidates(
-            points, centres, c.offsets, c.labels, c.label_offsets, stale, out
-        )
+        loops.assignment.distances_to_candidates(points, centres, candidates, stale, out)
         return
     row, label = candidates.pairs
     pairs = np.flatnonzero(stale[label])

@@ -98,13 +98,7 @@ def nearest_rows(costs: Array, offsets: Ints, label_offsets: Ints) -> Ints:
 
 
 def distances_to_candidates(
-    points: Array,
-    centres: Array,
-    offsets: Ints,
-    labels: Ints,
-    label_offsets: Ints,
-    stale: Bools,
-    out: Floats,
+    points: Array, centres: Array, candidates: Any, stale: Bools, out: Floats
 ) -> None:
     """Squared distances of the rows of each bag to the centres of its candidate labels.
 
@@ -114,17 +108,19 @@ def distances_to_candidates(
         The rows.
     centres : ndarray of shape (n_labels, n_features)
         The centre of each label.
-    offsets, labels, label_offsets : ndarray of int64
-        The rows and the candidate labels of each bag.
+    candidates : object
+        The rows and the candidate labels of each bag: ``offsets``, ``labels``, ``label_offsets``.
     stale : ndarray of bool of shape (n_labels,)
         The labels whose centre has moved: only their distances are computed.
     out : ndarray of float64 of shape (n_costs,)
         The blocks, written in place.
     """
+    offsets, label_offsets = candidates.offsets, candidates.label_offsets
     blocks = block_offsets(offsets, label_offsets)
     # Vector instructions process many values at once: threads pay off only for larger inputs.
     bounds = bag_bounds(blocks, out.size * points.shape[1] / 50)
-    arrays = read_only(points, centres, offsets, labels, label_offsets, blocks, stale)
+    lists = offsets, candidates.labels, label_offsets, blocks
+    arrays = read_only(points, centres, *lists, stale)
     run_blocks(_distances, bounds, *arrays, out)
 
 

@@ -324,21 +324,13 @@ def _quantiles(start, stop, offsets, values, levels, out):
         first, n = offsets[bag], offsets[bag + 1] - offsets[bag]
         if n == 0:
             continue
-        column = np.empty(n)
         for k in range(values.shape[1]):
-            for i in range(n):
-                column[i] = values[first + i, k]
-            column.sort()
+            column = np.sort(values[first : first + n, k].astype(np.float64))
             for q in range(len(levels)):
                 place = levels[q] * (n - 1)
                 below = min(int(place), n - 1)
-                above = min(below + 1, n - 1)
-                share = place - below
-                step = column[above] - column[below]
-                if share < 0.5:
-                    out[q, bag, k] = column[below] + step * share
-                else:
-                    out[q, bag, k] = column[above] - step * (1 - share)
+                step = column[min(below + 1, n - 1)] - column[below]
+                out[q, bag, k] = column[below] + step * (place - below)
 
 
 @_compiled

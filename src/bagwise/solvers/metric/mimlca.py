@@ -151,8 +151,7 @@ def mimlca(
     n, d, k = bags.n_instances, bags.n_features, candidates.n_labels
     if not is_here(bags) and d > DEGENERATE * n:
         raise InputError(
-            f"{n} instances of {d} features are a small table, with too few instances for a "
-            "cluster or a device: fit them in this process."
+            f"{n} instances of {d} features are too few for a cluster or a device: fit them here."
         )
     dtype, everything = np.dtype(str(bags.dtype).removeprefix("torch.")), np.arange(k)
     sets = candidates.as_sets()
@@ -264,7 +263,8 @@ def _space(parts: Parts, bags: Bags, mean: Floats, keep: int | None) -> tuple[To
         return matrix.__matmul__, matrix.shape[1]
     single = is_here(bags) and bags.dtype == np.float32
     for double in (False, True) if single else (True,):
-        factor, scale, rcond = _scaled_factor(parts.total("gram", mean, double))
+        G, scale = _scaled(parts.total("gram", mean, double))
+        factor, rcond = arrays.cholesky(G)
         if rcond < SMALLEST_RCOND[double]:
             continue
         if is_here(bags):
@@ -272,7 +272,8 @@ def _space(parts: Parts, bags: Bags, mean: Floats, keep: int | None) -> tuple[To
         parts.do("whiten", mean, scale, factor)
         if double or parts.total("loss") <= LARGEST_LOSS:
             return partial(_through_factor, factor, scale), bags.n_features
-    matrix = _shortest_basis(parts, mean)
+    G, scale = _scaled(parts.total("gram", mean, True))
+    matrix = like(shortest_basis(G, to_numpy(scale)), G)
     parts.do("project", mean, matrix)
     if matrix.shape[1] > 0:  # a second pass makes U orthonormal
         factor, rcond = arrays.cholesky(parts.total("gram_of_basis"))
@@ -294,19 +295,6 @@ def _scaled(G: Any) -> tuple[Any, Any]:
     G /= scale
     G /= scale[:, None]
     return G, scale
-
-
-def _scaled_factor(G: Any) -> tuple[Any, Any, float]:
-    """Cholesky factor of the scaled X'X, the scale, and its reciprocal condition number."""
-    G, scale = _scaled(G)
-    factor, rcond = arrays.cholesky(G)
-    return factor, scale, rcond
-
-
-def _shortest_basis(parts: Parts, mean: Floats) -> Any:
-    """Compute T = X^+ U for dependent columns: of all T with XT = U, that in the row space of X."""
-    G, scale = _scaled(parts.total("gram", mean, True))
-    return like(shortest_basis(G, to_numpy(scale)), G)
 
 
 def shortest_basis(gram: Any, scale: Floats) -> Floats:
