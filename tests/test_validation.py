@@ -14,7 +14,6 @@ from bagwise.validation import (
     check_bag_labels,
     check_bags,
     check_groups,
-    check_label,
     check_label_sets,
     check_partial_labels,
     check_rows,
@@ -72,26 +71,14 @@ def test_floats_pass_without_a_copy(rng):
     assert door(Bags(np.ones((2, 2), dtype=np.int16), [0, 2])).dtype == np.float64
 
 
-def test_ids_and_names_go_through_the_door(rng):
-    bags = Bags(rng.normal(size=(2, 2)), [0, 2], ["a"], feature_names=["u", "v"])
-    assert door(bags).ids.tolist() == ["a"]
-    assert door(bags).feature_names == ["u", "v"]
-
-
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize(
-    ("value", "word", "remedy"),
-    [
-        (np.nan, "NaN", "Leave the instance out, or fill the gaps with InstanceTransformer"),
-        (np.inf, "infinity", "or replace the value: by a number, or by NaN, and then fill"),
-    ],
-)
-def test_bad_values_are_named_by_bag_instance_and_feature(bags, kind, value, word, remedy):
+@pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "infinity")])
+def test_bad_values_are_named_by_bag_instance_and_feature(bags, kind, value, word):
     table = bags.instances.copy()
     table[4, 1] = value
     bad = bags.with_instances(kind(table))
     place = r"bag 2 \('c'\), instance 1, feature 1"
-    with pytest.raises(InputError, match=rf"{word}: {place}.* {remedy}"):
+    with pytest.raises(InputError, match=rf"{word}: {place}.* InstanceTransformer\(Simple"):
         door(bad)
     assert len(door(bad, allow_nan=True)) == 3
 
@@ -104,11 +91,10 @@ def test_empty_bags_are_named(bags):
         door(bags[:0])
 
 
-def test_object_arrays_are_refused_with_the_fix():
+def test_arrays_of_arrays_are_bags():
     ragged = np.empty(2, dtype=object)
     ragged[:] = [np.zeros((1, 2)), np.zeros((3, 2))]
-    with pytest.raises(InputError, match=r"Bags\.from_arrays\(list\(X\)\)"):
-        door(ragged)
+    assert door(ragged).sizes.tolist() == [1, 3]
 
 
 def test_text_columns_point_to_from_frame():
@@ -181,7 +167,7 @@ def test_labels_of_any_type(bags, y, classes, codes):
         ([0, 1, np.inf], r"infinity: the label of bag 2 \('c'\) is infinite \(inf\)"),
         (np.array(["x", None, "y"], dtype=object), r"bag 1 \('b'\) has no label"),
         ([0.5, 1.2, 0.1], "Unknown label type"),
-        (["a", 1, "b"], "one type"),
+        (["a", 1, "b"], "give one type"),
         ([[0, 1], [1, 0], [1, 1]], "one label per bag"),
         (sparse.csr_array([[0, 1], [1, 0], [1, 1]]), "one label per bag"),
         ([1, 1, 1], "y has one class, 1; at least 2 are required"),
@@ -226,7 +212,7 @@ def test_unknown_label_sets_differ_from_empty_ones(bags):
         ([[0, 1, 0]] * 3, "3 columns for 2 classes"),
         ([[0, 1], [0, 2], [1, 0]], r"bag 1 \('b'\) is \[0, 2\]: expected 0 and 1"),
         ([[0, 1], [0, -1], [1, 0]], r"bag 1 \('b'\)"),
-        (["x", "q", "x"], "no label 'q'"),
+        (["x", "q", "x"], r"no label 'q': its classes: \['x', 'y'\]"),
     ],
 )
 def test_bad_label_sets(bags, y, message):
@@ -234,20 +220,10 @@ def test_bad_label_sets(bags, y, message):
         check_label_sets(y, bags, classes=np.array(["x", "y"]))
 
 
-def test_an_unknown_class_is_named_with_the_known_ones():
-    with pytest.raises(LabelError, match=r"no label 'q': its classes are \['x', 'y'\]"):
-        check_label("q", np.array(["x", "y"]))
-
-
 @pytest.mark.parametrize("X", [None, "text", 3, [], [[]], {"a": 1}, np.zeros((2, 2, 2, 2))])
 def test_nonsense_is_refused(X):
     with pytest.raises((BagwiseError, TypeError)):
         door(X)
-
-
-def test_an_empty_first_bag_is_named():
-    with pytest.raises(InputError, match="bag 0 has no instances"):
-        door([[], [[1.0, 2.0]]])
 
 
 def test_wide_indices_are_narrowed(rng):
@@ -284,20 +260,20 @@ def test_minus_one_is_an_unlabelled_row(y, classes):
 
 def test_unknown_labels_among_texts_have_a_remedy(bags):
     y = np.array(["a", -1, *["b"] * (len(bags) - 2)], dtype=object)
-    with pytest.raises(LabelError, match=r"-1 marks an unknown label.*y != -1"):
+    with pytest.raises(LabelError, match=r"unknown ones \(-1\) out.*y != -1"):
         check_bag_labels(y, bags)
 
 
 @pytest.mark.parametrize(
     ("y", "words"),
     [
-        ([-1, 1, -1, 1], r"-1 means unlabelled here.*np\.where"),
+        ([-1, 1, -1, 1], r"-1 means unlabelled.*np\.where"),
         ([0, 0, -1, -1], "y has one class, 0; at least 2"),
         ([-1, -1, -1, -1], "none of the 4 rows"),
         ([0, 1, -1], "3 labels for 4 rows"),
         ([0, 1, np.nan, -1], "contains NaN"),
         (["a", "b", None, -1], r"row 2 has no label \(None\)"),
-        (np.array(["a", "b", "-1", "-1"]), "the text '-1'"),
+        (np.array(["a", "b", "-1", "-1"]), "the string '-1'"),
         (["a", 3, -1, -1], "mixes"),
         ([0.5, 1.2, -1, -1], "Unknown label type"),
         (None, "requires y"),
@@ -320,29 +296,6 @@ def test_rows_are_no_bags(rng, bags):
         check_rows(BaseEstimator(), sparse.csr_array(X), reset=True)
 
 
-def test_rows_have_narrow_indices(rng):
-    wide = sparse.csr_array(rng.normal(size=(4, 3)))
-    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
-    rows = check_rows(BagEstimator(), wide, reset=True)
-    assert rows.indices.dtype == rows.indptr.dtype == np.int32
-    assert wide.indices.dtype == np.int64
-
-
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        (np.array([(1, 2.0), (0, 1.0)], dtype=[("a", int), ("b", float)]), "one field"),
-        (np.array([1j, 0]), "type complex128"),
-        (iter([0, 1]), r"iterator .* list\(y\)"),
-        (np.array([1e300, 0.0]), r"1e\+300, which is not a class name"),
-    ],
-)
-def test_labels_of_odd_types_are_refused(y, message):
-    bags = Bags(np.eye(2), [0, 1, 2])
-    with pytest.raises(LabelError, match=message):
-        check_bag_labels(y, bags)
-
-
 def test_unsigned_labels_keep_their_type():
     bags = Bags(np.eye(2), [0, 1, 2])
     labels = check_bag_labels(np.array([2**63 + 1, 2**63], dtype=np.uint64), bags)
@@ -354,15 +307,6 @@ def test_unsigned_labels_keep_their_type():
 def test_label_sets_without_any_label_are_refused(sets):
     with pytest.raises(LabelError, match=r"all empty|shape"):
         check_label_sets(sets, Bags(np.eye(2), [0, 1, 2]))
-
-
-def test_label_sets_of_an_object_that_converts_to_an_array():
-    class Table:
-        def __array__(self, dtype=None, copy=None):
-            return np.array([[1, 0], [0, 1], [1, 1]])
-
-    bags = Bags(np.zeros((3, 1)), range(4))
-    assert check_label_sets(Table(), bags).indicator.tolist() == [[1, 0], [0, 1], [1, 1]]
 
 
 MASKED = np.ma.array([0, 1, 1], mask=[False, False, True])
@@ -387,22 +331,4 @@ MASKED = np.ma.array([0, 1, 1], mask=[False, False, True])
 def test_masked_values_are_refused(call):
     bags = Bags(np.eye(4), [0, 1, 2, 4])
     with pytest.raises(InputError, match="masked array"):
-        call(bags)
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda bags: SetKernelSVM().fit(bags, ["a\0", "a", "b"]),
-        lambda bags: SetKernelSVM().fit(bags, np.array(["a\0", "a", "b"], dtype=object)),
-        lambda bags: CitationKNN().fit(bags, [{"a\0"}, {"a"}, {"b"}]),
-        lambda bags: Labels.from_values(["a\0", "a", "b"]),
-        lambda bags: Bags(bags.instances, bags.offsets, ["a\0", "a", "b"]),
-        lambda bags: Bags.from_groups(np.ones((3, 1)), ["a\0", "a", "b"]),
-        lambda bags: check_contents(bags, y=["a\0", "a", "b"]),
-    ],
-)
-def test_a_trailing_nul_is_refused(call):
-    bags = Bags(np.eye(4), [0, 1, 2, 4])
-    with pytest.raises(InputError, match=r"'a\\x00' ends with a NUL"):
         call(bags)

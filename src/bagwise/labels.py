@@ -17,7 +17,6 @@ from bagwise.exceptions import LabelError
 __all__ = ["Labels"]
 
 UNLABELLED = -1  # the code of an unknown label, and scikit-learn's value for one
-LARGEST_TABLE = 2**32  # label sets take one byte per bag and class
 
 # Names that identify the positive one of two classes.
 PRESENT = {"true", "yes", "positive", "pos", "+", "present", "presence", "active", "hit", "case"}
@@ -107,7 +106,6 @@ class Labels:
         if classes is None:
             classes = sorted_labels(_python(v) for labels in sets for v in labels or ())
         classes = plain_array(classes)
-        check_table_size(len(sets), len(classes))
         column = {_python(label): k for k, label in enumerate(classes)}
         indicator = np.zeros((len(sets), len(classes)), dtype=np.int8)
         for i, labels in enumerate(sets):
@@ -117,8 +115,8 @@ class Labels:
             for label in labels:
                 if _python(label) not in column:
                     raise LabelError(
-                        f"{name_of(i)} has the unknown label {label!r}, which is not among the "
-                        f"classes: the classes are {short_list(classes)}."
+                        f"{name_of(i)} has the unknown label {label!r}: the classes are "
+                        f"{short_list(classes)}."
                     )
                 indicator[i, column[_python(label)]] = 1
         return cls("sets", classes, indicator=indicator)
@@ -144,9 +142,7 @@ class Labels:
         """
         refuse_masked(array, "the label sets")
         if sparse.issparse(array):
-            check_table_size(*array.shape)
-            compact = array.astype(np.int8)
-            array = (array if (compact != array).nnz else compact).toarray()
+            array = array.toarray()
         array = np.asarray(array)
         classes = np.arange(array.shape[-1]) if classes is None else np.asarray(classes)
         if array.ndim != 2 or array.shape[1] != len(classes):
@@ -160,8 +156,7 @@ class Labels:
             first = int(np.argmax(odd))
             raise LabelError(
                 f"Unknown label type: the label set of {name_of(first)} is "
-                f"{array[first].tolist()}: expected 0 and 1 only, or -1 in the whole row where "
-                "nothing is known."
+                f"{array[first].tolist()}: expected 0 and 1, or only -1 if nothing is known."
             )
         return cls("sets", classes, indicator=array.astype(np.int8))
 
@@ -254,17 +249,14 @@ class Labels:
         """
         if self.has_sets:
             return self._data
+        classes, unknown = self._classes, np.array([UNLABELLED], np.int8)
         if self.known.all():
-            return self._classes[self._data]
-        dtype: Any = np.int64 if not len(self._classes) else object
-        unknown: float = UNLABELLED
-        if self._classes.dtype.kind in "iu":
-            dtype = np.result_type(self._classes, np.int8)  # signed
-        elif self._classes.dtype.kind == "f":
-            dtype, unknown = self._classes.dtype, np.nan
-        values = np.empty(len(self._classes) + 1, dtype)
-        values[:-1], values[-1] = self._classes, unknown
-        return values[self._data]  # the code -1 takes the last entry
+            return classes[self._data]
+        if classes.dtype.kind == "f":
+            unknown = np.array([np.nan], classes.dtype)
+        elif classes.dtype.kind not in "iu":
+            classes = classes.astype(object if len(classes) else np.int64)
+        return np.concatenate([classes, unknown])[self._data]  # the code -1 takes the last entry
 
     @property
     def texts(self) -> list[str | None]:
@@ -441,40 +433,24 @@ def is_unlabelled(label: Any, classes: Collection[Any] = ()) -> bool:
 def plain_array(values: Sequence[Any] | Array) -> Array:
     """Return a 1-D array: bool, int, float or str if all values have that type, else object."""
     refuse_masked(values)
-    if isinstance(values, np.ndarray):
-        array = values
-    else:
-        array = np.empty(len(values), dtype=object)
+    array = values if isinstance(values, np.ndarray) else np.empty(len(values), dtype=object)
+    if array is not values:
         for i, value in enumerate(values):  # one by one: array[:] = values would unpack tuples
             array[i] = value
     if array.dtype != object:
         return array
     items = [_python(v) for v in array]
     kinds = {type(v) for v in items}
-    if len(kinds) != 1 or not kinds <= {bool, int, float, str}:
-        return array
-    if kinds == {str}:
-        refuse_nul(items)
-    return np.array(items)
+    return np.array(items) if len(kinds) == 1 and kinds <= {bool, int, float, str} else array
 
 
 def refuse_masked(values: Any, what: str = "labels, ids or weights") -> None:
     """Raise `LabelError` for a masked array: the values under its mask would count as given."""
     if isinstance(values, np.ma.MaskedArray):
         raise LabelError(
-            f"{what} are a masked array: leave the masked entries out, or fill them with a value "
-            "that means unknown, as in values.astype(object).filled(None)."
+            f"{what} are a masked array: leave the masked entries out, or fill them with None, as "
+            "in values.astype(object).filled(None)."
         )
-
-
-def refuse_nul(values: Iterable[Any]) -> None:
-    r"""Raise `LabelError` for a string that ends with ``\0``, which NumPy's strings drop."""
-    for value in values:
-        if isinstance(value, str) and value.endswith("\0"):
-            raise LabelError(
-                f"{value!r} ends with a NUL character, which is lost in an array of strings, so "
-                "that it would be the same id or class as another: rename it."
-            )
 
 
 def sorted_labels(labels: Iterable[Any]) -> list[Any]:
@@ -486,16 +462,6 @@ def short_list(classes: Array) -> str:
     """Format classes for a message; only the first ten if there are more."""
     names = classes.tolist()
     return str(names) if len(names) <= 10 else f"{names[:10]} and {len(names) - 10} more"
-
-
-def check_table_size(n_bags: int, n_classes: int) -> None:
-    """Raise `LabelError` if the label sets of all bags would not fit into memory."""
-    if n_bags * n_classes > LARGEST_TABLE:
-        raise LabelError(
-            f"the label sets of {n_bags:,} bags with {n_classes:,} classes make a table of "
-            f"{n_bags * n_classes / 1e9:.1f} GB: leave out rare labels, or work on fewer bags at "
-            "a time."
-        )
 
 
 def _python(value: Any) -> Any:

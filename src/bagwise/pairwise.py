@@ -30,15 +30,14 @@ __all__ = ["bag_distances", "bag_kernel"]
 DISTANCES = ("minmin", "maxmin", "meanmin", "hausdorff")
 BAG_KERNELS = ("nsk", "minimax")
 NORMALIZATIONS = ("feature", "average", None)
-DENSE_KERNELS = ("additive_chi2", "chi2")
 TREE_SIZE, TREE_FEATURES = 2000, 16  # bags of this size and dimension are searched by a k-d tree
 FAR = 1e6  # squared distance from 0, in variances; beyond it six of sixteen digits are lost
 LARGEST_VALUE = 1e100  # largest kernel value, so that sums of products of two values stay finite
 
 SPARSE_METRICS = ("cityblock", "cosine", "euclidean", "l1", "l2", "manhattan")
-DENSE_METRICS = ("canberra", "chebyshev", "minkowski", "sqeuclidean")
-RELATIVE_METRICS = ("braycurtis", "correlation", "hamming", "jaccard")  # dense, too
-METRICS = tuple(sorted(SPARSE_METRICS + DENSE_METRICS + RELATIVE_METRICS))
+# Each pair by itself: unlike "seuclidean", for example, which depends on all rows of a block.
+METRICS = ("braycurtis", "canberra", "chebyshev", "correlation", "hamming", "jaccard", "minkowski")
+METRICS += ("sqeuclidean", *SPARSE_METRICS)
 
 BLOCK = 2**18  # values per block, so that it stays in the cache between product and reduction
 SMALL_BAGS = 128  # total rows of small bags whose kernel is computed in one call
@@ -123,8 +122,7 @@ def distances_between(
     -------
     ndarray of shape (n_bags_A, n_bags_B)
     """
-    with_itself = B is None
-    B = A if B is None else B
+    with_itself, B = B is None, A if B is None else B
     _check_metric(metric, A, B)
     if kind == "hausdorff":
         there = distances_between(A, B, kind="maxmin", metric=metric)
@@ -227,8 +225,7 @@ def kernel_between(
     -------
     ndarray of shape (n_bags_A, n_bags_B)
     """
-    with_itself = B is None
-    B = A if B is None else B
+    with_itself, B = B is None, A if B is None else B
     if kind == "minimax":
         left, right = minimax_statistics(A), minimax_statistics(B)
         return instance_kernel(left, right, kernel, params)
@@ -369,12 +366,10 @@ def minimax_statistics(bags: Bags) -> Array:
 
 
 def _bag_sums(bags: Bags) -> Floats:
-    if not sparse.issparse(bags.instances):
+    if not bags.is_sparse:
         return loops.segments.sum(bags.instances, bags.offsets).astype(np.float64)
-    member = sparse.csr_array(
-        (np.ones(bags.n_instances), np.arange(bags.n_instances), bags.offsets),
-        shape=(len(bags), bags.n_instances),
-    )
+    n = bags.n_instances
+    member = sparse.csr_array((np.ones(n), np.arange(n), bags.offsets), shape=(len(bags), n))
     return (member @ bags.instances).toarray()
 
 
@@ -384,9 +379,7 @@ def _two_sets(X: Any, Y: Any) -> tuple[Bags, Bags | None]:
         return A, None
     B = check_bags(None, Y, reset=True)
     if A.n_features != B.n_features:
-        raise InputError(
-            f"the bags have {A.n_features} and {B.n_features} features: they need the same columns."
-        )
+        raise InputError(f"{A.n_features} and {B.n_features} features: give the same columns.")
     return A, B
 
 
@@ -556,24 +549,18 @@ def instance_kernel(X: Any, Y: Any, kernel: Kernel, params: dict[str, Any]) -> A
     given = {name: value for name, value in params.items() if value is not None}
     options = {} if callable(kernel) else {"filter_params": True, **given}
     name = getattr(kernel, "__name__", None) if callable(kernel) else repr(kernel)
-    if kernel in DENSE_KERNELS and (sparse.issparse(X) or sparse.issparse(Y)):
-        raise SparseInputError(
-            f"kernel={name} needs dense instances: use bags.with_instances("
-            "bags.instances.toarray()), or another kernel."
-        )
     try:
         if isinstance(kernel, str) and kernel == "rbf":
             X, Y = _near_zero(X, Y)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             values = pairwise_kernels(X, Y, metric=kernel, **options)
             largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
-    except ValueError as error:  # such as chi2 on negative values
+    except (TypeError, ValueError) as error:  # such as chi2 on sparse or negative values
         raise InputError(f"kernel={name} does not suit these instances: {error}") from error
     if not largest <= LARGEST_VALUE:  # also true for NaN
         raise InputError(
-            f"kernel={name} reaches {largest:.3g} on these instances, but solvers need at most "
-            f"{LARGEST_VALUE:.0e}: scale the features (InstanceTransformer(StandardScaler())), or "
-            f"choose smaller parameters than {given}."
+            f"kernel={name} reaches {largest:.3g}, and solvers need at most {LARGEST_VALUE:.0e}: "
+            f"scale the features, or choose smaller parameters than {given}."
         )
     return values
 
@@ -583,9 +570,9 @@ def _near_zero(X: Any, Y: Any) -> tuple[Any, Any]:
     if sparse.issparse(X) or sparse.issparse(Y):
         return X, Y
     centre = np.asarray(np.mean(Y, axis=0, dtype=np.float64))
-    if not float(np.square(centre).sum()) > FAR * float(np.var(Y, axis=0, dtype=np.float64).sum()):
-        return X, Y
-    return X - centre, Y - centre
+    variance = float(np.var(Y, axis=0, dtype=np.float64).sum())
+    far = float(np.square(centre).sum()) > FAR * variance
+    return (X - centre, Y - centre) if far else (X, Y)
 
 
 def for_kernel(instances: Any, kernel: Any) -> Any:
@@ -597,12 +584,8 @@ def for_kernel(instances: Any, kernel: Any) -> Any:
 def _check_metric(metric: Any, A: Bags, B: Bags) -> None:
     if callable(metric):
         return
-    if not isinstance(metric, str) or metric not in METRICS:
-        raise InputError(
-            f"metric is {metric!r}: expected a function of two vectors or one of {METRICS}."
-        )
-    is_sparse = sparse.issparse(A.instances) or sparse.issparse(B.instances)
-    if is_sparse and metric not in SPARSE_METRICS:
+    _check_choice(metric, "metric", METRICS)
+    if (A.is_sparse or B.is_sparse) and metric not in SPARSE_METRICS:
         raise SparseInputError(
             f"metric={metric!r} needs dense instances; sparse ones work with {SPARSE_METRICS}."
         )

@@ -33,7 +33,6 @@ __all__ = ["load_model", "save_model"]
 FORMAT = 2  # increase it when files of the same version series become unreadable
 MOST_MARKS = 100_000  # bags whose fingerprints a model file may have
 _MEMBER = "bagwise.json"
-_VERSIONS = ("bagwise_version", "sklearn_version")
 
 # Types inside fitted estimators of SciPy and scikit-learn that skops does not trust by default.
 _TRUSTED = {
@@ -115,12 +114,14 @@ def save_model(
             raise ModelFileError(
                 f"{type(part).__name__} cannot be saved as a skops file: {reason}."
             )
-    notes = {
-        "format": FORMAT,
-        "bagwise_version": bagwise.__version__,
-        "sklearn_version": sklearn.__version__,
-        "metadata": _checked_metadata(dict(metadata or {})),
-    }
+    notes = {"format": FORMAT, "metadata": dict(metadata or {})}
+    notes |= {"bagwise_version": bagwise.__version__, "sklearn_version": sklearn.__version__}
+    try:
+        text = json.dumps(notes, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"metadata cannot be saved: {error}. Use strings and numbers.") from error
+    if json.loads(text) != notes:
+        raise InputError("metadata would change when loaded: use lists, and strings as keys.")
     skops = import_extra("skops.io", extra="persist")
     with replacing(Path(path), force=force) as temporary:
         try:
@@ -132,22 +133,15 @@ def save_model(
                 f"{name} cannot be saved as a skops file: {error}. Give it functions that can be "
                 "imported by name, or use pickle."
             ) from error
-        found = skops.get_untrusted_types(file=temporary)
-        nameless = [each for each in found if "<" in each]
-        if nameless:
-            raise ModelFileError(
-                f"{name} contains {nameless[0]}, which cannot be found again by its name: give it "
-                "a function defined in a module."
-            )
-        unknown = _not_trusted(found, trusted)
+        unknown = _not_trusted(skops.get_untrusted_types(file=temporary), trusted)
         if unknown:
             raise ModelFileError(
                 f"{name} contains types that are not trusted, and load_model would refuse the "
-                f"file: {', '.join(unknown)}. Use other parts, or pass these names with "
-                "trusted=[...], here and to load_model."
+                f"file: {', '.join(unknown)}. Use functions defined in a module, or pass the names "
+                "with trusted=[...], here and to load_model."
             )
         with zipfile.ZipFile(temporary, "a") as archive:
-            archive.writestr(_MEMBER, json.dumps(notes))
+            archive.writestr(_MEMBER, text)
 
 
 def load_model(
@@ -197,7 +191,7 @@ def load_model(
                 f"{file} contains types that are not trusted: {', '.join(unknown)}. If you know "
                 "where the file comes from, pass their names with trusted=[...]."
             )
-        model = skops.loads(content, trusted=found)
+        model, metadata = skops.loads(content, trusted=found), dict(notes["metadata"])
         for part in _parts(model):
             _forget_paths(part)
             if isinstance(part, BaseDecisionTree) and hasattr(part, "tree_"):
@@ -209,7 +203,8 @@ def load_model(
         raise ModelFileError(f"{file} cannot be loaded: it is damaged ({detail[:300]}).") from error
     if not isinstance(model, BaseEstimator):
         raise ModelFileError(f"{file} contains a {type(model).__name__}, which is not a model.")
-    return model, notes["metadata"] | {name: notes[name] for name in _VERSIONS}
+    versions = {name: notes[name] for name in ("bagwise_version", "sklearn_version")}
+    return model, metadata | versions
 
 
 def _parts(thing: Any) -> Iterator[Any]:
@@ -237,19 +232,12 @@ def _check_tree(model: BaseDecisionTree) -> None:
     """Raise an error for a tree whose nodes or features lead compiled code out of its arrays."""
     tree = model.tree_
     inner = np.flatnonzero(tree.children_left != -1)
-    left, right, feature = (
-        a[inner] for a in (tree.children_left, tree.children_right, tree.feature)
-    )
-    children = np.concatenate([left, right])
+    children = np.concatenate([tree.children_left[inner], tree.children_right[inner]])
+    feature = tree.feature[inner]
     # Every node but the root is the child of one node, which comes before it.
     is_tree = np.array_equal(np.sort(children), np.arange(1, tree.node_count))
     if not is_tree or np.any(children <= np.tile(inner, 2)):
         raise ValueError("the nodes of a decision tree are not a tree")
-    depth = np.zeros(tree.node_count, int)
-    for node, *below in zip(inner, left, right, strict=True):
-        depth[below] = depth[node] + 1
-    if depth.max() != tree.max_depth:
-        raise ValueError("a decision tree has another depth than it declares")
     if np.any(feature < 0) or np.any(feature >= model.n_features_in_):
         raise ValueError("a decision tree splits by a feature out of range")
 
@@ -259,14 +247,11 @@ def _read_notes(content: bytes, file: Path) -> dict[str, Any]:
         if _MEMBER not in members.namelist():
             raise ModelFileError(f"{file} was not written by bagwise.persistence.save_model.")
         notes: dict[str, Any] = json.loads(members.read(_MEMBER))
-    written, metadata = notes["bagwise_version"], notes["metadata"]
-    if not isinstance(metadata, dict):
-        raise ModelFileError(f"{file} is damaged: {_MEMBER} in it is incomplete.")
+    written = notes["bagwise_version"]
     if notes.get("format") != FORMAT or _series(written) != _series(bagwise.__version__):
         raise ModelFileError(
-            f"{file} was written by bagwise {written}, and this is {bagwise.__version__}, which "
-            "does not read its model files: install that version to load it, or fit the model "
-            "again."
+            f"{file} was written by bagwise {written}, whose files {bagwise.__version__} does not "
+            "read: install that version, or fit the model again."
         )
     return notes
 
@@ -288,21 +273,6 @@ def _is_ours(name: str) -> bool:
     if not inspect.isclass(found) or found.__module__ != module:
         return False
     return found is Bags or issubclass(found, BaseEstimator)
-
-
-def _checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    try:
-        same = json.loads(json.dumps(metadata, allow_nan=False)) == metadata
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"metadata cannot be saved: {error}. Use strings, numbers and lists."
-        ) from error
-    if not same or metadata.keys() & set(_VERSIONS):
-        raise InputError(
-            "metadata would change when loaded: use lists instead of tuples, strings as keys, and "
-            "leave 'bagwise_version' and 'sklearn_version' to bagwise."
-        )
-    return metadata
 
 
 def _series(version: str) -> list[str]:

@@ -303,7 +303,7 @@ def test_precomputed_similarities_are_taken_as_they_are():
     ("similarity", "message"),
     [
         (np.ones((4, 3)), "shape \\(4, 3\\)"),
-        (np.triu(np.ones((4, 4))), "not symmetric"),
+        (np.triu(np.ones((4, 4))), "symmetric"),
         (-np.ones((4, 4)), "negative"),
     ],
 )

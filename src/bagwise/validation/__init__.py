@@ -14,21 +14,3 @@ from bagwise.validation.labels import (
     check_sample_weight,
 )
 from bagwise.validation.values import VALUE_RANGE
-
-__all__ = [
-    "VALUE_RANGE",
-    "check_bag_labels",
-    "check_bags",
-    "check_groups",
-    "check_instance_labels",
-    "check_known_labels",
-    "check_label",
-    "check_label_sets",
-    "check_length",
-    "check_numbers",
-    "check_partial_labels",
-    "check_rows",
-    "check_sample_weight",
-    "check_similarity",
-    "is_table",
-]

@@ -1,6 +1,6 @@
 """Validation of X: bags, rows and similarities."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -142,14 +142,13 @@ def check_similarity(similarity: Any, n_instances: int) -> Any:
     if checked.shape != (n_instances, n_instances):
         raise InputError(
             f"the similarities have shape {checked.shape} for {n_instances} instances: expected a "
-            "square matrix, one row and one column per instance."
+            "row and a column per instance."
         )
-    if checked.min() < 0:
-        raise InputError(f"similarities must not be negative: the smallest is {checked.min():.3g}.")
     asymmetry = abs(checked - checked.T).max()
-    if asymmetry > 1e-6 * max(checked.max(), 1e-300):
+    if checked.min() < 0 or asymmetry > 1e-6 * max(checked.max(), 1e-300):
         raise InputError(
-            f"the similarities are not symmetric (by {asymmetry:.3g}): use (W + W.T) / 2."
+            f"the similarities must be symmetric and nowhere negative: the smallest is "
+            f"{checked.min():.3g}, the asymmetry {asymmetry:.3g}."
         )
     if sparse.issparse(checked):
         return checked - sparse.diags_array(checked.diagonal(), format="csr")
@@ -161,18 +160,12 @@ def _as_bags(X: Any) -> Bags | None:
     """Convert ragged input to bags; None for a 2-D table, and for input scikit-learn rejects."""
     if isinstance(X, Bags):
         return X
-    if isinstance(X, Iterator):
-        raise InputError(
-            f"X is an iterator ({type(X).__name__}): give list(X), or Bags.from_arrays(X)."
-        )
     is_dict = isinstance(X, Mapping) and not hasattr(X, "shape")  # SciPy's DOK matrices are dicts
     if is_dict or type(X).__name__.endswith("GroupBy"):
         return Bags.from_arrays(X)  # which explains why it cannot
     is_object_array = isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1
-    if is_object_array and len(X) and np.ndim(X[0]) >= 1:
-        raise InputError(
-            "X is an object array of arrays: give a list of arrays, Bags.from_arrays(list(X))."
-        )
+    if is_object_array and len(X) and np.ndim(X[0]) >= 1:  # arrays of different lengths
+        return Bags.from_arrays(list(X))
     return None if is_table(X) else Bags.from_arrays(X)
 
 
@@ -230,14 +223,10 @@ def _with_floats(bags: Bags) -> Bags:
         require_memory(
             8.0 * bags.n_instances * bags.n_features,
             purpose=f"a copy of the instances, of type {bags.dtype}, as float64",
-            remedy="convert them to float32, or read them from a memory-mapped file, where they "
-            "are converted block by block",
+            remedy="convert them to float32, or read them from a memory-mapped file",
         )
     table = _narrow(bags.instances) if bags.is_sparse else bags.instances
-    try:
-        rows = check_array(table, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"the instances cannot be used: {error}") from error
+    rows = check_array(table, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False)
     return bags.with_instances(rows, feature_names=bags.feature_names)
 
 
@@ -264,10 +253,7 @@ def _checked_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> 
     except (TypeError, ValueError) as error:
         hint = ""
         if "could not convert" in str(error) or "non-numeric" in str(error):
-            hint = (
-                " To read a table with a bag column use Bags.from_frame(df, bag=..., "
-                "features=[...])."
-            )
+            hint = " For a table with a bag column: Bags.from_frame(df, bag=..., features=[...])."
         kind = InputTypeError if isinstance(error, TypeError) else InputError
         raise kind(f"{error}{hint}") from error
 

@@ -1,6 +1,6 @@
 """Validation of y: labels of bags, of rows and of instances become `Labels`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,10 @@ from bagwise.labels import (
     is_unlabelled,
     plain_array,
     refuse_masked,
-    refuse_nul,
     short_list,
+    sorted_labels,
 )
 
-LARGEST_WHOLE = 2**53  # larger floats do not represent all whole numbers
 NO_CLASS = -2  # code of a label that is not among the classes
 LARGEST_NUMBER = 1e100  # sums of squares stay finite
 LARGEST_WEIGHT = 1e70  # products with weights and squared values stay finite
@@ -77,14 +76,13 @@ def check_numbers(y: Any, bags: Bags) -> Floats:
         numbers = column.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise LabelError(
-            f"y holds {short_list(column[:3])}, which are not all numbers: a regressor learns a "
+            f"y contains {short_list(column[:3])}, which are not all numbers: a regressor learns a "
             "number per bag, a classifier a label."
         ) from error
     largest = np.abs(numbers).max(initial=0)
     if not largest <= LARGEST_NUMBER:
         raise LabelError(
-            f"y holds the number {largest:.3g}: expected at most {LARGEST_NUMBER:.0e}, so that its "
-            "square is finite. Give it in a larger unit, or as a logarithm."
+            f"y contains {largest:.3g}, whose square overflows: give it in a larger unit."
         )
     return numbers
 
@@ -125,10 +123,7 @@ def check_partial_labels(y: Any, n_rows: int, *, min_classes: int = 2) -> Labels
         raise LabelError(f"y labels none of the {n_rows} rows (all are -1): label some of them.")
     hint = " among the labelled rows"
     if not known.all():
-        hint += (
-            ". -1 means unlabelled here: if it is your negative class, call it 0, as in "
-            "np.where(y == -1, 0, y)"
-        )
+        hint += ". -1 means unlabelled: a negative class is 0, as in np.where(y == -1, 0, y)"
     codes = np.full(n_rows, -1, dtype=np.int64)
     classes, codes[known] = _classes_of(column[known], min_classes, hint)
     return Labels("partial", classes, codes)
@@ -160,13 +155,11 @@ def check_label_sets(
     nothing_known = classes is not None and listed and all(labels is None for labels in y)
     if _is_list_of_sets(y) or nothing_known:
         return _from_sets(y, bags, classes)
+    convertible = listed or hasattr(y, "__array__")
     try:
-        convertible = listed or hasattr(y, "__array__")
         array = np.asarray(y) if convertible and not hasattr(y, "ndim") else y
     except ValueError as error:
-        raise LabelError(
-            "y holds rows of different lengths: give a 0/1 array, or a list of sets of labels."
-        ) from error
+        raise LabelError(f"y has no table of label sets: {error}. Give a list of sets.") from error
     if sparse.issparse(y) or (getattr(array, "ndim", 0) == 2 and array.shape[1] > 1):
         check_length(array, bags)
         return Labels.from_indicator(array, classes, name_of=bags.name_of)
@@ -258,17 +251,13 @@ def check_instance_labels(
     carried = (sets[np.arange(len(known)), column] != 0) | (codes[known] == n_classes)
     for i in known[(codes[known] == NO_CLASS) | ~carried][:1]:
         bag = bags.bag_index[i]
-        at = f"instance {i - bags.offsets[bag]} of {bags.name_of(bag)}"
+        allowed = label_sets.classes[label_sets.indicator[bag] == 1]
+        kind, reason = "label", ", which is not in the label set of its bag"
         if codes[i] == NO_CLASS:
-            raise LabelError(
-                f"{at} is given the unknown label {listed[i]!r}: the classes are "
-                f"{short_list(np.array(classes, dtype=object))}."
-            )
-        own = label_sets.classes[label_sets.indicator[bag] == 1]
+            kind, reason, allowed = "unknown label", "", np.array(classes, dtype=object)
         raise LabelError(
-            f"{at} is given the label {listed[i]!r}, which is not in the label set of its bag: "
-            f"its labels are {short_list(own)}. Correct the label set of the bag, or the label of "
-            "the instance."
+            f"instance {i - bags.offsets[bag]} of {bags.name_of(bag)} is given the {kind} "
+            f"{listed[i]!r}{reason}: choose from {short_list(allowed)}."
         )
     return Labels("instances", classes, codes)
 
@@ -291,9 +280,7 @@ def check_label(label: Any, classes: Array) -> int:
     label = label.item() if isinstance(label, np.generic) else label
     found = [i for i, known in enumerate(classes) if known == label]
     if not found:
-        raise LabelError(
-            f"the model has no label {label!r}: its classes are {short_list(classes)}."
-        )
+        raise LabelError(f"the model has no label {label!r}: its classes: {short_list(classes)}.")
     return found[0]
 
 
@@ -339,16 +326,10 @@ def check_groups(groups: Any, bags: Bags) -> Array:
     column = plain_array(groups) if listed else np.asarray(groups)
     if column.shape != (len(bags),):
         raise InputError(
-            f"groups has the shape {column.shape} for {len(bags)} bags: give one value per bag."
+            f"groups has the shape {column.shape} for {len(bags)} bags: give one each."
         )
     for i in np.flatnonzero([is_missing(group) for group in column])[:1]:
-        raise InputError(
-            f"{bags.name_of(i)} has no group ({column[i]}): give its group, or a group of its own."
-        )
-    try:
-        np.unique(column)
-    except TypeError as error:
-        raise InputError(f"groups cannot be sorted: {error}. Give values of one type.") from error
+        raise InputError(f"{bags.name_of(i)} has no group ({column[i]}): give it one of its own.")
     return column
 
 
@@ -372,16 +353,13 @@ def check_sample_weight(sample_weight: Any, bags: Bags) -> Floats:
         weights = _check_sample_weight(sample_weight, np.empty(len(bags)), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"sample_weight cannot be used: {error}") from error
-    largest = weights.max(initial=0)
-    for wrong, expected in (
-        (weights < 0, "weights must not be negative (negative values in data passed)"),
-        (weights > LARGEST_WEIGHT, f"expected at most {LARGEST_WEIGHT:.0e}"),
-    ):
-        for i in np.flatnonzero(wrong)[:1]:
-            raise InputError(f"sample_weight of {bags.name_of(i)} is {weights[i]:.3g}: {expected}.")
-    if largest * LARGEST_WEIGHT < 1:
-        least = f"{1 / LARGEST_WEIGHT:.0e}"
-        raise InputError(f"the largest sample_weight is {largest:.3g}: expected at least {least}.")
+    for i in np.flatnonzero((weights < 0) | (weights > LARGEST_WEIGHT))[:1]:
+        raise InputError(
+            f"sample_weight of {bags.name_of(i)} is {weights[i]:.3g}: weights must not be negative "
+            f"(negative values in data passed), nor exceed {LARGEST_WEIGHT:.0e}."
+        )
+    if weights.max(initial=0) * LARGEST_WEIGHT < 1:
+        raise InputError(f"all sample_weight are below {1 / LARGEST_WEIGHT:.0e}: multiply them.")
     return weights
 
 
@@ -391,16 +369,9 @@ def _label_column(y: Any) -> Array:
         raise LabelError("this estimator requires y to be passed, but the target y is None.")
     if _is_list_of_sets(y) and _has_sets(y, set | frozenset | list):
         raise LabelError(
-            "y holds label sets, and this model learns from one label per bag: use CitationKNN, "
+            "y contains label sets, and this model learns from one label per bag: use CitationKNN, "
             "ClassToBag or bagwise.annotation, or OneVsRestClassifier on a 0/1 array."
         )
-    if getattr(getattr(y, "dtype", None), "kind", "") in ("V", "c"):
-        raise LabelError(
-            f"y has type {y.dtype}: expected one label per bag, text or whole numbers. Give one "
-            "field of a structured array, as in y['name']."
-        )
-    if isinstance(y, Iterator):
-        raise LabelError(f"y is an iterator ({type(y).__name__}): give list(y).")
     if isinstance(y, list | tuple) and (
         any(isinstance(label, tuple) for label in y)
         or len({isinstance(label, str) for label in y}) > 1
@@ -408,8 +379,6 @@ def _label_column(y: Any) -> Array:
         column = np.empty(len(y), dtype=object)
         column[:] = y
         return column
-    if isinstance(y, list | tuple) or getattr(y, "dtype", None) == np.dtype(object):
-        refuse_nul(y)
     try:
         column = column_or_1d(y)
     except (TypeError, ValueError) as error:
@@ -424,11 +393,6 @@ def _label_column(y: Any) -> Array:
 
 def _classes_of(labels: Array, min_classes: int, hint: str = "") -> tuple[Array, Ints]:
     """Return the distinct labels, sorted, and the position of each label among them."""
-    if labels.dtype.kind == "f" and np.abs(labels).max(initial=0) > LARGEST_WHOLE:
-        raise LabelError(
-            f"Unknown label type: y holds the number {np.abs(labels).max():.3g}, which is not a "
-            "class name: give text or small whole numbers."
-        )
     try:
         if labels.dtype != object:  # scikit-learn does not accept tuples as labels
             check_classification_targets(labels)
@@ -438,10 +402,8 @@ def _classes_of(labels: Array, min_classes: int, hint: str = "") -> tuple[Array,
     except TypeError as error:
         kinds = sorted({type(label).__name__ for label in labels})
         unknown = any(type(label) is int and label == -1 for label in labels.tolist())
-        hint = " -1 marks an unknown label: leave those bags out, as in bags[y != -1]."
-        raise LabelError(
-            f"y mixes {kinds}: give labels of one type.{hint if unknown else ''}"
-        ) from error
+        remedy = "leave unknown ones (-1) out, as in bags[y != -1]" if unknown else "give one type"
+        raise LabelError(f"y mixes labels of the types {kinds}: {remedy}.") from error
     if len(classes) < min_classes:
         raise LabelError(
             f"y has one class, {classes.tolist()[0]!r}; at least {min_classes} are required{hint}."
@@ -468,8 +430,8 @@ def _is_minus_one(column: Array) -> Bools:
     """Mask of the unlabelled rows, whose label is -1."""
     if column.dtype.kind in "US" and (column == "-1").any():
         raise LabelError(
-            "y is an array of text and holds the text '-1': to leave rows unlabelled, give a "
-            "list or an object array with the number -1."
+            "y contains the string '-1': unlabelled rows have the number -1, in a list or an "
+            "object array."
         )
     if column.dtype == object:  # one by one: numpy would compare a tuple as an array
         return np.array([is_unlabelled(label) for label in column], dtype=bool)
@@ -507,8 +469,5 @@ def _from_sets(y: Sequence[Any], bags: Bags, classes: Array | None) -> Labels:
         members = set().union(*(labels for labels in y if labels is not None))
         if not members:
             raise LabelError("the label sets are all empty: at least one bag needs a label.")
-        try:
-            classes = plain_array(sorted(members))
-        except TypeError as error:
-            raise LabelError("the label sets mix types of labels: use one type.") from error
+        classes = plain_array(sorted_labels(members))
     return Labels.from_sets(y, classes, name_of=bags.name_of)

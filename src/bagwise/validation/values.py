@@ -60,12 +60,10 @@ def check_values(
     unit, step = ("row", "{}") if rows else ("instance", "InstanceTransformer({})")
     if not np.isfinite(largest):
         value, place = _first(bags, lambda values: ~np.isfinite(values), rows)
-        fill = f"fill the gaps with {step.format('SimpleImputer()')} in a pipeline"
-        if np.isnan(value):
-            raise InputError(f"Input X contains NaN: {place}. Leave the {unit} out, or {fill}.")
+        kind = "NaN" if np.isnan(value) else "infinity"
         raise InputError(
-            f"Input X contains infinity: {place}. Leave the {unit} out, or replace the value: by a "
-            f"number, or by NaN, and then {fill}."
+            f"Input X contains {kind}: {place}. Leave the {unit} out or replace the value; for all "
+            f"NaN, fill the gaps with {step.format('SimpleImputer()')} in a pipeline."
         )
     smallest_allowed, largest_allowed = value_range
     if str(bags.dtype).endswith("float32") and largest > 0 and value_range == VALUE_RANGE:
@@ -80,9 +78,8 @@ def check_values(
         value, place = _first(bags, lambda values: np.abs(values) > largest_allowed, rows)
         raise InputError(
             f"the value {value:.3g} is too large to compute with (squares of numbers above "
-            f"{largest_allowed:.0e} overflow): {place}. Correct the value if it is an error. "
-            f"Divide the feature by a constant otherwise; {step.format('MaxAbsScaler()')} in a "
-            "pipeline scales each feature to at most 1."
+            f"{largest_allowed:.0e} overflow): {place}. Correct it, or scale the features by "
+            f"{step.format('MaxAbsScaler()')} in a pipeline."
         )
     if fitting and 0 < largest < smallest_allowed:
         _, place = _first(bags, lambda values: np.abs(values) == largest, rows)
