@@ -45,15 +45,6 @@ def test_a_table_stays_a_table(rng):
     assert isinstance(InstanceTransformer().fit_transform([X[:3], X[3:]]), Bags)
 
 
-def test_inverse_transform_undoes():
-    bags, _ = example()
-    scaler = InstanceTransformer(StandardScaler()).fit(bags)
-    np.testing.assert_allclose(
-        scaler.inverse_transform(scaler.transform(bags)).instances, bags.instances
-    )
-    assert not hasattr(InstanceTransformer(LinearDiscriminantAnalysis()), "inverse_transform")
-
-
 def test_labels_of_bags_reach_a_supervised_transformer():
     bags, y = example()
     found = InstanceTransformer(LinearDiscriminantAnalysis()).fit(bags, y)

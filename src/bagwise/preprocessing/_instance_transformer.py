@@ -20,12 +20,10 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._common.memory import require_memory
 from bagwise._common.sklearn import HasMethods
 from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagTransformerMixin, fit_method
-from bagwise.base._finite import numerical_errors, quietly, require_finite
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compute import (
     fold_bags,
@@ -43,10 +41,6 @@ COMPOSITES = (ColumnTransformer, FeatureUnion, Pipeline)  # their parts refuse m
 ROUNDING = 4  # largest deviation that counts as rounding, in units of eps times the mean
 
 PASS_THROUGH = FunctionTransformer(accept_sparse=True, feature_names_out="one-to-one")
-
-
-def _inner_has(name: str) -> Any:
-    return lambda self: hasattr(self._inner, name)
 
 
 @with_parameters
@@ -105,10 +99,7 @@ class InstanceTransformer(BagTransformerMixin, BagEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        if self.transformer is None:
-            tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-            return tags
-        inner = get_tags(self.transformer)
+        inner = get_tags(self._given)
         tags.input_tags = inner.input_tags
         if isinstance(self.transformer, COMPOSITES):
             tags.input_tags.allow_nan = True
@@ -132,7 +123,7 @@ class InstanceTransformer(BagTransformerMixin, BagEstimator):
         self
         """
         bags = self._read(X, reset=True)
-        fresh = clone(PASS_THROUGH if self.transformer is None else self.transformer)
+        fresh = clone(self._given)
         y_instances = None if y is None else check_length(np.asarray(y), bags)[bags.bag_index]
         if is_here(bags):
             fitted = _fitted_here(fresh, y_instances, bags)
@@ -176,27 +167,9 @@ class InstanceTransformer(BagTransformerMixin, BagEstimator):
             return new_rows(_rows(bags))
         return map_rows(new_rows, bags)
 
-    @available_if(_inner_has("inverse_transform"))
-    def inverse_transform(self, X: Any) -> Any:
-        """Undo `transform`.
-
-        Parameters
-        ----------
-        X : Bags or 2-D array
-            Bags or a table returned by `transform`.
-
-        Returns
-        -------
-        Bags, or 2-D array for a 2-D table
-        """
-        check_is_fitted(self)
-        with numerical_errors(self, X):
-            bags = check_bags(None, X, reset=True)
-            rows = quietly(self.transformer_.inverse_transform, _rows(bags))
-            require_finite(rows, "the result")
-        return rows if is_table(X) else bags.with_instances(rows)
-
-    @available_if(_inner_has("get_feature_names_out"))
+    @available_if(
+        lambda self: hasattr(getattr(self, "transformer_", self._given), "get_feature_names_out")
+    )
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns that `transform` returns.
 
@@ -215,9 +188,8 @@ class InstanceTransformer(BagTransformerMixin, BagEstimator):
         return self.transformer_.get_feature_names_out(input_features)
 
     @property
-    def _inner(self) -> Any:
-        given = PASS_THROUGH if self.transformer is None else self.transformer
-        return getattr(self, "transformer_", given)
+    def _given(self) -> Any:
+        return PASS_THROUGH if self.transformer is None else self.transformer
 
     def _read(self, X: Any, *, reset: bool) -> Bags:
         return check_bags(self, X, reset=reset, allow_nan=get_tags(self).input_tags.allow_nan)
@@ -225,40 +197,33 @@ class InstanceTransformer(BagTransformerMixin, BagEstimator):
 
 def _fitted_here(transformer: Any, y_instances: Any, bags: Bags) -> Any:
     """Fit the transformer on the instances; in blocks if they are memory-mapped."""
-    if isinstance(transformer, SimpleImputer) and in_blocks(bags) and not bags.is_sparse:
-        return _imputer_in_blocks(transformer, bags)
     # A fold that is not memory-mapped is read in blocks only if this gives the same result.
     incremental = isinstance(transformer, EXACT) or (
         bags.is_mapped and hasattr(transformer, "partial_fit")
     )
-    if bags.is_sparse or not (in_blocks(bags) and incremental):
+    imputes_means = isinstance(transformer, SimpleImputer) and (
+        (transformer.strategy, str(transformer.missing_values), transformer.add_indicator)
+        == ("mean", "nan", False)
+    )
+    if bags.is_sparse or not in_blocks(bags) or not (incremental or imputes_means):
         return transformer.fit(_rows(bags), y_instances)
+    if imputes_means:
+        return _imputer_of_means(transformer, bags)
     for rows, block in row_blocks(bags):
         part = None if y_instances is None else y_instances[rows]
         transformer.partial_fit(block, part)
     return transformer
 
 
-def _imputer_in_blocks(imputer: SimpleImputer, bags: Bags) -> SimpleImputer:
-    """Fit an imputer of means in blocks; scikit-learn would copy the whole table."""
-    is_plain = imputer.missing_values != imputer.missing_values  # missing values are NaN
-    if imputer.strategy != "mean" or imputer.add_indicator or not is_plain:
-        require_memory(
-            3.0 * bags.n_instances * bags.n_features * bags.dtype.itemsize,
-            purpose=f"the {imputer.strategy} of {bags.n_features:,} features of "
-            f"{bags.n_instances:,} instances",
-            remedy="impute the mean, which is computed in blocks",
-        )
-        return imputer.fit(np.asarray(bags.instances))
-    sums, counts = np.zeros(bags.n_features), np.zeros(bags.n_features)
+def _imputer_of_means(imputer: SimpleImputer, bags: Bags) -> SimpleImputer:
+    """Fit an imputer in blocks; scikit-learn would copy the whole table."""
+    sums, counts = np.zeros((2, bags.n_features))
     for _, block in row_blocks(bags):
         sums += np.nansum(block, axis=0, dtype=np.float64)
         counts += np.count_nonzero(~np.isnan(block), axis=0)
-    means = np.divide(sums, counts, out=np.full(bags.n_features, np.nan), where=counts > 0)
-    if imputer.keep_empty_features:
-        means[counts == 0] = 0.0
-    # Fit on a single row of the means: this also sets the other fitted attributes.
-    return imputer.fit(means[None].astype(bags.dtype))
+    means = np.full((1, bags.n_features), 0.0 if imputer.keep_empty_features else np.nan)
+    np.divide(sums, counts, out=means[0], where=counts > 0)
+    return imputer.fit(means.astype(bags.dtype))
 
 
 def _fitted_on_workers(transformer: Any, bags: Bags) -> Any:
