@@ -69,35 +69,34 @@ class LabelMachine(KernelMachine):
 
     def _present(self, X: Any, seed: int) -> TrainingRows:
         """Centre the training rows in the feature space and add the constant feature."""
-        gamma, nystroem = None, None
+        gamma, nystroem, n = None, None, X.shape[0]
         if self.kernel == "precomputed":
-            if X.shape[0] != X.shape[1]:
+            if n != X.shape[1]:
                 raise InputError(
-                    f"a precomputed kernel of {X.shape[0]} rows has {X.shape[1]} columns: expected "
-                    "one column per training row."
+                    f"a precomputed kernel of {n} rows has {X.shape[1]} columns: expected one "
+                    "column per training row."
                 )
             return TrainingRows(*self._present_gram(X))
         if self.kernel != "linear":
             gamma = self._width(X)
-            if X.shape[0] <= LARGEST_GRAM:
+            if n <= LARGEST_GRAM:
                 require_memory(
-                    3 * 8.0 * X.shape[0] ** 2,
-                    purpose=f"the kernel matrix of {X.shape[0]:,} rows and two of the same size",
-                    remedy="fit part of the rows, or use kernel='linear', if necessary on Nystroem "
-                    "features",
+                    3 * 8.0 * n**2,
+                    purpose=f"the kernel matrix of {n:,} rows and two of the same size",
+                    remedy="fit part of the rows, or use kernel='linear'",
                 )
-                return TrainingRows(
-                    *self._present_gram(self._kernel_values(X, X, gamma)), gamma=gamma
-                )
+                gram = self._kernel_values(X, X, gamma)
+                return TrainingRows(*self._present_gram(gram), gamma)
             nystroem = nystroem_of(self, gamma, LANDMARKS, seed, X)
             X = transformed(nystroem, X)
-        if not self.center:
-            rows = self._with_offset(loops.dual_descent.rows_of(X))
-            return TrainingRows(rows, np.zeros(X.shape[1]), gamma, nystroem)
-        # Clipped to the range of each feature: rounding would turn a constant into tiny values.
-        centre = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel().clip(*column_range(X))
+        centre = None
+        if self.center:
+            # Clipped to the range of each feature: rounding would make a constant tiny values.
+            centre = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel().clip(*column_range(X))
         rows = self._with_offset(loops.dual_descent.rows_of(X, centre=centre))
-        return TrainingRows(rows, centre, gamma, nystroem)
+        return TrainingRows(
+            rows, np.zeros(X.shape[1]) if centre is None else centre, gamma, nystroem
+        )
 
     def _present_gram(self, K: Array) -> tuple[Any, Array]:
         kind = np.float64 if len(K) <= SINGLE_GRAM else np.float32
@@ -138,19 +137,15 @@ class LabelMachine(KernelMachine):
             total = coef.sum(axis=1)
             self.dual_coef_ = coef - total[:, None] / len(centre) if self.center else coef
             self.intercept_ = constant - coef @ centre + total * centre.mean()
-            self._keep_support(X)
+            self.support_ = np.flatnonzero(np.any(self.dual_coef_ != 0, axis=0))
+            self.dual_coef_ = self.dual_coef_[:, self.support_]
+            if self.kernel != "precomputed":
+                self.support_vectors_ = X[self.support_]
         self.duality_gap_ = float(max(result.solution.gap for result in results))
         advice = "scale the features, or lower the costs and the offset"
         if max(result.n_iter for result in results) >= self.max_cuts:  # labels are still violated
             advice = "raise max_cuts, or lower the cost of unlabelled data"
         self._keep_progress(results, advice)
-
-    def _keep_support(self, X: Any) -> None:
-        """Store only the training rows with non-zero weight."""
-        self.support_ = np.flatnonzero(np.any(self.dual_coef_ != 0, axis=0))
-        self.dual_coef_ = self.dual_coef_[:, self.support_]
-        if self.kernel != "precomputed":
-            self.support_vectors_ = X[self.support_]
 
     def _score_rows(self, X: Any) -> Array:
         """Scores of validated rows, of shape (n_rows, n_machines)."""

@@ -192,12 +192,7 @@ def extremes_of_bags(bags: Bags, n_columns: int) -> tuple[Floats, Floats]:
     lowest, highest = np.empty((2, len(bags), n_columns))
     for block in bag_blocks(bags):
         some = bags[block]
-        rows = dense(some.rows(slice(None))[:, :n_columns])
-        if is_tensor(rows):
-            each = some.split(rows)
-            lowest[block] = [to_numpy(bag.amin(dim=0)) for bag in each]
-            highest[block] = [to_numpy(bag.amax(dim=0)) for bag in each]
-        else:
-            lowest[block] = loops.segments.minimum(rows, some.offsets)
-            highest[block] = loops.segments.maximum(rows, some.offsets)
+        rows = to_numpy(dense(some.rows(slice(None))[:, :n_columns]))
+        lowest[block] = loops.segments.minimum(rows, some.offsets)
+        highest[block] = loops.segments.maximum(rows, some.offsets)
     return lowest, highest
