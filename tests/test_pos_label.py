@@ -130,7 +130,7 @@ def test_wrong_choices_are_refused():
     bags, positive = concept()
     with pytest.raises(LabelError, match=r"pos_label=2 is not a label of y: .* \[0, 1\]"):
         BagMarginSVM(pos_label=2).fit(bags, positive.astype(int))
-    with pytest.raises(LabelError, match="is for two classes, and y holds 3 classes"):
+    with pytest.raises(LabelError, match="is for two classes, not for 3 classes"):
         BagMarginSVM(pos_label="p").fit(*example(n_classes=3))
     with pytest.raises(InputError, match="belongs to assumption='standard'"):
         PrimalDualMISVM(pos_label=0).fit(bags, positive.astype(int))

@@ -27,7 +27,10 @@ class CuttingPlaneMMC(TwoWayClusterer):
         Cost of a row inside the margin; in the paper, C is the cost of all rows together.
     balance : float, default=0.3
         l: the largest mean score.
-    {kernel_and_parameters}
+    {kernel}
+    {gamma}
+    {degree}
+    {coef0}
     init : {"kmeans", "alignment"}, default="kmeans"
         The first labels: those of (kernel) k-means, or the best aligned with the kernel of twenty
         random balanced labelings.

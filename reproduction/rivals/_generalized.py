@@ -31,7 +31,10 @@ class GeneralizedMMC(TwoWayClusterer):
         Cost of a squared slack, per row.
     balance : float, default=1.0
         e: cost of a mean score that is not zero, in units of the cost of all rows together.
-    {kernel_and_parameters}
+    {kernel}
+    {gamma}
+    {degree}
+    {coef0}
     max_iter : int, default=300
         Maximum number of Newton steps.
     tol : float, default=1e-4

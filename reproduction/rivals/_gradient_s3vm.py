@@ -52,7 +52,10 @@ class GradientS3VM(PartlyLabelledClassifier):
         classes, the share of each. By default the shares among the labelled rows.
     solver : {"lbfgs", "newton"}, default="lbfgs"
         L-BFGS, or Newton's method in a trust region, with conjugate gradients.
-    {kernel_and_parameters}
+    {kernel}
+    {gamma}
+    {degree}
+    {coef0}
     n_landmarks : int, "auto" or None, default="auto"
         Number of Nystroem features that approximate the kernel; None for the exact kernel. "auto"
         is None up to 3,000 rows, else 300. Not used by the linear kernel.

@@ -27,7 +27,10 @@ class IterativeSVR(TwoWayClusterer):
         Cost of a deviation from the label, per row.
     balance : float, default=0.3
         How much the clusters may differ in size, as a share of the rows.
-    {kernel_and_parameters}
+    {kernel}
+    {gamma}
+    {degree}
+    {coef0}
     init : {"kmeans", "alignment"}, default="kmeans"
         The first labels: those of (kernel) k-means, or the best aligned with the kernel of twenty
         random balanced labelings.

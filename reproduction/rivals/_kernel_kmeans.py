@@ -32,7 +32,10 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
     ----------
     n_clusters : int, default=8
         Number of clusters.
-    {kernel_and_parameters}
+    {kernel}
+    {gamma}
+    {degree}
+    {coef0}
     init : {"k-means++", "random", "alignment"}, default="k-means++"
         The first labels: the nearest of rows drawn far from each other, random balanced labels, or
         the best aligned with the kernel of twenty such labelings.
@@ -108,7 +111,8 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
 
         Parameters
         ----------
-        {rows}
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows.
         y : None
             Not used.
 
@@ -142,7 +146,8 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
 
         Parameters
         ----------
-        {rows}
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows.
 
         Returns
         -------

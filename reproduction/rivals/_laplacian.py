@@ -33,7 +33,10 @@ class LaplacianSVM(PartlyLabelledClassifier):
         Cost of differences between neighbours (gamma_I); 0 is the ordinary SVM.
     n_neighbors : int, default=5
         Number of nearest rows to which each row is connected.
-    {kernel_and_parameters}
+    {kernel}
+    {gamma}
+    {degree}
+    {coef0}
     tol : float, default=1e-6
         Tolerance of the SVM.
     {verbose}

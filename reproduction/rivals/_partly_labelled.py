@@ -36,7 +36,8 @@ class PartlyLabelledClassifier(BagClassifierMixin, KernelMachine, RowEstimator):
 
         Parameters
         ----------
-        {rows}
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows.
         y : array-like of shape (n_rows,)
             The label of each row; -1 if it is unknown.
 

@@ -48,7 +48,8 @@ class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
 
         Parameters
         ----------
-        {rows}
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows.
         y : None
             Not used.
 
@@ -72,7 +73,8 @@ class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
 
         Parameters
         ----------
-        {rows}
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows.
 
         Returns
         -------
@@ -85,7 +87,8 @@ class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
 
         Parameters
         ----------
-        {rows}
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows.
 
         Returns
         -------

@@ -35,7 +35,10 @@ class UniverSVM(PartlyLabelledClassifier):
     positive_share : float, array-like of shape (n_classes,) or None, default=None
         Share of the positive class (``classes_[1]``) among the unlabelled rows; for more than two
         classes, the share of each. By default the shares among the labelled rows.
-    {kernel_and_parameters}
+    {kernel}
+    {gamma}
+    {degree}
+    {coef0}
     max_iter : int, default=100
         Maximum number of SVMs to solve.
     tol : float, default=1e-6

@@ -94,9 +94,8 @@ class LabelMachine(KernelMachine):
             # Clipped to the range of each feature: rounding would make a constant tiny values.
             centre = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel().clip(*column_range(X))
         rows = self._with_offset(loops.dual_descent.rows_of(X, centre=centre))
-        return TrainingRows(
-            rows, np.zeros(X.shape[1]) if centre is None else centre, gamma, nystroem
-        )
+        centre = np.zeros(X.shape[1]) if centre is None else centre
+        return TrainingRows(rows, centre, gamma, nystroem)
 
     def _present_gram(self, K: Array) -> tuple[Any, Array]:
         kind = np.float64 if len(K) <= SINGLE_GRAM else np.float32

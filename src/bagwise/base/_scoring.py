@@ -213,8 +213,7 @@ class BagClassifierMixin(ClassifierMixin):
             if not two:
                 what = "label sets" if labels.has_sets else f"{len(labels.classes)} classes"
                 raise LabelError(
-                    f"pos_label={self.pos_label!r} is for two classes, and y holds {what}: leave "
-                    "it out, each class is then learned against the others."
+                    f"pos_label={self.pos_label!r} is for two classes, not for {what}."
                 )
             names = labels.classes.tolist()
             if self.pos_label not in names:

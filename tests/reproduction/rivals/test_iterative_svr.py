@@ -2,13 +2,9 @@ import clarabel
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import SVR
 
-from bagwise.exceptions import InputError
 from bagwise.solvers.margin.feature_space import LinearFeatures
-from bagwise.solvers.margin.libsvm import fit_libsvm
-from reproduction.rivals import IterativeSVR, _row_clusterer
+from reproduction.rivals import IterativeSVR
 from reproduction.rivals.solvers.iterative_svr import best_threshold, iterative_svr
 
 
@@ -53,13 +49,6 @@ def test_the_threshold_is_the_best_of_all(rng, balance):
         )
 
 
-@pytest.mark.parametrize("n", [2, 3, 5])
-def test_a_threshold_parts_few_and_equal_scores(n):
-    assert np.isfinite(best_threshold(np.zeros(n), 0.0)).all()
-    intercept = best_threshold(np.arange(n, dtype=float), 0.0)[0]
-    assert 0 < np.sum(np.arange(n) + intercept > 0) < n
-
-
 def test_a_round_is_a_regression_and_a_threshold(clouds, rng):
     X = clouds - clouds.mean(axis=0)
     labels = np.where(X[:, 0] + rng.normal(size=40) > 0, 1, -1)
@@ -85,37 +74,3 @@ def test_clouds_apart_are_found(clouds, kernel):
     labels = IterativeSVR(kernel=kernel, random_state=0).fit(clouds).labels_
     assert len(set(labels[:16])) == len(set(labels[16:])) == 1
     assert labels[0] != labels[-1]
-
-
-def test_the_balance_holds(rng):
-    X = np.r_[rng.normal(size=(45, 2)), rng.normal(size=(5, 2)) + 8]
-    for balance in (0.0, 0.2, 1.0):
-        labels = IterativeSVR(balance=balance, random_state=0).fit(X).labels_
-        assert abs(2 * labels.sum() - 50) <= balance * 50
-    assert labels.sum() in (5, 45)
-
-
-def test_a_small_budget_warns(rng):
-    with pytest.warns(match="did not converge"):
-        IterativeSVR(max_iter=1, init="alignment", random_state=0).fit(rng.normal(size=(60, 2)))
-
-
-def test_features_of_any_size_end_in_time(clouds):
-    """LIBSVM would take ten million steps per round; the rounds end, and say so."""
-    with pytest.warns(ConvergenceWarning, match="scale the features"):
-        model = IterativeSVR(random_state=0).fit(1e6 * clouds)
-    assert set(model.labels_) == {0, 1}
-
-
-def test_what_libsvm_cannot_represent_is_refused(clouds):
-    with pytest.raises(InputError, match="LIBSVM cannot represent"):
-        fit_libsvm(SVR(C=1e300, kernel="linear"), 1e100 * clouds, np.tile([1, -1], 20))
-    with pytest.raises(InputError, match="C=1e"):
-        IterativeSVR(C=1e300).fit(clouds)
-
-
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_too_many_rows_are_refused(clouds, kernel, monkeypatch):
-    monkeypatch.setattr(_row_clusterer, "MOST_ROWS", 39)
-    with pytest.raises(InputError, match="X has 40 rows, and IterativeSVR"):
-        IterativeSVR(kernel=kernel).fit(clouds)

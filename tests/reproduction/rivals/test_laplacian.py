@@ -1,18 +1,12 @@
-import contextlib
-
 import clarabel
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.datasets import make_moons
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from bagwise._common import memory
-from bagwise.exceptions import InputError
-from bagwise.solvers.margin import libsvm
-from reproduction.rivals import LaplacianSVM, _laplacian
+from reproduction.rivals import LaplacianSVM
 from reproduction.rivals.solvers import laplacian_svm as solver
 
 
@@ -106,37 +100,3 @@ def test_one_label_per_moon_is_enough():
     model = LaplacianSVM(C=1e6, manifold_weight=100, gamma=10).fit(X, y)
     assert np.mean(plain.predict(X) == truth) < 0.95
     np.testing.assert_array_equal(model.transduction_, truth)
-
-
-def test_too_large_a_matrix_is_refused_before_it_is_made(cloud, monkeypatch):
-    X, y = cloud
-    monkeypatch.setattr(memory, "available_memory", lambda: 3 * 8 * 10**2)
-    monkeypatch.setattr(memory, "_ALWAYS_GRANTED", 0)
-    with monkeypatch.context() as patch:
-        patch.setattr(_laplacian, "graph_laplacian", None)  # its search takes longer
-        with pytest.raises(InputError, match="24 rows"):
-            LaplacianSVM().fit(X, y)
-    assert LaplacianSVM(kernel="linear").fit(X, y).coef_.shape == (1, 3)
-
-
-def test_a_graph_that_outweighs_all_floats_is_refused(cloud):
-    X, y = cloud
-    with pytest.raises(InputError, match="manifold_weight=1e"):
-        LaplacianSVM(manifold_weight=1e300, kernel="linear").fit(1e20 * X, y)
-
-
-def test_libsvm_ends_at_its_budget(cloud, monkeypatch):
-    X, y = cloud
-    monkeypatch.setattr(libsvm, "LEAST_STEPS", 1)
-    monkeypatch.setattr(libsvm, "STEPS_PER_ROW", 0)
-    with pytest.warns(ConvergenceWarning, match="did not converge"):
-        LaplacianSVM().fit(X, y)
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_singular_system_is_refused_or_solved_without_a_warning(seed):
-    rng = np.random.default_rng(seed)
-    rows = rng.normal(size=(3, 1))[rng.integers(0, 3, 25)]
-    model = LaplacianSVM(n_neighbors=2, manifold_weight=1e300)
-    with contextlib.suppress(InputError):
-        assert np.isfinite(model.fit(rows, np.arange(25) % 3 - 1).decision_function(rows)).all()

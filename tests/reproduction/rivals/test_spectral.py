@@ -8,7 +8,6 @@ from sklearn.metrics import adjusted_rand_score
 import bag_constraint_oracle as oracle
 from bagwise import Bags
 from bagwise.cluster import BagConstrainedSpectralClustering
-from bagwise.exceptions import InputError
 from bagwise.validation import check_label_sets
 from reproduction.rivals import PublishedSpectralClustering
 
@@ -22,14 +21,6 @@ def blobs():
     classes = [rng.integers(3, size=rng.integers(1, 5)) for _ in range(40)]
     arrays = [6 * np.eye(3, 4)[c] + 0.4 * rng.normal(size=(len(c), 4)) for c in classes]
     return Bags.from_arrays(arrays), [set(c.tolist()) for c in classes], np.concatenate(classes)
-
-
-def test_landmarks_have_no_single_similarities(blobs):
-    model = PublishedSpectralClustering(
-        3, constraints="spectral_learning", affinity="landmark", random_state=0
-    )
-    with pytest.raises(InputError, match="landmarks do not have"):
-        model.fit(*blobs[:2])
 
 
 @pytest.mark.parametrize("constraints", ["bag", "bag_as_printed", None])
