@@ -15,7 +15,7 @@ from bagwise.displays._heat_maps import colour_limits, colours, patch_edges
 from bagwise.embedding import BagStatistics
 from bagwise.exceptions import InputError, LabelError
 from bagwise.predictions import Predictions, instance_attributions
-from bagwise.predictions._attributions import MOST_SCORED, N_SUBSETS
+from bagwise.predictions._predictions import MOST_SCORED, N_SUBSETS
 
 
 @pytest.fixture

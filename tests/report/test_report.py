@@ -350,22 +350,15 @@ def test_instances_of_a_model_without_scores_have_contributions(bags, y):
     assert data["bags"]["predicted"] == model.predict(bags).tolist()
 
 
-def test_contributions_have_a_limit(bags, y, monkeypatch):
-    """Bags of 2, 3 and 4 instances: 36 instances, 116 if each is removed in turn."""
+def test_many_instances_are_scored_alone(bags, y, monkeypatch):
     model = make_pipeline(BagDissimilarity(), SVC(kernel="linear")).fit(bags, y)
-    monkeypatch.setattr("bagwise.predictions._attributions.MOST_SCORED", 116)
+    monkeypatch.setattr("bagwise.predictions._predictions.MOST_SCORED", 10)
     html = Report(model, bags, y).to_html()
-    assert (
-        "the score minus the score without the instance (attribution method “one_removed”)"
-        in text_of(html)
+    assert "the score of a bag with this instance alone (attribution method “single”)" in text_of(
+        html
     )
-    found = instance_attributions(model, bags, method="one_removed")
+    found = instance_attributions(model, bags, method="single")
     assert max(payload(html)["instances"]["score"]) == pytest.approx(found.max(), rel=1e-3)
-    monkeypatch.setattr("bagwise.predictions._attributions.MOST_SCORED", 115)
-    html = Report(model, bags, y).to_html()
-    assert payload(html)["instances"]["score"] is None
-    assert payload(html)["instances"]["keys"] == []
-    assert "would have to score 116 instances, and the limit is 115." in text_of(html)
 
 
 def test_labels_may_be_missing(bags, y):

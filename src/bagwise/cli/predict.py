@@ -30,8 +30,9 @@ def predict(
     here or in the fit, are copied to both files; for a column that varies inside a bag, the row of
     the bag has the value of the key instance (key_...). For regression models that do not score
     instances, out.instances.parquet has contributions: the weight of each instance in a linear
-    approximation of the prediction on random subsets of its bag. --raven and --audacity write the
-    labels of sound clips, as `bagwise annotate` does.
+    approximation of the prediction on random subsets of its bag or, if there are more than 12,000
+    instances, the prediction for a bag with it alone. --raven and --audacity write the labels of
+    sound clips, as `bagwise annotate` does.
 
     ```
     bagwise predict model.skops musk1.csv -o predicted.csv
@@ -62,7 +63,7 @@ def predict(
         if found.scores_instances:
             instances = found.instance_table(background_above=background_above)
         elif found.is_regressor:
-            of_bags, instances = found.contribution_tables(note)
+            of_bags, instances = found.contribution_tables()
             table |= of_bags
         table = kept_of_bags(table, data)
         instances = None if instances is None else with_places(instances, data)

@@ -1,15 +1,14 @@
 """Contributions of instances to the score of their bag, for any model of bags."""
 
 from collections.abc import Iterator
-from functools import partial
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy.linalg import orth
 from sklearn.linear_model import Ridge
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, check_scalar
 
-from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Bools, Floats
 from bagwise.bags import Bags
 from bagwise.base._pipelines import instance_model
@@ -33,10 +32,6 @@ METHODS = {  # and what a contribution is
 }
 LEAST_SHARE, LARGEST_SHARE = 0.05, 0.5  # of subsets with the first, the last in rank
 PENALTY = 1.0  # on the deviation from the scores of single instances
-
-
-N_SUBSETS = 50  # per bag
-MOST_SCORED = 300_000  # instances that a model may have to score for contributions
 
 
 def instance_attributions(
@@ -119,8 +114,7 @@ def instance_attributions(
     """
     if method not in METHODS:
         raise InputError(f"method is {method!r}: expected one of {', '.join(map(repr, METHODS))}.")
-    if not isinstance(n_samples, int | np.integer) or isinstance(n_samples, bool) or n_samples < 1:
-        raise InputError(f"n_samples is {n_samples!r}: expected a whole number of at least 1.")
+    check_scalar(n_samples, "n_samples", Integral, min_val=1)
     rng = check_random_state(random_state)
     bags = check_bags(None, X, reset=True, allow_nan=True)
     if method == "score":
@@ -145,13 +139,12 @@ def _own_scores(model: Any, bags: Bags) -> Floats:
 
 
 def _single(model: Any, bags: Bags) -> Floats:
-    def scores(rows: slice) -> Floats:
+    found = []
+    for rows in in_parts(bags.n_instances, 1, bags.n_features):
         instances = bags.instances[rows]
         alone = np.arange(instances.shape[0] + 1)
-        return bag_scores(model, Bags(instances, alone, feature_names=bags.feature_names))
-
-    parts = in_parts(bags.n_instances, 1, bags.n_features)
-    return np.concatenate([scores(rows) for rows in parts])
+        found.append(bag_scores(model, Bags(instances, alone, feature_names=bags.feature_names)))
+    return np.concatenate(found)
 
 
 def _one_removed(model: Any, bags: Bags) -> Floats:
@@ -179,40 +172,28 @@ def _removals(bags: Bags) -> Iterator[Selection]:
 def _sampled(model: Any, bags: Bags, n_samples: int, rng: Any) -> Floats:
     single = _single(model, bags)
     alone = bags.split(single)
-    found = bags.split(
-        single - undecided_score(model, single[:1].size)
-    )  # final for bags of one instance
+    undecided = undecided_score(model, single[:1].size)
+    found = bags.split(single - undecided)  # final for bags of one instance
     seed = rng.randint(2**31 - 1)  # the same for each bag: other bags do not matter
-    for group in _groups(bags, n_samples):
-        drawn = {i: _draw(alone[i], n_samples, seed) for i in group}
-        scores = selection_scores(model, bags, _parts(bags, drawn))
+    several = np.flatnonzero(bags.sizes > 1)
+    n_masks = np.minimum(2.0 ** np.minimum(bags.sizes[several], 60), n_samples)
+    groups = np.cumsum(n_masks * bags.sizes[several]) // BLOCK  # the masks of one fit into a block
+    for group in np.unique(groups):
+        drawn = {i: _draw(alone[i], n_samples, seed) for i in several[groups == group].tolist()}
+        selections = (
+            (i, masks[some])
+            for i, (masks, _) in drawn.items()
+            for some in in_parts(len(masks), int(bags.sizes[i]), bags.n_features)
+        )
+        scores = selection_scores(model, bags, selections)
         bounds = np.cumsum([len(masks) for masks, _ in drawn.values()])[:-1]
         parts = zip(drawn.items(), np.split(scores, bounds), strict=True)
         for (i, (masks, weights)), values in parts:
-            fit = _ridge if weights is None else partial(_least_squares, weights)
-            found[i][:] = fit(masks, values, alone[i])
+            if weights is None:
+                found[i][:] = _ridge(masks, values, alone[i])
+            else:
+                found[i][:] = _least_squares(masks, values, alone[i], weights)
     return np.concatenate(found)
-
-
-def _groups(bags: Bags, n_samples: int) -> Iterator[list[int]]:
-    """Groups of bags of several instances; the masks of a group fit into a block."""
-    largest = int(bags.sizes.max(initial=0))
-    require_memory(
-        6.0 * 8 * n_samples * largest,  # levels, their order, masks and the projected masks
-        purpose=f"sampling {n_samples} subsets of a bag of {largest} instances",
-        remedy="lower n_samples, or use method='single'",
-    )
-    several = np.flatnonzero(bags.sizes > 1)
-    n_masks = np.minimum(2.0 ** np.minimum(bags.sizes[several], 60), n_samples)
-    number = np.cumsum(n_masks * bags.sizes[several]) // BLOCK
-    for k in np.unique(number):
-        yield several[number == k].tolist()
-
-
-def _parts(bags: Bags, drawn: dict[int, tuple[Bools, Floats | None]]) -> Iterator[Selection]:
-    for i, (rows, _) in drawn.items():
-        for some in in_parts(len(rows), int(bags.sizes[i]), bags.n_features):
-            yield i, rows[some]
 
 
 def _draw(single: Floats, n_samples: int, seed: int) -> tuple[Bools, Floats | None]:
@@ -241,7 +222,7 @@ def _draw(single: Floats, n_samples: int, seed: int) -> tuple[Bools, Floats | No
     return masks, None
 
 
-def _least_squares(weights: Floats, masks: Bools, scores: Floats, single: Floats) -> Floats:
+def _least_squares(masks: Bools, scores: Floats, single: Floats, weights: Floats) -> Floats:
     """Coefficients of the instances in the weighted linear fit, with an intercept."""
     root = np.sqrt(weights)[:, None]
     members = np.concatenate([np.eye(len(single)), masks])
@@ -269,34 +250,3 @@ def _ridge_column(masks: Floats, scores: Floats, single: Floats) -> Floats:
     deviation = Ridge(PENALTY, fit_intercept=False, solver="cholesky").fit(rest, target).coef_
     coefficients = np.linalg.lstsq(free, scores - masks @ deviation)[0]
     return prior @ coefficients[1:] + deviation
-
-
-def affordable_attributions(model: Any, bags: Bags) -> tuple[Array | None, str]:
-    """Contributions of instances by the best method that is affordable.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted model of bags.
-    bags : Bags
-        The bags.
-
-    Returns
-    -------
-    values : ndarray or None
-        As `instance_attributions` returns them; None if every method would score too many
-        instances.
-    method : str
-        "sampled" or "one_removed"; if `values` is None, the reason.
-    """
-    sizes = bags.sizes.astype(float)
-    # A random subset contains half of a bag on average.
-    costs = {"sampled": sizes.sum() * N_SUBSETS / 2, "one_removed": (sizes**2).sum()}
-    method = next((name for name, cost in costs.items() if cost <= MOST_SCORED), None)
-    if method is None:
-        return None, (
-            "Contributions of the instances are left out: the model would have to score "
-            f"{min(costs.values()):,.0f} instances, and the limit is {MOST_SCORED:,}."
-        )
-    options = {"n_samples": N_SUBSETS, "random_state": 0}
-    return instance_attributions(model, bags, method=method, **options), method

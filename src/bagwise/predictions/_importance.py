@@ -6,7 +6,6 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import check_scoring
 from sklearn.utils import Bunch
 
-from bagwise._common.memory import require_memory
 from bagwise.validation import check_bags, check_length
 
 
@@ -75,11 +74,6 @@ def permutation_importance(
     bags = check_bags(None, X, reset=True, accept_sparse=False, allow_nan=True)
     check_length(y, bags)
     score = check_scoring(model, scoring=scoring)
-    require_memory(
-        float(bags.dtype.itemsize) * bags.n_instances * bags.n_features,
-        purpose=f"a copy of {bags.n_instances:,} instances",
-        remedy="use some of the bags",
-    )
 
     def score_bags(model: Any, instances: Any, y: Any) -> float:
         changed = bags.with_instances(instances, feature_names=bags.feature_names)

@@ -1,6 +1,6 @@
 """Predictions of a model for bags and their instances, each computed when it is first used."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,16 +16,13 @@ from bagwise.base import RowEstimator
 from bagwise.base._pipelines import final_estimator, instance_model, last_step, predicts_numbers
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
-from bagwise.predictions._attributions import (
-    MOST_SCORED,
-    N_SUBSETS,
-    affordable_attributions,
-    instance_attributions,
-)
+from bagwise.predictions._attributions import instance_attributions
 from bagwise.predictions._ranking import Ranking, rank_instances
 from bagwise.validation import check_bags, check_known_labels, check_label, check_length
 
 Columns = dict[str, Array]
+N_SUBSETS = 50  # per bag, for contributions
+MOST_SCORED = 300_000  # instances in the subsets of bags that a model scores for contributions
 
 
 @dataclass(frozen=True)
@@ -229,10 +226,9 @@ class Predictions:
         """For a regressor the known number of each bag, NaN if unknown."""
         if not self.is_regressor or self._y is None:
             return None
-        values = getattr(self._y, "tolist", lambda: list(self._y))()
-        check_length(values, self.bags)
+        check_length(self._y, self.bags)
         try:
-            numbers = np.array([np.nan if v is None else float(v) for v in values])
+            numbers = np.array([np.nan if v is None else v for v in self._y], dtype=float)
         except (TypeError, ValueError) as error:
             raise LabelError(f"y holds values that are not numbers: {error}.") from error
         return numbers if np.isfinite(numbers).any() else None
@@ -297,12 +293,19 @@ class Predictions:
 
     @property
     def usual_method(self) -> str:
-        """The method of contributions: "score" if the scores of instances pool to that of a bag."""
-        pooled = getattr(self.estimator, "instance_pooling", None) is not None
-        if self.scores_instances and pooled:
+        """The method of contributions: "score" if the scores of instances pool to that of a bag.
+
+        Else "sampled" or, for many instances, "single".
+        """
+        if self.scores_instances and getattr(self.estimator, "instance_pooling", None) is not None:
             return "score"
-        few = self.bags.n_instances * N_SUBSETS / 2 <= MOST_SCORED
-        return "sampled" if few else "single"
+        # A random subset contains half of a bag on average.
+        return "sampled" if self.bags.n_instances * N_SUBSETS / 2 <= MOST_SCORED else "single"
+
+    def attributions(self, method: str, random_state: Any = 0) -> Array:
+        """The `instance_attributions` of the bags."""
+        settings = {"n_samples": N_SUBSETS, "random_state": random_state}
+        return instance_attributions(self.model, self.bags, method=method, **settings)
 
     def contributions(
         self, label: Any = None, *, method: str | None = None, random_state: Any = 0
@@ -324,9 +327,7 @@ class Predictions:
         Contributions
         """
         method = self.usual_method if method is None else method
-        found = instance_attributions(
-            self.model, self.bags, method=method, n_samples=N_SUBSETS, random_state=random_state
-        )
+        found = self.attributions(method, random_state)
         if label is None and found.ndim == 2:
             predicted = np.asarray(self.call("predict"))
             if predicted.ndim == 2:
@@ -411,8 +412,7 @@ class Predictions:
                 table["predicted"] = self.label_names[chosen]
             else:
                 table["predicted"] = self._named(self.call("predict_instances"))
-        keys = np.concatenate([np.array([], dtype=int), *(rows for _, _, rows in self.keys)])
-        return table | {"key": np.isin(np.arange(self.bags.n_instances), keys)}
+        return table | {"key": self._are_in(*(rows for _, _, rows in self.keys))}
 
     def key_instance_table(self, label: Any = None) -> Columns:
         """Collect the key instance of each bag.
@@ -458,40 +458,22 @@ class Predictions:
             table["key_score"] = scores if scores.ndim == 1 else scores[np.arange(len(bags)), asked]
         return table
 
-    def contribution_tables(
-        self, note: Callable[[str], Any] = lambda _: None
-    ) -> tuple[Columns, Columns | None]:
+    def contribution_tables(self) -> tuple[Columns, Columns]:
         """Collect the contributions of the instances to the number of their bag.
 
-        For a regressor without scores of instances; computed on random subsets of a bag or, if
-        that is too expensive, by removing one instance at a time.
-
-        Parameters
-        ----------
-        note : callable, default: does nothing
-            Called with a sentence if contributions are left out, or not computed on subsets.
+        For a regressor without scores of instances.
 
         Returns
         -------
         of_bags : dict of str to ndarray of shape (n_bags,)
-            ``key_instance``, the instance with the largest contribution, and
-            ``key_contribution``; empty if every method is too expensive.
-        of_instances : dict of str to ndarray of shape (n_instances,), or None
+            ``key_instance``, the instance with the largest contribution, and ``key_contribution``.
+        of_instances : dict of str to ndarray of shape (n_instances,)
             ``bag``, ``row``, ``contribution`` and ``key``.
         """
-        found, method = affordable_attributions(self.model, self.bags)
-        if found is None:
-            note(f"{method} Predict fewer bags at a time.")
-            return {}, None
-        if method == "one_removed":
-            note(
-                "the contribution of an instance is the prediction minus the prediction without "
-                "it: there are too many instances to compare random subsets of each bag."
-            )
-        rows = self.bags.offsets[:-1] + loops.segments.argmax(found, self.bags.offsets)
-        is_key = np.isin(np.arange(len(found)), rows)
-        of_bags = {"key_instance": rows - self.bags.offsets[:-1], "key_contribution": found[rows]}
-        return of_bags, self._rows() | {"contribution": found, "key": is_key}
+        found, first = self.attributions(self.usual_method), self.bags.offsets[:-1]
+        keys = loops.segments.argmax(found, self.bags.offsets)
+        instances = self._rows() | {"contribution": found, "key": self._are_in(first + keys)}
+        return {"key_instance": keys, "key_contribution": found[first + keys]}, instances
 
     def annotation_table(
         self,
@@ -534,6 +516,12 @@ class Predictions:
         bags = self.bags
         inside = np.arange(bags.n_instances) - bags.offsets[:-1][bags.bag_index]
         return {"bag": bags.names[bags.bag_index], "row": inside}
+
+    def _are_in(self, *rows: Ints) -> Array:
+        """Whether each instance is in one of the lists of rows."""
+        found = np.zeros(self.bags.n_instances, dtype=bool)
+        found[np.concatenate([np.array([], dtype=int), *rows])] = True
+        return found
 
     def _per_class(self, name: str, values: Array | None) -> Columns:
         if values is None or values.ndim == 1:
@@ -579,13 +567,3 @@ def runner_up(proba: Array, first: Ints) -> tuple[Ints, Floats]:
     others[rows, first] = -1.0
     second = others.argmax(axis=1) if proba.shape[1] > 1 else first
     return second, np.maximum(others[rows, second], 0.0)
-
-
-def key_rows(predictions: Predictions) -> Iterator[tuple[int, str]]:
-    """The rows of the key instances, and a text such as "key for wren"."""
-    found: dict[int, list[str]] = {}
-    for k, _, rows in predictions.keys:
-        for row in rows.tolist():
-            found.setdefault(row, []).extend([] if k < 0 else [predictions.names[k]])
-    for row, names in sorted(found.items()):
-        yield row, f"key for {', '.join(names)}" if names else "key instance"

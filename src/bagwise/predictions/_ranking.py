@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,10 +10,9 @@ from sklearn.base import is_clusterer
 
 from bagwise import loops
 from bagwise._common.types import Array
-from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
-from bagwise.predictions._attributions import METHODS, affordable_attributions
+from bagwise.predictions._attributions import METHODS
 
 if TYPE_CHECKING:
     from bagwise.predictions._predictions import Predictions
@@ -27,7 +26,7 @@ POOLINGS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass
 class Ranking:
     """The order, labels and key instances of the instances, for any kind of model.
 
@@ -59,15 +58,16 @@ class Ranking:
 
 def rank_instances(found: Predictions) -> Ranking:
     """Order and label the instances by what the model says about them."""
+    ranking = Ranking()
     if found.is_regressor:
-        return _by_numbers(found)
-    if is_clusterer(found.estimator):
-        return _clusters(found)
-    if found.predicted is not None:
-        return _by_classes(found, found.predicted)
-    if found.seen is not None and hasattr(found.estimator, "predict_instances"):
-        return _assigned(found)
-    return Ranking()
+        _add_numbers(found, ranking)
+    elif is_clusterer(found.estimator):
+        _add_clusters(found, ranking)
+    elif found.predicted is not None:
+        _add_classes(found, found.predicted, ranking)
+    elif found.seen is not None and hasattr(found.estimator, "predict_instances"):
+        _add_nearest(found, ranking)
+    return ranking
 
 
 def of_labels(values: Array, labels: Labels) -> Array:
@@ -75,39 +75,61 @@ def of_labels(values: Array, labels: Labels) -> Array:
     return values[np.arange(len(values)), labels.codes]
 
 
-def _by_classes(found: Predictions, predicted: Labels) -> Ranking:
-    """Scores of instances: the model's own if they pool to the bag score, else contributions."""
-    from bagwise.predictions._predictions import key_rows
+def _add_numbers(found: Predictions, ranking: Ranking) -> None:
+    """Scores or contributions of the instances, for a regressor."""
+    if not found.scores_instances:
+        _add_contributions(found, ranking)
+        return
+    ranking.scores = found.instance_scores()
+    ranking.keys = _highest(ranking.scores, found)
+    ranking.explanation = (
+        "The prediction of a bag is the mean of the scores of its instances. The key instance has "
+        "the highest."
+    )
 
-    ranking = Ranking(keys={} if found.works_on_rows else dict(key_rows(found)))
-    scores = None if found.works_on_rows or found.seen is None else found.call("score_instances")
-    if scores is not None:
-        own, of_class = _of_class(found, predicted, scores)
-        ranking = replace(ranking, scores=own, score_name=f"score for {of_class}")
-        if scores.ndim == 1:
-            text = (
-                f"Scores are for {of_class}, the positive label: one positive instance makes a bag "
-                "positive. The key instance has the highest score, for bags of either label."
-            )
-        elif not predicted.has_sets:
-            text = "The key instance has the highest score for that class."
-        else:
-            ranking = replace(ranking, score_name="best score for a predicted label")
-            text = "A key instance has the highest score for a predicted label."
-        pooling = getattr(found.estimator, "instance_pooling", None)
-        if pooling in POOLINGS:
-            text += f" The score of a bag is {POOLINGS[pooling]}."
-        ranking = replace(ranking, explanation=text)
-        if (named := found.call("predict_instances")) is not None:
-            proba = found.call("predict_proba_instances")
-            labels = _with_background(found, found.labels(named, "instances"), proba)
-            share = of_labels(proba, labels) if proba is not None and proba.ndim == 2 else None
-            ranking = replace(ranking, labels=labels, proba=share)
-    if _needs_contributions(found, ranking):
-        ranking = _with_contributions(found, ranking)
-    if found.known is not None and found.seen is not None and hasattr(found.estimator, "annotate"):
-        ranking = _annotated(found, found.known, ranking)
-    return ranking
+
+def _add_classes(found: Predictions, predicted: Labels, ranking: Ranking) -> None:
+    """Scores of instances: the model's own if they pool to the bag score, else contributions."""
+    if not found.works_on_rows:
+        ranking.keys = _key_instances(found)
+        if found.scores_instances:
+            _add_scores(found, predicted, ranking)
+        pools = getattr(found.estimator, "instance_pooling", None) is not None
+        explained = bool(ranking.keys) if ranking.scores is None else pools
+        scores_bags = any(hasattr(found.model, m) for m in ("decision_function", "predict_proba"))
+        if scores_bags and not explained:
+            _add_contributions(found, ranking)
+    if found.known is None or found.seen is None or not hasattr(found.estimator, "annotate"):
+        return
+    # Labels given the label set of the bag; one without any class of the model is unknown to it.
+    rows = found.known.indicator[:, : len(found.classes)] == 1
+    given = [set(found.classes[row].tolist()) or None for row in rows]
+    if hasattr(found.estimator, "annotate_proba"):
+        ranking.posterior = np.asarray(found.estimator.annotate_proba(found.seen, given))
+    _add_labels(found, ranking, found.estimator.annotate(found.seen, given), ranking.posterior)
+    ranking.heading = "label given the label set"
+
+
+def _add_scores(found: Predictions, predicted: Labels, ranking: Ranking) -> None:
+    """The scores of the instances, and the labels that they have on their own."""
+    scores = found.instance_scores()
+    ranking.scores, of_class = _of_class(found, predicted, scores)
+    ranking.score_name = f"score for {of_class}"
+    if scores.ndim == 1:
+        ranking.explanation = (
+            f"Scores are for {of_class}, the positive label: one positive instance makes a bag "
+            "positive. The key instance has the highest score, for bags of either label."
+        )
+    elif not predicted.has_sets:
+        ranking.explanation = "The key instance has the highest score for that class."
+    else:
+        ranking.score_name = "best score for a predicted label"
+        ranking.explanation = "A key instance has the highest score for a predicted label."
+    pooling = getattr(found.estimator, "instance_pooling", None)
+    if pooling in POOLINGS:
+        ranking.explanation += f" The score of a bag is {POOLINGS[pooling]}."
+    if (named := found.call("predict_instances")) is not None:
+        _add_labels(found, ranking, named, found.call("predict_proba_instances"))
 
 
 def _of_class(found: Predictions, predicted: Labels, values: Array) -> tuple[Array, str]:
@@ -125,70 +147,51 @@ def _of_class(found: Predictions, predicted: Labels, values: Array) -> tuple[Arr
     return best, "a predicted label"
 
 
-def _needs_contributions(found: Predictions, ranking: Ranking) -> bool:
-    """Whether the model has neither instance scores that pool to the bag score, nor key instances.
+def _add_labels(found: Predictions, ranking: Ranking, named: Array, proba: Array | None) -> None:
+    """Label instances, as background where it is most probable: models predict a label."""
+    labels, ranking.proba = found.labels(named, "instances"), None
+    if proba is not None and proba.ndim == 2:
+        last = proba.shape[1] - 1
+        if last == len(found.classes):
+            codes = np.where(proba.argmax(axis=1) == last, last, labels.codes)
+            labels = Labels("instances", labels.classes, codes, names=labels.names)
+        ranking.proba = of_labels(proba, labels)
+    ranking.labels = labels
 
-    Instance scores of an ensemble, for example, do not pool to the score of the bag.
-    """
-    scores_bags = any(hasattr(found.model, m) for m in ("decision_function", "predict_proba"))
-    if not scores_bags or found.works_on_rows:
-        return False
-    if ranking.scores is None:
-        return not ranking.keys
-    return getattr(found.estimator, "instance_pooling", None) is None
 
-
-def _with_contributions(found: Predictions, ranking: Ranking) -> Ranking:
-    """Order the instances by their contributions to the score of the bag, if affordable."""
-    values, method = affordable_attributions(found.model, found.bags)
-    if values is None:
-        return replace(ranking, explanation=f"{ranking.explanation} {method}".strip())
-    name = "contribution to the prediction"
+def _add_contributions(found: Predictions, ranking: Ranking) -> None:
+    """Order the instances by their contributions to the score of the bag."""
+    method, name = found.usual_method, "the prediction"
+    values = found.attributions(method)
     if found.predicted is not None:
-        values, of_class = _of_class(found, found.predicted, values)
-        name = f"contribution to {of_class}"
-    return replace(
-        ranking,
-        scores=values,
-        score_name=name,
-        explanation=(
-            f"The score of an instance is its {name}: {METHODS[method]} (attribution method "
-            f"“{method}”). The key instance has the largest contribution."
-        ),
-        keys=_highest(values, found.bags),
+        values, name = _of_class(found, found.predicted, values)
+    ranking.scores, ranking.score_name = values, f"contribution to {name}"
+    ranking.keys = _highest(values, found)
+    ranking.explanation = (
+        f"The score of an instance is its {ranking.score_name}: {METHODS[method]} (attribution "
+        f"method “{method}”). The key instance has the largest contribution."
     )
 
 
-def _highest(values: Array, bags: Bags) -> dict[int, str]:
-    rows = bags.offsets[:-1] + loops.segments.argmax(values, bags.offsets)
+def _highest(values: Array, found: Predictions) -> dict[int, str]:
+    offsets = found.bags.offsets
+    rows = offsets[:-1] + loops.segments.argmax(values, offsets)
     return dict.fromkeys(rows.tolist(), "key instance")
 
 
-def _annotated(found: Predictions, known: Labels, ranking: Ranking) -> Ranking:
-    """Label the instances given the label sets of their bags."""
-    # A set without any class of the model is unknown to it.
-    rows = known.indicator[:, : len(found.classes)] == 1
-    given = [set(found.classes[row].tolist()) or None for row in rows]
-    posterior = None
-    if hasattr(found.estimator, "annotate_proba"):
-        posterior = np.asarray(found.estimator.annotate_proba(found.seen, given))
-    labels = found.labels(found.estimator.annotate(found.seen, given), "instances")
-    labels = _with_background(found, labels, posterior)
-    proba = None if posterior is None else of_labels(posterior, labels)
-    heading = "label given the label set"
-    return replace(ranking, labels=labels, heading=heading, posterior=posterior, proba=proba)
+def _key_instances(found: Predictions) -> dict[int, str]:
+    """The rows of the key instances, and a text such as "key for wren"."""
+    labels: dict[int, list[str]] = {}
+    for k, _, rows in found.keys:
+        for row in rows.tolist():
+            labels.setdefault(row, []).extend([] if k < 0 else [found.names[k]])
+    return {
+        row: f"key for {', '.join(names)}" if names else "key instance"
+        for row, names in sorted(labels.items())
+    }
 
 
-def _with_background(found: Predictions, labels: Labels, proba: Array | None) -> Labels:
-    """Set labels of instances to background if it is most probable: models predict a label."""
-    if proba is None or proba.ndim != 2 or proba.shape[1] == len(found.classes):
-        return labels
-    last = proba.shape[1] - 1
-    codes = np.where(proba.argmax(axis=1) == last, last, labels.codes)
-    return Labels("instances", labels.classes, codes, names=labels.names)
-
-
-def _clusters(found: Predictions) -> Ranking:
+def _add_clusters(found: Predictions, ranking: Ranking) -> None:
     estimator, bags = found.estimator, found.seen
     if bags is None:
         raise InputError(f"{type(estimator).__name__} clusters rows, not the instances of bags.")
@@ -205,8 +208,8 @@ def _clusters(found: Predictions) -> Ranking:
     n_clusters = max(int(clusters.max()) + 1, int(getattr(estimator, "n_clusters", 0) or 0))
     named = getattr(estimator, "cluster_classes_", None)
     names = [str(k) if named is None else f"{k} ({named[k]})" for k in range(n_clusters)]
-    labels = Labels("instances", range(n_clusters), clusters, names=names)
-    return Ranking(labels=labels, heading="cluster")
+    ranking.labels = Labels("instances", range(n_clusters), clusters, names=names)
+    ranking.heading = "cluster"
 
 
 def are_those_of_fit(fitted: Any, found: Array) -> bool:
@@ -219,23 +222,14 @@ def are_those_of_fit(fitted: Any, found: Array) -> bool:
     )
 
 
-def _assigned(found: Predictions) -> Ranking:
+def _add_nearest(found: Predictions, ranking: Ranking) -> None:
     """Assign instances to labels: as in the fit if they are its instances, else to the nearest."""
     labels = found.labels(found.call("predict_instances"), "instances")
+    ranking.heading = "nearest label"
     assigned = getattr(found.estimator, "assignments_", None)
     if assigned is not None and len(assigned) == len(labels) and (assigned >= 0).any():
         rows = assigned >= 0  # the others belong to no label
         if are_those_of_fit(assigned[rows], labels.codes[rows]):
             labels = Labels("instances", labels.classes, assigned, names=labels.names)
-            return Ranking(labels=labels, heading="assigned label")
-    return Ranking(labels=labels, heading="nearest label")
-
-
-def _by_numbers(found: Predictions) -> Ranking:
-    """Scores or contributions of the instances, for a regressor."""
-    values = None if found.seen is None else found.call("score_instances")
-    if values is None:
-        return _with_contributions(found, Ranking())
-    text = "The prediction of a bag is the mean of the scores of its instances. The key instance "
-    keys = _highest(values, found.bags)
-    return Ranking(scores=values, keys=keys, explanation=f"{text}has the highest.")
+            ranking.heading = "assigned label"
+    ranking.labels = labels
