@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from bagwise.apps.audio import read_recordings
 from bagwise.apps.audio._recordings import are_recordings
-from bagwise.exceptions import BagwiseError, FileFormatError, InputError
+from bagwise.exceptions import FileFormatError, InputError
 from bagwise.io import read_bags
 
 pytest.importorskip("pyarrow")
@@ -146,19 +144,6 @@ def test_damage_is_told(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
     with pytest.raises((InputError, FileFormatError), match=message):
         read_recordings(tmp_path / name)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.text(alphabet='019.,;\t\n"-eé x', max_size=60), st.sampled_from(["embeddings", "table"]))
-def test_any_text_is_read_or_refused(tmp_path_factory, text, kind):
-    ending = ".birdnet.embeddings.txt" if kind == "embeddings" else ".txt"
-    path = tmp_path_factory.mktemp("clips") / f"a{ending}"
-    path.write_text(text if kind == "embeddings" else TABLE + text)
-    try:
-        data = read_bags(read_recordings(path))
-    except BagwiseError:
-        return
-    assert len(data.clips.start) == data.bags.n_instances > 0
 
 
 def test_the_file_of_a_clip_is_where_the_name_is_missing(tmp_path):

@@ -168,13 +168,6 @@ def test_a_model_of_several_classes_and_one_without_scores(data, tmp_path, no_pi
         HeatMaps(several, bags, coords, label="d").save(tmp_path / "d")
 
 
-def test_the_size_of_patches_may_be_given_for_each_slide(data, tmp_path, no_pictures):
-    bags, coords, y, model = data
-    HeatMaps(model, bags, coords, y, patch_size=[128, np.nan, 32, 64]).save(tmp_path / "sizes")
-    edges = {p.stem: read_qupath(p)[0][2] for p in (tmp_path / "sizes").glob("*.geojson")}
-    assert edges == {"a": 128, "b_1_2": EDGE, "B_1": 32, "index_2": 64}
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

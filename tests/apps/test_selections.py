@@ -90,14 +90,6 @@ def test_audacity_labels_hold_what_was_annotated(tmp_path, table):
     assert [text for *_, text in as_audacity(paths[2])] == ["noise? 99 %", "tawny owl? 50 %"]
 
 
-@pytest.mark.parametrize("program", ["raven", "audacity"])
-def test_what_nobody_touched_is_a_guess(tmp_path, table, program):
-    write_selections(tmp_path, program, RECORDINGS, table, force=False)
-    found = read_selections(tmp_path)
-    assert len(found) == len(RECORDINGS)
-    assert all(selection.is_guess for selection in found)
-
-
 def test_corrections_come_back_from_raven(tmp_path, table):
     path, *_ = write_selections(tmp_path, "raven", RECORDINGS, table, force=False)
     frame = as_raven(path)

@@ -4,7 +4,6 @@ import http.client
 import json
 import os
 import random
-import signal
 import socket
 import sqlite3
 import subprocess
@@ -29,7 +28,7 @@ from bagwise.apps.review._store import read_corrections as read_both
 from bagwise.exceptions import InputError
 from bagwise.persistence import save_model
 from bagwise.predictions import doubted_bags
-from syllables import BIRDS, fitted, recordings, write_table, write_tone
+from syllables import fitted, recordings, write_table, write_tone
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360f8ff"
@@ -140,29 +139,6 @@ class TestAccess:
             assert ask(address, "card")[1]["progress"]["decided"] == 0
         assert read_corrections(sidecar) == []
 
-    def test_media_are_asked_for_by_number_only(self, sidecar, tmp_path):
-        (tmp_path / "clip.png").write_bytes(PIXEL)
-        (tmp_path / "secret.txt").write_text("secret")
-        names = ["clip.png", "secret.txt", "missing.png", None, *["clip.png"] * 100]
-        with serving(sidecar, media=ServedMedia("image", names, tmp_path)) as (address, _):
-            answer, found = ask(address, "media/0")
-            assert (answer.headers["Content-Type"], found) == ("image/png", PIXEL)
-            # The last has more digits than int() accepts.
-            for wrong in (
-                "1",
-                "2",
-                "3",
-                "999",
-                "-1",
-                "../a",
-                "clip.png",
-                "%30",
-                "",
-                "0/1",
-                "9" * 5000,
-            ):
-                assert ask(address, f"media/{wrong}")[0].status in (400, 404), wrong
-
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
     def test_media_are_regular_files_of_the_folder(self, sidecar, tmp_path):
         folder, outside = tmp_path / "clips", tmp_path / "clips-private"
@@ -176,14 +152,18 @@ class TestAccess:
         (folder / "in.png").symlink_to(folder / "clip.png")
         (folder / "loop.png").symlink_to(folder / "loop.png")
         (folder / "folder.png").mkdir()
+        (folder / "secret.txt").write_text("secret")
         served = ["clip.png", "in.png", str(folder / "clip.png")]
-        refused = ["pipe.png", "endless.png", "out.png", "loop.png", "folder.png"]
+        refused = ["pipe.png", "endless.png", "out.png", "loop.png", "folder.png", "secret.txt"]
         refused += ["../clips-private/clip.png", str(outside / "clip.png"), "a\0.png", "/dev/zero"]
         names = [*served, *refused, *["clip.png"] * 100]
         with serving(sidecar, media=ServedMedia("image", names, folder)) as (address, _):
             for i, name in enumerate([*served, *refused]):
                 status = 200 if name in served else 404
                 assert ask(address, f"media/{i}")[0].status == status, name
+            # The last has more digits than int() accepts.
+            for wrong in ("999", "-1", "../a", "clip.png", "%30", "", "0/1", "9" * 5000):
+                assert ask(address, f"media/{wrong}")[0].status in (400, 404), wrong
 
 
 def test_a_half_sent_request_keeps_nobody_waiting(sidecar):
@@ -252,7 +232,7 @@ class TestTwoPages:
 def test_bags_that_share_a_name_are_refused(ids):
     bags = Bags(np.eye(4), [0, 2, 4], np.array(ids, dtype=object))
     model = ORedLogisticRegression().fit(bags, [{"wren"}, {"robin"}])
-    message = f"bags 0 and 1 are both called '{ids[0]}'"
+    message = f"2 bags are called '{ids[0]}'"
     with pytest.raises(InputError, match=message):
         ReviewQueue(model, bags, [{"wren"}, {"robin"}])
     with pytest.raises(InputError, match=message):
@@ -294,17 +274,6 @@ class TestKept:
                 decide()
             finally:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-    @pytest.mark.skipif(
-        not hasattr(os, "geteuid") or os.geteuid() == 0, reason="permissions do not bind root"
-    )
-    def test_read_only_folder(self, lost, sidecar):
-        with lost() as decide:
-            sidecar.parent.chmod(0o500)
-            try:
-                decide()
-            finally:
-                sidecar.parent.chmod(0o700)
 
     @pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be removed there")
     @pytest.mark.parametrize("how", ["removed", "replaced"])
@@ -403,27 +372,6 @@ class TestPage:
                 assert bad in page.inner_text("#unusual")
             assert page.title() == "bagwise review"
             assert page.query_selector("main script, main img[src=x], header script") is None
-
-    def test_the_second_page_is_shown_what_the_first_decided(self, chromium, sidecar):
-        # The browser itself complains about a status of 409, so these pages are not watched.
-        with serving(sidecar) as (address, _), closing(chromium.new_context()) as context:
-            pages = [context.new_page() for _ in range(2)]
-            for page in pages:
-                page.goto(address)
-                page.wait_for_selector("#choices button")
-            first, second = pages
-            before = second.evaluate("card")
-            decide(first, "1")
-            second.keyboard.press("2")
-            second.wait_for_selector("#alert:not([hidden])")
-            label = before["choices"][0]["label"]
-            assert f"decided as {label} elsewhere" in second.inner_text("#alert")
-            assert second.inner_text("#choices .guess .chance") == "decided"
-            assert [c.label for c in read_corrections(sidecar)] == [label]
-            decide(second, "2")
-            assert not second.is_visible("#alert")
-            (kept,) = read_corrections(sidecar)
-            assert kept.label == before["choices"][1]["label"]
 
     @pytest.mark.parametrize("kind", ["image", "text"])
     def test_media_are_shown(self, open_page, sidecar, tmp_path, kind):
@@ -577,29 +525,6 @@ def files(tmp_path):
     columns = {"bag": "recording", "label_set": "species"}
     save_model(fitted(n_bags=100)[0], model, metadata={"columns": columns})
     return table, model
-
-
-@pytest.mark.slow
-def test_a_killed_server_loses_nothing_and_goes_on(files, sidecar):
-    with started(*files) as (process, address):
-        _, card = ask(address, "card")
-        seen = []
-        for _ in range(3):
-            seen.append((card["bag"], card["row"], card["guess"]))
-            request = json.dumps({"instance": card["instance"], "label": card["guess"]})
-            _, card = ask(address, "decide", request)
-        os.kill(process.pid, signal.SIGKILL)
-    assert [(c.bag, c.row, c.label) for c in read_corrections(sidecar)] == seen
-    with started(*files) as (process, address):
-        _, again = ask(address, "card")
-        assert (again["bag"], again["row"]) == (card["bag"], card["row"])
-        assert again["progress"]["decided"] == 3
-        process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=60)[1]
-    assert process.returncode == 0
-    assert "3 confirmed, 0 corrected, 0 skipped" in said
-    assert "--corrections" in said
-    assert BIRDS[0] not in address
 
 
 @pytest.mark.slow

@@ -107,7 +107,7 @@ def test_media_say_what_can_be_heard(tmp_path):
     assert media.described(1) | {"drawn": None} == {
         "kind": "audio", "text": "a.wav", "seconds": 0.5, "hertz": RATE / 2, "drawn": None,
     }  # fmt: skip
-    assert media.described(2)["part"] == [3.0, 3.5]
+    assert media.described(2)["part"] == (3.0, 3.5)
     kind, clip = media.file_of(1)
     assert (kind, wavfile.read(io.BytesIO(clip))[1].shape) == ("audio/wav", (RATE // 2,))
     assert media.file_of(2) == ("audio/mpeg", b"ID3")  # the page plays its part
@@ -115,5 +115,5 @@ def test_media_say_what_can_be_heard(tmp_path):
     assert media.file_of(4) is None
     assert media.spectrogram_of(2) is None
     whole = ServedMedia("audio", names, tmp_path)
-    assert whole.file_of(0) == ("audio/x-wav", (tmp_path / "a.wav").read_bytes())
+    assert whole.file_of(0) == ("audio/wav", (tmp_path / "a.wav").read_bytes())
     assert whole.described(0)["seconds"] == 2.0

@@ -25,22 +25,6 @@ def path(tmp_path):
     return tmp_path / "a file?.corrections.sqlite"  # a name that an address has to quote
 
 
-def test_decisions_come_back_in_another_process_of_thought(path):
-    with Corrections(path) as corrections:
-        corrections.decide("r1", 0, 3, "wren", **SURE)
-        corrections.decide("r1", 2, 3, "robin", **SURE)
-        corrections.decide("r2", 1, 2, None, **SURE)
-        assert corrections.counts() == {"confirmed": 1, "corrected": 1, "skipped": 1}
-        # While it is open, others read it.
-        assert read_corrections(path)[0] == corrections.all()
-    with Corrections(path) as corrections:
-        assert corrections.all() == [
-            Correction("r1", 0, 3, "wren"),
-            Correction("r1", 2, 3, "robin"),
-        ]
-        assert corrections.skipped() == [("r2", 1)]
-
-
 operations = st.lists(
     st.one_of(
         st.tuples(st.just("decide"), st.integers(0, 2), st.sampled_from(["wren", "owl"])),
@@ -122,10 +106,10 @@ def test_other_files_are_left_alone(tmp_path):
             with pytest.raises(FileFormatError, match="corrections"):
                 use(path)
         assert path.read_bytes() == before
-    with pytest.raises(DataNotFoundError, match="bagwise review"):
+    with pytest.raises(DataNotFoundError, match="no file"):
         read_corrections(tmp_path / "none.sqlite")
     assert not (tmp_path / "none.sqlite").exists()
-    with pytest.raises(DataNotFoundError, match="no folder"):
+    with pytest.raises(FileFormatError, match="unable to open"):
         Corrections(tmp_path / "none" / "c.sqlite")
 
 
@@ -148,7 +132,7 @@ class TestMatch:
 
     def test_a_bag_that_has_changed(self):
         bags, _, _ = recordings()
-        with pytest.raises(InputError, match=r"bag 0 \('r0'\) had 99 instances .* has"):
+        with pytest.raises(InputError, match=r"bag 0 \('r0'\) has . instances, .* row 1 of 99"):
             match_corrections([Correction("r0", 1, 99, "wren")], bags, {})
 
 

@@ -88,9 +88,9 @@ def test_a_fit_takes_the_exported_table_as_the_sidecar(run, birds, tmp_path, end
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([["r0", 99, "wren"]], "there is no row 99"),
+        ([["r0", 99, "wren"]], "a correction is about row 99"),
         ([["r0", "first", "wren"]], "row 'first'"),
-        ([["r0", 0, ""]], "without a label"),
+        ([["r0", 0, ""]], "label None"),
         ([], "no corrections yet"),
     ],
 )
@@ -109,7 +109,7 @@ def test_what_cannot_be_used_is_told(run, birds, tmp_path):
     fit = ("fit", table, *WORDS, "-o", out)
     cases = {
         "m3miml cannot keep": (*fit, "-m", "m3miml", "--corrections", sidecar),
-        "no file of corrections": (*fit, "-m", "orlr", "--corrections", tmp_path / "none.sqlite"),
+        "no file or folder": (*fit, "-m", "orlr", "--corrections", tmp_path / "none.sqlite"),
         "no column 'bag' in birds.csv": (*fit, "-m", "orlr", "--corrections", table),
     }
     with Corrections(tmp_path / "empty.sqlite"):

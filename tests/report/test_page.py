@@ -6,7 +6,6 @@ from bagwise.report._page import (
     Figure,
     Section,
     Table,
-    are_numbers,
     cell_text,
     link_points,
     render_page,
@@ -107,22 +106,9 @@ def test_rows_and_styles_of_a_table():
         _ = Table({"a": [1], "b": [1, 2]}, "Ragged").rows
 
 
-def test_an_empty_table_is_a_heading():
-    table = Table({"bag": [], "score": []}, "None yet")
-    html = render_page("Empty", [Section("Bags", table)])
-    assert len(Page(html).all("th")) == 2
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0.0, "0.000"), (1e-7, "1e-07"), (-2.5e8, "-2.5e+08"), (float("nan"), ""), (False, "")],
 )
 def test_cells(value, text):
     assert cell_text(value) == text
-
-
-def test_truth_values_and_texts_are_not_numbers():
-    assert are_numbers([1, 2.5, None])
-    assert not are_numbers([True, False])
-    assert not are_numbers(["1"])
-    assert not are_numbers([None])

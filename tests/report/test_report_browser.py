@@ -197,8 +197,3 @@ def test_nothing_is_cut_off_on_a_telephone(open_page, saved, scheme):
 
 def test_axe_finds_no_fault(accessibility_faults, saved):
     assert accessibility_faults(saved) == []
-
-
-def test_axe_finds_no_fault_in_a_map(accessibility_faults, tmp_path, bags):
-    model = BagConstrainedSpectralClustering(2, random_state=0).fit(bags)
-    assert accessibility_faults(Report(model, bags).save(tmp_path / "report.html")) == []

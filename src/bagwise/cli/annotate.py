@@ -103,13 +103,11 @@ def annotate(
         raise LabelError("the bags have no labels: name their column with label_set= or label=.")
     note_width(bags, steps.components)
     folders = check_folders(label_files, data, force=force)
-    sets = labels.tolist()
     if corrected is not None:
-        corrected.locate(data)
-        labels = corrected.correct_sets(labels, bags)
+        labels = corrected.correct_sets(labels, data)
         names = dict(zip(labels.names, labels.classes.tolist(), strict=True))
         known = corrected.match(bags, names, values.get("background"))
-        sets = corrected.extend(labels.tolist(), known, bags, names.values())
+    sets = labels.tolist()
     _refuse_trivial(sets, values)
 
     model = make_model(method, values, sparse=bags.is_sparse, **steps.arguments)

@@ -97,7 +97,6 @@ def fit(
         names = range(2) if target.coded else labels.classes.tolist()
         written = dict(zip(labels.names, names, strict=True))
         known = corrected.match(bags, written, values.get("background"))
-        y = corrected.extend(y, known, bags, names) if labels.has_sets else y
     with progress(f"Fitting {chosen.name} on {len(bags)} bags"):
         model.fit(bags, y, **fit_arguments(model, instance_labels=known, groups=groups))
     note_features(bags)

@@ -114,8 +114,8 @@ def read_labelled(
     labels = _chosen_labels(data, chosen)
     known = labels.known
     if corrected is not None:
-        labels = corrected.correct_sets(labels, data.bags)
-        known = labels.known | corrected.about(data)
+        labels = corrected.correct_sets(labels, data)
+        known = labels.known | corrected.about(data.bags)
     if not known.all():
         why = _why_unknown(data, known, chosen)
         note(f"{(~known).sum()} of {len(known)} bags have no label and are left out{why}.")

@@ -1,6 +1,5 @@
 """The data of an instance on the review page: plain values that are sent as JSON."""
 
-import mimetypes
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from bagwise._common.types import Floats
 from bagwise.apps.audio._spectrogram import can_draw, draw_spectrogram
 from bagwise.apps.review._queue import DECIDED, ReviewQueue
 from bagwise.bags import Bags
+from bagwise.report._media import FILES
 
 MOST_NEIGHBOURS = 60
 MOST_BARS = 128
@@ -56,7 +56,7 @@ class ServedMedia:
             return None
         if self.start is not None and (sound := self.sound_of(instance)) is not None:
             return "audio/wav", sound.to_wav()
-        return mimetypes.guess_type(path)[0] or "", path.read_bytes()
+        return FILES[path.suffix.lower()], path.read_bytes()
 
     def spectrogram_of(self, instance: int) -> tuple[str, bytes] | None:
         """Type and bytes of the spectrogram; None if there is no sound, or no matplotlib."""
@@ -74,13 +74,12 @@ class ServedMedia:
     def described(self, instance: int) -> dict[str, Any]:
         """What the page needs to show the media of an instance: strings and numbers."""
         shown: dict[str, Any] = {"kind": self.kind, "text": self.values[instance]}
-        if self.kind != "audio":
-            return shown
         sound, times = self.sound_of(instance), self._times(instance)
         if sound is not None:
-            shape = {"seconds": sound.seconds, "hertz": sound.rate / 2}
-            return shown | shape | {"drawn": can_draw()}
-        return shown | ({"part": list(times)} if np.isfinite(times).all() else {})
+            shown |= {"seconds": sound.seconds, "hertz": sound.rate / 2, "drawn": can_draw()}
+        elif np.isfinite(times).all():
+            shown["part"] = times
+        return shown
 
     def _times(self, instance: int) -> tuple[float, float]:
         if self.start is None or self.end is None:
@@ -90,11 +89,10 @@ class ServedMedia:
     def _path(self, instance: int) -> Path | None:
         """The file of an instance: a regular file of its kind in the folder, not a pipe."""
         name = self.values[instance] if 0 <= instance < len(self.values) else None
-        kind = mimetypes.guess_type(name or "")[0] or ""
-        if name is None or self.kind == "text" or not kind.startswith(f"{self.kind}/"):
+        root, kind = self.folder.resolve(), FILES.get(Path(name or "").suffix.lower(), "")
+        if name is None or not kind.startswith(self.kind):
             return None
         try:
-            root = self.folder.resolve()
             path = (root / name).resolve()
             is_ours = path.is_relative_to(root) and path.is_file() and os.access(path, os.R_OK)
             return path if is_ours else None
@@ -123,9 +121,8 @@ class Strips:
     def bars(self, instances: Any) -> list[list[float]]:
         """The bars of some instances; neighbouring features are averaged if there are many."""
         z = self._standardised(instances)
-        n_features = z.shape[1]
-        if n_features > MOST_BARS:
-            bounds = np.linspace(0, n_features, MOST_BARS + 1).astype(np.int64)
+        if z.shape[1] > MOST_BARS:
+            bounds = np.linspace(0, z.shape[1], MOST_BARS + 1).astype(np.int64)
             z = np.add.reduceat(z, bounds[:-1], axis=1) / np.diff(bounds)
         return np.round(np.clip(z, -3, 3), 2).tolist()
 
@@ -133,10 +130,7 @@ class Strips:
         """The features that are farthest from their mean, as text."""
         value, z = self._dense([instance])[0], self._standardised([instance])[0]
         furthest = np.argsort(-np.abs(z), kind="stable")[:UNUSUAL]
-        z = np.where(np.abs(z) < 0.05, 0.0, z)  # shown as 0.0, without a sign
-        signed = [f"{z[j]:+.1f}" if z[j] else "0.0" for j in furthest]
-        values = zip(furthest, signed, strict=True)
-        return [f"{self._names[j]} {value[j]:.3g} ({sd} sd)" for j, sd in values]
+        return [f"{self._names[j]} {value[j]:.3g} ({z[j]:+.1f} sd)" for j in furthest]
 
     def _standardised(self, instances: Any) -> Floats:
         z = (self._dense(instances) - self._scaler.mean_) / self._scaler.scale_
@@ -180,9 +174,7 @@ def card(
     start = max(first, min(instance - MOST_NEIGHBOURS // 2, last - MOST_NEIGHBOURS))
     near = range(start, min(start + MOST_NEIGHBOURS, last))
     bars = strips.bars(list(near)) if media is None else [[]] * len(near)
-    texts = None if media is None else media.values
-    if media is not None and media.kind == "audio" and places is not None:
-        texts = places
+    texts = None if media is None else places if media.kind == "audio" else media.values
     choices = queue.choices(queue.place_of(instance)[0])
     chance = dict(zip(queue.names, queue.posterior[instance].tolist(), strict=True))
     if len(choices) > 9:  # the nine keys are for the most probable labels

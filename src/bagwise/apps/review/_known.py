@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ class Known:
     corrections : list of Correction
         Labels of instances, by bag and row.
     selections : list of Selection
-        Labels of parts of recordings, from Raven or Audacity, until `locate` finds their clips.
+        Labels of parts of recordings, from Raven or Audacity; `correct_sets` finds their clips.
     sets : list of SetCorrection
         Labels that bags have or do not have.
     note : callable
@@ -47,26 +47,45 @@ class Known:
     sets: list[SetCorrection] = field(default_factory=list)
     note: Callable[[str], None] = lambda _: None
 
-    def correct_sets(self, labels: Labels, bags: Bags) -> Labels:
-        """Apply the corrections of label sets; unknown sets stay unknown."""
-        if not self.sets:
-            return labels
-        if not labels.has_sets:
+    def correct_sets(self, labels: Labels, data: Contents) -> Labels:
+        """Apply the corrections of label sets, and add the labels of corrected instances.
+
+        Parameters
+        ----------
+        labels : Labels
+            The label of each bag, or its label set; unknown sets stay unknown.
+        data : Contents
+            The bags, in whose clips Raven and Audacity have labelled parts of recordings.
+
+        Returns
+        -------
+        Labels
+        """
+        self._locate(data)
+        if self.sets and not labels.has_sets:
             raise InputError(
                 "--corrections has decisions about label sets, and these bags have one label "
                 "each: name the column of their sets with --label-set."
             )
-        place = {str(name): i for i, name in enumerate(bags.names.tolist())}
-        indicator, names = labels.indicator.copy(), list(labels.names)
-        used = [c for c in self.sets if c.bag in place and c.label in names]
+        if not labels.has_sets:
+            return labels
+        place = {str(name): i for i, name in enumerate(data.bags.names.tolist())}
+        column = {name: k for k, name in enumerate(labels.names)}
+        indicator = labels.indicator.copy()
+        used = [each for each in self.sets if each.bag in place and each.label in column]
         for bag, label, present in used:
-            row = indicator[place[bag]]
-            if row.min() >= 0:
-                row[names.index(label)] = present
-        self.note(f"{len(used)} labels of bags are known from corrections.")
+            if labels.known[place[bag]]:
+                indicator[place[bag], column[label]] = present
+        if used:
+            self.note(f"{len(used)} labels of bags are known from corrections.")
+        for bag, _, _, label in self.corrections:
+            if bag in place and label in column and indicator[place[bag], column[label]] == 0:
+                indicator[place[bag], column[label]] = 1
+                name = data.bags.name_of(place[bag])
+                self.note(f"{label} is added to the label set of {name}: see --corrections.")
         return Labels("sets", labels.classes, indicator=indicator, names=labels.names)
 
-    def locate(self, data: Contents) -> None:
+    def _locate(self, data: Contents) -> None:
         """Turn selections into corrections of the clips that they cover."""
         if not self.selections:
             return
@@ -83,14 +102,13 @@ class Known:
             self.corrections.append(Correction(str(bags.names[bag]), row, size, label))
         self.selections = []
 
-    def about(self, data: Contents) -> Bools:
-        """Whether each bag has an instance with a known label."""
-        self.locate(data)
+    def about(self, bags: Bags) -> Bools:
+        """Whether each bag has an instance with a known label, after `correct_sets`."""
         named = {correction.bag for correction in self.corrections}
-        return np.array([str(name) in named for name in data.bags.names.tolist()], dtype=bool)
+        return np.array([str(name) in named for name in bags.names.tolist()], dtype=bool)
 
     def match(self, bags: Bags, names: Mapping[str, Any], background: Any) -> list[Any] | None:
-        """The known label of each instance, after `locate`; None if there are no corrections.
+        """The known label of each instance, after `correct_sets`; None if there are no corrections.
 
         Parameters
         ----------
@@ -116,46 +134,9 @@ class Known:
                 f"none of the {n_unused} corrections is about a bag of this file: the first names "
                 f"the bag {self.corrections[0].bag!r}."
             )
-        more = f"; {n_unused} more are about bags that are not used." if n_unused else "."
-        self.note(f"{n_used} instances are known from corrections{more}")
+        more = f"; {n_unused} more are about bags that are not used" if n_unused else ""
+        self.note(f"{n_used} instances are known from corrections{more}.")
         return labels
-
-    def extend(
-        self,
-        sets: list[set[Any] | None],
-        known: list[Any] | None,
-        bags: Bags,
-        classes: Iterable[Any],
-    ) -> list[set[Any] | None]:
-        """Add the labels of known instances to the label sets of their bags.
-
-        Parameters
-        ----------
-        sets : list of set or None
-            The label set of each bag.
-        known : list or None
-            Result of `match`.
-        bags : Bags
-            The bags.
-        classes : iterable
-            The labels; others, such as the background, are not added.
-
-        Returns
-        -------
-        list of set or None
-        """
-        if known is None:
-            return sets
-        labels, found = set(classes), list(sets)
-        for i, own in enumerate(bags.split(range(len(known)))):
-            more = {known[j] for j in own} & labels
-            given = found[i]
-            if given is not None and not more <= given:
-                missing = ", ".join(sorted(map(str, more - given)))
-                name = bags.name_of(i)
-                self.note(f"{missing} is added to the label set of {name}: see --corrections.")
-                found[i] = given | more
-        return found
 
 
 def read_known(path: Path, note: Callable[[str], None]) -> Known:
@@ -180,9 +161,8 @@ def read_known(path: Path, note: Callable[[str], None]) -> Known:
         if n_guesses := len(selections) - len(found.selections):
             note(f"{n_guesses} labels in {path} were not changed and are ignored.")
     elif name.endswith((".json", *_TABLES)):
-        with format_errors(path):
-            read = read_annotated if name.endswith(".json") else _read_table
-            found.corrections, found.sets = read(path), _read_sets(path)
+        read = read_annotated if name.endswith(".json") else _read_table
+        found.corrections, found.sets = read(path), _read_sets(path)
     else:
         found.corrections, found.sets = read_corrections(path)
     if not (found.corrections or found.selections or found.sets):
@@ -232,9 +212,7 @@ def _write_table(path: Path, rows: list[Any], names: tuple[str, ...], *, force: 
 def _read_table(path: Path) -> list[Correction]:
     """Read a table of ``bagwise review --export``, or one written by hand without sizes."""
     columns = read_written(path, ["bag", "row", "label"], optional=["size"])
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    if odd := next((row for row in rows if row["label"] is None), None):
-        raise InputError(f"{path} has a correction without a label: {odd}.")
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
     return [as_correction(row, row["label"], str(path)) for row in rows]
 
 
@@ -244,11 +222,11 @@ def _read_sets(path: Path) -> list[SetCorrection]:
     if not second.is_file():
         return []
     columns = read_written(second, SetCorrection._fields)
-    found = []
-    for bag, label, present in zip(*columns.values(), strict=True):
-        if str(present).lower() not in ("true", "false"):
-            raise InputError(
-                f"{second} has {present!r} in the column present: expected true or false."
-            )
-        found.append(SetCorrection(str(bag), str(label), str(present).lower() == "true"))
-    return found
+    truth = {"true": True, "false": False}
+    try:
+        return [
+            SetCorrection(str(bag), str(label), truth[str(present).lower()])
+            for bag, label, present in zip(*columns.values(), strict=True)
+        ]
+    except KeyError as error:
+        raise InputError(f"{second}: the column present has {error}, not true or false.") from error

@@ -16,10 +16,10 @@ from xml.sax.saxutils import quoteattr
 from bagwise._common.files import replacing
 from bagwise.apps.review._store import Correction
 from bagwise.exceptions import FileFormatError, InputError
+from bagwise.io._files import format_errors
 
 CONTROL, OBJECT = "label", "item"  # names in the labelling interface
 _MEDIA = {"image": "Image", "audio": "Audio", "text": "Text"}
-_ODD = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # of JSON of another structure
 
 
 def write_tasks(
@@ -63,11 +63,10 @@ def write_tasks(
         shown = [f"{bag}, row {row}" for bag, row in zip(table["bag"], table["row"], strict=True)]
     else:
         shown = ["" if each is None else f"{prefix}{each}" for each in media]
-    tasks = []
-    columns = *table.values(), shown, results["label"], results["probability"]
-    for i, (*row, item, label, chance) in enumerate(zip(*columns, strict=True)):
-        prediction = {"model_version": model, "score": chance, "result": [_result(i, str(label))]}
-        data = dict(zip(table, row, strict=True)) | {kind: item}
+    tasks, columns = [], [*table.values(), shown, results["label"], results["probability"]]
+    for i, (*values, label, chance) in enumerate(zip(*columns, strict=True)):
+        prediction = {"model_version": model, "score": chance, "result": [_result(i, label)]}
+        data = dict(zip([*table, kind], values, strict=True))
         tasks.append({"data": data, "predictions": [prediction]})
     _write_list(path, tasks, force=force)
 
@@ -123,26 +122,17 @@ def read_annotated(path: Path) -> list[Correction]:
     -------
     list of Correction
     """
-    try:
-        tasks = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise FileFormatError(f"{path} is not JSON: {error}.") from error
-    if not isinstance(tasks, list):
-        raise FileFormatError(f"{path} is not an export of Label Studio: expected a list of tasks.")
     found = []
-    for number, task in enumerate(tasks):
-        where = f"{path}, task {number}"
-        try:
-            choices, data = _chosen(task), dict(task.get("data", task))
-        except _ODD as error:
-            raise FileFormatError(
-                f"{where} is not as Label Studio writes it: expected data, and annotations with "
-                "results."
-            ) from error
-        if len(choices) > 1:
-            raise FileFormatError(f"{where} has the labels {choices!r}: an instance has one.")
-        if choices:
-            found.append(as_correction(data, choices[0], where))
+    with format_errors(path):
+        for number, task in enumerate(json.loads(path.read_text(encoding="utf-8-sig"))):
+            where = f"{path}, task {number}"
+            try:
+                choices, data = _chosen(task), dict(task.get("data", task))
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+                raise FileFormatError(f"{where} is not as Label Studio writes it.") from error
+            if len(choices) > 1:
+                raise FileFormatError(f"{where} has the labels {choices!r}: an instance has one.")
+            found += [as_correction(data, label, where) for label in choices]
     return found
 
 
@@ -150,17 +140,15 @@ def _chosen(task: Any) -> list[str]:
     """The choices of the annotation that is used; none if nobody annotated the task."""
     value = task.get(CONTROL)  # JSON-MIN has neither data nor annotations
     if "data" in task:
-        done = [a for a in task.get("annotations", []) if not a.get("was_cancelled")]
-        done = [a for a in done if a.get("result")]
+        every = task.get("annotations", [])
+        done = [a for a in every if a.get("result") and not a.get("was_cancelled")]
         done.sort(key=lambda a: (bool(a.get("ground_truth")), str(a.get("updated_at") or "")))
         results = done[-1]["result"] if done else []
         ours = [r for r in results if (r.get("type"), r.get("from_name")) == ("choices", CONTROL)]
         value = ours[0]["value"] if ours else None
     if isinstance(value, dict):
         value = value.get("choices")
-    if isinstance(value, str | int | float):
-        return [str(value)]
-    return [str(label) for label in value or ()]
+    return [str(value)] if isinstance(value, str | int | float) else list(map(str, value or ()))
 
 
 def as_correction(entry: Any, label: Any, where: str) -> Correction:
@@ -181,17 +169,17 @@ def as_correction(entry: Any, label: Any, where: str) -> Correction:
     """
     bag, row, size = (entry.get(name) for name in ("bag", "row", "size"))
     is_whole = str(row).isdecimal() and (size is None or str(size).isdecimal())
-    if not isinstance(bag, str | int) or not is_whole:
+    if label is None or not isinstance(bag, str | int) or not is_whole:
         raise FileFormatError(
-            f"{where} is about the bag {bag!r}, row {row!r} and size {size!r}: expected the id of "
-            "a bag and whole numbers, as bagwise writes them."
+            f"{where} has the bag {bag!r}, row {row!r}, size {size!r} and label {label!r}: "
+            "expected an id, whole numbers and a label, as bagwise writes them."
         )
     return Correction(str(bag), int(str(row)), None if size is None else int(str(size)), str(label))
 
 
-def _result(number: int, label: str) -> dict[str, Any]:
+def _result(number: int, label: Any) -> dict[str, Any]:
     place = {"from_name": CONTROL, "to_name": OBJECT, "type": "choices"}
-    return {"id": f"instance_{number}", **place, "value": {"choices": [label]}}
+    return {"id": f"instance_{number}", **place, "value": {"choices": [str(label)]}}
 
 
 def _write_list(path: Path, items: Iterable[Any], *, force: bool) -> None:

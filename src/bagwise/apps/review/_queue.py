@@ -1,5 +1,6 @@
 """The order of review: the least certain instance first, given all decisions."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from bagwise.base._pipelines import final_estimator
 from bagwise.exceptions import InputError
 from bagwise.validation import check_label_sets
 
-OPEN, DECIDED, PASSED = 0, 1, 2
+DECIDED, OPEN = -1, 0
 TINY = 1e-300
 
 
@@ -45,7 +46,7 @@ class ReviewQueue:
     posterior : ndarray of shape (n_instances, n_classes)
         The probability of each label, given the label sets and the decisions.
     state : ndarray of shape (n_instances,)
-        0: open, 1: decided, 2: passed over.
+        0: open, -1: decided, k > 0: passed over as the k-th.
     names : list of str
         The names of the columns, with the background last if there is one.
 
@@ -77,8 +78,7 @@ class ReviewQueue:
         limit: int | None = None,
     ) -> None:
         estimator = final_estimator(model)
-        keeps = has_fit_parameter(estimator, "instance_labels")
-        if not keeps or not hasattr(model, "annotate_proba"):
+        if not has_fit_parameter(estimator, "instance_labels"):
             raise InputError(
                 f"{type(estimator).__name__} cannot keep labels of instances fixed: review with an "
                 "annotator such as ORedLogisticRegression (-m orlr)."
@@ -103,18 +103,15 @@ class ReviewQueue:
         self.posterior = np.zeros((bags.n_instances, len(self.names)))
         self._update(slice(0, len(bags)))
         self.state = np.array([OPEN if label is None else DECIDED for label in self._known])
-        self._turn = np.zeros(bags.n_instances, np.int64)
         self.chosen = self._least_certain()
 
     # What to show
 
     def next(self) -> int | None:
         """The least certain open instance, else the one skipped longest ago; None at the end."""
-        left = self.chosen[self.state[self.chosen] == OPEN]
-        if len(left):
-            return int(left[self.certainty(left).argmin()])
-        left = self.chosen[self.state[self.chosen] == PASSED]
-        return int(left[self._turn[left].argmin()]) if len(left) else None
+        left = self.chosen[self.state[self.chosen] != DECIDED]
+        order = np.lexsort((self.certainty(left), self.state[left]))
+        return int(left[order[0]]) if len(left) else None
 
     def certainty(self, instances: Any) -> Floats:
         """The probability of the most probable label of instances."""
@@ -127,11 +124,8 @@ class ReviewQueue:
     def choices(self, bag: int) -> list[str]:
         """The labels that instances of a bag may have: its label set, and the background."""
         own = self._sets[bag]
-        return [
-            name
-            for name, label in self._labels.items()
-            if own is None or label in own or label not in self._classes
-        ]
+        others = set() if own is None else self._classes - own
+        return [name for name, label in self._labels.items() if label not in others]
 
     def others(self, instance: int) -> list[str]:
         """The labels that are not in the label set of the bag, most probable first."""
@@ -190,8 +184,7 @@ class ReviewQueue:
     def pass_over(self, instance: int) -> None:
         """Move an open instance to the end of the queue."""
         if self.state[instance] != DECIDED:
-            self.state[instance] = PASSED
-            self._turn[instance] = self._turn.max() + 1
+            self.state[instance] = max(self.state.max(), OPEN) + 1
 
     # Names and positions
 
@@ -211,8 +204,8 @@ class ReviewQueue:
 
     def find(self, name: str, row: int) -> int | None:
         """The instance at a row of the bag of this name; None if there is no such bag."""
-        bag = self._position.get(name)
-        return None if bag is None else int(self._bags.offsets[bag]) + row
+        known = name in self._position
+        return int(self._bags.offsets[self._position[name]]) + row if known else None
 
     def name_of(self, label: Any) -> str:
         """The name of a label of the model."""
@@ -230,10 +223,10 @@ class ReviewQueue:
             given = self._given[bag]
             if given is None:  # an unknown set stays unknown
                 continue
-            changes = {self._labels[name]: there for name, there in self._changes[bag].items()}
-            heard = self._classes.intersection(self._known[self._rows(bag)])
-            absent = {label for label, there in changes.items() if not there}
-            self._sets[bag] = ((given | changes.keys()) - absent) | heard
+            found = set(given)
+            for name, present in self._changes[bag].items():
+                (found.add if present else found.discard)(self._labels[name])
+            self._sets[bag] = found | self._classes.intersection(self._known[self._rows(bag)])
         rows = slice(int(self._bags.offsets[bags.start]), int(self._bags.offsets[bags.stop]))
         proba = self._model.annotate_proba(
             self._bags[bags], self._sets[bags], instance_labels=self._known[rows]
@@ -283,15 +276,12 @@ def match_corrections(
         bag = position.get(name)
         if bag is None:
             continue
-        if size is None and not 0 <= row < bags.sizes[bag]:
+        own = int(bags.sizes[bag])
+        of = "" if size is None else f" of {size}"
+        if size not in (None, own) or row >= own:
             raise InputError(
-                f"there is no row {row} in {bags.name_of(bag)}, which has {bags.sizes[bag]} "
-                "instances: rows are counted from 0 inside the bag."
-            )
-        if size not in (None, bags.sizes[bag]):
-            raise InputError(
-                f"{bags.name_of(bag)} had {size} instances when it was reviewed, and has "
-                f"{bags.sizes[bag]} now: correct the file that was reviewed, or review this one."
+                f"{bags.name_of(bag)} has {own} instances, and a correction is about row {row}"
+                f"{of} (rows are counted from 0): review this file again."
             )
         labels[int(bags.offsets[bag]) + row] = names.get(label, label)
         n_used += 1
@@ -312,10 +302,10 @@ def written_names(bags: Bags) -> list[str]:
         Positions if bags have no ids.
     """
     names = [str(name) for name in bags.names.tolist()]
-    if len(set(names)) < len(names):
-        i = next(i for i, name in enumerate(names) if name in names[:i])
+    (name, count), *_ = Counter(names).most_common(1)
+    if count > 1:
         raise InputError(
-            f"bags {names.index(names[i])} and {i} are both called {names[i]!r}, so that decisions "
-            "about one would count for the other: give every bag its own id."
+            f"{count} bags are called {name!r}, so that decisions about one would count for the "
+            "others: give every bag its own id."
         )
     return names

@@ -119,21 +119,21 @@ class Review:
         if self.find_doubts is None:
             return {"doubts": None}
         if self._doubts is None:
-            table, queue = self.find_doubts(), self.queue
+            table = self.find_doubts()
             columns = (table[name].tolist() for name in ("bag", "label", "error", "doubt"))
-            self._doubts = []
-            for bag, label, error, doubt in list(zip(*columns, strict=True))[:MOST_DOUBTS]:
-                if doubt >= LEAST_DOUBT:
-                    place, name = queue.position(str(bag)), queue.name_of(label)
-                    row = {"bag": str(bag), "position": place, "label": name, "error": error}
-                    row |= {"doubt": doubt, "instance": queue.likeliest(place, name)}
-                    self._doubts.append(row)
+            rows = list(zip(*columns, strict=True))[:MOST_DOUBTS]
+            self._doubts = [self._doubt(*row) for row in rows if row[-1] >= LEAST_DOUBT]
         shown = []
         for row in self._doubts:
             bag, label = row["position"], row["label"]
             state = {"labels": self.queue.set_of(bag), "present": self.queue.changed(bag, label)}
             shown.append(row | state)
         return {"doubts": shown}
+
+    def _doubt(self, bag: Any, label: Any, error: str, doubt: float) -> dict[str, Any]:
+        place, name = self.queue.position(str(bag)), self.queue.name_of(label)
+        row = {"bag": str(bag), "position": place, "label": name, "error": error, "doubt": doubt}
+        return row | {"instance": self.queue.likeliest(place, name)}
 
     def judge(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Write a decision on whether a bag has a label to the file, then update the queue."""
@@ -155,12 +155,12 @@ class Review:
             self.queue.pass_over(instance)
             return self.show()
         self.queue.decide(instance, label)
-        unmet = self.queue.unmet(self.queue.place_of(instance)[0])
-        if not unmet:
-            return self.show()
-        name = self.queue.written(instance)[0]
+        unmet, name = (
+            self.queue.unmet(self.queue.place_of(instance)[0]),
+            self.queue.written(instance)[0],
+        )
         note = f"Saved, but no instance of {name} is left for {' or '.join(unmet)}."
-        return self.show(note=note)
+        return self.show(note=note) if unmet else self.show()
 
     def move(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Show another instance; by default the next one."""
@@ -197,8 +197,8 @@ class Review:
             )
         except ConflictError as error:
             self._read_again(instance)
-            is_decided = queue.state[instance] == DECIDED
-            state = f"decided as {queue.guess(instance)}" if is_decided else "undone or skipped"
+            decided = f"decided as {queue.guess(instance)}"
+            state = decided if queue.state[instance] == DECIDED else "undone or skipped"
             reason = f"Not saved: this instance was {state} elsewhere. Decide again to change it."
             raise _RefusedError(HTTPStatus.CONFLICT, reason, **self.show(instance)) from error
 
@@ -272,10 +272,9 @@ class _Handler(BaseHTTPRequestHandler):
             with review.lock:
                 return _as_json(review.show() if what == "card" else review.doubts())
         where, _, instance = what.partition("/")
-        found = None
-        if review.media is not None and where in ("media", "spectrogram"):
-            read = review.media.file_of if where == "media" else review.media.spectrogram_of
-            found = read(int(instance))
+        media = review.media
+        reads = media and {"media": media.file_of, "spectrogram": media.spectrogram_of}
+        found = reads[where](int(instance)) if reads and where in reads else None
         if found is None:
             raise _RefusedError(HTTPStatus.NOT_FOUND, "there is no such page")
         return found

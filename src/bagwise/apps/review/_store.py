@@ -9,17 +9,17 @@ transaction that SQLite syncs to disk before the page moves on, so that a crash 
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from contextlib import AbstractContextManager, contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
-from bagwise.exceptions import BagwiseError, DataNotFoundError, FileFormatError
+from bagwise.exceptions import BagwiseError, FileFormatError
 from bagwise.io._files import format_errors
 
 APPLICATION = 0x62616773  # "bags", in the header of the file, as in schema.sql
 VERSION = 2  # version 1 has no decisions about label sets
+_NOW = "strftime('%Y-%m-%dT%H:%M:%f+00:00', 'now')"
 _LAST = "SELECT id, bag, row, size FROM standing ORDER BY id DESC LIMIT 1"
 _SKIPPED = (
     "SELECT DISTINCT bag, row FROM standing WHERE kind = 'skipped'"
@@ -60,7 +60,7 @@ class SetCorrection(NamedTuple):
     present: bool
 
 
-class Corrections:
+class Corrections(AbstractContextManager["Corrections"]):
     """The decisions of a person about instances, saved to a file immediately.
 
     Parameters
@@ -91,10 +91,6 @@ class Corrections:
     def __init__(self, path: str | Path, *, patience: float = 30.0) -> None:
         self.path = Path(path)
         self._lock = threading.Lock()
-        if not self.path.parent.is_dir():
-            raise DataNotFoundError(
-                f"there is no folder {str(self.path.parent)!r} to write {self.path.name} in."
-            )
         try:
             # Transactions begin explicitly: several threads share the connection.
             self._file = sqlite3.connect(
@@ -194,8 +190,8 @@ class Corrections:
         with self._transaction():
             self._file.execute(
                 "INSERT INTO set_decisions (time, bag, label, present, doubt)"
-                " VALUES (?, ?, ?, ?, ?)",
-                (_now(), bag, label, present, doubt),
+                f" VALUES ({_NOW}, ?, ?, ?, ?)",
+                (bag, label, present, doubt),
             )
 
     def sets(self) -> list[SetCorrection]:
@@ -216,9 +212,6 @@ class Corrections:
         """Close the file."""
         self._file.close()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -231,25 +224,21 @@ class Corrections:
     def _append(self, *values: Any, undoes: int | None = None) -> None:
         self._file.execute(
             "INSERT INTO decisions (time, kind, bag, row, size, label, guess, probability, undoes)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (_now(), *values, undoes),
+            f" VALUES ({_NOW}, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*values, undoes),
         )
 
     def _prepare(self) -> None:
         """Check an existing file; create the tables that are absent."""
-        (application,) = self._file.execute("PRAGMA application_id").fetchone()
-        (version,) = self._file.execute("PRAGMA user_version").fetchone()
-        (n_tables,) = self._file.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        if (application, version, n_tables) != (0, 0, 0):  # not a new file
-            if application != APPLICATION:
-                raise FileFormatError(
-                    f"{self.path} is not a file of corrections written by `bagwise review`."
-                )
-            if not 1 <= version <= VERSION:
-                raise FileFormatError(
-                    f"{self.path} has the format version {version}, expected at most {VERSION}: "
-                    "install the version of bagwise that wrote it."
-                )
+        facts = "SELECT * FROM pragma_application_id, pragma_user_version"
+        application, version = self._file.execute(facts).fetchone()
+        has_tables = self._file.execute("SELECT 1 FROM sqlite_schema").fetchone() is not None
+        is_ours = application == APPLICATION and 1 <= version <= VERSION
+        if not is_ours and (application or version or has_tables):  # not a new file
+            raise FileFormatError(
+                f"{self.path} is not a file of corrections that this version of `bagwise review` "
+                f"reads (format version {version}, expected 1 to {VERSION})."
+            )
         if version < VERSION:
             schema = resources.files("bagwise.apps.review") / "schema.sql"
             self._file.executescript(schema.read_text("utf-8"))
@@ -268,11 +257,5 @@ def read_corrections(path: Path) -> tuple[list[Correction], list[SetCorrection]]
     corrections : list of Correction
     set_corrections : list of SetCorrection
     """
-    if not path.is_file():
-        raise DataNotFoundError(f"no file of corrections {str(path)!r}: see `bagwise review`.")
     with format_errors(path), Corrections(path) as corrections:
         return corrections.all(), corrections.sets()
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
