@@ -124,16 +124,15 @@ def test_memory_maps_stay_on_disk(tmp_path, rng):
     assert np.shares_memory(bags[1], table)
 
 
-def test_groups_already_together_are_not_copied(rng):
-    X = rng.normal(size=(5, 2))
+def test_what_is_in_order_is_not_copied(rng):
+    X, cube = rng.normal(size=(5, 2)), rng.normal(size=(4, 3, 2))
     assert np.shares_memory(Bags.from_groups(X, [7, 7, 1, 1, 1]).instances, X)
-
-
-def test_a_three_dimensional_array_is_not_copied(rng):
-    X = rng.normal(size=(4, 3, 2))
-    bags = Bags.from_arrays(X)
-    assert np.shares_memory(bags.instances, X)
-    assert_same(bags, list(X))
+    merged = Bags(X, [0, 1, 3, 5]).merge(by=["ann", "ann", "bob"])
+    assert np.shares_memory(merged.instances, X)
+    assert merged.offsets.tolist() == [0, 3, 5]
+    bags = Bags.from_arrays(cube)
+    assert np.shares_memory(bags.instances, cube)
+    assert_same(bags, list(cube))
 
 
 of_three_libraries = pytest.mark.parametrize(
@@ -190,17 +189,6 @@ def test_frames_with_numbers_for_names():
     assert_same(bags, [np.array([[0.0, 1], [4, 5]]), np.array([[2.0, 3]])])
 
 
-def test_frames_with_equal_names_are_refused():
-    frame = pd.DataFrame([[1.0, 2.0, "a"]], columns=["x", "x", "bag"])
-    with pytest.raises(InputError, match=r"unique column names|several columns"):
-        Bags.from_frame(frame, bag="bag")
-
-
-def test_one_feature_may_be_named_alone():
-    frame = pd.DataFrame({"red": [1.0], "blue": [2.0], "bag": ["a"]})
-    assert Bags.from_frame(frame, bag="bag", features="red").feature_names == ["red"]
-
-
 @given(ragged(), st.data(), st.sampled_from([np.asarray, sparse.csr_array]))
 @settings(deadline=None)
 def test_merged_bags_equal_a_dict_of_stacks(arrays, data, container):
@@ -218,34 +206,12 @@ def test_merged_bags_equal_a_dict_of_stacks(arrays, data, container):
     assert origin.tolist() == [i for p in together for i in bags.bag_index if by[i] == p]
 
 
-def test_merging_neighbours_copies_nothing(rng):
-    X = rng.normal(size=(5, 2))
-    merged = Bags(X, [0, 1, 3, 5]).merge(by=["ann", "ann", "bob"])
-    assert np.shares_memory(merged.instances, X)
-    assert merged.offsets.tolist() == [0, 3, 5]
-
-
-@pytest.mark.parametrize(
-    ("by", "message"),
-    [
-        (["ann"], "by has 1 entries for 2 bags"),
-        (["ann", None], "belongs to no bag"),
-        ("ab", "one value per row"),
-    ],
-)
-def test_merging_needs_a_value_per_bag(by, message):
-    with pytest.raises(InputError, match=message):
-        Bags(np.zeros((2, 1)), [0, 1, 2]).merge(by)
-
-
 def test_split_cuts_values_by_bag(rng):
     bags = Bags(rng.normal(size=(5, 2)), [0, 2, 5])
     scores = rng.normal(size=(5, 3))
     for part, (a, b) in zip(bags.split(scores), pairwise(bags.offsets), strict=True):
         assert np.shares_memory(part, scores)
         np.testing.assert_array_equal(part, scores[a:b])
-    with pytest.raises(InputError, match="for 5 instances"):
-        bags.split(scores[:4])
 
 
 def test_pickles_and_hashes(container, rng):
@@ -268,12 +234,6 @@ def test_sparse_duplicates_are_summed_without_touching_the_original():
     np.testing.assert_array_equal(table.indices, before.indices)
 
 
-def test_numpy_is_told_where_to_look(rng):
-    bags = Bags(rng.normal(size=(4, 2)), [0, 2, 4])
-    with pytest.raises(TypeError, match=r"bags\.instances"):
-        np.asarray(bags)
-
-
 def test_ids_of_any_type_are_kept():
     X = np.zeros((3, 1))
     for ids in ([1, "a", (2, 3)], [(0, 1), (0, 2), (0, 3)], [1.5, 2.5, 3.5], [None, 1, 2]):
@@ -284,7 +244,7 @@ def test_ids_of_any_type_are_kept():
     ("make", "message"),
     [
         (lambda: Bags(np.zeros(3), [0, 3]), r"shape \(3,\)"),
-        (lambda: Bags(np.zeros((3, 1)), [0, 2]), r"number of instances \(3\): got \[0 2\]"),
+        (lambda: Bags(np.zeros((3, 1)), [0, 2]), r"n_instances=3: got \[0 2\]"),
         (lambda: Bags(np.zeros((3, 1)), [0, 2, 1, 3]), "offsets must rise"),
         (lambda: Bags(np.zeros((3, 1)), [0.0, 3.0]), "float64: expected n_bags"),
         (lambda: Bags(np.zeros((3, 1)), [0, 3], ids=["a", "b"]), "2 ids for 1 bags"),
@@ -297,30 +257,27 @@ def test_ids_of_any_type_are_kept():
             r"bag 1 \('b'\) has 3 features, while bag 0 \('a'\) has 2",
         ),
         (lambda: Bags.from_arrays([[[1, 2], [3]]]), "bag 0 has rows of different lengths"),
-        (
-            lambda: Bags.from_arrays([np.zeros((1, 2)), sparse.eye_array(2)]),
-            "1 of 2 bags are sparse",
-        ),
+        (lambda: Bags.from_arrays([np.zeros((1, 2)), sparse.eye_array(2)]), "some bags are sparse"),
         (lambda: Bags.from_groups(np.zeros((2, 1)), ["a", None]), "row 1 belongs to no bag"),
         (lambda: Bags.from_groups(np.zeros((2, 1)), [np.nan, 1]), "row 0 belongs to no bag"),
         (lambda: Bags.from_groups(np.zeros((2, 1)), ["a"]), "1 entries for 2 instances"),
         (lambda: Bags.from_arrays(None), "got NoneType"),
         (lambda: Bags.from_arrays([np.ma.array([[1.0]], mask=[[1]])]), "bag 0 has masked values"),
         (lambda: Bags.from_arrays([np.zeros((1, 1))], ids=5), "one value per row, got int"),
-        (lambda: Bags.from_groups(np.zeros((1, 1)), None), "one value per row, got NoneType"),
-        (lambda: Bags.from_groups(np.zeros((1, 1)), [[]]), "shape|names of bags"),
         (lambda: Bags.from_groups(np.zeros((2, 1)), pd.array(["a", None])), "row 1 belongs to no"),
         (lambda: Bags.from_frame({"a": [1]}, bag="a"), "cannot read bags from dict"),
+        (lambda: Bags.from_arrays([(i for i in range(3))]), "bag 0 has no rows.*generator"),
+        (lambda: Bags.from_arrays({"a": np.zeros((1, 2))}), "got dict"),
+        (lambda: Bags.from_arrays(pd.DataFrame({"x": [1.0]})), "from_frame"),
+        (lambda: Bags(np.zeros((3, 1)), [0, 3]).merge(["a", "b"]), "2 entries for 1 bags"),
+        (lambda: Bags(np.zeros((3, 1)), [0, 3]).split(np.zeros(2)), "one row per instance"),
+        (lambda: Bags(np.zeros((2, 1)), [0, 1, 2], ids={"a", "b"}), "set"),
+        (lambda: Bags(np.zeros((2, 1)), [0, 2], feature_names=3), "feature_names"),
     ],
 )
 def test_errors_say_what_arrived(make, message):
     with pytest.raises(InputError, match=message):
         make()
-
-
-def test_repr_shows_bags_instances_features():
-    bags = Bags(sparse.csr_array(np.eye(3)), [0, 1, 3])
-    assert repr(bags) == "Bags(n_bags=2, n_instances=3, n_features=3, dtype=float64, sparse)"
 
 
 def test_names_are_ids_or_positions():
@@ -330,59 +287,13 @@ def test_names_are_ids_or_positions():
     assert bags[1:].names.tolist() == ["a"]
 
 
-ODD_KEYS = [
-    3,
-    -4,
-    [3],
-    [True],
-    np.ones((3, 1), bool),
-    "a",
-    (0, 1),
-    (slice(None), 0),
-    None,
-    1.5,
-    True,
-]
-ODD_KEYS += [{0}, [[0]], [0.0, 1.0], [None], 10**30, slice("a", "b"), slice(0, 2, 0)]
-
-
-@pytest.mark.parametrize("key", ODD_KEYS, ids=repr)
+@pytest.mark.parametrize(
+    "key", [3, -4, [3], [True], np.ones((3, 1), bool), "a", (0, 1), None, 1.5, slice("a", "b")]
+)
 def test_bags_are_indexed_by_position_only(key):
     bags = Bags(np.zeros((3, 1)), [0, 1, 2, 3])
     with pytest.raises(IndexError, match=r"indexed by position.*there are 3 bags|not of shape"):
         bags[key]
-
-
-STRUCTURED = np.zeros(3, dtype=[("x", float), ("y", float)])
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Bags(STRUCTURED, [0, 3]), "structured"),
-        (lambda: Bags.from_arrays([STRUCTURED]), r"bag 0 has a structured type.*'x', 'y'"),
-        (lambda: Bags.from_groups(np.zeros((3, 1)), STRUCTURED), "structured"),
-        (lambda: Bags.from_arrays([(i for i in range(3))]), "bag 0 has no rows.*generator"),
-        (lambda: Bags.from_arrays({"a": np.zeros((1, 2))}), "got dict"),
-        (lambda: Bags.from_arrays(pd.DataFrame({"x": [1.0]})), "from_frame"),
-        (lambda: Bags(np.zeros((1, 1), complex), [0, 1]), "complex128"),
-        (lambda: Bags(sparse.coo_array(np.ones(3)), [0, 3]), r"shape \(3,\)"),
-        (lambda: Bags(np.zeros((2, 1)), [0, 1, 2], ids={"a", "b"}), "set"),
-        (lambda: Bags(np.zeros((2, 1)), [0, 2], feature_names=3), "feature_names"),
-        (lambda: Bags.from_groups(np.zeros((2, 1)), [[1], [1]]), "groups|hash"),
-        (lambda: Bags.from_frame(STRUCTURED, "x"), "data frame"),
-        (lambda: Bags.from_frame(pd.DataFrame({"b": [1], "x": [1]}), "b", ["x", "x"]), "twice"),
-        (lambda: Bags(np.zeros((0, 1)), [0]).split(3), "one row per instance"),
-    ],
-)
-def test_odd_input_is_refused(make, message):
-    with pytest.raises(InputError, match=message):
-        make()
-
-
-def test_ids_may_be_tuples_and_lists_of_one_length():
-    bags = Bags(np.zeros((2, 1)), [0, 1, 2], ids=[("a", 1), ("b", 2)])
-    assert bags.ids.tolist() == [("a", 1), ("b", 2)]
 
 
 def test_a_tuple_of_positions_is_taken_and_a_slice_is_not():

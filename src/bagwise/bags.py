@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from types import EllipsisType, ModuleType
-from typing import Any, overload
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -81,16 +81,14 @@ class Bags:
         table = read_only(checked_table(instances))
         if feature_names is None:
             feature_names = _columns_of(instances)
-        self._offsets = read_only(_checked_offsets(offsets, table.shape[0]))
-        self._source = Source(table, self._offsets)
+        self._source = Source(table, read_only(_checked_offsets(offsets, table.shape[0])))
         self._ids = None if ids is None else read_only(_one_dimensional(ids))
         self._feature_names = None if feature_names is None else _texts(feature_names)
         if self._ids is not None and len(self._ids) != len(self):
             raise InputError(f"{len(self._ids)} ids for {len(self)} bags: give one each.")
         if self._feature_names is not None and len(self._feature_names) != self.n_features:
             raise InputError(
-                f"{len(self._feature_names)} feature names for {self.n_features} features: give "
-                "one per feature."
+                f"{len(self._feature_names)} feature names for {self.n_features} features."
             )
 
     @classmethod
@@ -131,15 +129,11 @@ class Bags:
             flat = arrays.reshape(n_bags * size, n_features)
             return cls(flat, size * np.arange(n_bags + 1), ids, feature_names=feature_names)
         is_frame = hasattr(arrays, "columns") or type(arrays).__name__.endswith("GroupBy")
-        if (
-            is_frame
-            or not isinstance(arrays, Iterable)
-            or isinstance(arrays, Mapping | str | bytes)
-        ):
+        is_one = isinstance(arrays, Mapping | str | bytes) or not isinstance(arrays, Iterable)
+        if is_frame or is_one:
             raise InputError(
                 f"expected a sequence of 2-D arrays, got {type(arrays).__name__}: use "
-                "Bags.from_frame(df, bag=...) for a data frame, and for a dict its values, with "
-                "ids=list(d)."
+                "Bags.from_frame(df, bag=...), or Bags.from_arrays(d.values(), ids=list(d))."
             )
         ids = None if ids is None else _one_dimensional(ids)
         arrays = list(arrays)
@@ -155,12 +149,10 @@ class Bags:
                 )
         columns = _common_columns(arrays, ids)
         feature_names = columns if feature_names is None else feature_names
-        n_sparse = sum(sparse.issparse(table) for table in tables)
-        if 0 < n_sparse < len(tables):
-            raise InputError(
-                f"{n_sparse} of {len(tables)} bags are sparse and the others dense: give one kind."
-            )
-        stack = sparse.vstack(tables, format="csr") if n_sparse else np.concatenate(tables)
+        kinds = {sparse.issparse(table) for table in tables}
+        if len(kinds) == 2:
+            raise InputError("some bags are sparse and the others dense: give one kind.")
+        stack = sparse.vstack(tables, format="csr") if True in kinds else np.concatenate(tables)
         offsets = offsets_of([table.shape[0] for table in tables])
         return cls(stack, offsets, ids, feature_names=feature_names)
 
@@ -198,10 +190,7 @@ class Bags:
             feature_names = _columns_of(X)
         order, offsets, ids = group_rows(groups)
         if len(order) != instances.shape[0]:
-            raise InputError(
-                f"groups has {len(order)} entries for {instances.shape[0]} instances: give the "
-                "bag of each instance."
-            )
+            raise InputError(f"groups has {len(order)} entries for {instances.shape[0]} instances.")
         if not is_range(order):
             instances = instances[order]
         return cls(instances, offsets, ids, feature_names=feature_names)
@@ -286,7 +275,7 @@ class Bags:
     @property
     def offsets(self) -> Ints:
         """The first row of each bag, and the end of the last, of shape (n_bags + 1,)."""
-        return self._offsets
+        return self._source.offsets
 
     @property
     def ids(self) -> Array | None:
@@ -341,7 +330,7 @@ class Bags:
     @property
     def sizes(self) -> Ints:
         """Number of instances of each bag, of shape (n_bags,)."""
-        return np.diff(self._offsets)
+        return np.diff(self.offsets)
 
     @property
     def bag_index(self) -> Ints:
@@ -379,7 +368,7 @@ class Bags:
                 f"values has the shape {values.shape} for {self.n_instances} instances: give one "
                 "row per instance."
             )
-        return [values[a:b] for a, b in pairwise(self._offsets.tolist())]
+        return [values[a:b] for a, b in pairwise(self.offsets.tolist())]
 
     def rows(self, which: slice | Ints) -> Instances:
         """Read some rows of `instances`; the others are not read.
@@ -420,7 +409,7 @@ class Bags:
         -------
         Bags
         """
-        return Bags(instances, self._offsets, self._ids, feature_names=feature_names)
+        return Bags(instances, self.offsets, self._ids, feature_names=feature_names)
 
     def with_source(self, table: Instances, *, feature_names: Sequence[str] | None = None) -> Bags:
         """Return the same bags, read from another table with the same row positions.
@@ -436,14 +425,10 @@ class Bags:
         -------
         Bags
         """
-        other = object.__new__(Bags)
-        other._offsets, other._ids = self._offsets, self._ids
-        other._source = self._source
-        if table is not self.source:
-            table = read_only(checked_table(table))
-            other._source = Source(table, self._offsets, self._source.starts)
-        other._feature_names = None if feature_names is None else _texts(feature_names)
-        return other
+        source, names = self._source, None if feature_names is None else _texts(feature_names)
+        if table is not source.table:
+            source = Source(read_only(checked_table(table)), source.offsets, source.starts)
+        return _unchecked(source, self._ids, names)
 
     def merge(self, by: ArrayLike) -> Bags:
         """Merge bags that belong together, such as the slides of a patient.
@@ -504,9 +489,9 @@ class Bags:
                 [1., 1.],
                 [1., 1.]], dtype=torch.float64)
         """
+        if device == "numpy" and not is_tensor(self.source):
+            return self
         if device == "numpy":
-            if not is_tensor(self.source):
-                return self
             array = self.instances.cpu().numpy()
             return self.with_instances(array, feature_names=self._feature_names)
         from bagwise.compute.tensors import on_device
@@ -565,23 +550,14 @@ class Bags:
         return self._gather(np.atleast_1d(self._chosen(np.asarray(indices))))
 
     def __len__(self) -> int:
-        return len(self._offsets) - 1
+        return len(self.offsets) - 1
 
     def __iter__(self) -> Iterator[Instances]:
         return (self[i] for i in range(len(self)))
 
-    @overload
-    def __getitem__(self, key: int) -> Instances: ...
-    @overload
-    def __getitem__(
-        self, key: slice | list[Any] | Array | EllipsisType | tuple[Any, ...]
-    ) -> Bags: ...
-
     def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, tuple) and len(key) == 2 and _is_everything(key[1]):
+        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
             key = key[0]  # scikit-learn indexes X[key, ...]
-        if key is Ellipsis:
-            return self
         chosen = self._chosen(key)
         return self._gather(chosen) if chosen.ndim else self._one(int(chosen))
 
@@ -590,21 +566,18 @@ class Bags:
         # namespace than that of the labels, which are numpy arrays.
         from bagwise._common.sklearn import get_namespace
 
-        return get_namespace(self._offsets)[0]
+        return get_namespace(self.offsets)[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         raise TypeError(
-            "Bags are ragged and do not turn into one array: use bags.instances for the flat "
-            "(n_instances, n_features) table, or bags[i] for one bag."
+            "Bags do not turn into one array: use bags.instances, or bags[i] for one bag."
         )
 
     def __repr__(self) -> str:
         kind = ", sparse" if self.is_sparse else ""
         where = f", device={self.device}" if is_tensor(self.source) else ""
-        return (
-            f"Bags(n_bags={len(self)}, n_instances={self.n_instances}, "
-            f"n_features={self.n_features}, dtype={self.dtype}{kind}{where})"
-        )
+        shape = f"n_instances={self.n_instances}, n_features={self.n_features}"
+        return f"Bags(n_bags={len(self)}, {shape}, dtype={self.dtype}{kind}{where})"
 
     def __sizeof__(self) -> int:  # Dask sends work to large data instead of moving them
         size = object.__sizeof__(self)
@@ -615,7 +588,7 @@ class Bags:
         is_streamed = isinstance(self.source, StreamedTable) and self._source.starts is None
         return {
             "_instances": self.source if is_streamed else self.instances,
-            "_offsets": self._offsets,
+            "_offsets": self.offsets,
             "_ids": self._ids,
             "_feature_names": self._feature_names,
         }
@@ -647,12 +620,15 @@ class Bags:
         return self._source.bag(i)
 
     def _gather(self, key: Ints) -> Bags:
-        chosen = object.__new__(Bags)
-        chosen._offsets = read_only(offsets_of(self._offsets[key + 1] - self._offsets[key]))
-        chosen._ids = None if self._ids is None else read_only(self._ids[key])
-        chosen._feature_names = self._feature_names
-        chosen._source = self._source.take(key, chosen._offsets)
-        return chosen
+        offsets = read_only(offsets_of(self.offsets[key + 1] - self.offsets[key]))
+        ids = None if self._ids is None else read_only(self._ids[key])
+        return _unchecked(self._source.take(key, offsets), ids, self._feature_names)
+
+
+def _unchecked(source: Source, ids: Array | None, feature_names: list[str] | None) -> Bags:
+    bags = object.__new__(Bags)
+    bags._source, bags._ids, bags._feature_names = source, ids, feature_names
+    return bags
 
 
 def offsets_of(sizes: ArrayLike) -> Ints:
@@ -691,8 +667,7 @@ def _common_columns(bags: list[Any], ids: Any) -> list[str] | None:
             if name != expected[k]:
                 raise InputError(
                     f"column {k} of {_bag_name(i, ids)} is {name!r}, and {expected[k]!r} in "
-                    f"{_bag_name(first, ids)}: give all data frames the same columns in the same "
-                    "order, as in df[names]."
+                    f"{_bag_name(first, ids)}: give the same columns in the same order."
                 )
     return _columns_of(bags[frames[0][0]]) if frames else None
 
@@ -736,12 +711,6 @@ def group_rows(groups: ArrayLike) -> tuple[Ints, Ints, Array]:
     return np.argsort(codes, kind="stable"), offsets, ids
 
 
-def _is_everything(key: Any) -> bool:
-    """Whether the second index of ``X[key, ...]`` or ``X[key, :]`` selects all columns."""
-    whole = isinstance(key, slice) and key.start is None and key.stop is None
-    return key is Ellipsis or (whole and key.step is None)
-
-
 def _bag_name(i: int, ids: Any) -> str:
     if ids is None or not -len(ids) <= i < len(ids):
         return f"bag {i}"
@@ -753,15 +722,12 @@ def _checked_offsets(offsets: ArrayLike, n_instances: int) -> Ints:
     array = np.asarray(offsets)
     if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) == 0:
         raise InputError(
-            f"offsets have shape {array.shape} and type {array.dtype}: expected n_bags + 1 "
-            "integers."
+            f"offsets have shape {array.shape} and type {array.dtype}: expected n_bags + 1 ints."
         )
     array = array.astype(np.int64)
     if array[0] != 0 or array[-1] != n_instances or np.any(np.diff(array) < 0):
-        raise InputError(
-            f"offsets must rise from 0 to the number of instances ({n_instances}): got "
-            f"{np.array2string(array, threshold=6)}."
-        )
+        shown = np.array2string(array, threshold=6)
+        raise InputError(f"offsets must rise from 0 to n_instances={n_instances}: got {shown}.")
     return array
 
 
@@ -771,12 +737,9 @@ def _one_dimensional(values: Any) -> Array:
         raise InputError(f"expected one value per row, got {type(values).__name__}: give a list.")
     refuse_masked(values, "ids or groups")
     array = np.asarray(values) if hasattr(values, "dtype") else plain_array(list(values))
-    if array.dtype.kind == "V":
-        raise InputError(
-            f"expected one value per row, got the structured type {array.dtype}: take one field."
-        )
-    if array.ndim != 1:
-        raise InputError(f"expected one value per row, got an array of shape {array.shape}.")
+    if array.ndim != 1 or array.dtype.kind == "V":
+        found = f"shape {array.shape} and type {array.dtype}"
+        raise InputError(f"expected one value per row, got an array of {found}.")
     return array
 
 

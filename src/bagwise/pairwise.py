@@ -36,9 +36,10 @@ LARGEST_VALUE = 1e100  # largest kernel value, so that sums of products of two v
 
 SPARSE_METRICS = ("cityblock", "cosine", "euclidean", "l1", "l2", "manhattan")
 # Each pair by itself: unlike "seuclidean", for example, which depends on all rows of a block.
-METRICS = ("braycurtis", "canberra", "chebyshev", "correlation", "hamming", "jaccard", "minkowski")
-METRICS += ("sqeuclidean", *SPARSE_METRICS)
-
+METRICS = (
+    *("braycurtis", "canberra", "chebyshev", "correlation", "hamming", "jaccard", "minkowski"),
+    *("sqeuclidean", *SPARSE_METRICS),
+)
 BLOCK = 2**18  # values per block, so that it stays in the cache between product and reduction
 SMALL_BAGS = 128  # total rows of small bags whose kernel is computed in one call
 

@@ -81,9 +81,9 @@ class DistributedBags(Bags):
 
     def __init__(self, client: Any, futures: list[Any], bounds: Ints, about: About) -> None:
         self.client, self.futures, self.bounds, self.about = client, futures, bounds, about
-        self._offsets, (n_features, dtype), self._ids, self._feature_names = about
-        table = SimpleNamespace(shape=(int(self._offsets[-1]), n_features), dtype=np.dtype(dtype))
-        self._source = Source(table, self._offsets)
+        offsets, (n_features, dtype), self._ids, self._feature_names = about
+        table = SimpleNamespace(shape=(int(offsets[-1]), n_features), dtype=np.dtype(dtype))
+        self._source = Source(table, offsets)
         client.gather(client.map(len, futures, pure=False))  # raises the errors of the workers
 
     @property
