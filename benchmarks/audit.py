@@ -21,8 +21,8 @@ import joblib
 from sklearn.kernel_approximation import Nystroem
 from sklearn.preprocessing import StandardScaler
 
-from bagwise.assumptions import AssumptionCheck, check_assumptions
-from bagwise.assumptions._check import Row, overview
+from bagwise.assumptions import check_assumptions
+from bagwise.assumptions._check import AssumptionCheck, Row, overview
 from bagwise.auto._methods import METHODS, audited_model
 from bagwise.classification import PrimalDualMISVM
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline

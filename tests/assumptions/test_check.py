@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from assumptions.models import Both, Count, First, Known, Mean, NoDecoy, Standard
 
-from bagwise.assumptions import AssumptionCheck, check_assumptions
-from bagwise.assumptions._check import ENOUGH, STRENGTHS, TESTS, Row, trials
+from bagwise.assumptions import check_assumptions
+from bagwise.assumptions._check import ENOUGH, STRENGTHS, TESTS, AssumptionCheck, Row, trials
 from bagwise.auto import AutoBagClassifier
 from bagwise.auto._members import default_members, keeping
 from bagwise.auto._methods import METHODS, audited_model

@@ -1,5 +1,5 @@
 """Tests of which assumption a model of bags keeps, on synthetic bags."""
 
-from bagwise.assumptions._check import AssumptionCheck, check_assumptions
+from bagwise.assumptions._check import check_assumptions
 
-__all__ = ["AssumptionCheck", "check_assumptions"]
+__all__ = ["check_assumptions"]

@@ -1,7 +1,7 @@
 """Tests that fit a model on bags with a clue its assumption forbids, then move the clue."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -79,12 +79,8 @@ class Row:
 
     def joined(self, other: "Row") -> "Row":
         """Return the result of the same test with the seeds of both rows."""
-        return replace(
-            self,
-            as_trained=self.as_trained + other.as_trained,
-            moved=self.moved + other.moved,
-            change=self.change + other.change,
-        )
+        trained, moved = self.as_trained + other.as_trained, self.moved + other.moved
+        return Row(self.test, self.strength, trained, moved, self.change + other.change)
 
     def decided(self, n_seeds: int) -> bool:
         """Whether the mean over `n_seeds` stays below .95 even if all other AUCs are 1."""
@@ -195,7 +191,7 @@ def check_assumptions(
     n_train: int = 200,
     n_test: int = 400,
     stop_early: bool = True,
-    after_fit: Callable[[], None] | None = None,
+    after_fit: Callable[[], None] = lambda: None,
 ) -> AssumptionCheck:
     """Test which assumption of multiple-instance learning a classifier of bags keeps.
 
@@ -232,7 +228,7 @@ def check_assumptions(
     stop_early : bool, default=True
         Skip the remaining seeds of a test when its mean AUC cannot reach .95 any more. Means are
         then over the seeds that were run.
-    after_fit : callable, default=None
+    after_fit : callable, default: does nothing
         Called without arguments after each fit, e.g. to show progress.
 
     Returns
@@ -266,8 +262,7 @@ def check_assumptions(
         for seed in range(seeds):
             new = trial.run(estimator, np.random.RandomState([number, seed]), n_train, n_test)
             found = [a.joined(b) for a, b in zip(found, new, strict=True)] if found else new
-            if after_fit is not None:
-                after_fit()
+            after_fit()
             if stop_early and found[0].decided(seeds):
                 break
         rows += found
@@ -301,22 +296,21 @@ class Trial:
         bags, y = self.draw(rng, n_train)
         model = clone(estimator, safe=False).fit(list(bags), y)
         bags, y = self.draw(rng, n_test)
-        scores = _scores(model, bags)
         moved, y_moved = self.draw_moved(rng, n_test)
-        as_trained = float(roc_auc_score(y, scores))
-        after = float(roc_auc_score(y_moved, _scores(model, moved)))
-        row = Row(self.test, self.strength, (as_trained,), (after,))
+        scores = _scores(model, bags)
+        areas = roc_auc_score(y, scores), roc_auc_score(y_moved, _scores(model, moved))
+        row = Row(self.test, self.strength, *((float(area),) for area in areas))
         shows = self.test == SINGLE and self.strength == STRENGTHS[-1]
         return [row, *_properties(rng, model, bags, scores)] if shows else [row]
 
 
 def trials() -> list[Trial]:
     """The tests that fit models, at each strength of the decoy."""
-    found = []
-    for test, draw in ((SINGLE, single_concept), (TWO, two_concepts)):
-        for strength in STRENGTHS:
-            states = (partial(draw, strength=strength, decoy_in=held) for held in (0, 1))
-            found.append(Trial(test, strength, *states))
+    found = [
+        Trial(test, strength, *(partial(draw, strength=strength, decoy_in=held) for held in (0, 1)))
+        for test, draw in ((SINGLE, single_concept), (TWO, two_concepts))
+        for strength in STRENGTHS
+    ]
     states = (partial(false_frequency, copies=copies) for copies in ((1, 1), (35, 45)))
     return [*found, Trial(FREQUENCY, None, *states)]
 

@@ -1,8 +1,8 @@
 """Bag data sets read from a file: shipped with the package or found in the data home."""
 
-import importlib
 import re
 import string
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.datasets._registry import (
-    PACKAGE_DATA,
-    DatasetInfo,
-    bag_bunch,
-    damaged,
-    dataset_info,
-    read_dataset,
-)
+from bagwise.datasets._registry import DatasetInfo, bag_bunch, damaged, dataset_info, read_dataset
 
 MUSK_FEATURES = [f"f{i}" for i in range(1, 167)]
 LETTERS = np.array(list(string.ascii_uppercase))
@@ -56,10 +49,12 @@ def load_dataset(name: str, **options: Any) -> Bunch:
     >>> load_dataset("musk1").bags
     Bags(n_bags=92, n_instances=476, n_features=166, dtype=float64)
     """
+    from bagwise import datasets
+
     info = dataset_info(name)
     if info.loader is None:
         return _binary(info)
-    return getattr(importlib.import_module("bagwise.datasets"), info.loader)(**options)
+    return getattr(datasets, info.loader)(**options)
 
 
 def load_musk1() -> Bunch:
@@ -96,14 +91,9 @@ def _binary(info: DatasetInfo) -> Bunch:
     arrays = read_dataset(info, ["X", "bag", "y"])
     names = MUSK_FEATURES if info.name.startswith("musk") else None
     bags = bags_of(info, arrays, feature_names=names)
-    return bag_bunch(
-        info,
-        bags,
-        y=per_bag(info, bags, arrays["y"]).astype(np.int64),
-        instance_labels=None,
-        classes=np.array(info.classes),
-        fold=arrays.get("fold"),
-    )
+    y, fold = per_bag(info, bags, arrays["y"]).astype(np.int64), arrays.get("fold")
+    classes = np.array(info.classes)
+    return bag_bunch(info, bags, y=y, instance_labels=None, classes=classes, fold=fold)
 
 
 # --- The words of a poem as bags of letters -------------------------------------------------------
@@ -190,7 +180,7 @@ def load_letter_frost(random_state: Any = 0) -> Bunch:
 
 
 def _poem(file: str) -> str:
-    return (PACKAGE_DATA / file).read_text(encoding="utf-8")
+    return (files("bagwise.datasets") / "data" / file).read_text(encoding="utf-8")
 
 
 def _letters_of(name: str, words: list[str], random_state: Any) -> Bunch:

@@ -82,21 +82,13 @@ class DatasetInfo:
     @property
     def details(self) -> str:
         """What `DESCR` of the loaded data set says."""
-        sizes = f"{self.n_instances} instances, {self.n_features} features"
-        bags = "" if self.n_bags is None else f"{self.n_bags} bags, "
         usually = "By default, about: " if self.where == "drawn" else ""
-        return "\n".join(
-            [
-                self.title,
-                "=" * len(self.title),
-                self.description + ("" if self.description.endswith("?") else "."),
-                f"{usually}{bags}{sizes}, {self.n_classes} classes ({self.task}).",
-                "",
-                self.notes.strip(),
-                "",
-                f"Origin: {self.origin}.",
-                f"Licence: {self.licence}.",
-            ]
+        bags = "" if self.n_bags is None else f"{self.n_bags} bags, "
+        return (
+            f"{self.title}\n{'=' * len(self.title)}\n{self.description}\n\n"
+            f"{usually}{bags}{self.n_instances} instances, {self.n_features} features, "
+            f"{self.n_classes} classes ({self.task}).\n\n{self.notes.strip()}\n\n"
+            f"Origin: {self.origin}.\nLicence: {self.licence}."
         )
 
     @property
@@ -126,7 +118,7 @@ def list_datasets() -> list[DatasetInfo]:
 def dataset_info(name: str) -> DatasetInfo:
     """Return the record of a data set, or raise an error with similar names."""
     known = _registry()
-    if not isinstance(name, str) or name not in known:
+    if name not in known:
         hint = did_you_mean(name, known) or f" Known: {', '.join(known)}."
         raise InputError(f"no data set is called {name!r}.{hint}")
     return known[name]
@@ -134,14 +126,11 @@ def dataset_info(name: str) -> DatasetInfo:
 
 def read_dataset(info: DatasetInfo, names: Iterable[str]) -> dict[str, Array]:
     """Read the file of a data set, or raise an error with the searched folders and a remedy."""
-    path = info.path
-    if path is not None:
-        return read_arrays(path, names)
-    searched = ", ".join(map(str, data_folders()))
+    if info.path is not None:
+        return read_arrays(info.path, names)
     raise DataNotFoundError(
-        f"{info.file} was not found in {searched}. bagwise does not download it (origin: "
-        f"{info.origin}). Put the file there, or set the environment variable {FOLDER_VARIABLE} to "
-        "the folder that contains it."
+        f"{info.file} was not found in {', '.join(map(str, data_folders()))}. Put it there, or set "
+        f"{FOLDER_VARIABLE} to its folder; bagwise does not download it (origin: {info.origin})."
     )
 
 
@@ -152,9 +141,7 @@ def bag_bunch(info: DatasetInfo, bags: Bags, **fields: Any) -> Bunch:
 
 def damaged(info: DatasetInfo, content: str) -> FileFormatError:
     """Return the error for a file with unexpected content."""
-    return FileFormatError(
-        f"{info.path} holds {content}: it is not the file that bagwise expects there."
-    )
+    return FileFormatError(f"{info.path} holds {content}: it is another file.")
 
 
 # --- The data home --------------------------------------------------------------------------------
@@ -201,17 +188,15 @@ def read_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
     """
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-            missing = [name for name in names if name not in file.files]
-            if not missing:
-                return {name: file[name] for name in file.files}
+            arrays = {name: file[name] for name in file.files}
     except Exception as error:  # a damaged zip file raises many kinds of errors
         raise FileFormatError(
-            f"{path} cannot be read as an npz file ({error}): it may be truncated or "
-            "damaged. Replace it."
+            f"{path} cannot be read as an npz file: it may be truncated or damaged ({error}). "
+            "Replace it."
         ) from error
-    raise FileFormatError(
-        f"{path} lacks the arrays {missing}: it is not the file that bagwise expects there."
-    )
+    if missing := [name for name in names if name not in arrays]:
+        raise FileFormatError(f"{path} lacks the arrays {missing}: it is another file.")
+    return arrays
 
 
 @cache

@@ -11,12 +11,11 @@ Instance metrics leave out instances whose true label is -1 (unknown). Ranking m
 bags whose row of `label_sets` is -1 throughout (unknown).
 """
 
-from bagwise.metrics._flipping import FlippingCurve, flipping_curve
+from bagwise.metrics._flipping import flipping_curve
 from bagwise.metrics._instances import class_purity, instance_average_precision
 from bagwise.metrics._rankings import average_precision, coverage, one_error
 
 __all__ = [
-    "FlippingCurve",
     "average_precision",
     "class_purity",
     "coverage",

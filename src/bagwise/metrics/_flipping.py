@@ -36,13 +36,6 @@ class FlippingCurve:
     random_area : float
         Area under `random_falls`: the area that uninformative attributions reach.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bagwise.metrics import FlippingCurve
-    >>> shares = np.array([0.0, 1.0])
-    >>> FlippingCurve(shares, 2 * shares, shares, area=1.0, random_area=0.5).gain
-    0.5
     """
 
     shares: Floats
@@ -101,6 +94,9 @@ def flipping_curve(
     Returns
     -------
     FlippingCurve
+        ``area`` under the curve; ``random_area``, that of instances removed in random order;
+        ``gain``, their difference; and the curves ``falls`` and ``random_falls`` by the ``shares``
+        of removed instances.
 
     Notes
     -----
@@ -126,14 +122,27 @@ def flipping_curve(
         check_scalar(count, name, Integral, min_val=1)
     rng = check_random_state(random_state)
     bags = check_bags(None, X, reset=True, allow_nan=True)
-    values = _checked_attributions(attributions, bags)
+    values = as_numbers(attributions, "attributions")
+    if values.ndim not in (1, 2) or len(values) != bags.n_instances or np.isnan(values).any():
+        raise InputError(
+            f"attributions have shape {values.shape}: expected a row for each of the "
+            f"{bags.n_instances} instances, without NaN."
+        )
     several = np.flatnonzero(bags.sizes > 1)
     if len(several) == 0:
         raise InputError("every bag has one instance: nothing can be removed from it.")
     values = np.concatenate([bags.split(values)[i] for i in several])
     bags = bags[several]
-    watched = _watched(model, bags, label)
-    values = _of_watched(values, watched, bags)
+    scores = selection_scores(model, bags, ((i, np.ones((1, n), bool)) for i, n in _sizes(bags)))
+    watched = _watched(model, scores, label)
+    if values.ndim == 2 or scores.ndim == 1:
+        values, n_columns = _columns(values), _columns(scores).shape[1]
+        if values.shape[1] != n_columns:
+            raise InputError(
+                f"attributions have {values.shape[1]} columns, and the model has {n_columns} "
+                "classes: expected as many."
+            )
+        values = values[np.arange(len(values)), watched[bags.bag_index]]
     grid = np.linspace(0, 1, n_steps + 1)
     falls = _falls(model, bags, values, watched, grid, rng)
     no_information = np.zeros(bags.n_instances)
@@ -143,70 +152,29 @@ def flipping_curve(
     return FlippingCurve(grid, falls, random_falls, *areas)
 
 
-def _checked_attributions(attributions: ArrayLike, bags: Bags) -> Floats:
-    values = as_numbers(attributions, "attributions")
-    if values.ndim not in (1, 2) or len(values) != bags.n_instances:
-        raise InputError(
-            f"attributions have shape {values.shape} for {bags.n_instances} instances: expected "
-            "one row per instance."
-        )
-    if np.isnan(values).any():
-        raise InputError("attributions contain NaN: give each instance a number.")
-    return values
+def _columns(values: Floats) -> Floats:
+    """A column per class: a single one is that of the second of two classes."""
+    return np.column_stack([-values, values]) if values.ndim == 1 else values
 
 
-@dataclass(frozen=True)
-class _Watched:
-    """The measured score of each bag: its column and sign; `n_columns` is 0 for a single score."""
-
-    columns: Ints
-    signs: Floats
-    n_columns: int
-
-    def __call__(self, scores: Floats, owners: Ints) -> Floats:
-        """Return the measured scores of selections from the bags `owners`."""
-        if scores.ndim == 1:
-            return scores * self.signs[owners]
-        return scores[np.arange(len(scores)), self.columns[owners]]
-
-
-def _watched(model: Any, bags: Bags, label: Any) -> _Watched:
-    scores = selection_scores(model, bags, ((i, np.ones((1, n), bool)) for i, n in _sizes(bags)))
-    n_bags, column = len(bags), None
+def _watched(model: Any, scores: Floats, label: Any) -> Ints:
+    """The column of the measured score of each bag."""
     if label is not None:
         if not hasattr(model, "classes_"):
             raise InputError(f"{type(model).__name__} has no classes_: leave label out.")
-        column = check_label(label, np.asarray(model.classes_))
-    if scores.ndim == 1:
-        positive = scores > undecided_score(model, 1)
-        if predicts_numbers(model):  # the prediction itself, whatever its sign
-            positive = np.ones(n_bags, dtype=bool)
-        signs = np.where(positive if column is None else column == 1, 1.0, -1.0)
-        return _Watched(np.zeros(n_bags, dtype=np.intp), np.broadcast_to(signs, n_bags), 0)
-    columns = scores.argmax(axis=1) if column is None else np.full(n_bags, column)
-    return _Watched(columns, np.ones(n_bags), scores.shape[1])
-
-
-def _of_watched(values: Floats, watched: _Watched, bags: Bags) -> Floats:
-    """Return the attributions for the measured class of each bag."""
-    owners = bags.bag_index
-    if values.ndim == 1:
-        return values * watched.signs[owners]
-    if values.shape[1] != watched.n_columns:
-        raise InputError(
-            f"attributions have {values.shape[1]} columns, and the model gives "
-            f"{watched.n_columns or 'one score, without columns,'} per bag: expected as many."
-        )
-    return values[np.arange(len(values)), watched.columns[owners]]
+        return np.full(len(scores), check_label(label, np.asarray(model.classes_)))
+    if scores.ndim == 2:
+        return scores.argmax(axis=1)
+    if predicts_numbers(model):  # the prediction itself, whatever its sign
+        return np.ones(len(scores), dtype=np.intp)
+    return (scores > undecided_score(model, 1)).astype(np.intp)
 
 
 def _sizes(bags: Bags) -> list[tuple[int, int]]:
     return list(enumerate(bags.sizes.tolist()))
 
 
-def _falls(
-    model: Any, bags: Bags, values: Floats, watched: _Watched, grid: Floats, rng: Any
-) -> Floats:
+def _falls(model: Any, bags: Bags, values: Floats, watched: Ints, grid: Floats, rng: Any) -> Floats:
     """Mean decrease of the score at each share of `grid`."""
     order = np.lexsort((rng.permutation(bags.n_instances), -values, bags.bag_index))
     ranks = np.empty(bags.n_instances, dtype=np.intp)
@@ -219,7 +187,8 @@ def _falls(
                 yield i, rank[None, :] >= count
 
     owners = np.repeat(np.arange(len(bags)), [len(counts) for counts in removed])
-    scores = watched(selection_scores(model, bags, selections()), owners)
+    scores = _columns(selection_scores(model, bags, selections()))
+    scores = scores[np.arange(len(scores)), watched[owners]]
     parts = np.split(scores, np.cumsum([len(counts) for counts in removed])[:-1])
     curves = [
         np.interp(grid, counts / (n - 1), part[0] - part)

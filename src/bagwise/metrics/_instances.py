@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import average_precision_score
 from sklearn.metrics.cluster import contingency_matrix
+from sklearn.utils import check_consistent_length
 
 from bagwise._common.types import Array, Bools, Floats
 from bagwise.bags import Bags
@@ -45,11 +46,7 @@ def class_purity(instance_labels: ArrayLike, clusters: ArrayLike) -> float:
     0.8
     """
     truth, found = _as_labels(instance_labels, "instance_labels"), _as_labels(clusters, "clusters")
-    if len(truth) != len(found):
-        raise LabelError(
-            f"instance_labels has {len(truth)} entries and clusters {len(found)}: give one of each "
-            "per instance."
-        )
+    check_consistent_length(truth, found)
     known = _is_known(truth)
     if not known.any():
         raise LabelError("no instance has a known label (all are -1): nothing to measure.")
@@ -117,8 +114,6 @@ def instance_average_precision(
 def as_numbers(values: ArrayLike, name: str) -> Floats:
     """Read an array of numbers."""
     try:
-        if np.iscomplexobj(values):
-            raise TypeError("they are complex")
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as cause:
         raise InputError(f"{name} are not numbers: {cause}.") from cause
@@ -130,20 +125,12 @@ def _is_known(labels: Array) -> Bools:
 
 def _as_labels(values: ArrayLike, name: str) -> Array:
     """Convert labels to a 1-D array of integers or strings."""
-    try:
-        array = np.asarray(values)
-        array = np.array(array.tolist()) if array.dtype == object else array
-    except (TypeError, ValueError) as cause:
-        raise LabelError(f"{name} is not a list of labels: {cause}") from cause
-    if array.ndim != 1:
-        raise LabelError(f"{name} has shape {array.shape}: expected one label per instance, 1-D.")
-    # Float labels are accepted if they are exact integers.
-    whole = array.dtype.kind == "f" and np.all((array == np.round(array)) & (abs(array) < 2**53))
-    if whole or array.dtype.kind in "iub":
-        return array.astype(np.int64)
-    if array.dtype.kind == "U":
-        return array
-    raise LabelError(
-        f"{name} has type {array.dtype}: expected labels, as integers or strings (-1 where "
-        "unknown)."
-    )
+    array = np.asarray(values)
+    array = np.array(array.tolist()) if array.dtype == object else array
+    whole = array.dtype.kind == "f" and bool((array == np.round(array)).all())
+    if array.ndim != 1 or not (whole or array.dtype.kind in "iubU"):
+        raise LabelError(
+            f"{name} has shape {array.shape} and type {array.dtype}: expected a label per instance,"
+            " as an integer or a string (-1 where unknown)."
+        )
+    return array if array.dtype.kind == "U" else array.astype(np.int64)

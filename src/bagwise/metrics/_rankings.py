@@ -7,7 +7,7 @@ from scipy.stats import rankdata
 from sklearn.metrics import label_ranking_average_precision_score
 
 from bagwise._common.types import Array, Bools, Floats
-from bagwise.exceptions import InputError, LabelError
+from bagwise.exceptions import LabelError
 from bagwise.metrics._instances import as_numbers
 
 
@@ -136,25 +136,18 @@ def _ranked_bags(label_sets: ArrayLike, scores: ArrayLike) -> tuple[Bools, Float
         label_sets = label_sets.toarray()  # type: ignore[union-attr]
     sets = as_numbers(label_sets, "label_sets")
     score = as_numbers(scores, "scores")
-    if sets.ndim != 2 or score.shape != sets.shape:
+    if sets.ndim != 2 or score.shape != sets.shape or not sets.size:
         raise LabelError(
             f"label_sets have shape {sets.shape} and scores {score.shape}: expected both as "
             "(n_bags, n_classes)."
         )
-    if 0 in sets.shape:
-        raise LabelError(f"label_sets have shape {sets.shape}: there is nothing to measure.")
     known = ~(sets == -1).all(axis=1)
-    strange = np.argwhere(~np.isin(sets, (0, 1)) & known[:, None])
-    if len(strange):
-        bag, label = strange[0]
-        raise LabelError(
-            f"label_sets hold {sets[bag, label]} for bag {bag}, class {label}: expected 0 or 1 "
-            "(or a whole row of -1 for a bag about which nothing is known)."
-        )
     if not known.any():
         raise LabelError("every row of label_sets is -1 (nothing known): nothing to measure.")
-    missing = np.argwhere(np.isnan(score) & known[:, None])
-    if len(missing):
-        bag, label = missing[0]
-        raise InputError(f"scores are NaN for bag {bag}, class {label}: expected numbers.")
+    odd = known[:, None] & (~np.isin(sets, (0, 1)) | np.isnan(score))
+    for bag, label in np.argwhere(odd)[:1]:
+        raise LabelError(
+            f"label_sets hold {sets[bag, label]} and scores {score[bag, label]} for bag {bag}, "
+            f"class {label}: expected 0 or 1 (a row of -1 if nothing is known), and a number."
+        )
     return sets[known] == 1, score[known]
