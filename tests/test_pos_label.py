@@ -134,7 +134,7 @@ def test_wrong_choices_are_refused():
         BagMarginSVM(pos_label="p").fit(*example(n_classes=3))
     with pytest.raises(InputError, match="belongs to assumption='standard'"):
         PrimalDualMISVM(pos_label=0).fit(bags, positive.astype(int))
-    with pytest.raises(LabelError, match="y holds label sets"):
+    with pytest.raises(LabelError, match="not for label sets"):
         AutoBagClassifier(pos_label=0).fit(bags, [{"x"} if p else set() for p in positive])
 
 

@@ -1,14 +1,12 @@
 """Bags of the data home with label sets: published counts, known pitfalls, damaged files."""
 
-import inspect
-
 import numpy as np
 import pytest
 from scipy import sparse
 
 from bagwise import Bags, datasets
 from bagwise.datasets._registry import PACKAGE_DATA
-from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
+from bagwise.exceptions import DataNotFoundError, FileFormatError
 from reproduction import bag_data
 from reproduction.row_data import info_of
 
@@ -34,23 +32,6 @@ def test_what_is_loaded_is_what_is_listed(name):
     if data.instance_labels is not None:
         assert data.instance_labels.shape == (data.bags.n_instances,)
         assert data.instance_labels.min() >= -1
-
-
-def test_other_names_are_those_of_bagwise():
-    assert len(bag_data.load_dataset("musk1").bags) == 92
-
-
-def test_unknown_choices():
-    with pytest.raises(InputError, match="expected 'instances' or 'published'"):
-        bag_data.load_hja_birdsong("both")
-
-
-def test_docstrings_name_the_traps():
-    for loader, words in {
-        bag_data.load_hja_birdsong: ["published", "67 more", "4,998"],
-        bag_data.load_msrcv2: ["no class names"],
-    }.items():
-        assert all(word in inspect.getdoc(loader) for word in words), loader.__name__
 
 
 @pytest.mark.parametrize(

@@ -47,24 +47,6 @@ def test_a_part_of_an_experiment(run, output):
     assert "not run" in page  # the page is of the whole experiment
 
 
-def test_a_second_run_does_nothing_again(run, output, monkeypatch):
-    first = run(*QUICK, "-o", output)
-
-    def forbidden(unit):
-        raise AssertionError(unit.name)
-
-    monkeypatch.setattr(runner, "execute", forbidden)
-    second = run(*QUICK, "-o", output)
-    assert (second.exit_code, second.stdout) == (0, first.stdout)
-
-
-def test_show_runs_nothing(run, output):
-    result = run("pdmisvm", "figure10", "--show", "-o", output)
-    assert result.exit_code == 0
-    assert result.stdout.count("not run") == 2
-    assert not (output / "pdmisvm" / "figure10.jsonl").exists()
-
-
 def test_an_interrupted_run_says_what_is_saved(run, output, monkeypatch):
     def interrupted(unit):
         raise KeyboardInterrupt
@@ -107,13 +89,6 @@ def test_wrong_names_are_one_line_and_exit_code_2(
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_the_tables_of_a_paper_fit_80_columns(run, tmp_path):
-    result = run("pdmisvm", "figure4", "--full", "--show", "-o", tmp_path, columns=80)
-    assert result.exit_code == 0, result.stderr
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    assert "…" not in result.stdout
-
-
 @pytest.mark.parametrize(
     ("words", "keys"),
     [
@@ -128,16 +103,3 @@ def test_json_is_a_list_of_documents(run, tmp_path, monkeypatch, words, keys):
     entries = json.loads(result.stdout)
     assert entries
     assert all(keys <= entry.keys() for entry in entries)
-
-
-@pytest.mark.parametrize(
-    ("words", "offered"), [(["pdm"], {"pdmisvm"}), (["pdmisvm", "table1"], {"table1"})]
-)
-def test_the_shell_is_offered_names(words, offered):
-    environment = {
-        "_REPRODUCTION_COMPLETE": "complete_bash",
-        "COMP_WORDS": " ".join(["reproduction", *words]),
-        "COMP_CWORD": str(len(words)),
-    }
-    result = CliRunner().invoke(app, env=environment, prog_name="reproduction")
-    assert set(result.stdout.split()) == offered

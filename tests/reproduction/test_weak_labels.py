@@ -14,13 +14,11 @@ from reproduction._protocols import PROTOCOLS
 from reproduction._protocols.weak_labels import (
     _balance,
     _chosen,
-    _draw_labels,
     _margins,
     _mean_square,
     roi_success_rate,
 )
 from reproduction._summary import paired_summary
-from reproduction.sources import make_text_rows
 
 
 def test_win_tie_loss_is_that_of_a_paired_t_test(rng):
@@ -34,19 +32,6 @@ def test_win_tie_loss_is_that_of_a_paired_t_test(rng):
     better = {"a": {"svm": [0.5, 0.6], "other": [0.7, 0.8]}}
     assert paired_summary(better)["win/tie/loss"] == ["", "1/0/0"]
     assert paired_summary(better, lower_is_better=True)["win/tie/loss"] == ["", "0/0/1"]
-
-
-def test_equal_means_share_their_rank():
-    cells = {"a": {"x": [0.5], "y": [0.5], "z": [0.4]}}
-    assert paired_summary(cells)["mean rank"] == ["1.50", "1.50", "3.00"]
-
-
-def test_every_class_has_a_label(rng):
-    y = np.array([0] * 97 + [1] * 3)
-    for seed in range(10):
-        chosen = _draw_labels(y, 0.05, np.random.RandomState(seed))
-        assert chosen.sum() == 5
-        assert set(y[chosen]) == {0, 1}
 
 
 def test_a_margin_is_that_of_the_true_class():
@@ -101,13 +86,6 @@ def test_a_prior_evens_the_balance_and_stays_when_labels_are_hidden(rng):
     )
     fitted = _chosen(unit, X, y)[0]
     np.testing.assert_allclose(fitted.balance, (np.array([5, 2, 1]) + 10 / 3) / 18)
-
-
-def test_text_rows_have_unit_length():
-    data = make_text_rows(200, 100, words=8, random_state=0)
-    lengths = np.sqrt(data.X.multiply(data.X).sum(axis=1))
-    assert np.asarray(lengths).ravel()[lengths.ravel() > 0] == pytest.approx(1)
-    assert data.X.indices.dtype == data.X.indptr.dtype == np.int32
 
 
 @pytest.mark.parametrize("name", ["figure3", "figure7"])
