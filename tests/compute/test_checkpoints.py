@@ -6,14 +6,10 @@ import sys
 
 import pytest
 from sklearn.base import clone
-from typer.testing import CliRunner
 
-from bagwise.cli import app
 from bagwise.compute import Checkpoint, checkpoint, iterate
 from bagwise.compute.parts import Parts
 from bagwise.exceptions import InputError
-from bagwise.io import write_bags
-from checks import example
 from engine_examples import MODELS, Counter, relative, with_label_sets
 
 KILLED_WHILE_SAVING = """
@@ -67,41 +63,6 @@ def test_a_killed_fit_of_label_sets_continues(model, tensor, tmp_path, monkeypat
     assert not list(tmp_path.iterdir())
 
 
-KILLED_WITHIN_A_SAVE = """
-import os, signal, sys
-sys.path[:0] = {path!r}
-from bagwise.compute import checkpoint, Checkpoint
-from bagwise.compute.parts import Parts
-from engine_examples import Counter
-
-def half(file, **arrays):
-    file.write(b"half")
-    file.flush()
-    os.kill(os.getpid(), signal.SIGKILL)
-
-parts = Parts(Counter(None))
-def save(n_iter):
-    file = Checkpoint({file!r}, (), interval=0.0)
-    file.load({{"n_iter": 0}}, parts)
-    file.save({{"n_iter": n_iter}}, parts)
-
-save(3)
-checkpoint.np.savez = half
-save(4)
-"""
-
-
-def test_a_kill_within_a_save_leaves_the_last_checkpoint(tmp_path):
-    file, parts = tmp_path / "fit.npz", Parts(Counter(None))
-    script = KILLED_WITHIN_A_SAVE.format(path=sys.path, file=str(file))
-    ended = subprocess.run([sys.executable, "-c", script], check=False)
-    assert ended.returncode == -signal.SIGKILL
-    memory = {"n_iter": 0}
-    resumed = Checkpoint(file, (), interval=0.0)
-    assert resumed.load(memory, parts)
-    assert memory["n_iter"] == 3
-
-
 def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
     bags, sets = with_label_sets(n_bags=20)
     path, parts = tmp_path / "fit.npz", Parts(Counter(None))
@@ -140,13 +101,3 @@ def test_a_checkpoint_is_seldom_written_and_removed_at_the_end(tmp_path):
     assert end["n_iter"] == parts.part.value == 50
     assert saved == []
     assert not list(tmp_path.iterdir())
-
-
-def test_the_command_line_says_which_methods_have_no_checkpoint(tmp_path):
-    pytest.importorskip("skops")
-    bags, y = example(10)
-    write_bags(tmp_path / "bags.npz", bags, y=y)
-    command = ["fit", str(tmp_path / "bags.npz"), "-m", "nsk", "--checkpoint", "state.npz"]
-    found = CliRunner().invoke(app, [*command, "-o", str(tmp_path / "model.skops")])
-    assert found.exit_code != 0
-    assert "no parameter 'checkpoint'" in str(found.exception) + found.output

@@ -16,7 +16,7 @@ from bagwise import Bags, preprocessing
 from bagwise._common.tables import is_mapped
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM, SetKernelSVM
-from bagwise.compute import Part, dask, one_core_if_few_instances, place
+from bagwise.compute import Part, dask, place
 from bagwise.compute.arrays import add
 from bagwise.compute.dask import DaskParts, _mapped_rows, _packed
 from bagwise.embedding import BagStatistics
@@ -93,14 +93,6 @@ def test_bags_chosen_in_order_do_not_travel(client):
     for before, after in zip(away.futures, chosen.futures, strict=True):
         assert where[after.key] == where[before.key]
     assert away[:].futures == away.futures
-
-
-def test_blas_keeps_its_threads_for_many_instances_in_few_bags(client):
-    few, many = (Bags(np.zeros((n, 600)), [0, n]).distribute(client) for n in (1000, 2000))
-    with one_core_if_few_instances(many) as limit:
-        assert limit is None
-    with one_core_if_few_instances(few) as limit:
-        assert limit is not None
 
 
 def test_distributed_bags_are_cross_validated(client):

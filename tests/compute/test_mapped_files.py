@@ -1,16 +1,13 @@
 """Bags in a memory-mapped file."""
 
-import os
 import tracemalloc
 
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
-from bagwise import Bags, preprocessing
-from bagwise._common.tables import is_mapped
+from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
 from bagwise.cli import app
@@ -117,28 +114,6 @@ def test_a_mapped_table_of_label_sets_is_read_in_blocks(model, tmp_path, rng, mo
     tracemalloc.stop()
     assert peak < X.nbytes  # labels and costs per instance, blocks, and X'X
     np.testing.assert_array_equal(found, expected)
-
-
-def test_a_file_that_was_replaced_or_removed_is_still_mapped(tmp_path):
-    bags, y = example(30)
-    away = mapped(bags, tmp_path)
-    model = PrimalDualMISVM(C=1, random_state=0)
-    expected = model.fit(bags, y).coef_
-    np.save(tmp_path / "new.npy", [[1.0]])
-    os.replace(tmp_path / "new.npy", next(tmp_path.iterdir()))
-    np.testing.assert_array_equal(model.fit(away, y).coef_, expected)
-    next(tmp_path.iterdir()).unlink()
-    np.testing.assert_array_equal(model.fit(away, y).coef_, expected)
-
-
-def test_mapped_instances_are_standardised_into_a_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK", 40)
-    bags, y = example(30)
-    scaler = preprocessing.InstanceTransformer(StandardScaler())
-    expected = scaler.fit_transform(bags).instances
-    found = scaler.fit(mapped(bags, tmp_path), y).transform(mapped(bags, tmp_path)).instances
-    assert is_mapped(found)
-    np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(
