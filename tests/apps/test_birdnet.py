@@ -133,7 +133,7 @@ def test_a_folder_of_detections_and_species_nobody_heard(tmp_path):
     ("name", "text", "message"),
     [
         ("a.birdnet.embeddings.txt", "0\t3\t1,2\n3\t6\t1\n", "line 2 of"),
-        ("a.birdnet.embeddings.txt", "0 3 1,2\n", "expected a start, an end and numbers"),
+        ("a.birdnet.embeddings.txt", "0\t3\n", "expected a start, an end and an embedding"),
         ("a.birdnet.embeddings.txt", "\n", "every file is empty"),
         ("a.txt", "Selection\tView\n1\t1\n", "is not a table of BirdNET-Analyzer"),
         ("a.txt", TABLE, "lists no detection"),

@@ -171,11 +171,7 @@ def test_a_model_of_several_classes_and_one_without_scores(data, tmp_path, no_pi
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"coords": np.zeros((3, 2))}, r"coords have shape \(3, 2\)"),
-        ({"coords": np.full((21, 2), np.nan)}, "coords must be finite"),
         ({"top": 0}, "top is 0"),
-        ({"patch_size": -1}, "expected positive numbers"),
-        ({"patch_size": [1, 2]}, "a number, or one per slide"),
         ({"model": BagStatistics()}, "BagStatistics has no classes"),
         ({"method": "magic"}, "method is 'magic'"),
     ],

@@ -84,7 +84,7 @@ def test_a_table_with_coordinates(run, tmp_path):
         (("--attribution", "magic"), "expected one of 'score', 'single', 'one_removed', 'sampled'"),
         (("--coords", "x"), "expected two columns"),
         (("--merge", "patient_id"), "a heat map shows one slide"),
-        (("--patch-size", "-1"), "expected positive numbers"),
+        (("--patch-size", "-1"), "expected a positive number"),
         (("--top", "0"), "--top"),
     ],
 )
@@ -116,7 +116,7 @@ def test_maps_over_thumbnails_with_kept_columns(run, slides, tmp_path):
     words = ("heatmap", model, folder, *labels, "--keep", "patient_id", "--thumbnails", pictures)
     unknown = run(*words, "-o", tmp_path / "maps")
     assert unknown.exit_code == 2
-    assert "pixel with --downsample" in unknown.stderr
+    assert "or with --downsample" in unknown.stderr
     done = run(*words, "--downsample", 100, "-o", tmp_path / "maps")
     assert done.exit_code == 0, done.stderr
     assert "5 of 6 slides have no thumbnail" in done.stderr
@@ -124,4 +124,4 @@ def test_maps_over_thumbnails_with_kept_columns(run, slides, tmp_path):
     tiles = json.loads((tmp_path / "maps" / "s00.geojson").read_text())["features"]
     assert tiles[0]["properties"]["metadata"] == {"patient_id": "p0"}
     (pictures / "s00.png").rename(pictures / "other.png")
-    assert "contains no picture of a slide" in run(*words, "-o", tmp_path / "none").stderr
+    assert "there is no picture such as" in run(*words, "-o", tmp_path / "none").stderr

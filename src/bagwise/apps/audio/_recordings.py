@@ -43,10 +43,9 @@ _SUFFIXES = (
 )
 _SPECIES = ("Common name", "Common Name", "Scientific name", "Species Code")
 _PERCH_TIMES = (("filename", "window_start", "window_end"), ("source_id", "offset", None))
-_PERCH_LENGTH = 5.0  # length of a window in seconds, if the table has no end
+_PERCH_LENGTH = 5.0  # length of a window in seconds, if it is not stored
 _NOTHING = "nocall"  # the "species" of a recording without detections
 _DATABASE, _INDEX = "hoplite.sqlite", "usearch.index"
-_LENGTH = 5.0  # length of a window in seconds, if it is not stored
 _PLACES = ("deployment", "project", "latitude", "longitude", "datetime")
 _WINDOWS = """
     SELECT windows.id, recordings.filename, windows.offsets, deployments.name, deployments.project,
@@ -165,21 +164,8 @@ class _Columns(NamedTuple):
     confidence: str
 
 
-def _read_birdnet(path: Path, species: Sequence[str] = ()) -> Any:
-    """Read a file of BirdNET-Analyzer, a folder of them, or detections of Perch-Hoplite.
-
-    Parameters
-    ----------
-    path : Path
-        The file or folder.
-    species : sequence of str, default=()
-        Species that get a column even if they were not detected.
-
-    Returns
-    -------
-    pyarrow.Table
-        See `read_recordings`.
-    """
+def _read_birdnet(path: Path, species: Sequence[str]) -> Any:
+    """Read a file of BirdNET-Analyzer, a folder of them, or detections of Perch-Hoplite."""
     paths = [path]
     if path.is_dir():
         paths = sorted(p for p in path.rglob("*") if p.name.lower().endswith(_SUFFIXES))
@@ -215,22 +201,16 @@ def _embeddings(paths: Sequence[Path], root: Path) -> Any:
     vectors: list[Array] = []
     for path in paths:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            if not line.strip():
+            values = line.replace(",", " ").split()
+            if not values:
                 continue
-            try:
-                start, end, numbers = line.split("\t")
-                vectors.append(np.array(numbers.replace(",", " ").split(), dtype=np.float32))
-                clips.append((_recording(path, root), float(start), float(end)))
-            except ValueError as error:
-                raise FileFormatError(
-                    f"line {number} of {path} is {line[:40]!r}: expected a start, an end and "
-                    "numbers, separated by tabs."
-                ) from error
+            vectors.append(np.array(values[2:], dtype=np.float32))
             if not 0 < len(vectors[-1]) == len(vectors[0]):
                 raise FileFormatError(
-                    f"line {number} of {path} has {len(vectors[-1])} numbers, the first line of "
-                    f"all has {len(vectors[0])}."
+                    f"line {number} of {path} has {len(values)} numbers: expected a start, an end "
+                    f"and an embedding of {len(vectors[0]) or 'some'} numbers."
                 )
+            clips.append((_recording(path, root), float(values[0]), float(values[1])))
     if not clips:
         raise FileFormatError(f"{root} contains no embeddings: every file is empty.")
     return _as_table(dict(zip(_TIMES, zip(*clips, strict=True), strict=True)), np.stack(vectors))
@@ -238,22 +218,19 @@ def _embeddings(paths: Sequence[Path], root: Path) -> Any:
 
 def _detections(paths: Sequence[Path], root: Path, features: Sequence[str]) -> Any:
     """Tables of detections as one table: a row per clip, a column per species."""
-    clips: dict[tuple[str, float, float], int] = {}
-    confidences: dict[str, dict[int, float]] = {name: {} for name in features}
-    for path in paths:
-        for *times, name, confidence in _rows(path, root):
-            clip = clips.setdefault(tuple(times), len(clips))
-            if name != _NOTHING:
-                own = confidences.setdefault(name, {})
-                own[clip] = max(own.get(clip, 0.0), confidence)
-    names = sorted(confidences.keys() - set(_TIMES))
+    rows = [row for path in paths for row in _rows(path, root)]
+    clips = {clip: i for i, clip in enumerate(dict.fromkeys(row[:3] for row in rows))}
+    names = sorted({*features, *(row[3] for row in rows)} - {_NOTHING, *_TIMES})
     if not clips or not names:
         raise FileFormatError(f"{root} lists no detection of a species.")
-    columns: dict[str, Any] = dict(zip(_TIMES, zip(*clips, strict=True), strict=True))
-    for name in names:
-        columns[name] = np.zeros(len(clips))
-        columns[name][list(confidences[name])] = list(confidences[name].values())
-    return _as_table(columns)
+    table = np.zeros((len(names), len(clips)))
+    place = {name: k for k, name in enumerate(names)}
+    for *clip, name, confidence in rows:
+        if name in place:
+            cell = place[name], clips[tuple(clip)]
+            table[cell] = max(table[cell], confidence)
+    times = dict(zip(_TIMES, zip(*clips, strict=True), strict=True))
+    return _as_table(times | dict(zip(names, table, strict=True)))
 
 
 def _rows(path: Path, root: Path) -> Iterator[tuple[Any, ...]]:
@@ -266,8 +243,7 @@ def _rows(path: Path, root: Path) -> Iterator[tuple[Any, ...]]:
         if columns is None:
             raise FileFormatError(
                 f"{path} is not a table of BirdNET-Analyzer: expected the columns Start (s), End "
-                "(s), Common name and Confidence, or those of a selection table; it has "
-                f"{list(reader.fieldnames or ())[:10]}."
+                f"(s), Common name and Confidence; it has {list(reader.fieldnames or ())[:10]}."
             )
         for row in reader:
             try:
@@ -298,16 +274,8 @@ def _recording(path: Path, root: Path) -> str:
 def _read_hoplite(path: Path) -> Any:
     """Read the windows of a database, in the order of their ids, with their embeddings.
 
-    Parameters
-    ----------
-    path : Path
-        The folder of the database, or its .sqlite file.
-
-    Returns
-    -------
-    pyarrow.Table
-        See `read_recordings`; also the columns ``deployment``, ``project``, ``latitude``,
-        ``longitude`` and ``datetime``, if they have values.
+    The table also has the columns ``deployment``, ``project``, ``latitude``, ``longitude`` and
+    ``datetime``, if they have values.
     """
     database = path / _DATABASE if path.is_dir() else path
     log = database.with_name(f"{database.name}-wal")
@@ -319,8 +287,8 @@ def _read_hoplite(path: Path) -> Any:
             rows = connection.execute(_WINDOWS).fetchall()
         except sqlite3.OperationalError as error:
             raise FileFormatError(
-                f"{database} is not a database of Perch-Hoplite 1.0 or later ({error}). "
-                "Perch-Hoplite migrates older databases (99_migrate_db.ipynb)."
+                f"{database} is not a database of Perch-Hoplite 1.0 or later: {error}. Perch-"
+                "Hoplite migrates older ones (99_migrate_db.ipynb)."
             ) from error
     if not rows:
         raise FileFormatError(f"{database} contains no windows.")
@@ -332,7 +300,7 @@ def _read_hoplite(path: Path) -> Any:
     columns: dict[str, Any] = {
         "file": list(map(str, files)),
         "start": [time[0] for time in times],
-        "end": [time[1] if len(time) > 1 else time[0] + _LENGTH for time in times],
+        "end": [time[1] if len(time) > 1 else time[0] + _PERCH_LENGTH for time in times],
     }
     known = {n: v for n, v in zip(_PLACES, values, strict=True) if set(v) != {None}}
     return _as_table(columns | known, _from_index(database.with_name(_INDEX), ids), list(known))
@@ -341,10 +309,7 @@ def _read_hoplite(path: Path) -> Any:
 def _from_index(path: Path, ids: tuple[int, ...]) -> Array:
     """The embeddings of windows in a USearch index."""
     if not path.is_file():
-        raise FileFormatError(
-            f"there is no {path.name} in {path.parent}, which contains the embeddings: give the "
-            "whole folder of the database."
-        )
+        raise FileFormatError(f"there is no {path}: give the whole folder of the database.")
     index: Any = import_extra("usearch.index", extra="audio")
     keys = np.array(ids, np.uint64)
     try:
@@ -354,9 +319,8 @@ def _from_index(path: Path, ids: tuple[int, ...]) -> Array:
         raise FileFormatError(f"{path} is not a USearch index, or it is damaged.") from error
     if not found.all():
         raise FileFormatError(
-            f"window {ids[int(found.argmin())]} has no embedding in {path} "
-            f"({int((~found).sum())} of {len(ids)} have none): commit the database with "
-            "Perch-Hoplite first."
+            f"window {ids[int(found.argmin())]} has no embedding in {path}: commit the database "
+            "with Perch-Hoplite first."
         )
     return np.asarray(vectors.get(keys, dtype="f32"))
 
@@ -364,20 +328,9 @@ def _from_index(path: Path, ids: tuple[int, ...]) -> Array:
 def _as_table(
     columns: Mapping[str, Any], vectors: Array | None = None, not_features: Sequence[str] = ()
 ) -> Any:
-    """Columns and embeddings as a table whose bags are the files.
+    """Columns of clips, and embeddings of shape (n_clips, n_features), as a pyarrow table.
 
-    Parameters
-    ----------
-    columns : mapping of str to sequence
-        ``file``, ``start``, ``end`` and others, a value per clip.
-    vectors : ndarray of shape (n_clips, n_features), default=None
-        The column ``embedding``.
-    not_features : sequence of str, default=()
-        Columns that are features only if they are asked for.
-
-    Returns
-    -------
-    pyarrow.Table
+    Its bags are the files. `not_features` are features only if they are asked for.
     """
     pa: Any = import_extra("pyarrow", extra="io")
     table = pa.table(dict(columns))

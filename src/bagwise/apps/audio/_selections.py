@@ -132,7 +132,7 @@ def write_selections(
     written = []
     for recording, own_name in file_names(rows).items():
         lines = [[*_HEADING, *further]] if program == "raven" else []
-        file = _cell(recording.replace("\\", "/").rpartition("/")[2])
+        file = _cell(_last(recording))
         for number, i in enumerate(rows[recording], 1):
             times = f"{start[i]:.6f}", f"{end[i]:.6f}"
             label, chance = _cell(labels[i]), float(table["probability"][i])
@@ -258,7 +258,7 @@ def match_selections(
     for i, name in enumerate(recordings):
         rows[name].append(i)
     known: dict[int, str] = {}
-    several: dict[int, str] = {}  # clips with contradictory labels, and a message about each
+    several = set()  # clips with contradictory labels
     for selection in selections:
         own = np.array(rows[_recording_of(selection, names)])
         chosen = own[_covered(selection, start[own], end[own])]
@@ -267,16 +267,13 @@ def match_selections(
                 f"{selection.path} labels {selection.start:g} to {selection.end:g} s as "
                 f"{selection.label!r}, where {selection.recording!r} has no clip."
             )
-        for i in chosen.tolist():
-            if known.setdefault(i, selection.label) != selection.label:
-                several[i] = (
-                    f"{selection.path} labels the clip from {start[i]:g} to {end[i]:g} s as "
-                    f"{known[i]!r} and {selection.label!r}"
-                )
+        label = selection.label
+        several |= {i for i in chosen.tolist() if known.setdefault(i, label) != label}
     if several:
+        i = min(several)
         warn_user(
             f"{len(several)} clips have several labels and are ignored, because the model gives a "
-            f"clip one label: {next(iter(several.values()))}.",
+            f"clip one label: {start[i]:g} to {end[i]:g} s of {recordings[i]} is the first.",
             DataWarning,
         )
     return {i: label for i, label in known.items() if i not in several}
@@ -284,20 +281,24 @@ def match_selections(
 
 def _recording_of(selection: Selection, names: Mapping[str, str]) -> str:
     """The recording of a selection: by its path, by its file name, or by the name of the table."""
-    last = selection.recording.replace("\\", "/").rpartition("/")[2]
-    same = [name for name in names if name.replace("\\", "/").rpartition("/")[2] == last]
-    if selection.recording in names or len(same) == 1:
-        return selection.recording if selection.recording in names else same[0]
+    if selection.recording in names:
+        return selection.recording
+    last = _last(selection.recording)
+    same = [name for name in names if _last(name) == last]
     # Raven saves a.txt as a.Table.1.selections.txt; the longest name wins.
     table = selection.path.name
     fitting = [name for name, own in names.items() if table.startswith(f"{own}.")]
-    if not fitting:
-        example, own = next(iter(names.items()), ("", ""))
+    if len(same) != 1 and not fitting:
         raise InputError(
             f"{selection.path} is about {selection.recording!r}, and there is no such recording: "
-            f"call it {own}.txt if it is about {example!r}."
+            f"name the file after its recording, such as {next(iter(names.values()), 'a')}.txt."
         )
-    return max(fitting, key=lambda name: len(names[name]))
+    return same[0] if len(same) == 1 else max(fitting, key=lambda name: len(names[name]))
+
+
+def _last(path: str) -> str:
+    """The name of a file, without folders of any system."""
+    return path.replace("\\", "/").rpartition("/")[2]
 
 
 def _covered(selection: Selection, start: Floats, end: Floats) -> Bools:

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,10 @@ INDEX, TOP = "index.html", "top_patches.csv"
 MOST_PICTURES = 300  # on the page; all maps are files
 PIXELS_PER_INCH = 130
 _OF_PATCHES = ("rank", "row", "x", "y", "value")
-_TOP_COLUMNS = ("slide", *_OF_PATCHES, "class", "predicted", "label")
+_TAKEN = ("slide", *_OF_PATCHES, "class", "predicted", "label")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _SlideMap:
     """A slide: its predictions, and the values of its patches."""
 
@@ -52,20 +53,27 @@ class _SlideMap:
     thumbnail: Any  # file with a picture of the slide, or None
     size: Array  # width and height, in the unit of the coords
 
-    @property
+    @cached_property
     def order(self) -> Array:
         """Rows of the patches, the highest value first."""
         return np.argsort(-self.found.values, kind="stable")
 
+    @cached_property
     def top_columns(self) -> dict[str, list[Any]]:
         """The top patches, as columns of a table."""
         rows = self.order[: self.top]
-        x, y = self.coords[rows].T.tolist()
-        values = self.found.values[rows].tolist()
-        own = (range(1, len(rows) + 1), rows.tolist(), x, y, values)
-        facts = (self.name, self.found.name, self.predicted, self.truth)
-        slide, *others = ([fact] * len(rows) for fact in facts)
-        table = dict(zip(_TOP_COLUMNS, (slide, *map(list, own), *others), strict=True))
+        n, (x, y) = len(rows), self.coords[rows].T.tolist()
+        table = {
+            "slide": [self.name] * n,
+            "rank": list(range(1, n + 1)),
+            "row": rows.tolist(),
+            "x": x,
+            "y": y,
+            "value": self.found.values[rows].tolist(),
+            "class": [self.found.name] * n,
+            "predicted": [self.predicted] * n,
+            "label": [self.truth] * n,
+        }
         return table | {name: [column[row] for row in rows] for name, column in self.meta.items()}
 
 
@@ -178,12 +186,11 @@ class HeatMaps:
             pictures.append(_picture(slide, limits))
             _write(target / f"{stem}.png", pictures[-1], force=force)
             _write(target / f"{stem}.geojson", _geojson(slide, limits), force=force)
-        tables = [slide.top_columns() for slide in maps]
-        columns = {
-            name: np.array(list(itertools.chain(*(table[name] for table in tables))), dtype=object)
-            for name in tables[0]
-        }
-        write_columns(target / TOP, columns, force=force)
+        columns: dict[str, list[Any]] = {name: [] for name in maps[0].top_columns}
+        for slide, name in itertools.product(maps, columns):
+            columns[name] += slide.top_columns[name]
+        arrays = {name: np.array(values, dtype=object) for name, values in columns.items()}
+        write_columns(target / TOP, arrays, force=force)
         page = self._page(maps, pictures, signed=limits[0] < 0 < limits[1])
         _write(target / INDEX, page.encode("utf-8"), force=force)
         return target / INDEX
@@ -199,10 +206,10 @@ class HeatMaps:
                 f"{type(self.model).__name__} has no classes: heat maps show a fitted classifier."
             )
         for name, values in (self.meta or {}).items():
-            if len(values) != bags.n_instances or str(name) in _TOP_COLUMNS:
+            if len(values) != bags.n_instances or str(name) in _TAKEN:
                 raise InputError(
                     f"meta has {len(values)} values called {name!r} for {bags.n_instances} "
-                    f"patches: expected one each, and another name than {', '.join(_TOP_COLUMNS)}."
+                    f"patches: expected one each, and another name than {', '.join(_TAKEN)}."
                 )
         edges = patch_edges(self.patch_size, bags, coords)
         seen = np.zeros(len(bags), dtype=bool) if self.seen is None else np.asarray(self.seen)
@@ -238,9 +245,8 @@ class HeatMaps:
 
     def _page(self, maps: list[_SlideMap], pictures: list[bytes], *, signed: bool) -> str:
         labels = {slide.found.name for slide in maps}
-        of_label = f"of {labels.pop()}" if len(labels) == 1 else "of that class"
         kind = "probability" if hasattr(self.model, "predict_proba") else "score"
-        heading = f"{kind} {of_label}"
+        heading = f"{kind} of {labels.pop() if len(labels) == 1 else 'that class'}"
         columns: dict[str, list[Any]] = {
             "slide": [slide.name for slide in maps],
             heading: [slide.score for slide in maps],
@@ -269,11 +275,10 @@ class HeatMaps:
             )
         shown = {name: c for name, c in columns.items() if any(v is not None for v in c)}
         table = Table(shown, "Slides, highest score first", bags=range(len(maps)))
-        both = zip(maps[:MOST_PICTURES], pictures, strict=False)
+        both = itertools.islice(zip(maps, pictures, strict=True), MOST_PICTURES)
         parts: list[Any] = [_card(slide, png, i, heading) for i, (slide, png) in enumerate(both)]
         if len(maps) > MOST_PICTURES:
-            n_left = len(maps) - MOST_PICTURES
-            parts.append(f"{n_left} more maps are in the folder of this page.")
+            parts.append(f"{len(maps) - MOST_PICTURES} more maps are in the folder of this page.")
         return render_page(
             self.title,
             [Section("Slides", numbers, *texts, table), Section("Maps", *parts)],
@@ -286,28 +291,21 @@ class HeatMaps:
 def _card(slide: _SlideMap, picture: bytes, number: int, heading: str) -> Card:
     truth = "" if slide.truth is None else f", labelled {slide.truth}"
     facts = f"Predicted {slide.predicted}{truth}; {heading}: {slide.score:.3g}."
-    top = slide.top_columns()
-    alt = (
-        f"Heat map of {slide.name}: {len(slide.coords)} patches, the highest at "
-        f"x {top['x'][0]:g}, y {top['y'][0]:g}."
-    )
+    top = slide.top_columns
+    place = f"x {top['x'][0]:g}, y {top['y'][0]:g}"
+    alt = f"Heat map of {slide.name}: {len(slide.coords)} patches, the highest at {place}."
     caption = f"Top patches of {slide.name} by {slide.found.value_name}"
     table = Table({name: top[name] for name in _OF_PATCHES}, caption)
     return Card(number, slide.name, [facts, [Figure(picture, alt), table]])
 
 
 def _picture(slide: _SlideMap, limits: tuple[float, float]) -> bytes:
-    has_thumbnail = slide.thumbnail is not None
-    return HeatMapDisplay(
-        slide.found.values,
-        slide.coords,
-        slide.edge,
-        value_name=slide.found.value_name,
-        limits=limits,
-        top=slide.top,
-        image=read_thumbnail(slide.thumbnail) if has_thumbnail else None,
-        image_size=tuple(slide.size) if has_thumbnail else None,
-    ).png(PIXELS_PER_INCH)
+    below: dict[str, Any] = {}
+    if slide.thumbnail is not None:
+        below = {"image": read_thumbnail(slide.thumbnail), "image_size": tuple(slide.size)}
+    shown = {"value_name": slide.found.value_name, "limits": limits, "top": slide.top}
+    display = HeatMapDisplay(slide.found.values, slide.coords, slide.edge, **shown, **below)
+    return display.png(PIXELS_PER_INCH)
 
 
 def _geojson(slide: _SlideMap, limits: tuple[float, float]) -> bytes:

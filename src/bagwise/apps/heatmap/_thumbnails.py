@@ -1,6 +1,7 @@
 """Pictures of whole slides, over which heat maps are drawn."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +44,12 @@ def find_thumbnails(
     files = {p.stem: p for p in sorted(folder.iterdir()) if p.suffix.lower() in ENDINGS}
     found = [files.get(name) or files.get(Path(name).stem) for name in names]
     if not any(found):
-        raise InputError(
-            f"--thumbnails {folder}: it contains no picture of a slide, such as {names[0]}.jpg or "
-            f"{names[0]}.png."
-        )
+        raise InputError(f"--thumbnails {folder}: there is no picture such as {names[0]}.jpg.")
     sizes = np.full((len(names), 2), np.nan) if stored is None else stored.copy()
     for i, path in enumerate(found):
         if path is not None and downsample is not None:
-            sizes[i] = np.multiply(_open(path, lambda picture: picture.size), downsample)
+            with _opened(path) as picture:
+                sizes[i] = np.multiply(picture.size, downsample)
     return found, sizes
 
 
@@ -62,37 +61,31 @@ def check_thumbnails(
     pictures = [None] * len(bags) if thumbnails is None else thumbnails
     if len(pictures) != len(bags) or sides.shape != (len(bags), 2):
         raise InputError(
-            f"there are {len(pictures)} thumbnails and slide_sizes of shape {sides.shape} for "
-            f"{len(bags)} slides: expected one, and a width and a height, each."
+            f"{len(pictures)} thumbnails and slide_sizes of shape {sides.shape} for {len(bags)} "
+            "slides: expected one, and a width and a height, each."
         )
     for i, picture in enumerate(pictures):
         if picture is not None and not (np.isfinite(sides[i]) & (sides[i] > 0)).all():
             raise InputError(
-                f"the size of {bags.name_of(i)} is unknown, and its map cannot be drawn over "
-                "its thumbnail: give slide_sizes, its width and height in the unit of coords, or "
-                "the number of full-resolution pixels per thumbnail pixel with --downsample."
+                f"the size of {bags.name_of(i)} is unknown: give slide_sizes, its width and height "
+                "in the unit of coords, or with --downsample its pixels per pixel of the thumbnail."
             )
     return pictures, sides
 
 
 def read_thumbnail(path: Any) -> Array:
     """The RGB values of a picture, which is reduced if it is too large."""
-
-    def read(picture: Any) -> Array:
+    with _opened(path) as picture:
         picture.draft("RGB", (LARGEST, LARGEST))
         picture.thumbnail((LARGEST, LARGEST))
         return np.asarray(picture.convert("RGB"))
 
-    values: Array = _open(path, read)
-    return values
 
-
-def _open(path: Any, use: Any) -> Any:
+@contextmanager
+def _opened(path: Any) -> Iterator[Any]:
     images = import_extra("PIL.Image", extra="plot")
     try:
         with images.open(path) as picture:
-            return use(picture)
+            yield picture
     except (OSError, ValueError, SyntaxError, images.DecompressionBombError) as error:
-        raise InputError(
-            f"the thumbnail {path} cannot be read: {error}. Give PNG or JPEG."
-        ) from error
+        raise InputError(f"the thumbnail {path} cannot be read: {error}. Give a PNG.") from error
