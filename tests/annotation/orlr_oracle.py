@@ -25,6 +25,13 @@ def drawn(n_bags=40, n_classes=4, seed=0, spread=3.0):
     return bags, sets, kinds
 
 
+def drawn_and_known(n_bags=40, spread=1.5):
+    """The same, and the class of a third of the instances; -1 for the others."""
+    bags, sets, kinds = drawn(n_bags, spread=spread)
+    known = np.where(np.random.default_rng(2).random(len(kinds)) < 1 / 3, kinds, -1)
+    return bags, sets, kinds, known
+
+
 def posterior(
     scores, labels, *, background=False, missing=0.0, spurious=0.0, how=label_sets.EXACT,
     gradient=False, codes=(),

@@ -9,9 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, KFold
 
 from bagwise import Bags
-from bagwise._common import memory
 from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
-from bagwise.exceptions import InputError
 
 
 def rings(n_bags=40, seed=0):
@@ -67,14 +65,6 @@ def test_it_finds_what_no_linear_model_finds():
     assert (model.predict_instances(new) == kinds).mean() > 0.9
 
 
-def test_all_instances_as_landmarks_in_any_order(rng):
-    bags, sets, _ = rings()
-    order = rng.permutation(len(bags))
-    expected = with_kernel().fit(bags, sets).predict_proba_instances(bags)
-    found = with_kernel().fit(bags[order], sets[order]).predict_proba_instances(bags)
-    assert_allclose(found, expected, atol=1e-4)
-
-
 def test_a_function_as_kernel_and_sparse_and_single_precision():
     bags, sets, _ = rings(20)
     options = {"n_components": 12, "tol": 1e-6}
@@ -94,15 +84,6 @@ def test_a_function_as_kernel_and_sparse_and_single_precision():
     found = with_kernel(n_components=12, tol=1e-4).fit(single, sets)
     assert found.coef_.dtype == np.float32
     assert_allclose(found.predict_proba_instances(single), expected, atol=0.02)
-
-
-def test_the_linear_kernel_after_another_one():
-    bags, sets, _ = rings()
-    model = with_kernel(n_components=20, tol=1e-5).fit(bags, sets)
-    model.set_params(kernel="linear").fit(bags, sets)
-    assert not hasattr(model, "nystroem_")
-    assert not hasattr(model, "gamma_")
-    assert model.coef_.shape == (3, 2)
 
 
 @pytest.mark.parametrize("kind", [ORedLogisticRegression, NoisyOrLogisticRegression])
@@ -138,14 +119,6 @@ def test_auto_is_that_of_the_kernel():
     assert model.set_params(gamma="scale").fit(bags, sets).gamma_ == pytest.approx(scale)
 
 
-def test_features_that_do_not_fit_into_memory_are_refused(monkeypatch):
-    bags, sets, _ = rings(12)
-    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
-    monkeypatch.setattr(memory, "_ALWAYS_GRANTED", 0)
-    with pytest.raises(InputError, match="Nystroem features"):
-        with_kernel().fit(bags, sets)
-
-
 def test_a_function_as_kernel_on_a_device():
     pytest.importorskip("torch")
     bags, sets, _ = rings(12)
@@ -153,15 +126,6 @@ def test_a_function_as_kernel_on_a_device():
     expected = model.fit(bags, sets).predict_proba_instances(bags)
     away = bags.to("cpu")
     assert_allclose(model.fit(away, sets).predict_proba_instances(away), expected, atol=1e-5)
-
-
-def test_whole_numbers_are_instances_too():
-    bags, sets, _ = rings(12)
-    whole = bags.with_instances(np.round(4 * bags.instances).astype(int))
-    same = bags.with_instances(np.round(4 * bags.instances))
-    expected = with_kernel(tol=1e-4).fit(same, sets).predict_proba_instances(same)
-    found = with_kernel(tol=1e-4).fit(whole, sets).predict_proba_instances(whole)
-    assert_allclose(found, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("shift", [1e6, 1e10])

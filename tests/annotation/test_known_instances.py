@@ -7,32 +7,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
-from bagwise.compute.parts import Parts, codes_by_bag, codes_of_instances
+from bagwise.compute.parts import codes_by_bag, codes_of_instances
 from bagwise.exceptions import LabelError
-from bagwise.preprocessing import InstanceTransformer
-from bagwise.solvers.annotation.orlr import PenalisedLoss, ored_logistic
-from bagwise.solvers.annotation.orlr_parts import CORRECT, BagLabelSets, ORLRPart, infer
+from bagwise.solvers.annotation.orlr import ored_logistic
+from bagwise.solvers.annotation.orlr_parts import BagLabelSets, infer
 from orlr_oracle import by_enumeration
-
-
-def drawn(n_bags=40, n_classes=4, seed=0, spread=1.5):
-    """Bags whose label sets are the unions of their instances' classes; a third of them known."""
-    rng = np.random.default_rng(seed)
-    means = spread * np.random.default_rng(1).normal(size=(n_classes, 3))
-    sizes = rng.integers(1, 7, n_bags)
-    kinds = rng.integers(n_classes, size=sizes.sum())
-    bags = Bags(
-        means[kinds] + rng.normal(size=(len(kinds), 3)), np.concatenate([[0], np.cumsum(sizes)])
-    )
-    sets = np.zeros((n_bags, n_classes), int)
-    sets[bags.bag_index, kinds] = 1
-    known = np.where(rng.random(len(kinds)) < 1 / 3, kinds, -1)
-    return bags, sets, kinds, known
+from orlr_oracle import drawn_and_known as drawn
 
 
 @st.composite
@@ -95,30 +78,6 @@ def test_impossible_is_what_no_labeling_makes(bag, seed):
         value = by_enumeration(scores / 100, labels, background, known)[1]
     found = bag_sets_of(scores, labels, background, known).impossible
     assert_array_equal(found, [np.isneginf(value)])
-
-
-@pytest.mark.parametrize("background", [False, True])
-def test_the_gradient_is_that_of_the_objective(rng, background):
-    bags, sets, _, known = drawn(8)
-    sets = sets.astype(np.int8)[:, : 4 - background]
-    sets[2] = -1  # only what is known of its instances counts
-    known[bags.offsets[2]] = 1
-    part = ORLRPart(
-        bags, sets, rng.uniform(1, 2, 8), codes_by_bag(known, bags.offsets),
-        background=background, fit_intercept=True, max_operations=1e9,
-    )  # fmt: skip
-    problem = PenalisedLoss(Parts(part), 0.7, 3.0, rng.normal(size=3), (CORRECT,))
-    theta = rng.normal(size=(4, 4))
-    _, gradient = problem.loss(theta)
-    functions = [lambda near: problem.loss(near)[0], lambda near: problem.surrogate(near, theta)]
-    for function in functions:  # the same, by Fisher's identity
-        for place in np.ndindex(theta.shape):
-            values = []
-            for sign in (1, -1):
-                near = theta.copy()
-                near[place] += sign * 1e-5
-                values.append(function(near))
-            assert (values[0] - values[1]) / 2e-5 == pytest.approx(gradient[place], abs=1e-6)
 
 
 def test_codes_go_to_bags_and_back():
@@ -197,32 +156,16 @@ class TestLaws:
         value += 0.25 * np.sum(model.coef_**2)
         assert curve[-1] == pytest.approx(value, rel=1e-10)
 
-    def test_the_solvers_agree(self):
+    @pytest.mark.parametrize("is_known", [False, True])
+    def test_the_solvers_agree(self, is_known):
         bags, sets, _, known = drawn()
+        codes = known if is_known else None
         lbfgs, em = (
-            ored_logistic(bags, sets, instance_codes=known, solver=solver, tol=1e-6, max_iter=5000)
+            ored_logistic(bags, sets, instance_codes=codes, solver=solver, tol=1e-6, max_iter=5000)
             for solver in ("lbfgs", "gem")
         )
         assert_allclose(em.solution[0], lbfgs.solution[0], atol=1e-3)
         assert (np.diff(em.objective_curve) <= 1e-9 * em.objective_curve[0]).all()
-
-    def test_the_order_of_bags_and_instances_does_not_matter(self, rng):
-        bags, sets, _, known = drawn()
-        model = ORedLogisticRegression(tol=1e-8).fit(bags, sets, instance_labels=known)
-        order = rng.permutation(len(bags))
-        rows = np.concatenate(
-            [rng.permutation(np.arange(bags.offsets[i], bags.offsets[i + 1])) for i in order]
-        )
-        offsets = np.concatenate([[0], np.cumsum(bags.sizes[order])])
-        mixed = Bags(bags.instances[rows], offsets)
-        same = ORedLogisticRegression(tol=1e-8)
-        same.fit(mixed, sets[order], instance_labels=known[rows])
-        assert_allclose(same.coef_, model.coef_, atol=1e-5)
-        assert_allclose(
-            same.annotate_proba(mixed, sets[order], instance_labels=known[rows]),
-            model.annotate_proba(bags, sets, instance_labels=known)[rows],
-            atol=1e-5,
-        )
 
     def test_what_is_known_comes_back(self):
         bags, sets, kinds, known = drawn()
@@ -249,27 +192,6 @@ class TestLaws:
         assert_array_equal(proba[told], np.eye(4)[known[told]])
         value = model.log_likelihood(bags, nothing, instance_labels=known).sum()
         assert value == pytest.approx(np.log(free[told, known[told]]).sum())
-
-    def test_names_and_pipelines(self):
-        bags, sets, _, known = drawn()
-        names = np.array(["ant", "bee", "cat", "dog"])
-        words = [set(names[row == 1]) for row in sets]
-        told = [None if k < 0 else str(names[k]) for k in known]
-        model = make_pipeline(InstanceTransformer(StandardScaler()), ORedLogisticRegression())
-        model.fit(bags, words, oredlogisticregression__instance_labels=told)
-        seen = model[:-1].transform(bags)
-        named = model[-1].annotate(seen, words, instance_labels=told)
-        numbers = ORedLogisticRegression().fit(seen, sets, instance_labels=known)
-        assert_array_equal(named, names[numbers.annotate(seen, sets, instance_labels=known)])
-
-    def test_a_class_that_only_known_instances_show(self):
-        bags, sets, _, known = drawn()
-        last = sets[:, 3] == 1
-        sets[last] = -1
-        model = ORedLogisticRegression().fit(bags, sets, instance_labels=known)
-        assert np.isfinite(model.intercept_).all()
-        plain = ORedLogisticRegression().fit(bags, sets)
-        assert np.isneginf(plain.intercept_[3])
 
     def test_bags_that_the_known_labels_contradict_are_left_out(self):
         bags, sets, _, _ = drawn()
@@ -298,11 +220,6 @@ class TestDoor:
         model = ORedLogisticRegression().fit(bags, sets)
         with pytest.raises(LabelError, match=match):
             model.annotate(bags, sets, instance_labels=known)
-
-    def test_a_wrong_length(self):
-        bags, sets, _, known = drawn()
-        with pytest.raises(LabelError, match=f"{len(bags)} entries for {bags.n_instances} inst"):
-            ORedLogisticRegression().fit(bags, sets, instance_labels=known[: len(bags)])
 
     @pytest.mark.parametrize("strange", ["emu", 7, [1], 2.5])
     def test_an_unknown_label(self, strange):

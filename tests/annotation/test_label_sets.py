@@ -52,30 +52,6 @@ def test_order_of_instances_and_of_classes_is_irrelevant(rng):
     assert same == pytest.approx(value, rel=1e-12)
 
 
-@pytest.mark.parametrize(("n", "k"), [(3, 3), (7, 3), (30, 10), (12, 12)])
-def test_equal_scores_leave_all_labels_of_the_set_equally_likely(n, k):
-    found, _, _ = posterior(np.zeros((n, k + 3)), np.arange(k))
-    np.testing.assert_allclose(found[:, :k], 1 / k, rtol=1e-12)
-
-
-def test_one_label_leaves_no_doubt(rng):
-    scores = 100 * rng.normal(size=(5, 4))
-    found, value, _ = posterior(scores, [2])
-    np.testing.assert_array_equal(found, np.eye(4)[[2] * 5])
-    log_p = scores[:, 2] - np.logaddexp.reduce(scores, axis=1)
-    assert value == pytest.approx(log_p.sum(), rel=1e-12)
-
-
-def test_as_many_labels_as_instances_are_each_shown_once(rng):
-    found, _, _ = posterior(3 * rng.normal(size=(9, 9)), np.arange(9))
-    np.testing.assert_allclose(found.sum(axis=0), 1, rtol=1e-10)
-
-
-def test_no_label_but_background(rng):
-    found, _, _ = posterior(rng.normal(size=(4, 3)), [], background=True)
-    np.testing.assert_array_equal(found, np.eye(3)[[2] * 4])
-
-
 def test_a_large_bag_is_finite(rng):
     found, value, _ = posterior(5 * rng.normal(size=(1000, 12)), np.arange(12))
     assert np.isfinite(value)

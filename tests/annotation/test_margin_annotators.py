@@ -196,12 +196,6 @@ class TestBoth:
         with pytest.raises(LabelError, match="known label"):
             model.fit(bags, np.full((20, 3), -1))
 
-    def test_sparse_instances(self, data, model):
-        bags, sets, _ = data
-        dense = model.fit(bags, sets).annotate(bags, sets)
-        rows = bags.with_instances(sparse.csr_array(bags.instances))
-        assert (model.fit(rows, sets).annotate(rows, sets) == dense).mean() > 0.95
-
     def test_letters(self, model):
         data = load_letter_frost()
         bags = data.bags.with_instances(StandardScaler().fit_transform(data.bags.instances))

@@ -340,15 +340,6 @@ def test_the_extension_at_old_instances_is_the_embedding():
         np.testing.assert_allclose(unit_rows(W @ at_anchors), expected, atol=1e-8)
 
 
-def test_label_sets_in_any_form_give_the_same_clusters():
-    bags, sets, _ = blobs(n_bags=15)
-    sets[3] = None
-    names = sorted(set().union(*(s for s in sets if s is not None)))
-    array = np.array([[-1] * 3 if s is None else [n in s for n in names] for s in sets])
-    model = BagConstrainedSpectralClustering(3, random_state=0)
-    np.testing.assert_array_equal(model.fit_predict(bags, sets), model.fit_predict(bags, array))
-
-
 def test_no_labels_is_plain_clustering():
     bags, sets, _ = blobs(n_bags=15)
     plain = BagConstrainedSpectralClustering(3, constraints=None, random_state=0).fit(bags, sets)
@@ -392,13 +383,6 @@ def test_a_disconnected_graph():
     model = BagConstrainedSpectralClustering(3, affinity="nearest_neighbors", random_state=0)
     assert adjusted_rand_score(model.fit_predict(X), np.repeat(np.arange(3), 30)) == 1
     assert model.eigenvalues_ == pytest.approx(1)
-
-
-def test_large_sets_are_clustered_from_a_sample(monkeypatch):
-    monkeypatch.setattr("bagwise.solvers.spectral.bag_spectral.KMEANS_SAMPLE", 20)
-    bags, sets, truth = blobs(n_bags=150)
-    found = BagConstrainedSpectralClustering(3, random_state=0).fit_predict(bags, sets)
-    assert adjusted_rand_score(truth, found) == 1
 
 
 @settings(max_examples=25, deadline=None)

@@ -98,12 +98,6 @@ def test_both_kinds_of_pairs_are_needed():
         MildML().fit(bags, np.ones_like(label_sets))
 
 
-def test_bags_must_be_known():
-    bags, label_sets = example()
-    with pytest.raises(LabelError, match="no bag has a known label"):
-        MildML().fit(bags, np.full_like(label_sets, -1))
-
-
 def test_pairs_are_drawn_alike_whatever_the_order_of_bags_with_equal_features():
     bags, label_sets = example(30)
     bags = bags.with_instances(np.hstack([np.zeros((bags.n_instances, 8)), bags.instances]))

@@ -116,14 +116,6 @@ def test_labels_of_the_same_bags_cannot_be_told_apart():
         MIMLMetric().fit(bags, label_sets)
 
 
-@pytest.mark.parametrize("value", [0.0, 0.7, 1e8])
-def test_equal_instances_are_refused(value):
-    """The directions of a matrix of NaN were searched for without end."""
-    bags, label_sets = example()
-    with pytest.raises(InputError, match="instances are equal"):
-        MIMLMetric().fit(bags.with_instances(np.full(bags.instances.shape, value)), label_sets)
-
-
 def test_labels_that_the_same_instances_stand_for_are_refused():
     bags = Bags.from_arrays([[[0.0, 1.0], [2.0, 3.0]]] * 6)
     with pytest.raises(InputError, match="same for all labels"):

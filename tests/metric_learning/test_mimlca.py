@@ -14,21 +14,16 @@ from sklearn.base import clone
 from sklearn.cluster import DBSCAN
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags
-from bagwise.classification import CitationKNN
 from bagwise.datasets import load_letter_carroll
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError
 from bagwise.metric_learning import MIMLCA, MLCA, MildML, MIMLMetric, MultiInstanceKMeans
-from bagwise.persistence import load_model, save_model
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.solvers.metric.mimlca import kernel_features, mimlca
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 from reproduction import bag_data
-from reproduction.faces import make_names_and_faces
 
 
 def example(n_bags=30, n_labels=4, n_features=5, seed=0, spread=0.3):
@@ -291,25 +286,6 @@ def test_rank_deficient_instances():
     np.testing.assert_allclose(wide.components_, expected.T, rtol=1e-6, atol=1e-9)
 
 
-def test_sparse_mapped_and_single_precision_instances_give_the_same(tmp_path):
-    bags, label_sets, _ = example(n_bags=60, seed=3)
-    expected = MIMLCA().fit(bags, label_sets)
-    path = tmp_path / "instances.npy"
-    np.save(path, bags.instances)
-    others = {
-        "sparse": bags.with_instances(sparse.csr_array(bags.instances)),
-        "mapped": bags.with_instances(np.load(path, mmap_mode="r")),
-        "single": bags.with_instances(bags.instances.astype(np.float32)),
-    }
-    for name, other in others.items():
-        model = MIMLCA().fit(other, label_sets)
-        np.testing.assert_array_equal(model.assignments_, expected.assignments_, err_msg=name)
-        rtol = 1e-4 if name == "single" else 1e-8
-        atol = rtol * np.abs(expected.components_).max()
-        np.testing.assert_allclose(model.components_, expected.components_, rtol, atol)
-        assert model.components_.dtype == other.dtype
-
-
 def test_sparse_with_fewer_instances_than_features():
     bags, label_sets, _ = example(n_bags=10, n_features=60, seed=1)
     thinned = np.where(np.abs(bags.instances) > 1, bags.instances, 0)
@@ -405,18 +381,6 @@ def test_metric_axioms(learner):
         metric([1.0], [2.0])
 
 
-def test_pipeline_annotates_bags_with_label_sets():
-    news = make_names_and_faces(n_bags=200, n_categories=8, random_state=0)
-    pipeline = make_pipeline(InstanceTransformer(StandardScaler()), MIMLCA(), CitationKNN())
-    pipeline.fit(news.bags[:150], news.label_sets[:150])
-    found = pipeline.predict_proba(news.bags[150:])
-    assert found.shape == (50, 8)
-    scaled, mapped = pipeline[0].transform(news.bags), pipeline[:-1].transform(news.bags)
-    slow = CitationKNN(metric=pipeline[1].get_metric()).fit(scaled[:20], news.label_sets[:20])
-    fast = CitationKNN().fit(mapped[:20], news.label_sets[:20])
-    np.testing.assert_allclose(slow.predict_proba(scaled[20:30]), fast.predict_proba(mapped[20:30]))
-
-
 def test_clustering_in_a_given_metric_is_that_of_mapped_instances():
     bags, label_sets, _ = example(seed=16, spread=1.5)
     components = np.random.default_rng(0).normal(size=(3, 5))
@@ -486,19 +450,6 @@ def test_few_kernel_directions_of_many_are_the_leading_ones():
     np.testing.assert_allclose(features.T @ features, np.diag(values), atol=1e-6 * values[-1])
 
 
-@pytest.mark.parametrize("learner", [MIMLCA(), MIMLCA("rbf", n_components=6)], ids=str)
-def test_saved_models_answer_alike(learner, tmp_path):
-    pytest.importorskip("skops")
-    bags, label_sets, _ = example(seed=17)
-    model = make_pipeline(learner, CitationKNN()).fit(bags, label_sets)
-    save_model(model, tmp_path / "model.skops")
-    again, _ = load_model(tmp_path / "model.skops")
-    np.testing.assert_array_equal(again.predict_proba(bags), model.predict_proba(bags))
-    np.testing.assert_array_equal(
-        again[0].predict_instances(bags), model[0].predict_instances(bags)
-    )
-
-
 @pytest.mark.parametrize("model", [MIMLCA(kernel="rbf"), MLCA(kernel="rbf")])
 def test_a_kernel_matrix_that_does_not_fit_is_refused_before_it_is_made(model):
     """200,000 instances ended in a MemoryError of numpy."""
@@ -518,14 +469,3 @@ def test_numpy_integers_are_numbers_of_components(learner):
         clone(learner).set_params(n_components=n).fit(bags, y) for n in (np.int64(2), 2)
     )
     np.testing.assert_array_equal(found.components_, expected.components_)
-
-
-def test_components_are_searched_over_an_arange():
-    bags, label_sets, _ = example(seed=19)
-    pipeline = make_pipeline(MIMLCA(), CitationKNN())
-    search = GridSearchCV(pipeline, {"mimlca__n_components": np.arange(2, 4)}, cv=2, scoring=_hits)
-    assert search.fit(bags, label_sets).best_params_["mimlca__n_components"] in (2, 3)
-
-
-def _hits(model, bags, label_sets):
-    return float(np.mean(model.predict(bags) == label_sets))

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from sklearn.covariance import oas
@@ -207,22 +206,6 @@ def test_random_effects_predict_new_instances_by_conditioning():
     np.testing.assert_allclose(model.predict_proba_instances([new])[0], expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("effects", ["fixed", "random"])
-@pytest.mark.parametrize("per_label", [1, None])
-def test_order_does_not_matter(effects, per_label):
-    bags, label_sets, _ = example(seed=2)
-    model = MultiInstancePLDA(effects, instances_per_label=per_label, null=per_label == 1)
-    expected = model.fit(bags, label_sets).assignment_probabilities_
-    rng = np.random.default_rng(0)
-    order = rng.permutation(len(bags))
-    within = [rng.permutation(size) for size in bags.sizes[order]]
-    turned = Bags.from_arrays([bags[int(i)][w] for i, w in zip(order, within, strict=True)])
-    found = model.fit(turned, label_sets[order]).assignment_probabilities_
-    parts = bags.split(expected)
-    expected = np.concatenate([parts[i][w] for i, w in zip(order, within, strict=True)])
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
 def test_assignments_do_not_depend_on_a_linear_map_of_the_features():
     bags, label_sets, _ = example(n_bags=60, seed=3)
     T = np.random.default_rng(0).normal(size=(3, 3)) * np.array([1e-2, 1.0, 1e2])
@@ -308,35 +291,6 @@ def test_annotate_uses_the_label_set_of_a_new_bag():
     assert few.annotate(new, sets).shape == (new.n_instances,)
 
 
-def test_bag_probability_is_that_of_some_instance():
-    bags, label_sets, _ = example(seed=6)
-    model = MultiInstancePLDA().fit(bags, label_sets)
-    proba = bags.split(model.predict_proba_instances(bags))
-    expected = [1 - np.prod(1 - p, axis=0) for p in proba]
-    np.testing.assert_allclose(model.predict_proba(bags), expected, atol=1e-9)
-
-
-def test_sparse_mapped_and_single_precision_instances_give_the_same(tmp_path):
-    bags, label_sets, _ = example(n_bags=60, seed=7)
-    expected = MultiInstancePLDA().fit(bags, label_sets)
-    np.save(tmp_path / "instances.npy", bags.instances)
-    others = {
-        "sparse": sparse.csr_array(bags.instances),
-        "mapped": np.load(tmp_path / "instances.npy", mmap_mode="r"),
-        "single": bags.instances.astype(np.float32),
-    }
-    for name, instances in others.items():
-        model = MultiInstancePLDA().fit(bags.with_instances(instances), label_sets)
-        atol = 1e-3 if name == "single" else 1e-9
-        np.testing.assert_allclose(
-            model.assignment_probabilities_, expected.assignment_probabilities_, atol=atol
-        )
-        assert model.components_.dtype == instances.dtype
-        np.testing.assert_allclose(
-            model.predict_proba_instances(bags), expected.predict_proba_instances(bags), atol=atol
-        )
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_constant_feature_changes_nothing(dtype):
     bags, label_sets, _ = example(n_bags=60, seed=8)
@@ -348,16 +302,6 @@ def test_a_constant_feature_changes_nothing(dtype):
     )
     np.testing.assert_allclose(
         other.assignment_probabilities_, plain.assignment_probabilities_, atol=1e-4
-    )
-
-
-def test_blocks_of_instances_give_the_same(monkeypatch):
-    bags, label_sets, _ = example(n_bags=60, seed=8)
-    model = MultiInstancePLDA(instances_per_label=1, null=True)
-    expected = model.fit(bags, label_sets).assignment_probabilities_
-    monkeypatch.setattr("bagwise.solvers.metric.plda.BLOCK", 60)
-    np.testing.assert_allclose(
-        model.fit(bags, label_sets).assignment_probabilities_, expected, atol=1e-9
     )
 
 

@@ -177,9 +177,8 @@ def _assign(start, stop, offsets, costs, label_offsets, cost_offsets, places):
         size = max(offsets[i + 1] - offsets[i], label_offsets[i + 1] - label_offsets[i])
         widest = max(widest, size)
     # One workspace for all bags of the thread; index 0 is the root of the path search.
-    potential_row, potential_column = np.empty(widest + 1), np.empty(widest + 1)
-    slack, used = np.empty(widest + 1), np.empty(widest + 1, np.bool_)
-    owner, came_from = np.empty(widest + 1, np.int64), np.empty(widest + 1, np.int64)
+    floats, ints = np.empty((3, widest + 1)), np.empty((3, widest + 1), np.int64)
+    owner = ints[0]
     for i in range(start, stop):
         n_rows, n_labels = offsets[i + 1] - offsets[i], label_offsets[i + 1] - label_offsets[i]
         out = places[offsets[i] : offsets[i + 1]]
@@ -199,10 +198,7 @@ def _assign(start, stop, offsets, costs, label_offsets, cost_offsets, places):
             tall = n_rows > n_labels
             n, m = (n_labels, n_rows) if tall else (n_rows, n_labels)
             row_step, column_step = (1, n_labels) if tall else (n_labels, 1)
-            _augment(
-                costs, at, n, m, row_step, column_step,
-                potential_row, potential_column, slack, used, owner, came_from,
-            )  # fmt: skip
+            _augment(costs, at, n, m, row_step, column_step, floats, ints)
             for column in range(m):
                 row = owner[column + 1] - 1
                 if row >= 0 and tall:
@@ -221,22 +217,18 @@ def _first_smallest(costs, at, n, step):
 
 
 @_compiled
-def _augment(
-    costs, at, n, m, row_step, column_step,
-    potential_row, potential_column, slack, used, owner, came_from,
-):  # fmt: skip
+def _augment(costs, at, n, m, row_step, column_step, floats, ints):
     """Assign each of n rows to a column of m >= n; ``owner[j + 1] - 1`` is the row of column j."""
-    potential_row[: n + 1] = 0.0
-    potential_column[: m + 1] = 0.0
-    owner[: m + 1] = 0
+    potential_row, potential_column, slack = floats[0], floats[1], floats[2]
+    owner, came_from, used = ints[0], ints[1], ints[2]
+    floats[:2, : m + 1], ints[0, : m + 1] = 0.0, 0
     for row in range(1, n + 1):
         # A shortest path, in reduced costs, from the new row to a column without owner.
-        slack[: m + 1] = np.inf
-        used[: m + 1] = False
+        slack[: m + 1], used[: m + 1] = np.inf, 0
         owner[0] = row
         column = 0
         while owner[column] != 0:
-            used[column] = True
+            used[column] = 1
             here = owner[column]
             base = at + (here - 1) * row_step
             delta, following = np.inf, 0

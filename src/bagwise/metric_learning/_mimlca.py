@@ -87,10 +87,7 @@ class _ClusterMetric(CentroidPredictor):
         """Assign the instances and learn the map."""
         if self.kernel != "linear":
             if not is_here(bags):
-                raise InputError(
-                    "bags on a device or a cluster are fitted with kernel='linear'; for other "
-                    "kernels use Nystroem features."
-                )
+                raise InputError("bags elsewhere need kernel='linear': use Nystroem features.")
             self.training_instances_ = bags.instances
             features, self.kernel_map_ = self._kernel_features(bags.instances, candidates)
             bags = bags.with_instances(features)
@@ -117,9 +114,8 @@ class _ClusterMetric(CentroidPredictor):
         if self.n_components is None and keep is not None and features.shape[1] == keep < n_rows:
             features, back = features[:, 1:], back[:, 1:]
             warn_user(
-                f"the kernel spreads the {n_rows} instances over more than {keep - 1} dimensions; "
-                "with all of them nearly every assignment of labels costs the same. The "
-                f"{keep - 1} leading ones are used: set n_components to choose their number."
+                f"{n_rows} instances have more than {keep - 1} kernel features, with which nearly "
+                "all assignments cost the same: the leading ones are used. Set n_components."
             )
         return features, back
 
@@ -372,10 +368,7 @@ class MultiInstanceKMeans(LabelAssigner):
     array([0, 1, 1, 0, 1, 0])
     """
 
-    _parameter_constraints = {
-        "components": [None, "array-like"],
-        "instances_per_label": ONE_OR_ANY,
-    }
+    _parameter_constraints = {"components": [None, "array-like"], "instances_per_label": ONE_OR_ANY}
 
     components: Any = None
     _: KW_ONLY

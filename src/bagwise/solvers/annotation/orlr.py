@@ -23,6 +23,7 @@ Value and gradient are sums over parts: blocks of whole bags, in memory, on a de
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -118,11 +119,10 @@ def ored_logistic(
     options = {"background": background, "max_operations": max_operations}
     options["fit_intercept"] = fit_intercept
     if isinstance(missing, str):
-        more = {"reg": reg, "max_iter": max_iter, "tol": max(tol, MISSING_TOL)}
-        known_rate = 0.0 if isinstance(spurious, str) else spurious
-        missing = _learn_missing(
-            bags, indicator, weights, instance_codes, random_state, known_rate, options, more
-        )
+        usual = 0.0 if isinstance(spurious, str) else spurious
+        fixed = {"reg": reg, "max_iter": max_iter, "tol": max(tol, MISSING_TOL), "spurious": usual}
+        fit, data = partial(ored_logistic, **fixed), (bags, indicator, weights, instance_codes)
+        missing = _learn_missing(fit, *data, random_state, usual, options)
     # Classes without data are left out: their probability is zero.
     seen = np.append((indicator == 1).any(axis=0), np.ones(int(background), bool))
     known = []
@@ -261,6 +261,7 @@ def _learn_spurious(
 
 
 def _learn_missing(
+    fit: Callable[..., SolverResult],
     bags: Bags,
     indicator: Ints,
     weights: Floats,
@@ -268,7 +269,6 @@ def _learn_missing(
     rng: Any,
     spurious: float,
     options: dict[str, Any],
-    more: dict[str, Any],
 ) -> float:
     """Estimate the rate of missing labels by EM, with the E-step on held-out bags."""
     fold_of, rate = rng.permutation(len(bags)) % N_FOLDS, FIRST_MISSING
@@ -280,9 +280,9 @@ def _learn_missing(
         for fold, start in enumerate(starts):
             inside = np.flatnonzero(~sets.impossible & (fold_of != fold))
             known = None if codes is None else sets.take(inside).instance_codes
-            more |= {"weights": weights[inside], "instance_codes": known, "start": start}
-            more |= {"missing": rate, "spurious": spurious}
-            W, b, _ = ored_logistic(bags[inside], indicator[inside], **options, **more).solution
+            data = {"weights": weights[inside], "instance_codes": known, "start": start}
+            result = fit(bags[inside], indicator[inside], missing=rate, **data, **options)
+            W, b, _ = result.solution
             seen = np.isfinite(b)
             starts[fold] = W, np.where(seen, b, 0.0)
             # A bag with a label that is absent from the other folds has probability zero.

@@ -269,12 +269,10 @@ class ORLRPart(LinearPart):
         Their weights.
     instance_codes : csr_array, default=None
         The known classes of instances, from `codes_by_bag`.
-    background : bool
-        Whether the last class is a background class, allowed in any bag.
     fit_intercept : bool
         Whether b is fitted.
-    max_operations : float
-        Cost of a bag, instances x subsets x labels, beyond which its posterior is approximated.
+    **options
+        ``background`` and ``max_operations``, as for `BagLabelSets`.
     rates : tuple of float
         Probabilities that a label is missing, and that it is spurious, in the first call.
     """
@@ -286,18 +284,17 @@ class ORLRPart(LinearPart):
         weights: Floats,
         instance_codes: Any = None,
         *,
-        background: bool,
         fit_intercept: bool,
-        max_operations: float,
         rates: Rates = CORRECT,
+        **options: Any,
     ) -> None:
         super().__init__(bags, indicator, weights, fit_intercept=fit_intercept)
-        sets = BagLabelSets(bags.offsets, indicator, background, max_operations)
+        sets = BagLabelSets(bags.offsets, indicator, **options)
         if instance_codes is not None:
             sets = replace(sets, instance_codes=codes_of_instances(instance_codes, bags.offsets))
         self.bag_sets = sets
         self._set_rates(rates)
-        self.n_classes = indicator.shape[1] + background
+        self.n_classes = indicator.shape[1] + sets.background
 
     def identity(self) -> str:
         """Digest of the bags, their label sets, weights and known instance labels."""

@@ -151,7 +151,7 @@ def mimlca(
     n, d, k = bags.n_instances, bags.n_features, candidates.n_labels
     if not is_here(bags) and d > DEGENERATE * n:
         raise InputError(
-            f"{n} instances of {d} features are too few for a cluster or a device: fit them here."
+            f"{n} x {d} instances are too few for a cluster or a device: fit in this process."
         )
     dtype, everything = np.dtype(str(bags.dtype).removeprefix("torch.")), np.arange(k)
     sets = candidates.as_sets()
@@ -233,18 +233,12 @@ def _usual_space(
     to_columns, rank = _space(parts, bags, mean, n_components)
     if candidates.forced or rank <= DEGENERATE * n:
         return to_columns
-    message = (
-        f"the {n} instances span {rank} dimensions: nearly every assignment of labels then costs "
-        "the same. "
-    )
+    message = f"{n} instances span {rank} dimensions: nearly all assignments cost the same. "
     if n_components is not None:
         warn_user(f"{message}Lower n_components.")
         return to_columns
     keep = usual_rank(candidates)
-    warn_user(
-        f"{message}Only the {keep} leading directions are used: set n_components, or give more "
-        "instances."
-    )
+    warn_user(f"{message}Only the {keep} leading directions are used: set n_components.")
     return _space(parts, bags, mean, keep)[0]
 
 

@@ -34,12 +34,7 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.compute import Part, arrays, digest, iterate, place, readable_table, to_numpy
 from bagwise.compute.arrays import like, weighted_sums
-from bagwise.loops.arguments import (
-    CandidateOffsets,
-    CandidatePosterior,
-    CandidatePrior,
-    Predictive,
-)
+from bagwise.loops.arguments import CandidateOffsets, CandidatePosterior, CandidatePrior, Predictive
 from bagwise.loops.lapack import add_product
 from bagwise.loops.threads import bag_bounds, block_bounds, run_blocks
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates, pairs_of
@@ -449,13 +444,7 @@ def label_set_plda(
 
 
 def _estimate(
-    moments: dict[str, Any],
-    *,
-    random: bool,
-    one_each: bool,
-    null: bool,
-    n_rows: int,
-    shrinkage: float | None,
+    moments: Any, *, random: bool, one_each: bool, null: bool, n_rows: int, shrinkage: float | None
 ) -> Gaussians:
     """The M-step: estimate the model from the moments of the posterior.
 
