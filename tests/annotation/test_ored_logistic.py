@@ -282,11 +282,6 @@ class TestEdges:
         names = np.array([5, 700, 60_000, 99_999])
         assert_array_equal(model.annotate(bags, wide.tocsr()), names[plain.annotate(bags, sets)])
 
-    def test_too_many_classes_are_refused(self):
-        many = Bags(sparse.csr_array((60_000, 3)), np.arange(60_001))
-        with pytest.raises(LabelError, match=r"60,000 bags with 100,000 classes .* GB"):
-            ORedLogisticRegression().fit(many, sparse.csr_array((60_000, 100_000), dtype=int))
-
 
 def birds(**options):
     try:

@@ -105,7 +105,7 @@ def test_labels_that_no_bag_carries_are_never_predicted():
 
 def test_two_labels_are_needed():
     bags, _ = example()
-    with pytest.raises(LabelError, match="have 1 labels"):
+    with pytest.raises(LabelError, match="1 labels"):
         MIMLMetric().fit(bags, np.eye(4, dtype=np.int8)[np.zeros(40, dtype=int)])
 
 

@@ -388,13 +388,12 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
 
     def _logit_blocks(self, bags: Bags) -> Iterator[tuple[slice, Array]]:
         """Yield blocks of bags with the logits of instances, finite even for unseen classes."""
-        lowest = np.where(np.isfinite(self.intercept_), 0.0, -UNSEEN)
-        blocks = list(blocks_of_bags(bags.offsets, len(lowest)))
+        blocks = list(blocks_of_bags(bags.offsets, len(self.intercept_)))
         found = over_blocks(self._linear_scores, bags, blocks)
         for (block, _), scores in zip(blocks, found, strict=True):
-            logits = scores.astype(np.float64)
-            floor = np.min(logits, axis=1, keepdims=True, where=np.isfinite(logits), initial=0.0)
-            yield block, np.where(np.isfinite(logits), logits, floor + lowest)
+            logits, seen = scores.astype(np.float64), np.isfinite(self.intercept_)
+            lowest = np.min(logits, axis=1, keepdims=True, where=seen, initial=0.0)
+            yield block, np.where(seen, logits, lowest - UNSEEN)
 
     def _bag_sets(self, bags: Bags, labels: Labels, instance_labels: Any) -> BagLabelSets:
         background = self.background_label_

@@ -24,6 +24,7 @@ MATCHING = 4  # at most one row per label: all matchings
 BEST = 5  # too many matchings: the caller takes the best one
 
 LARGEST_PRODUCT = 1e250
+TINY = 1e-300
 
 _compiled = compiled()
 _vectorised = compiled(fastmath={"reassoc", "contract", "nsz"})
@@ -46,25 +47,18 @@ def predictive_scores(start, stop, block, labels, Z, share, model, out):
             for candidate in range(first, last):
                 c = labels[candidate]
                 own = share[place] if random else 0.0
-                n = max(counts[c] - own, 0.0)
-                total, log_var = 0.0, 0.0
-                if random:
-                    product = 1.0
-                    for j in range(q):
-                        gain = 1.0 / (n + inverse_b[j])
-                        apart = Z[row, j] - (sums[c, j] - own * Z[row, j]) * gain
-                        total += apart * apart / (1.0 + gain)
-                        product *= 1.0 + gain
-                        if product > LARGEST_PRODUCT:
-                            log_var += np.log(product)
-                            product = 1.0
-                    log_var += np.log(product)
-                else:
-                    scale = 1.0 / n if n > 0.0 else 0.0
-                    for j in range(q):
-                        apart = Z[row, j] - sums[c, j] * scale
-                        total += apart * apart
-                out[place] = -0.5 * (total + log_var)
+                n = max(counts[c] - own, TINY)
+                total, log_var, product = 0.0, 0.0, 1.0
+                for j in range(q):
+                    gain = 1.0 / (n + inverse_b[j])
+                    apart = Z[row, j] - (sums[c, j] - own * Z[row, j]) * gain
+                    variance = 1.0 + gain if random else 1.0
+                    total += apart * apart / variance
+                    product *= variance
+                    if product > LARGEST_PRODUCT:
+                        log_var += np.log(product)
+                        product = 1.0
+                out[place] = -0.5 * (total + log_var + np.log(product))
                 place += 1
 
 

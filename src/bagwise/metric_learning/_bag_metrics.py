@@ -1,6 +1,7 @@
 """MildML and MIMLMetric: metrics from pairs of bags, and from key instances."""
 
 from dataclasses import KW_ONLY
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -103,20 +104,12 @@ class MildML(MetricLearner):
     def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: Any) -> SolverResult:
         pairs = sample_pairs(labels.indicator, self.n_pairs, rng)
         if pairs[2].all() or not pairs[2].any():
-            raise LabelError(
-                f"of {len(bags)} bags {'all' if pairs[2].any() else 'no'} two share a label (one "
-                "class only, or one sample of each): both kinds of pairs are needed."
-            )
-        result = mildml(
-            dense(bags.instances).astype(np.float64),
-            bags.offsets,
-            pairs,
-            n_components=min(self.n_components or bags.n_features, bags.n_features),
-            reg=self.reg,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            steps=lambda: self._track(range(self.max_iter), "fitting"),
-        )
+            which = "all" if pairs[2].any() else "no"
+            raise LabelError(f"{which} two bags share a label (one class only?): give both kinds.")
+        X, options = dense(bags.instances).astype(np.float64), {"reg": self.reg, "tol": self.tol}
+        options |= {"max_iter": self.max_iter, "track": partial(self._track, task="fitting")}
+        rank = min(self.n_components or bags.n_features, bags.n_features)
+        result = mildml(X, bags.offsets, pairs, n_components=rank, **options)
         components, threshold = result.solution
         self.components_, self.threshold_ = components.astype(bags.dtype), float(threshold)
         return result
@@ -192,23 +185,15 @@ class MIMLMetric(CentroidPredictor):
         sizes = labels.counts
         present = np.flatnonzero(sizes)
         if len(present) < 2:
-            raise LabelError(
-                f"the bags have {len(present)} labels (one class only, or none): two are needed."
-            )
+            raise LabelError(f"{len(present)} labels (one class only, or none): two are needed.")
         carried = labels.indicator[:, present]
         if (carried == carried[:, :1]).all():
-            raise LabelError(
-                "all labels are in the same bags: they cannot be separated. Give bags with only "
-                "some of them."
-            )
+            raise LabelError("all labels are in the same bags: give bags with only some of them.")
         rank = self.n_components or max(1, min(len(present) - 1, bags.n_features // 2))
-        result = miml_metric(
-            dense(bags.instances).astype(np.float64),
-            Candidates.from_indicator(bags.offsets, carried, one_each=False),
-            n_components=min(rank, bags.n_features),
-            tol=self.tol,
-            steps=self._track(range(self.max_iter), "fitting"),
-        )
+        X, steps = dense(bags.instances).astype(np.float64), range(self.max_iter)
+        candidates = Candidates.from_indicator(bags.offsets, carried, one_each=False)
+        options = {"n_components": min(rank, bags.n_features), "tol": self.tol}
+        result = miml_metric(X, candidates, steps=self._track(steps, "fitting"), **options)
         directions, centres, _ = result.solution
         self.classes_, self.category_sizes_ = labels.classes, sizes
         self.centroids_ = np.zeros((len(sizes), bags.n_features), dtype=bags.dtype)

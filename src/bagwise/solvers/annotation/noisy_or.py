@@ -18,15 +18,11 @@ import numpy as np
 from bagwise import loops
 from bagwise._common.types import Floats, Ints
 from bagwise.bags import Bags
-from bagwise.compute import place
-from bagwise.compute.arrays import beside
-from bagwise.compute.tensors import segment_max, torch
+from bagwise.compute import place, to_numpy
 from bagwise.loops.threads import bag_bounds, run_blocks
 from bagwise.solvers.annotation.orlr import PenalisedLoss, minimise
 from bagwise.solvers.annotation.orlr_parts import LinearPart, blocks_of_bags
 from bagwise.solvers.result import SolverResult
-
-FAR = -30.0  # log-odds below which probability and odds are equal, to double precision
 
 
 def noisy_or_logistic(
@@ -83,50 +79,19 @@ def noisy_or_logistic(
 
 
 class NoisyOrPart(LinearPart):
-    """Bags in this process or on a worker, with the likelihood of their label sets."""
+    """Bags with the likelihood of their label sets; on a device only its products are computed."""
 
     def loss(self, theta: Floats) -> tuple[float, Floats]:
         """Minus the log-likelihood of the label sets, and its gradient in theta = [W b]."""
         value, gradient = 0.0, np.zeros_like(theta)
         for bags, rows in blocks_of_bags(self.bags.offsets, len(theta)):
             offsets = self.bags.offsets[bags.start : bags.stop + 1] - rows.start
-            carried, weights = self.indicator[bags] == 1, self.weights[bags]
-            part, residual = self._of_scores(self._scores(theta, rows), offsets, carried, weights)
-            value += part
+            scores = to_numpy(self._scores(theta, rows))
+            residual, bounds = np.empty_like(scores), bag_bounds(offsets, scores.size)
+            arguments = offsets, scores, self.indicator[bags] == 1, self.weights[bags], residual
+            value += sum(run_blocks(loops.segments.noisy_or_loss, bounds, *arguments))
             self._add_gradient(gradient, residual, rows)
         return value, gradient
 
-    def _of_scores(
-        self, scores: Any, offsets: Ints, carried: Any, weights: Any
-    ) -> tuple[float, Any]:
-        """Value, and derivative in the scores."""
-        residual = np.empty_like(scores)
-        arguments = offsets, scores, carried, weights, residual
-        bounds = bag_bounds(offsets, scores.size)
-        return sum(run_blocks(loops.segments.noisy_or_loss, bounds, *arguments)), residual
 
-
-class TensorNoisyOrPart(NoisyOrPart):
-    """`NoisyOrPart` for tensors on a device."""
-
-    def _of_scores(
-        self, scores: Any, offsets: Ints, carried: Any, weights: Any
-    ) -> tuple[float, Any]:
-        log_expit, n_bags = torch.nn.functional.logsigmoid, len(offsets) - 1
-        bag = beside(np.repeat(np.arange(n_bags), np.diff(offsets)), scores)
-        carried, weights = beside(carried, scores), beside(weights, scores)[:, None]
-        # Log-odds that some instance of a bag has the label
-        log_doubt = torch.where(scores < FAR, scores, torch.nn.functional.softplus(scores).log())
-        highest = segment_max(log_doubt, bag, n_bags)
-        total = torch.zeros_like(highest).index_add_(0, bag, (log_doubt - highest[bag]).exp())
-        total = highest + total.log()
-        doubt = total.exp()
-        odds = torch.where(total < FAR, total, doubt + (-torch.expm1(-doubt)).log())
-        value = -float((log_expit((2.0 * carried - 1.0) * odds) * weights).sum())
-        # p - posterior: see the module docstring
-        log_p = log_expit(scores)
-        residual = log_p.exp() - carried[bag] * (log_p - log_expit(odds)[bag]).exp()
-        return value, residual * weights[bag]
-
-
-NoisyOrPart.tensor_part = TensorNoisyOrPart
+NoisyOrPart.tensor_part = NoisyOrPart

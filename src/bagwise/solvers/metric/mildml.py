@@ -9,6 +9,8 @@ directions.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -70,16 +72,14 @@ def sample_pairs(label_sets: Ints, n_pairs: int, rng: np.random.RandomState) -> 
 
 
 def pair_loss(
-    L: Floats, b: float, X: Floats, offsets: Ints, pairs: BagPairs, reg: float
-) -> tuple[float, Floats, float]:
+    point: Floats, X: Floats, offsets: Ints, pairs: BagPairs, reg: float
+) -> tuple[float, Floats]:
     """Evaluate the objective and its gradient in L and b.
 
     Parameters
     ----------
-    L : ndarray of shape (n_components, n_features)
-        The map.
-    b : float
-        The squared distance at which bags are as likely to share a label as not.
+    point : ndarray of shape (n_components * n_features + 1,)
+        The map L, and the squared distance b at which bags are as likely to share a label as not.
     X : ndarray of shape (n_instances, n_features)
         The instances.
     offsets : ndarray of shape (n_bags + 1,)
@@ -91,9 +91,10 @@ def pair_loss(
 
     Returns
     -------
-    float, ndarray of shape (n_components, n_features), float
+    float, ndarray of the shape of `point`
     """
     first, second, share = pairs
+    L, b = point[:-1].reshape(-1, X.shape[1]), point[-1]
     Y = X @ L.T
     left, right = loops.set_distances.closest_instances(Y, offsets, first, second)
     difference = Y[left] - Y[right]
@@ -105,7 +106,7 @@ def pair_loss(
     pull = np.zeros_like(Y)
     np.add.at(pull, left, slope[:, None] * difference)
     np.add.at(pull, right, -slope[:, None] * difference)
-    return loss, 2 * pull.T @ X + reg * L, float(-slope.sum())
+    return loss, np.append(2 * pull.T @ X + reg * L, -slope.sum())
 
 
 def mildml(
@@ -117,7 +118,7 @@ def mildml(
     reg: float,
     tol: float,
     max_iter: int,
-    steps: Callable[[], Iterable[int]],
+    track: Callable[[range], Iterable[int]],
 ) -> SolverResult:
     """Learn the linear map L.
 
@@ -137,8 +138,8 @@ def mildml(
         Relative decrease of the objective at which to stop.
     max_iter : int
         Maximum number of iterations.
-    steps : callable
-        Returns an iterable with one item per iteration, to show progress.
+    track : callable
+        Wraps the range of iterations, to show progress.
 
     Returns
     -------
@@ -154,22 +155,16 @@ def mildml(
     left, right = loops.set_distances.closest_instances(Y, offsets, *pairs[:2])
     usual = np.mean(np.square(Y[left] - Y[right]).sum(axis=1))
     start /= np.sqrt(usual) if usual > 0 else 1.0  # the typical distance equals the threshold, 1
-    shape = start.shape
+    objective = partial(pair_loss, X=X, offsets=offsets, pairs=pairs, reg=reg)
     curve: list[float] = []
-    progress = iter(steps())
+    progress = iter(track(range(max_iter)))
 
-    def objective(point: Floats) -> tuple[float, Floats]:
-        loss, by_map, by_b = pair_loss(point[:-1].reshape(shape), point[-1], X, offsets, pairs, reg)
-        return loss, np.append(by_map.ravel(), by_b)
-
-    def tell(intermediate_result: object) -> None:
-        curve.append(float(intermediate_result.fun))  # type: ignore[attr-defined]
+    def after(intermediate_result: Any) -> None:
+        curve.append(float(intermediate_result.fun))
         next(progress, None)
 
-    first = np.append(start.ravel(), 1.0)
-    found = lbfgs(
-        objective, first, max_iter=max_iter, ftol=tol, gtol=1e-8, callback=tell, maxcor=20
-    )
-    solution = (found.x[:-1].reshape(shape) / unit, found.x[-1])
+    options = {"max_iter": max_iter, "ftol": tol, "gtol": 1e-8, "maxcor": 20}
+    found = lbfgs(objective, np.append(start, 1.0), callback=after, **options)
+    solution = (found.x[:-1].reshape(start.shape) / unit, found.x[-1])
     # A line search that finds no lower value counts as converged, possibly at a kink.
     return SolverResult(solution, curve, found.nit < max_iter)

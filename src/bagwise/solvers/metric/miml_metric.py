@@ -60,8 +60,8 @@ def miml_metric(
     Z = cluster_means(X[keys], labels, len(Z))
     if spread(Z) <= COINCIDE * len(Z) ** 2 * scatter / len(X):
         raise InputError(
-            "the instances nearest to the mean of each label are the same for all labels: no "
-            "direction separates the labels. Give bags in which instances of the labels differ."
+            "the instances nearest to the mean of each label are the same for all labels: "
+            "give bags in which instances of the labels differ."
         )
     sizes = np.bincount(labels, minlength=len(Z)).astype(float)
     curve: list[float] = []

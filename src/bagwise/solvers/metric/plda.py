@@ -98,8 +98,8 @@ class Gaussians:
 
     @cached_property
     def inverse_between(self) -> Floats:
-        """1/b; empty for fixed effects."""
-        return 1 / self.between if self.random else np.empty(0)
+        """1/b; zeros for fixed effects."""
+        return 1 / self.between if self.random else np.zeros(len(self.between))
 
     @cached_property
     def log_prior(self) -> Floats:
@@ -122,11 +122,8 @@ class Gaussians:
 
     def predictive(self) -> tuple[Floats, Floats]:
         """Mean and variance of a new instance of each label, of shape (n_labels, n_kept)."""
-        if not self.random:
-            means = self.sums / np.maximum(self.counts, SMALLEST_COUNT)[:, None]
-            return means, np.ones_like(means)
-        gain = 1 / (self.counts[:, None] + 1 / self.between)
-        return self.sums * gain, 1 + gain
+        gain = 1 / (np.maximum(self.counts, SMALLEST_COUNT)[:, None] + self.inverse_between)
+        return self.sums * gain, 1 + gain if self.random else np.ones_like(gain)
 
 
 class _Block(NamedTuple):
