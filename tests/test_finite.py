@@ -37,7 +37,7 @@ def test_one_value_out_of_range_is_named(kind):
 
 def test_all_values_too_large_ask_for_a_scaler_which_then_helps():
     bags = bags_of(TABLE * 1e300)
-    with pytest.raises(InputError, match=r"Divide the feature .* InstanceTransformer\(MaxAbsSc"):
+    with pytest.raises(InputError, match=r"scale the features by InstanceTransformer\(MaxAbsSc"):
         check_bags(None, bags, reset=True)
     scaled = InstanceTransformer(MaxAbsScaler()).fit_transform(bags)
     np.testing.assert_allclose(check_bags(None, scaled, reset=True).instances, TABLE / [5, 6])
@@ -74,11 +74,6 @@ def test_extremes_of_many_blocks_keep_nan(order, rng):
     assert extremes(np.empty((0, 3))) == (0.0, 0.0)
 
 
-def test_an_iterator_is_refused():
-    with pytest.raises(InputError, match=r"iterator .* list\(X\)"):
-        check_bags(None, (row for row in [TABLE]), reset=True)
-
-
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
@@ -86,8 +81,8 @@ def test_an_iterator_is_refused():
         ([np.nan, 1], "NaN"),
         ([np.inf, 1], "infinity"),
         ([1e300, 1], r"bag 0 \('a'\) is 1e\+300"),
-        ([0, 0], "(at least one non-zero|largest sample_weight is 0)"),  # since scikit-learn 1.9
-        ([1e-300, 0], "largest sample_weight is 1e-300"),
+        ([0, 0], "(at least one non-zero|all sample_weight)"),  # since scikit-learn 1.9
+        ([1e-300, 0], "all sample_weight are below 1e-70"),
         ([1, 2, 3], "sample_weight cannot be used"),
         (["a", "b"], "sample_weight cannot be used"),
     ],

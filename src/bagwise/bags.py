@@ -265,7 +265,7 @@ class Bags:
     @property
     def is_mapped(self) -> bool:
         """Whether the instances are read from a file: memory-mapped, or in blocks."""
-        return self.where == "mapped"
+        return self._source.where == "mapped"
 
     @property
     def is_gathered(self) -> bool:
@@ -330,7 +330,7 @@ class Bags:
     @property
     def sizes(self) -> Ints:
         """Number of instances of each bag, of shape (n_bags,)."""
-        return np.diff(self.offsets)
+        return np.diff(self._source.offsets)
 
     @property
     def bag_index(self) -> Ints:
@@ -368,7 +368,7 @@ class Bags:
                 f"values has the shape {values.shape} for {self.n_instances} instances: give one "
                 "row per instance."
             )
-        return [values[a:b] for a, b in pairwise(self.offsets.tolist())]
+        return [values[a:b] for a, b in pairwise(self._source.offsets.tolist())]
 
     def rows(self, which: slice | Ints) -> Instances:
         """Read some rows of `instances`; the others are not read.
@@ -409,7 +409,7 @@ class Bags:
         -------
         Bags
         """
-        return Bags(instances, self.offsets, self._ids, feature_names=feature_names)
+        return Bags(instances, self._source.offsets, self._ids, feature_names=feature_names)
 
     def with_source(self, table: Instances, *, feature_names: Sequence[str] | None = None) -> Bags:
         """Return the same bags, read from another table with the same row positions.
@@ -550,7 +550,7 @@ class Bags:
         return self._gather(np.atleast_1d(self._chosen(np.asarray(indices))))
 
     def __len__(self) -> int:
-        return len(self.offsets) - 1
+        return len(self._source.offsets) - 1
 
     def __iter__(self) -> Iterator[Instances]:
         return (self[i] for i in range(len(self)))
@@ -566,7 +566,7 @@ class Bags:
         # namespace than that of the labels, which are numpy arrays.
         from bagwise._common.sklearn import get_namespace
 
-        return get_namespace(self.offsets)[0]
+        return get_namespace(self._source.offsets)[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         raise TypeError(
@@ -588,7 +588,7 @@ class Bags:
         is_streamed = isinstance(self.source, StreamedTable) and self._source.starts is None
         return {
             "_instances": self.source if is_streamed else self.instances,
-            "_offsets": self.offsets,
+            "_offsets": self._source.offsets,
             "_ids": self._ids,
             "_feature_names": self._feature_names,
         }
@@ -620,7 +620,7 @@ class Bags:
         return self._source.bag(i)
 
     def _gather(self, key: Ints) -> Bags:
-        offsets = read_only(offsets_of(self.offsets[key + 1] - self.offsets[key]))
+        offsets = read_only(offsets_of(self._source.offsets[key + 1] - self._source.offsets[key]))
         ids = None if self._ids is None else read_only(self._ids[key])
         return _unchecked(self._source.take(key, offsets), ids, self._feature_names)
 

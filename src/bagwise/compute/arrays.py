@@ -14,7 +14,7 @@ from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.compute.mapped import empty_beside
 from bagwise.extras import import_extra
 from bagwise.loops.lapack import add_product
-from bagwise.loops.threads import even_bounds, run_blocks
+from bagwise.loops.threads import SMALL, even_bounds, run_blocks
 
 BLOCK = 2**24  # values converted at once
 STAGED = 2**25  # bytes above which a tensor is copied in stages
@@ -164,6 +164,8 @@ def extremes(table: Any) -> tuple[float, float]:
         return float(low), float(high)
     if values.ndim == 2 and values.flags.f_contiguous:
         values = values.T
+    if values.size <= SMALL:
+        return float(values.min()), float(values.max())
     step = max(1, BLOCK // max(1, values[0].size))
 
     def work(first: int, last: int) -> tuple[Any, Any]:

@@ -50,17 +50,19 @@ def check_bags(
     Bags
         At least one bag, no empty bag, float32 or float64, all values finite.
     """
-    if accept_sparse is None:
-        accept_sparse = estimator is None or get_tags(estimator).input_tags.sparse
-    estimator = BaseEstimator() if estimator is None else estimator
+    if estimator is None:
+        estimator, accept_sparse = BaseEstimator(), accept_sparse is not False
     bags = _as_bags(X)
     if bags is not None and not is_here(bags):
         return _checked_elsewhere(estimator, bags, reset=reset, allow_nan=allow_nan)
-    if (sparse.issparse(X) if bags is None else bags.is_sparse) and not accept_sparse:
-        raise SparseInputError(
-            f"sparse instances were passed, but {type(estimator).__name__} needs dense ones: "
-            "use bags.with_instances(bags.instances.toarray())."
-        )
+    if sparse.issparse(X) if bags is None else bags.is_sparse:
+        if accept_sparse is None:
+            accept_sparse = get_tags(estimator).input_tags.sparse
+        if not accept_sparse:
+            raise SparseInputError(
+                f"sparse instances were passed, but {type(estimator).__name__} needs dense ones: "
+                "use bags.with_instances(bags.instances.toarray())."
+            )
     if bags is None:
         rows = _checked_rows(estimator, X, reset=reset)
         names = getattr(estimator, "feature_names_in_", None)
@@ -214,10 +216,9 @@ def _with_floats(bags: Bags) -> Bags:
 
     Instances in a file are converted when they are read: 8-bit and 16-bit numbers to float32.
     """
-    mapped = bags.is_mapped
     if bags.dtype in FLOATS and not bags.is_sparse and bags.n_features:
         return bags
-    if mapped and bags.n_features:
+    if bags.is_mapped and bags.n_features:
         return bags.with_source(ConvertedTable(bags.source), feature_names=bags.feature_names)
     if not bags.is_sparse:
         require_memory(
