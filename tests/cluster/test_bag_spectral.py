@@ -29,7 +29,7 @@ from bagwise.solvers.spectral.bag_spectral import class_shares, embed, extension
 from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
 
 CONSTRAINTS = ("bag", "bag_as_printed")
-OPTIONS = {"alpha": 0.7, "adapt_alpha": False}
+OPTIONS = {"alpha": 0.7}
 
 
 def labelled_bags(seed=0, n_bags=9, n_classes=3):
@@ -66,8 +66,8 @@ def test_the_operator_is_the_matrix_written_out(constraints, form):
     W, bag_index, label_sets = labelled_bags()
     Q = {"bag": oracle.quadruple_sum, "bag_as_printed": oracle.as_printed}[constraints]
     h = W.sum(axis=1) ** -0.5
-    expected = (W + 0.7 * Q(bag_index, label_sets)) * np.outer(h, h)
     operator = constrain(form(W), bag_index, label_sets, constraints=constraints, **OPTIONS)
+    expected = (W + operator.alpha * Q(bag_index, label_sets)) * np.outer(h, h)
     np.testing.assert_allclose(operator.toarray(), expected, atol=1e-12)
 
 
@@ -102,8 +102,7 @@ def test_without_labels_or_weight_it_is_plain(constraints):
 
 def test_on_a_graph_alpha_follows_the_degrees():
     W, bag_index, label_sets = labelled_bags()
-    options = OPTIONS | {"adapt_alpha": True}
-    operator = constrain(sparse.csr_array(W), bag_index, label_sets, constraints="bag", **options)
+    operator = constrain(sparse.csr_array(W), bag_index, label_sets, constraints="bag", alpha=0.7)
     F = oracle.profiles(label_sets)[bag_index]
     ratio = W.sum() / (F @ F.T).sum()
     assert operator.alpha == pytest.approx(0.7 * ratio)

@@ -10,7 +10,7 @@ from bagwise.exceptions import InputError, LabelError
 from bagwise.loops.set_distances import closest_instances
 from bagwise.metric_learning import MildML
 from bagwise.pairwise import bag_distances
-from bagwise.solvers.metric.mildml import pair_loss, sample_pairs
+from bagwise.solvers.metric.bag_metrics import pair_loss, sample_pairs
 
 
 def example(n_bags=14, seed=0):

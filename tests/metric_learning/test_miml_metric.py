@@ -9,7 +9,7 @@ from bagwise import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.loops.lapack import eigenvectors
 from bagwise.metric_learning import MIMLMetric
-from bagwise.solvers.metric.miml_metric import best_directions, move_centres, spread
+from bagwise.solvers.metric.bag_metrics import best_directions, move_centres, spread
 
 
 def example(n_bags=40, n_labels=4, seed=0):

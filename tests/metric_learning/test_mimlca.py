@@ -87,8 +87,9 @@ def learned(bags, label_sets, **options):
     """The solver with settings that the estimator does not have, and its fitted attributes."""
     candidates = Candidates.from_indicator(bags.offsets, np.asarray(label_sets), one_each=True)
     rng = np.random.RandomState(0)
-    result, found = mimlca(bags, candidates, rng=rng, **options)
-    return SimpleNamespace(objective_curve_=np.array(result.objective_curve), **found)
+    result = mimlca(bags, candidates, rng=rng, **options)
+    found = dict(zip(MIMLCA._solution, result.solution, strict=True))
+    return SimpleNamespace(objective_curve_=result.objective_curve, **found)
 
 
 @pytest.mark.parametrize("center", [True, False])

@@ -30,7 +30,6 @@ from bagwise.base._kernel_bags import rows_at
 from bagwise.compute import over_partitions
 from bagwise.extras import import_extra
 from bagwise.labels import Labels
-from bagwise.loops.threads import run_blocks
 from bagwise.solvers.neighbors import nearest_neighbors, neighbor_table
 from bagwise.validation import check_similarity
 
@@ -129,20 +128,12 @@ def local_scaling(X: Any) -> tuple[Array, Array]:
     if not sparse.issparse(X):  # differences are more precise near the origin
         X = X - X.mean(axis=0, dtype=np.float64).astype(X.dtype)
     W = euclidean_distances(X, squared=True)
-
-    def t_th(start: int, stop: int) -> Array:
-        # An instance is its own neighbour number 0.
-        return np.sqrt(np.partition(W[start:stop], t, axis=1)[:, t])
-
-    def weigh(start: int, stop: int) -> None:
-        rows = W[start:stop]
-        rows /= -2 * scales[start:stop, None] * scales
-        np.exp(rows, out=rows)
-
-    bounds = np.append(np.arange(0, n, BLOCK), n)
-    t = min(SCALE_NEIGHBOR, n - 1)
-    scales = _floored(np.concatenate(run_blocks(t_th, bounds)))
-    run_blocks(weigh, bounds)
+    t = min(SCALE_NEIGHBOR, n - 1)  # an instance is its own neighbour number 0
+    blocks = [W[rows] for rows in gen_batches(n, BLOCK)]
+    scales = _floored(np.sqrt(np.concatenate([np.partition(b, t, axis=1)[:, t] for b in blocks])))
+    for rows, block in zip(gen_batches(n, BLOCK), blocks, strict=True):
+        block /= -2 * scales[rows, None] * scales
+        np.exp(block, out=block)
     np.fill_diagonal(W, 0)
     return W, scales
 

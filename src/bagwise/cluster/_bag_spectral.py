@@ -291,7 +291,8 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
             self.affinity_ = "local_scaling" if few else "nearest_neighbors"
         if self.affinity_ != "landmark":  # W is larger than the bags
             bags = bags if is_here(bags) else bags.collect()  # type: ignore[attr-defined]
-        order = own_order(bags, labels, pairwise=self.affinity_ == "precomputed")
+        is_given = self.affinity_ == "precomputed"
+        order = np.arange(bags.n_instances) if is_given else own_order(bags, labels)
         similarity, self._anchors, self._scales = compare(self, bags, order, rng)
         constraints = self._resolved(bags, labels)
         if constraints == "posterior" and labels is not None:
@@ -319,9 +320,8 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
             return "posterior" if tell and able and self.alpha is None else "bag"
         if self.constraints == "posterior" and not (weighable and self.alpha is None):
             raise InputError(
-                "constraints='posterior' has no alpha, and cannot be combined with affinity="
-                f"'landmark' or 'precomputed': got alpha={self.alpha}, affinity="
-                f"{self.affinity_!r}. Use constraints='bag'."
+                "constraints='posterior' has no alpha, and cannot be combined with affinity "
+                "'landmark' or 'precomputed': use constraints='bag'."
             )
         return self.constraints if tell or self.constraints != "posterior" else None
 
@@ -333,15 +333,9 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     def _constrain(
         self, similarity: Any, constraints: str | None, bag_index: Ints, labels: Labels | None
     ) -> ConstrainedSimilarity:
-        # Row sums of a dense similarity grow with the number of instances, as those of Q do.
-        return constrain(
-            similarity,
-            bag_index,
-            None if labels is None else labels.indicator,
-            constraints=constraints,
-            alpha=ALPHA if self.alpha is None else self.alpha,
-            adapt_alpha=not isinstance(similarity, np.ndarray),
-        )
+        sets, alpha = None if labels is None else labels.indicator, self.alpha
+        alpha = ALPHA if alpha is None else alpha
+        return constrain(similarity, bag_index, sets, constraints=constraints, alpha=alpha)
 
     def _name_clusters(self, bags: Bags, labels: Labels | None) -> None:
         """Estimate the classes in each cluster from the label sets."""
@@ -372,13 +366,11 @@ def known_label_sets(y: Any, bags: Bags) -> Labels | None:
     return labels if labels.known.any() and labels.indicator.shape[1] else None
 
 
-def own_order(bags: Bags, labels: Labels | None, *, pairwise: bool) -> Ints:
+def own_order(bags: Bags, labels: Labels | None) -> Ints:
     """Sort the instances by their values, independently of their order in the data.
 
     The random start and k-means then give the same result for any order of the bags.
     """
-    if pairwise:
-        return np.arange(bags.n_instances)
     draw = np.random.RandomState(0).standard_normal
     direction = draw(bags.n_features)
     place = over_partitions(lambda some: np.asarray(some.instances @ direction), bags)

@@ -15,8 +15,7 @@ from bagwise.compute.arrays import dense
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
 from bagwise.metric_learning._base import CentroidPredictor, MetricLearner
-from bagwise.solvers.metric.mildml import mildml, sample_pairs
-from bagwise.solvers.metric.miml_metric import miml_metric
+from bagwise.solvers.metric.bag_metrics import mildml, miml_metric, sample_pairs
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 from bagwise.solvers.result import SolverResult
 

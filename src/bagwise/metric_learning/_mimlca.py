@@ -40,6 +40,8 @@ class _ClusterMetric(CentroidPredictor):
     A subclass defines the parameters `kernel`, `gamma` and `n_components`.
     """
 
+    _solution = ("components_", "mean_", "centroids_", "category_sizes_", "assignments_")
+
     def predict_instances(self, X: Any, rule: str = "centroid", alpha: float = 0.5) -> Array:
         r"""Predict the label of each instance, by the nearest centroid or the largest projection.
 
@@ -91,10 +93,7 @@ class _ClusterMetric(CentroidPredictor):
             self.training_instances_ = bags.instances
             features, self.kernel_map_ = self._kernel_features(bags.instances, candidates)
             bags = bags.with_instances(features)
-        result, found = mimlca(bags, candidates, n_components=self.n_components, **search)
-        for name, value in found.items():
-            setattr(self, name, value)
-        return result
+        return mimlca(bags, candidates, n_components=self.n_components, **search)
 
     def _kernel_features(self, instances: Any, candidates: Candidates) -> tuple[Array, Array]:
         """Features whose inner products are the kernel, and the map from kernel values to them."""
@@ -305,7 +304,9 @@ class MLCA(_ClusterMetric):
         codes = labels.codes[bags.bag_index]
         alone = Candidates(rows, codes, rows, len(labels.classes), one_each=True)
         self.classes_ = labels.classes
-        self._learn(Bags(bags.instances, rows), alone, rng=rng, max_iter=1)
+        result = self._learn(Bags(bags.instances, rows), alone, rng=rng, max_iter=1)
+        for name, value in zip(self._solution, result.solution, strict=True):
+            setattr(self, name, value)
 
 
 @with_parameters

@@ -17,6 +17,7 @@ of the labels that changed, and the centres.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -120,7 +121,7 @@ def mimlca(
     center: bool = True,
     n_components: int | None = None,
     **search: Any,
-) -> tuple[SolverResult, dict[str, Any]]:
+) -> SolverResult:
     """Assign instances to labels and learn the metric.
 
     Parameters
@@ -139,9 +140,7 @@ def mimlca(
     Returns
     -------
     SolverResult
-        ``solution`` is (assigned labels,).
-    dict
-        Components, mean, centroids and sizes of the categories, as arrays.
+        ``solution`` is (components, mean, centroids and sizes of the categories, assigned labels).
 
     Warns
     -----
@@ -169,13 +168,8 @@ def mimlca(
             components[present] = as_numpy(L.T, dtype)
         sums, _ = parts.total("feature_sums", everything)
         centroids = as_numpy(sums, dtype) / np.maximum(counts, 1).astype(dtype)[:, None]
-    return result, {
-        "components_": components,
-        "mean_": mean.astype(dtype),
-        "centroids_": centroids,
-        "category_sizes_": counts,
-        "assignments_": result.solution[0],
-    }
+    solution = components, mean.astype(dtype), centroids, counts, result.solution[0]
+    return replace(result, solution=solution)
 
 
 def usual_rank(candidates: Candidates) -> int:

@@ -88,13 +88,7 @@ class ConstrainedSimilarity:
 
 
 def constrain(
-    similarity: Any,
-    bag_index: Ints,
-    label_sets: Ints | None,
-    *,
-    constraints: str | None,
-    alpha: float,
-    adapt_alpha: bool,
+    similarity: Any, bag_index: Ints, label_sets: Any, *, constraints: str | None, alpha: float
 ) -> ConstrainedSimilarity:
     """Combine a similarity of instances with the constraints of label sets.
 
@@ -110,10 +104,8 @@ def constrain(
         Q as above, or as the paper prints it in Eq. 12: all bags count. None for plain spectral
         clustering.
     alpha : float
-        The weight of Q.
-    adapt_alpha : bool
-        Whether W is a sparse graph. Its degrees do not grow with the number of instances, but the
-        row sums of Q do: alpha is then multiplied by their ratio.
+        The weight of Q. If W is not an array, but a graph, its degrees do not grow with the number
+        of instances, as the row sums of Q do: alpha is then multiplied by their ratio.
 
     Returns
     -------
@@ -133,7 +125,7 @@ def constrain(
         factor = np.column_stack([profiles, known])
         weights = np.append(np.ones(profiles.shape[1]), -mu)
         core = aslinearoperator(factor * weights) @ aslinearoperator(factor.T)
-    if adapt_alpha:
+    if not isinstance(similarity, np.ndarray):
         total = np.bincount(bag_index, minlength=len(profiles)) @ profiles
         alpha *= float(degrees.mean()) / (float(total @ total) / len(bag_index))
     term = group_term(bag_index, alpha * core)  # this order avoids large arrays
