@@ -9,13 +9,14 @@ to `extras`. Nothing is unpickled.
 
 import zipfile
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import gen_batches
 
 from bagwise._common.files import npy_header
-from bagwise._common.types import Array, Bools, Ints
+from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, group_rows, offsets_of
 from bagwise.compute.mapped import release_pages
 from bagwise.exceptions import FileFormatError, InputError
@@ -24,11 +25,12 @@ from bagwise.io._contents import Contents, check_contents
 from bagwise.io._data_warnings import find_suspects
 from bagwise.io._files import listed
 from bagwise.io._memory import Workspace
-from bagwise.labels import Labels, plain_array
+from bagwise.labels import plain_array
 
 _KEYS = {"bag": "bag", "label": "y", "label_set": "Y", "instance_label": "instance_labels"}
 _PARTS = ("X_data", "X_indices", "X_indptr", "X_shape")
-_OURS = {"X", *_PARTS, "offsets", "ids", "feature_names", "coords", "classes", "y_unknown"}
+_OTHERS = ("offsets", "ids", "feature_names", "coords", "classes", "y_unknown")
+_OURS = {"X", *_PARTS, *_OTHERS}
 _CHUNK = 2**24
 
 
@@ -36,32 +38,33 @@ def read_npz(path: Path, request: Request, workspace: Workspace) -> Contents:
     """Read bags from a NumPy archive; large arrays are memory-mapped."""
     with zipfile.ZipFile(path) as archive:
         members = _Members(path, archive, workspace)
-        keys = {usual: request.roles.get(role) or usual for role, usual in _KEYS.items()}
         for role, key in request.roles.items():
             if key is not None and key not in members.names:
                 raise InputError(
                     f"{path} has no array {key!r} for {role}=: there are {listed(members.names)}."
                 )
-        known = {usual: members.get(key) for usual, key in keys.items()}
-        known |= {key: members.get(key) for key in ("ids", "offsets", "coords", "y_unknown")}
+        keys = {usual: request.roles.get(role) or usual for role, usual in _KEYS.items()}
+        known = {name: members.get(keys.get(name, name)) for name in (*keys, *_OTHERS)}
         others = [n for n in members.names if n not in _OURS and n not in keys.values()]
-        extras = {name: members[name] for name in others}
+        extras = {name: members.get(name) for name in others}
         instances = _instances(members)
-        classes = members.get("classes") if request.classes is None else request.classes
-        names = members.get("feature_names")
+    names = known["feature_names"]
     features = None if names is None else [str(name) for name in names]
     offsets, ids, rows = _bags_of(known, instances.shape[0])
     instances, features = _select(instances, features, rows, request, workspace)
     if rows is not None:
-        known["instance_labels"] = _reordered(known["instance_labels"], rows)
-        known["coords"] = _reordered(known["coords"], rows)
-        extras = {name: _reordered(values, rows) for name, values in extras.items()}
+        known |= _reordered({name: known[name] for name in ("instance_labels", "coords")}, rows)
+        extras = _reordered(extras, rows)
+    y, unknown = known["y"], known["y_unknown"]
+    if y is not None and unknown is not None:
+        y = y.astype(object)
+        y[unknown.astype(bool)] = None
     contents = check_contents(
         Bags(instances, offsets, ids, feature_names=features),
-        y=_with_unknown(known["y"], known["y_unknown"]),
+        y=y,
         label_sets=known["Y"],
         instance_labels=known["instance_labels"],
-        classes=classes,
+        classes=known["classes"] if request.classes is None else request.classes,
         coords=known["coords"],
         extras=extras,
     )
@@ -79,9 +82,9 @@ def read_npz(path: Path, request: Request, workspace: Workspace) -> Contents:
 
 def write_npz(path: Path, contents: Contents, *, compress: bool) -> None:
     """Write bags as a NumPy archive that `numpy.load` opens without pickle."""
-    bags = contents.bags
+    bags, labels = contents.bags, contents.labels
     arrays: dict[str, Any] = dict(contents.extras)
-    clash = sorted(set(arrays) & (_OURS | set(_KEYS.values())))
+    clash = sorted(arrays.keys() & {*_OURS, *_KEYS.values()})
     if clash:
         raise InputError(f"the extra array {clash[0]!r} has a name bagwise uses: rename it.")
     if sparse.issparse(bags.instances):
@@ -92,7 +95,13 @@ def write_npz(path: Path, contents: Contents, *, compress: bool) -> None:
         arrays["X"] = bags.instances
     arrays |= {"bag": bags.bag_index, "offsets": bags.offsets, "ids": bags.ids}
     arrays["feature_names"] = bags.feature_names
-    arrays["y"], arrays["y_unknown"] = _without_unknown(contents.labels)
+    if labels is not None:
+        arrays["y"], unknown = labels.values, ~labels.known
+        if unknown.any() and unknown.all():
+            arrays["y"] = np.full(len(labels), np.nan)
+        elif unknown.any() and labels.classes.dtype.kind != "f":  # else they are NaN
+            arrays["y"] = labels.classes[np.maximum(labels.codes, 0)]
+            arrays["y_unknown"] = unknown
     arrays |= {"Y": contents.to_bunch().label_sets, "instance_labels": contents.instance_labels}
     arrays |= {"classes": contents.classes, "coords": contents.coords}
     storable = {name: _storable(name, v) for name, v in arrays.items() if v is not None}
@@ -106,19 +115,14 @@ class _Members:
 
     def __init__(self, path: Path, archive: zipfile.ZipFile, workspace: Workspace) -> None:
         self._path, self._archive, self._workspace = path, archive, workspace
-        self._infos = {
-            info.filename.removesuffix(".npy"): info
-            for info in archive.infolist()
-            if info.filename.endswith(".npy")
-        }
-        self.names = list(self._infos)
+        names = [name for name in archive.namelist() if name.endswith(".npy")]
+        self.names = [name.removesuffix(".npy") for name in names]
 
     def get(self, name: str) -> Array | None:
         """The array with this name, or None."""
-        return self[name] if name in self._infos else None
-
-    def __getitem__(self, name: str) -> Array:
-        info = self._infos[name]
+        if name not in self.names:
+            return None
+        info = self._archive.getinfo(f"{name}.npy")
         with self._archive.open(info) as file:
             shape, fortran, dtype = npy_header(file)
             n_bytes = dtype.itemsize * int(np.prod(shape, dtype=object))
@@ -132,23 +136,15 @@ class _Members:
                 raise FileFormatError(f"{self._path}: the array {name!r} is damaged.")
             if n_bytes > self._workspace.limit and info.compress_type == zipfile.ZIP_STORED:
                 offset = _data_offset(self._path, info) + start
-                order: Any = "F" if fortran else "C"
-                return np.memmap(self._path, dtype, "r", offset, shape, order)
-            return self._filled(file, shape[::-1] if fortran else shape, dtype, fortran)
-
-    def _filled(
-        self, file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any], fortran: bool
-    ) -> Array:
-        array = self._workspace.empty(shape, dtype)
-        flat = array.reshape(-1)
-        step = max(1, _CHUNK // max(dtype.itemsize, 1))
-        for start in range(0, flat.size, step):
-            part = flat[start : start + step]
-            data = file.read(part.nbytes)
-            part[...] = np.frombuffer(data, dtype, count=part.size)
-            release_pages(array)
-        file.read()  # zipfile verifies the checksum at the end
-        return array.T if fortran else array
+                return np.memmap(self._path, dtype, "r", offset, shape, "F" if fortran else "C")
+            array = self._workspace.empty(shape[::-1] if fortran else shape, dtype)
+            flat = array.reshape(-1)
+            for part in gen_batches(flat.size, max(1, _CHUNK // max(dtype.itemsize, 1))):
+                data = file.read(flat[part].nbytes)
+                flat[part] = np.frombuffer(data, dtype, count=flat[part].size)
+                release_pages(array)
+            file.read()  # zipfile verifies the checksum at the end
+            return array.T if fortran else array
 
 
 def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
@@ -160,17 +156,19 @@ def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
 
 
 def _instances(members: _Members) -> Any:
-    if "X" in members.names:
-        return members["X"]
-    if all(name in members.names for name in _PARTS):
-        data, indices, indptr, shape = (members[name] for name in _PARTS)
-        matrix = sparse.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
-        matrix.check_format(full_check=True)
-        return matrix
-    raise FileFormatError(
-        f"no instances: expected an array X (instances x features), or {', '.join(_PARTS)}; there "
-        f"are {listed(members.names)}."
-    )
+    table = members.get("X")
+    if table is not None:
+        return table
+    parts = [members.get(name) for name in _PARTS]
+    if any(part is None for part in parts):
+        raise FileFormatError(
+            f"no instances: expected an array X (instances x features), or {', '.join(_PARTS)}; "
+            f"there are {listed(members.names)}."
+        )
+    *arrays, shape = parts
+    matrix = sparse.csr_array(tuple(arrays), shape=tuple(shape.tolist()))  # type: ignore[union-attr]
+    matrix.check_format(full_check=True)
+    return matrix
 
 
 def _bags_of(
@@ -225,28 +223,12 @@ def _select(
     return instances.astype(request.dtype or instances.dtype), names
 
 
-def _reordered(values: Array | None, rows: Ints) -> Any:
-    """Reorder per-instance values with their rows; return others unchanged."""
-    return values[rows] if values is not None and values.shape[:1] == rows.shape else values
-
-
-def _without_unknown(labels: Labels | None) -> tuple[Array | None, Bools | None]:
-    """The labels as an array, and a mask of the unknown ones; NaN needs no mask."""
-    if labels is None:
-        return None, None
-    if labels.classes.dtype.kind == "f" or labels.known.all():
-        return labels.values, None
-    if not labels.known.any():
-        return np.full(len(labels), np.nan), None
-    return labels.classes[np.maximum(labels.codes, 0)], ~labels.known
-
-
-def _with_unknown(y: Array | None, unknown: Array | None) -> Array | None:
-    if y is None or unknown is None:
-        return y
-    labels = y.astype(object)
-    labels[unknown.astype(bool)] = None
-    return labels
+def _reordered(arrays: dict[str, Array | None], rows: Ints) -> dict[str, Any]:
+    """Reorder values per instance with their rows; return others unchanged."""
+    return {
+        name: values[rows] if values is not None and values.shape[:1] == rows.shape else values
+        for name, values in arrays.items()
+    }
 
 
 def _storable(name: str, values: Any) -> Array:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -215,45 +215,33 @@ def read_bags(
 
 def read_contents(source: Any, request: Request) -> Contents:
     """Read bags, labels, groups and further columns of a file in one pass."""
-    workspace = make_workspace(request.memory_limit, request.scratch)
-    inside = request
     if request.missing not in _MISSING:
         raise InputError(f"missing={request.missing!r}: expected one of {', '.join(_MISSING)}.")
-    table = None
-    if request.labels is not None:
-        in_table = True
-        if isinstance(source, str | os.PathLike):
-            with format_errors(Path(source)):
-                in_table = format_of(Path(source), request.format) in TABLES
-        table = _open_labels(request)
-        inside = _without_labels(request, table if in_table else None)
+    workspace = make_workspace(request.memory_limit, request.scratch)
+    table = None if request.labels is None else _open_labels(request)
+    if request.id_column is not None and (table is None or isinstance(table, Mapping)):
+        raise InputError("id_column= names a column of the table labels=: give that table.")
+    inside = request
+    if table is not None:  # what it has is not looked for in the file
+        names = () if isinstance(table, Mapping) else table.names
+        group, merge = (None if n in names else n for n in (request.group, request.merge))
+        inside = replace(request, label=None, label_set=None, group=group, merge=merge)
     if isinstance(source, str | os.PathLike):
         contents = _read_file(Path(source), inside, workspace)
     else:
         contents = read_table(open_frame(source), inside, workspace)
     if table is not None:
         contents = _relabel(contents, request, table)
-    elif request.id_column is not None:
-        raise InputError("id_column= names a column of the table labels=: give that table.")
     if request.merge is not None:
         if contents.wholes is None:
             raise InputError(f"merge= needs a table with the column {request.merge!r} in labels=.")
-        contents = merge_contents(contents, contents.wholes, request.merge, _part_name(request))
+        # The ids before merging keep the name of their column if it is known.
+        named = request.labels is None and request.bag != "bag"
+        part = request.bag if named else None
+        contents = merge_contents(contents, contents.wholes, request.merge, part)
     warn_of_labels(contents)
     workspace.keep()
     return contents
-
-
-def _without_labels(request: Request, table: Any) -> Request:
-    """The request for the file itself: without labels, and without columns that `table` has."""
-    beside = getattr(table, "names", []) if table is not None else [request.group, request.merge]
-    group, merge = (None if n in beside else n for n in (request.group, request.merge))
-    return replace(request, label=None, label_set=None, group=group, merge=merge)
-
-
-def _part_name(request: Request) -> str | None:
-    """The column for the ids before merging; None if it is unknown or called bag."""
-    return request.bag if request.labels is None and request.bag != "bag" else None
 
 
 def write_bags(
@@ -380,18 +368,14 @@ def _read_file(path: Path, request: Request, workspace: Workspace) -> Contents:
             raise InputError(f"{path} is a folder, which is read as HDF5 files only.")
         if format in TABLES:
             return read_table(open_table(path, format, request), request, workspace)
-        if request.extra_columns:
-            raise InputError(
-                f"{path.name} has no such columns: {', '.join(request.extra_columns)} can be read "
-                "from CSV, TSV and Parquet tables."
-            )
-        if request.labels is not None:
-            request = replace(request, bag=None)  # `bag` names a column of the labels
-        elif request.keep:
-            raise InputError(
-                f"{path.name} has no column {request.keep[0]!r} to keep: give a table of the bags "
-                "that has it with labels=."
-            )
+        if request.labels is not None:  # that table has the columns of bags
+            request = replace(request, bag=None, group=None, merge=None, keep=())
+        for name in request.beside:
+            if name not in (request.group, request.merge):
+                raise InputError(
+                    f"{path.name} has no column {name!r}, as CSV, TSV and Parquet tables have: "
+                    "columns of bags may come from a table in labels=."
+                )
         read = read_hdf5 if format == "hdf5" else read_npz
         return read(path, request, workspace)
 
@@ -409,8 +393,6 @@ def _open_labels(request: Request) -> Any:
     path = Path(labels)
     if not path.exists():
         raise DataNotFoundError(f"labels={str(path)!r}: no such file.")
-    if path.is_dir():
-        raise InputError(f"labels={str(path)!r} is a folder: expected a table with a row per bag.")
     with format_errors(path):
         format = format_of(path, None)
         if format not in TABLES:
@@ -421,104 +403,83 @@ def _open_labels(request: Request) -> Any:
 
 def _relabel(contents: Contents, request: Request, table: Any) -> Contents:
     """Replace the labels of bags by those of a dict or a table, matched by the ids as strings."""
+    bags = contents.bags
     if isinstance(table, Mapping):
-        columns, entries = _mapped_labels(table, contents.bags)
-        kept: dict[str, list[Any]] = {}
         if not set(request.keep) <= contents.columns.keys():
             raise InputError("labels= is a dict: columns to keep come from a table.")
+        names, columns, kept = list(map(str, table)), _mapped_labels(table), {}
     else:
         path = Path(request.labels) if isinstance(request.labels, str | os.PathLike) else None
         with contextlib.ExitStack() as stack:
             if path is not None:
                 stack.enter_context(format_errors(path))
                 stack.enter_context(naming(path))
-            columns, kept, entries, request = _tabled_labels(table, request, contents)
-    for name, values in kept.items():
-        contents.columns[name] = [values[bag] for bag in contents.bags.bag_index]
-    absent = np.flatnonzero(entries.rows < 0)
-    names = [str(name) for name in contents.bags.names[absent].tolist()]
+            names, columns, kept, request = _tabled_labels(table, request, contents)
+    rows = _entries(bags, names)
+    columns = {role: column.take(rows) for role, column in columns.items()}
+    for name, column in kept.items():
+        contents.columns[name] = column.take(rows).tolist(bags.bag_index)
+    contents.absent = [str(name) for name in bags.names[rows < 0].tolist()]
+    contents.n_other_entries = len(names) - len(np.unique(rows[rows >= 0]))
     named = request.group or request.merge
-    if names and request.missing == "drop":
-        present = np.flatnonzero(entries.rows >= 0)
+    if contents.absent and request.missing == "drop":
+        present = np.flatnonzero(rows >= 0)
         contents = contents.take(present)
         columns = {role: column.take(present) for role, column in columns.items()}
-    elif names and (request.missing == "error" or named):
+    elif contents.absent and (request.missing == "error" or named):
         unknown = f", so their {named} is unknown" if named and request.missing != "error" else ""
         raise LabelError(
-            f"labels= has no entry for {len(names)} of {len(contents.bags)} bags, such as "
-            f"{names[0]!r}{unknown}: add them, or leave them out with missing='drop'."
+            f"labels= has no entry for {len(contents.absent)} of {len(bags)} bags, such as "
+            f"{contents.absent[0]!r}{unknown}: add them, or leave them out with missing='drop'."
         )
-    contents.absent, contents.n_other_entries = names, entries.n_others
     label_bags(contents, columns, request, instances=None)
     return contents
 
 
-class _Entries(NamedTuple):
-    """Row of the labels for each bag (-1: none), and the number of rows about other bags."""
-
-    rows: Ints
-    n_others: int
-
-
-def _mapped_labels(labels: Mapping[Any, Any], bags: Bags) -> tuple[dict[str, Column], _Entries]:
-    by_text = {str(key): value for key, value in labels.items()}
-    if len(by_text) < len(labels):
-        twice = [text for text, n in Counter(map(str, labels)).items() if n > 1]
+def _mapped_labels(labels: Mapping[Any, Any]) -> dict[str, Column]:
+    twice = [name for name, n in Counter(map(str, labels)).items() if n > 1]
+    if twice:
         raise LabelError(
             f"labels= has several keys that are {twice[0]!r} as text, and bags are matched by the "
             "text of their ids: keep one."
         )
-    entries = _entries(bags, list(by_text))
-    given = [*by_text.values(), None]  # row -1: unknown
-    values = [given[row] for row in entries.rows]
-    has_sets = any(isinstance(v, set | frozenset | list | tuple) for v in values)
-    return {"label_set" if has_sets else "label": Column.of(values)}, entries
+    has_sets = any(isinstance(v, set | frozenset | list | tuple) for v in labels.values())
+    return {"label_set" if has_sets else "label": Column.of(labels.values())}
 
 
 def _tabled_labels(
     table: Source, request: Request, contents: Contents
-) -> tuple[dict[str, Column], dict[str, list[Any]], _Entries, Request]:
-    """The columns of a table in the order of the bags, and the request completed by its names."""
+) -> tuple[list[str], dict[str, Column], dict[str, Column], Request]:
+    """The ids in a table, its columns by role, those to keep, and the request with its names."""
     others = [name for name in request.keep if name not in contents.columns]
-    for other in others:
-        require_column(table, other, " to keep")
     request = replace(  # already read if the file has them
         request,
         group=request.group if contents.groups is None else None,
         merge=request.merge if contents.wholes is None else None,
+        bag=request.id_column or request.bag,
     )
-    for name, role in ((request.group, "group"), (request.merge, "merge")):
+    if request.id_column is None and request.bag not in table.names:
+        usual = (name for name in _USUAL_IDS if name in table.names)
+        request = replace(request, bag=next(usual, None))
+    details = {request.id_column: " for id_column=", request.group: " for group="}
+    details |= {request.merge: " for merge=", **dict.fromkeys(others, " to keep")}
+    for name, detail in details.items():
         if name is not None:
-            require_column(table, name, f" for {role}=")
-    request = _with_id_column(table, request)
+            require_column(table, name, detail)
     request = find_roles(table, request, ("bag", "label", "label_set"))
-    wanted_columns = request.label, request.label_set, request.group, request.merge, *others
-    if request.bag is None or not any(wanted_columns):
+    has_labels = any((request.label, request.label_set, request.group, request.merge, *others))
+    if request.bag is None or not has_labels:
         ids = "the column of its bag ids with id_column=" if request.bag is None else ""
-        label = "" if any(wanted_columns) else "the column of its labels with label= or label_set="
+        label = "" if has_labels else "the column of its labels with label= or label_set="
         raise InputError(
             f"labels= is a table: name {' and '.join(filter(None, (ids, label)))}. Its columns are "
             f"{listed(table.names)}."
         )
     rows = group(table.column(request.bag, convert="integers"), request.bag)
-    entries = _entries(contents.bags, [str(name) for name in rows.ids.tolist()])
-    columns = bag_columns(table, request, rows)
-    taken = {role: column.take(entries.rows) for role, column in columns.items()}
     first = rows.order[rows.offsets[:-1]]
-    own = {name: [*read_column(table, name, "all").tolist(first), None] for name in others}
-    kept = {name: [values[row] for row in entries.rows] for name, values in own.items()}
-    return taken, kept, entries, request
-
-
-def _with_id_column(table: Source, request: Request) -> Request:
-    """Set the bag column of a request to the id column of the labels, as named or a usual one."""
-    if request.id_column is not None:
-        require_column(table, request.id_column, " for id_column=")
-        return replace(request, bag=request.id_column)
-    usual = [name for name in _USUAL_IDS if name in table.names]
-    if request.bag is None or (request.bag not in table.names and usual):
-        return replace(request, bag=usual[0] if usual else None)
-    return request
+    kept = {name: read_column(table, name, "all").take(first) for name in others}
+    names = [str(name) for name in rows.ids.tolist()]
+    return names, bag_columns(table, request, rows), kept, request
 
 
 def _without_suffix(name: str) -> str:
@@ -532,32 +493,30 @@ def _file_name(name: str) -> str:
     return _without_suffix(name.replace("\\", "/").rpartition("/")[2])
 
 
-def _entries(bags: Bags, known: Sequence[str]) -> _Entries:
-    """Find the entry of each bag by its id, by its id without suffix, or also without folders."""
+def _entries(bags: Bags, known: Sequence[str]) -> Ints:
+    """The entry of each bag by its id, or its id without suffix, or also without folders; or -1."""
     place = {name: row for row, name in enumerate(known)}
-    ids = [str(name) for name in bags.names.tolist()]
+    names = [str(name) for name in bags.names.tolist()]
+    rows = np.array([place.get(name, -1) for name in names], dtype=np.int64)
     for fold in (_without_suffix, _file_name):
-        absent = {name for name in ids if name not in place}
-        if not absent:
-            break
-        entries: dict[str, list[str]] = {}
-        for key in known:
-            entries.setdefault(fold(key), []).append(key)
-        found = {name: entries.get(fold(name), []) for name in absent}
-        twice = next((keys for keys in found.values() if len(keys) > 1), None)
-        if twice is not None:
-            raise LabelError(
-                f"labels= has {twice[0]!r} and {twice[1]!r}, which are both the bag "
-                f"{fold(twice[0])!r}: keep one."
-            )
-        ids = [found[name][0] if found.get(name) else name for name in ids]
-    rows = np.array([place.get(name, -1) for name in ids], dtype=np.int64)
+        folded: dict[str, list[int]] = {}
+        for row, name in enumerate(known if (rows < 0).any() else ()):
+            folded.setdefault(fold(name), []).append(row)
+        for i in np.flatnonzero(rows < 0):
+            found = folded.get(fold(names[i]), [-1])
+            if len(found) > 1:
+                one, other = known[found[0]], known[found[1]]
+                raise LabelError(
+                    f"labels= has {one!r} and {other!r}, which are both the bag {fold(one)!r}: "
+                    "keep one."
+                )
+            rows[i] = found[0]
     if len(rows) and (rows < 0).all():
         raise LabelError(
-            f"no bag id is in labels=. Bags: {ids[0]!r}, ... ({len(ids)}); labels: "
+            f"no bag id is in labels=. Bags: {names[0]!r}, ... ({len(names)}); labels: "
             f"{list(known)[:3]} ... Set id_column= to the column of the bag ids."
         )
-    return _Entries(rows, len(known) - len(np.unique(rows[rows >= 0])))
+    return rows
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:

@@ -31,27 +31,24 @@ _INSTANCES = "instances"  # the column with the vectors of a bag
 def write_csv(path: Path, table: BagTable, *, delimiter: str, zipped: bool) -> None:
     """Write one row per instance: strings in quotes, numbers in their shortest exact form."""
     writer = import_extra("pyarrow.csv", extra="io")
-    names = [escaped(name) for name in table.schema.names]
     options = writer.WriteOptions(delimiter=delimiter)
-    schema = table.schema
-    for i, name in enumerate(names):
-        schema = schema.set(i, schema.field(i).with_name(name))
     with (
         gzip.open(path, "wb") if zipped else open(path, "wb") as file,
-        writer.CSVWriter(file, schema, write_options=options) as rows,
+        writer.CSVWriter(file, table.rows(0, 0).schema, write_options=options) as rows,
     ):
         for block in table.blocks():
-            rows.write_table(block.rename_columns(names))
+            rows.write_table(block)
 
 
 def write_parquet(path: Path, table: BagTable, *, compress: bool) -> None:
     """Write a row per instance or per bag, and metadata that the columns do not contain."""
     parquet = import_extra("pyarrow.parquet", extra="io")
-    schema = table.schema.with_metadata({METADATA: json.dumps(table.notes()).encode()})
+    metadata = {METADATA: json.dumps(table.notes()).encode()}
+    schema = table.rows(0, 0).schema.with_metadata(metadata)
     codec = "zstd" if compress else "none"
     with parquet.ParquetWriter(path, schema, compression=codec) as writer:
         for block in table.blocks():
-            writer.write_table(block.replace_schema_metadata(schema.metadata))
+            writer.write_table(block.replace_schema_metadata(metadata))
 
 
 class BagTable:
@@ -83,12 +80,14 @@ class BagTable:
         self._pa = import_extra("pyarrow", extra="io")
         self._contents, self._names, self._separator = contents, names, separator
         self._by_bag, self._as_text = by_bag, as_text
-        self._refuse_losses()
+        _refuse_losses(contents, by_bag=by_bag)
         bags = contents.bags
         self._features = bags.feature_names or [f"x{j}" for j in range(bags.n_features)]
-        self._number = self._number_type()
         self._columns = self._columns_by_role()
-        used = [names[role] for role in self._columns]
+        if as_text:
+            self._features = [escaped(name) for name in self._features]
+            self._names = {role: escaped(name) for role, name in names.items()}
+        used = [self._names[role] for role in self._columns]
         used += [_INSTANCES] if by_bag else self._features
         twice = [name for name, count in Counter(used).items() if count > 1]
         if twice:
@@ -97,22 +96,18 @@ class BagTable:
                 "names with bag=, label=, label_set= or instance_label=."
             )
 
-    @property
-    def schema(self) -> Any:
-        """Names and types of the columns."""
-        return self._rows(0, 0).schema
-
     def notes(self) -> dict[str, Any]:
         """Metadata for the reader that the columns do not contain."""
-        bags, classes = self._contents.bags, self._contents.classes
+        contents, bags = self._contents, self._contents.bags
         notes: dict[str, Any] = {role: self._names[role] for role in self._columns}
         notes["separator"] = self._separator
         if bags.ids is None:
             notes["ids"] = False
         if self._by_bag or bags.feature_names is None:
             notes["feature_names"] = bags.feature_names
-        if classes is None and self._contents.label_sets is not None:
-            classes = self._contents.label_sets.classes  # includes classes without bags
+        classes = contents.classes
+        if classes is None and contents.label_sets is not None:
+            classes = contents.label_sets.classes  # includes classes without bags
         if classes is not None:
             notes["classes"] = classes.tolist()
         return notes
@@ -128,51 +123,33 @@ class BagTable:
             if self._by_bag:
                 limit = bags.offsets[start] + size
                 stop = max(start + 1, int(np.searchsorted(bags.offsets, limit, side="right")) - 1)
-            yield self._rows(start, min(stop, n_rows))
+            yield self.rows(start, min(stop, n_rows))
             start = stop
 
-    def _rows(self, start: int, stop: int) -> Any:
+    def rows(self, start: int, stop: int) -> Any:
         """The instances from start to stop, or the bags, each with a list of vectors."""
         pa, bags = self._pa, self._contents.bags
+        offsets = bags.offsets[start : stop + 1]
+        first, last = (offsets[0], offsets[-1]) if self._by_bag else (start, stop)
+        block = bags.instances[first:last].astype(bags.dtype.newbyteorder("="), copy=False)
+        bag = np.searchsorted(bags.offsets, np.arange(start, stop), side="right") - 1
+        lengths = pa.array(offsets - first, pa.int32())
         columns = {}
-        if not self._by_bag:
-            bag = pa.array(np.searchsorted(bags.offsets, np.arange(start, stop), side="right") - 1)
-            for role, values in self._columns.items():
-                own = values[start:stop] if role == _PER_INSTANCE else values.take(bag)
-                columns[self._names[role]] = own
-            block = np.asfortranarray(bags.instances[start:stop])
-            for j, name in enumerate(self._features):
-                columns[name] = pa.array(block[:, j].astype(self._number, copy=False))
-            return pa.table(columns)
-        first, last = bags.offsets[start], bags.offsets[stop]
-        offsets = pa.array(bags.offsets[start : stop + 1] - first, pa.int32())
         for role, values in self._columns.items():
-            columns[self._names[role]] = values[start:stop]
             if role == _PER_INSTANCE:
-                lists = pa.ListArray.from_arrays(offsets, values[first:last])
-                columns[self._names[role]] = lists
-        flat = np.ascontiguousarray(bags.instances[first:last], dtype=self._number).reshape(-1)
-        vectors = pa.FixedSizeListArray.from_arrays(pa.array(flat), bags.n_features)
-        columns[_INSTANCES] = pa.ListArray.from_arrays(offsets, vectors)
+                own = values[first:last]
+                own = pa.ListArray.from_arrays(lengths, own) if self._by_bag else own
+            else:
+                own = values[start:stop] if self._by_bag else values.take(pa.array(bag))
+            columns[self._names[role]] = own
+        if self._by_bag:
+            flat = pa.array(np.ascontiguousarray(block).reshape(-1))
+            vectors = pa.FixedSizeListArray.from_arrays(flat, bags.n_features)
+            columns[_INSTANCES] = pa.ListArray.from_arrays(lengths, vectors)
+        else:
+            by_feature = np.ascontiguousarray(block.T)
+            columns |= dict(zip(self._features, map(pa.array, by_feature), strict=True))
         return pa.table(columns)
-
-    def _refuse_losses(self) -> None:
-        """Refuse data that a table cannot represent."""
-        bags = self._contents.bags
-        if sparse.issparse(bags.instances):
-            raise SparseInputError(
-                "a table is dense, but these bags are sparse: write .npz, which keeps them sparse."
-            )
-        if self._contents.coords is not None or self._contents.extras:
-            raise InputError("coords and extras cannot be stored in CSV or Parquet: write .npz.")
-        if bags.n_features == 0:
-            raise InputError("these bags have no features: a table needs at least one column.")
-        empty = np.flatnonzero(bags.sizes == 0)
-        if len(empty) and not self._by_bag:
-            raise InputError(
-                f"{bags.name_of(int(empty[0]))} is empty, and a table with one row per instance "
-                "cannot show it. Write .npz, HDF5, or Parquet with layout='bags'."
-            )
 
     def _columns_by_role(self) -> dict[str, Any]:
         """Arrow arrays of the columns other than features: a value per bag, or per instance."""
@@ -181,7 +158,7 @@ class BagTable:
         if contents.labels is not None:
             columns["label"] = self._array(contents.labels.tolist(), "y")
         if contents.label_sets is not None:
-            texts = self._set_texts(contents.label_sets)
+            texts = _set_texts(contents.label_sets, self._separator)
             columns["label_set"] = self._array(texts, "label_sets").cast(pa.string())
         if contents.instance_labels is not None:
             columns[_PER_INSTANCE] = pa.array(contents.instance_labels)
@@ -207,26 +184,34 @@ class BagTable:
                 return array.cast(pa.decimal128(20, 1))  # written as 1.0, not as 1
         return array
 
-    def _set_texts(self, sets: Labels) -> list[str | None]:
-        separator = self._separator
-        odd = [t for t in sets.names if not t or t != t.strip() or separator in t]
-        if odd:
-            raise LabelError(
-                f"the label {odd[0]!r} cannot be written in a list of labels separated by "
-                f"{separator!r}: choose another separator=, or write .npz."
-            )
-        return [None if labels is None else separator.join(labels) for labels in sets.name_lists]
 
-    def _number_type(self) -> np.dtype[Any]:
-        """The type of the instances in native byte order; an error if Arrow lacks it."""
-        dtype = self._contents.bags.dtype
-        try:
-            self._pa.from_numpy_dtype(native := dtype.newbyteorder("="))
-        except self._pa.ArrowException as error:
-            raise InputError(
-                f"a table cannot have {dtype} columns: convert the instances first."
-            ) from error
-        return np.dtype(native)
+def _refuse_losses(contents: Contents, *, by_bag: bool) -> None:
+    """Refuse data that a table cannot represent."""
+    bags = contents.bags
+    if sparse.issparse(bags.instances):
+        raise SparseInputError("a table is dense, but these bags are sparse: write .npz.")
+    if contents.coords is not None or contents.extras:
+        raise InputError("coords and extras cannot be stored in CSV or Parquet: write .npz.")
+    if bags.n_features == 0 or bags.dtype.itemsize > 8:
+        raise InputError(
+            f"a table cannot have {bags.n_features} features of type {bags.dtype}: write .npz."
+        )
+    empty = np.flatnonzero(bags.sizes == 0)
+    if len(empty) and not by_bag:
+        raise InputError(
+            f"{bags.name_of(int(empty[0]))} is empty, and a table with one row per instance cannot "
+            "show it. Write .npz, HDF5, or Parquet with layout='bags'."
+        )
+
+
+def _set_texts(sets: Labels, separator: str) -> list[str | None]:
+    odd = [t for t in sets.names if not t or t != t.strip() or separator in t]
+    if odd:
+        raise LabelError(
+            f"the label {odd[0]!r} cannot be written in a list of labels separated by "
+            f"{separator!r}: choose another separator=, or write .npz."
+        )
+    return [None if labels is None else separator.join(labels) for labels in sets.name_lists]
 
 
 # Tables of results
