@@ -9,7 +9,7 @@ import pytest
 from bagwise.exceptions import BagwiseError, FileFormatError, InputError
 from bagwise.io import read_bags
 from bagwise.io._clips import clip_columns
-from bagwise.io._columns import Request
+from bagwise.io._contents import Request
 from bagwise.io._reading import read_contents
 
 pytest.importorskip("pyarrow")

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from bagwise import Bags
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError
 from bagwise.io import read_bags
-from bagwise.io._columns import Request
-from bagwise.io._contents import Contents
-from bagwise.io._merging import merge_contents
+from bagwise.io._contents import Contents, Request, merge_contents
 from bagwise.io._reading import read_contents
 from bagwise.labels import Labels
 

@@ -21,7 +21,7 @@ from bagwise.exceptions import (
     LabelError,
 )
 from bagwise.io import read_bags
-from bagwise.io._columns import Request
+from bagwise.io._contents import Request
 from bagwise.io._reading import read_contents
 from bagwise.io._table import open_table
 from bagwise.regression import SetKernelRegressor

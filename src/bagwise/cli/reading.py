@@ -17,8 +17,7 @@ from bagwise.base._pipelines import label_kind
 from bagwise.cli.options import Columns, Saved, is_model
 from bagwise.cli.output import note, progress, warning
 from bagwise.exceptions import DataWarning, InputError, LabelError, ModelFileError
-from bagwise.io._columns import Request
-from bagwise.io._contents import Contents
+from bagwise.io._contents import Contents, Request
 from bagwise.io._data_warnings import suspicion
 from bagwise.io._files import TABLES, format_errors, format_of, naming
 from bagwise.io._reading import read_contents

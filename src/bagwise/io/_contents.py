@@ -1,22 +1,107 @@
-"""The contents of a file: bags and labels, checked for consistency."""
+"""What is asked of a file, and what is in it: bags and labels, checked for consistency."""
 
-from collections.abc import Collection, Mapping
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import Bunch
 
+from bagwise._common.tables import StreamedTable
 from bagwise._common.types import Array, Floats, Ints
-from bagwise.bags import Bags
+from bagwise.bags import Bags, group_rows
 from bagwise.exceptions import InputError, LabelError
-from bagwise.io._clips import Clips
+from bagwise.io._clips import ClipColumns, Clips
 from bagwise.io._labels import labels_in_file
+from bagwise.io._memory import Workspace
 from bagwise.labels import Labels, plain_array, refuse_masked
 
+ROLES = ("bag", "label", "label_set", "instance_label")
 _PER_BAG = ("labels", "label_sets", "patch_sizes", "slide_sizes", "groups", "wholes")
 _PER_INSTANCE = ("instance_labels", "coords")
+
+
+class Cluster(NamedTuple):
+    """Dask workers and the number of partitions."""
+
+    client: Any
+    npartitions: int | None
+
+    def sees(self, path: Path) -> bool:
+        """Whether every worker can access this file, with the same size."""
+        path = path.resolve()
+        return {*self.client.run(_size_of, path).values()} == {_size_of(path)}
+
+    def load(
+        self, table: StreamedTable, offsets: Ints, ids: Array | None, names: list[str] | None
+    ) -> Bags:
+        """Bags in a table of which each worker reads some rows."""
+        from bagwise.compute.dask import load_on_workers
+
+        read, about = partial(_read_some, table, offsets, names), (table.shape[1], table.dtype)
+        return load_on_workers(self.client, self.npartitions, read, offsets, about, ids, names)
+
+
+def _size_of(path: Path) -> int:
+    return path.stat().st_size if path.exists() else -1
+
+
+def _read_some(
+    table: StreamedTable, offsets: Ints, names: Any, first: int, last: int, ids: Array | None
+) -> Bags:
+    """Read some bags, on a Dask worker."""
+    rows = table[int(offsets[first]) : int(offsets[last])]
+    return Bags(rows, offsets[first : last + 1] - offsets[first], ids, feature_names=names)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to read from a file, and how: the arguments of `read_bags`, and a few more.
+
+    `group` names the column with the group of each bag, `merge` the column with the merged bag that
+    it becomes part of, `extra_columns` further columns that are read as strings, and `clips` the
+    columns with the file, start and end of clips.
+    """
+
+    bag: str | None = None
+    label: str | None = None
+    label_set: str | None = None
+    instance_label: str | None = None
+    group: str | None = None
+    merge: str | None = None
+    id_column: str | None = None
+    features: Sequence[str] | None = None
+    exclude: Sequence[str] = ()
+    extra_columns: Sequence[str] = ()
+    keep: Sequence[str] = ()
+    clips: ClipColumns | None = None
+    labels: Any = None
+    missing: str = "unlabelled"
+    classes: Sequence[Any] | Array | None = None
+    separator: str = ";"
+    dtype: np.dtype[Any] | None = None
+    format: str | None = None
+    memory_limit: int | float | str | None = None
+    scratch: str | os.PathLike[str] | None = None
+    cluster: Cluster | None = None
+    allow_external: bool = False
+
+    @property
+    def roles(self) -> dict[str, str | None]:
+        """The name of the column of each role; None if it was not given or not found."""
+        return {role: getattr(self, role) for role in ROLES}
+
+    @property
+    def beside(self) -> list[str]:
+        """Columns that are read but are neither features nor labels."""
+        named = [name for name in (self.group, self.merge) if name is not None]
+        return [*dict.fromkeys([*named, *self.extra_columns, *self.keep])]
 
 
 @dataclass
@@ -90,7 +175,7 @@ class Contents:
                     "the written id: give each bag its own id, or leave the ids out."
                 )
 
-    def take(self, index: Ints) -> "Contents":
+    def take(self, index: Ints) -> Contents:
         """Select bags, with their labels and other data.
 
         Parameters
@@ -228,3 +313,90 @@ def _instance_labels(labels: ArrayLike, classes: Array | None, bags: Bags) -> In
     if wrong is not None:
         raise LabelError(f"instance_labels has {wrong}, -1 where unknown.")
     return array
+
+
+# Bags that belong together, such as the slides of a patient
+
+PART = "slide"  # column of the ids before merging, if the file has none
+
+
+def merge_contents(contents: Contents, by: Array, column: str, part: str | None) -> Contents:
+    """Merge the bags of a file, and reorder labels and other data accordingly.
+
+    A merged bag has the common label of its parts; unknown labels are ignored. Its label set is the
+    union of the sets of its parts, unknown if one of them is unknown.
+
+    Parameters
+    ----------
+    contents : Contents
+        Bags, labels, coordinates and further columns.
+    by : ndarray of shape (n_bags,)
+        The merged bag that each bag becomes part of.
+    column : str
+        The name of the column `by`, for messages.
+    part : str or None
+        The column with the ids of `contents.bags`, if the file has one.
+
+    Returns
+    -------
+    Contents
+        With the former id of each instance in ``columns[part]``.
+    """
+    bags, labels, sets = contents.bags, contents.labels, contents.label_sets
+    order, offsets, ids = group_rows(by)
+    members = np.split(order, offsets[1:-1])
+    rows = bags.with_instances(np.arange(bags.n_instances)[:, None]).merge(by).instances.ravel()
+    names = [f"{column} {name}" for name in ids.tolist()]
+    found = replace(contents, bags=_merged(bags, by, rows), wholes=None)
+    found.patch_sizes = found.slide_sizes = None
+    if labels is not None:
+        found.labels = labels[_agreed(labels.texts, members, names, "labels")]
+    if sets is not None:
+        unions = [_union(sets.indicator[some]) for some in members]
+        found.label_sets = Labels("sets", sets.classes, indicator=unions, names=sets.names)
+    if contents.groups is not None:
+        texts = [str(group) for group in contents.groups.tolist()]
+        found.groups = contents.groups[_agreed(texts, members, names, "groups")]
+    if contents.instance_labels is not None:
+        found.instance_labels = contents.instance_labels[rows]
+    if contents.coords is not None:
+        found.coords = contents.coords[rows]
+    names_of_bags = bags.names[bags.bag_index]
+    if contents.clips is not None:
+        found.clips = contents.clips.take(rows, names_of_bags.tolist())
+    found.columns = {name: [v[row] for row in rows] for name, v in contents.columns.items()}
+    found.columns[part or PART] = names_of_bags[rows].tolist()
+    return found
+
+
+def _merged(bags: Bags, by: Array, rows: Ints) -> Bags:
+    """The merged bags; memory-mapped instances are copied to another file, not to memory."""
+    in_order = bool(np.all(np.diff(rows) == 1))
+    if in_order or not bags.is_mapped:
+        return bags.merge(by)
+    merged = bags.with_instances(rows[:, None]).merge(by)
+    table = Workspace(limit=0).copy(bags.instances, rows=rows)
+    return merged.with_instances(table, feature_names=bags.feature_names)
+
+
+def _agreed(
+    texts: Sequence[str | None], members: Sequence[Ints], names: Sequence[str], what: str
+) -> Ints:
+    """For each merged bag, a part with the common label (or group) of all known parts."""
+    chosen = []
+    for some, name in zip(members, names, strict=True):
+        known = [i for i in some.tolist() if texts[i] is not None] or some.tolist()[:1]
+        other = next((i for i in known if texts[i] != texts[known[0]]), None)
+        if other is not None:
+            raise LabelError(
+                f"the bags of {name} have different {what}, {texts[known[0]]!r} and "
+                f"{texts[other]!r}: merge= needs bags that agree. Give all of them "
+                f"the same {what[:-1]}."
+            )
+        chosen.append(known[0])
+    return np.array(chosen, dtype=np.int64)
+
+
+def _union(indicator: Array) -> Array:
+    """The union of label sets; unknown if one of them is."""
+    return np.where((indicator < 0).any(), -1, indicator.max(axis=0))

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from bagwise.exceptions import BagwiseError, DataNotFoundError, FileFormatError, InputError
 
@@ -18,23 +18,6 @@ FORMATS = {
     "hdf5": (".h5", ".hdf5"),
 }
 TABLES = ("csv", "tsv", "parquet")
-
-
-class Cluster(NamedTuple):
-    """Dask workers and the number of partitions."""
-
-    client: Any
-    npartitions: int | None
-
-    def sees(self, path: Path) -> bool:
-        """Whether every worker can access this file, with the same size."""
-        path = path.resolve()
-        found = self.client.run(_size_of, path)
-        return all(size == _size_of(path) for size in found.values())
-
-
-def _size_of(path: Path) -> int:
-    return path.stat().st_size if path.exists() else -1
 
 
 def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
@@ -65,10 +48,6 @@ def format_errors(path: Path) -> Iterator[None]:
         yield
     except (BagwiseError, Warning):  # a warning that the user turned into an error
         raise
-    except MemoryError as error:
-        raise FileFormatError(
-            f"{path} exceeds the available memory: it is damaged, or memory_limit= is too high."
-        ) from error
     # Four libraries parse untrusted bytes here; their errors have no common base class.
     except Exception as error:
         detail = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")[:300]

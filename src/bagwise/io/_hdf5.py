@@ -16,7 +16,6 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -36,8 +35,7 @@ from bagwise.exceptions import (
     SparseInputError,
 )
 from bagwise.extras import import_extra
-from bagwise.io._columns import Request
-from bagwise.io._contents import Contents, check_contents
+from bagwise.io._contents import Contents, Request, check_contents
 from bagwise.io._data_warnings import find_suspects
 from bagwise.io._files import FORMATS, format_errors, listed
 from bagwise.io._memory import Workspace, assign
@@ -194,12 +192,7 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
     if any("instance_labels" in file.shapes for file in files):
         tables["instance_labels"] = np.full(shape[0], -1)
     if request.cluster is not None:
-        from bagwise.compute.dask import load_on_workers
-
-        dtype = float_type(dtype)
-        load = partial(_read_some, files, dtype, columns)
-        about = offsets, (shape[1], dtype), ids, columns
-        bags: Bags = load_on_workers(*request.cluster, load, *about)
+        bags = request.cluster.load(Hdf5Table(files, float_type(dtype)), offsets, ids, columns)
     elif workspace.streams(shape, dtype):
         bags = Bags(Hdf5Table(files, dtype), offsets, ids, feature_names=columns)
     else:
@@ -302,19 +295,6 @@ def _check_same_shapes(files: Sequence[_BagFile]) -> None:
 
 def _offsets(files: Sequence[_BagFile]) -> Ints:
     return offsets_of([file.shapes["features"][0] for file in files])
-
-
-def _read_some(
-    files: list[_BagFile],
-    dtype: np.dtype[Any],
-    columns: list[str] | None,
-    first: int,
-    last: int,
-    ids: Array | None,
-) -> Bags:
-    """Read the files of some bags, on a Dask worker."""
-    table = Hdf5Table(files[first:last], dtype)
-    return Bags(table[:], _offsets(files[first:last]), ids, feature_names=columns)
 
 
 # Writing

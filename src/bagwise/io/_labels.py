@@ -21,7 +21,6 @@ from bagwise.labels import Labels, is_missing, plain_array, sorted_labels
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")  # as Python writes it
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
-_TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
 @dataclass(frozen=True)
@@ -156,12 +155,12 @@ def encode_columns(
     """
     members = [] if sets is None else [_labels_of(value, separator) for value in sets.values]
     values = [] if instances is None else instances.values
-    names = None
-    if classes is not None or sets is not None or not all(map(_is_integer, values)):
-        if classes is None:
-            classes = _common_classes(members, values, bag_values)
-        names = plain_array(list(classes))
-    place = int if names is None else _places(names)
+    if classes is None and sets is None and all(map(_is_integer, values)):
+        place: Callable[[Any], int] = int
+        names = None
+    else:
+        names = _common_classes(members, values, bag_values) if classes is None else list(classes)
+        place, names = _places(names), plain_array(names)
     label_sets = instance_labels = None
     if sets is not None and names is not None:
         indicator = np.zeros((len(members) + 1, len(names)), dtype=np.int8)
@@ -186,20 +185,15 @@ def typed_texts(texts: Sequence[str], *, integers_only: bool = False) -> list[An
     >>> typed_texts(["1", "20"]), typed_texts(["1", "02"], integers_only=True)
     ([1, 20], ['1', '02'])
     """
-    if not texts:
-        return []
-    if all(_INTEGER.fullmatch(text) for text in texts):
-        integers = [int(text) for text in texts]
-        if all(-(2**63) <= i < 2**63 for i in integers):
-            return integers
-    if integers_only:
-        return list(texts)
-    if all(text in _TRUTH for text in texts):
-        typed: list[Any] = [_TRUTH[text] for text in texts]
-    elif all(_NUMBER.fullmatch(text) for text in texts):
+    typed: list[Any] = list(texts)
+    if all(map(_INTEGER.fullmatch, texts)) and all(-(2**63) <= int(t) < 2**63 for t in texts):
+        typed = [int(text) for text in texts]
+    elif integers_only:
+        return typed
+    elif all(text.lower() in ("true", "false") for text in texts):
+        typed = [text.lower() == "true" for text in texts]
+    elif all(map(_NUMBER.fullmatch, texts)):
         typed = [float(text) for text in texts]
-    else:
-        return list(texts)
     return typed if len(set(typed)) == len(texts) else list(texts)
 
 
@@ -209,7 +203,7 @@ def _common_classes(
     labels = {label for labels in sets for label in labels}
     own = {v for v in instance_values if _written(v) != "-1"}
     has_texts = any(isinstance(v, str) for v in own)
-    if not has_texts and labels and all(isinstance(label, str) for label in labels):
+    if not has_texts and all(isinstance(label, str) for label in labels):
         labels = set(typed_texts(sorted(labels), integers_only=True))
     written = {_written(label) for label in labels}
     labels |= {v for v in own if _written(v) not in written}
@@ -225,11 +219,11 @@ def _labels_of(value: Any, separator: str) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _places(classes: Array) -> Callable[[Any], int]:
+def _places(classes: list[Any]) -> Callable[[Any], int]:
     """A function that finds the index of a label among the classes, by its string form."""
     position = {_written(label): k for k, label in enumerate(classes)}
     if len(position) < len(classes):
-        raise LabelError(f"two of the classes {classes.tolist()} are written the same in a table.")
+        raise LabelError(f"two of the classes {classes} are written the same in a table.")
 
     def place(label: Any) -> int:
         if _written(label) not in position:
@@ -243,11 +237,8 @@ def _places(classes: Array) -> Callable[[Any], int]:
 
 
 def _is_integer(value: Any) -> bool:
-    number = isinstance(value, int | float) and abs(value) < 2**63
-    return number and float(value).is_integer()
+    return isinstance(value, int | float) and abs(value) < 2**63 and float(value).is_integer()
 
 
 def _written(label: Any) -> str:
-    if isinstance(label, float | np.floating) and float(label).is_integer():
-        label = int(label)
-    return str(label)
+    return str(int(label) if _is_integer(label) and not isinstance(label, bool) else label)

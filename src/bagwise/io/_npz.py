@@ -20,8 +20,7 @@ from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, group_rows, offsets_of
 from bagwise.compute.mapped import release_pages
 from bagwise.exceptions import FileFormatError, InputError
-from bagwise.io._columns import Request
-from bagwise.io._contents import Contents, check_contents
+from bagwise.io._contents import Contents, Request, check_contents
 from bagwise.io._data_warnings import find_suspects
 from bagwise.io._files import listed
 from bagwise.io._memory import Workspace

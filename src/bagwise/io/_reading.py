@@ -17,25 +17,31 @@ from bagwise._common.types import Array, Ints
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import DataNotFoundError, DataWarning, InputError, LabelError
-from bagwise.io._columns import (
+from bagwise.io._contents import (
     ROLES,
+    Cluster,
+    Contents,
     Request,
-    bag_columns,
-    find_roles,
-    label_bags,
-    read_column,
-    require_column,
+    check_contents,
+    merge_contents,
 )
-from bagwise.io._contents import Contents, check_contents
 from bagwise.io._data_warnings import is_id_name, suspicion, warn_of_labels
-from bagwise.io._files import TABLES, Cluster, format_errors, format_of, listed, naming
+from bagwise.io._files import TABLES, format_errors, format_of, listed, naming
 from bagwise.io._hdf5 import read_hdf5, write_hdf5
 from bagwise.io._labels import Column, group
 from bagwise.io._memory import Workspace, make_workspace
-from bagwise.io._merging import merge_contents
 from bagwise.io._npz import read_npz, write_npz
 from bagwise.io._sources import Source
-from bagwise.io._table import open_frame, open_table, read_table
+from bagwise.io._table import (
+    bag_columns,
+    find_roles,
+    label_bags,
+    open_frame,
+    open_table,
+    read_column,
+    read_table,
+    require_column,
+)
 from bagwise.io._write_table import BagTable, write_csv, write_parquet
 
 _ARGUMENTS = {*Request.__dataclass_fields__} - {"features", "exclude", "keep", "dtype", "cluster"}

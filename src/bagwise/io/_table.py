@@ -13,27 +13,39 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._common.types import Array, Ints
+from bagwise._common.tables import StreamedTable, float_type
+from bagwise._common.types import Array, Floats, Ints
+from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags, offsets_of
 from bagwise.compute.mapped import release_pages
-from bagwise.exceptions import FileFormatError, InputError
+from bagwise.exceptions import DataWarning, FileFormatError, InputError
 from bagwise.extras import import_extra
-from bagwise.io._columns import (
-    Request,
-    bag_columns,
-    find_columns,
-    id_columns,
-    label_bags,
-    read_clips,
-    read_column,
-    require_column,
-)
-from bagwise.io._contents import Contents
-from bagwise.io._data_warnings import find_suspects
+from bagwise.io._clips import ClipColumns, Clips, clip_columns
+from bagwise.io._contents import ROLES, Contents, Request
+from bagwise.io._data_warnings import are_ids, find_suspects, is_id_name
 from bagwise.io._files import format_errors, format_of, listed
-from bagwise.io._labels import Column, Grouping, group
+from bagwise.io._labels import (
+    Column,
+    Grouping,
+    bag_labels,
+    constant_in_bags,
+    encode_columns,
+    group,
+)
 from bagwise.io._memory import Workspace
-from bagwise.io._sources import CsvSource, FrameSource, ParquetSource, Source, TableSource
+from bagwise.io._sources import (
+    Conversion,
+    CsvSource,
+    FrameSource,
+    ParquetSource,
+    Source,
+    TableSource,
+)
+from bagwise.labels import plain_array
+
+_NUMERIC = ("number", "vector", "numbers", "vectors")
+_CONVERSIONS: dict[str, Conversion]
+_CONVERSIONS = {"label": "all", "label_set": "none", "group": "all", "merge": "integers"}
 
 
 def open_table(path: Path, format: str, request: Request) -> Source:
@@ -179,17 +191,11 @@ def _read_bags(
     if sizes is not None:
         offsets = offsets_of(sizes)
         positions, blocks = np.arange(offsets[-1]), partial(source.blocks, sizes=sizes)
-    elif (
-        cluster is not None
-        and isinstance(source, ParquetSource)
-        and (np.diff(rows.order) == 1).all()
-        and cluster.sees(source.path)
-    ):
-        from bagwise.compute.dask import load_on_workers
-
-        dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
-        load = partial(_read_some, source.path.resolve(), features, dtype, offsets, names)
-        return load_on_workers(*cluster, load, offsets, (width, dtype), ids, names)
+    elif cluster is not None and isinstance(source, ParquetSource):
+        in_order = bool((np.diff(rows.order) == 1).all())
+        if in_order and cluster.sees(source.path):
+            table = ParquetTable(source.path.resolve(), features, (len(rows.order), width), dtype)
+            return cluster.load(table, offsets, ids, names)
     instances = workspace.empty((int(offsets[-1]), width), dtype)
     _scatter(blocks(features, dtype), instances, positions)
     return Bags(instances, offsets, ids, feature_names=names)
@@ -214,20 +220,186 @@ def _scatter(blocks: Iterable[Array], instances: Array, positions: Ints) -> None
         raise FileFormatError(f"the columns have different lengths: {start} and {len(positions)}.")
 
 
-def _read_some(
-    path: Path,
-    features: list[str],
-    dtype: np.dtype[Any],
-    offsets: Ints,
-    names: list[str] | None,
-    first: int,
-    last: int,
-    ids: Array | None,
-) -> Bags:
-    """Read some bags of a Parquet file whose rows are grouped by bag, on a Dask worker."""
-    with format_errors(path):
-        source = ParquetSource(path, rows=(int(offsets[first]), int(offsets[last])))
-        offsets = offsets[first : last + 1] - offsets[first]
-        instances = np.empty((int(offsets[-1]), sum(map(source.width, features))), dtype)
-        _scatter(source.blocks(features, dtype), instances, np.arange(len(instances)))
-    return Bags(instances, offsets, ids, feature_names=names)
+class ParquetTable(StreamedTable):
+    """Columns of a Parquet file, whose rows are read when they are used.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    features : list of str
+        The columns.
+    shape : tuple (n_rows, n_columns)
+        The shape of the table.
+    dtype : dtype
+        The type of the values that are returned; whole numbers become floats.
+    """
+
+    def __init__(self, path: Path, features: list[str], shape: tuple[int, int], dtype: Any) -> None:
+        super().__init__(shape, dtype if dtype.kind == "f" else float_type(dtype))
+        self._path, self._features = path, features
+
+    def read(self, start: int, stop: int) -> Array:
+        """Read the rows start:stop."""
+        out = np.empty((stop - start, self.shape[1]), self.dtype)
+        with format_errors(self._path):
+            blocks = ParquetSource(self._path, (start, stop)).blocks(self._features, self.dtype)
+            _scatter(blocks, out, np.arange(len(out)))
+        return out
+
+
+# Columns
+
+
+def find_columns(source: Source, request: Request) -> Request:
+    """Complete a request: find the column of each role, the clips and the features."""
+    if request.labels is not None:  # that table may have the other columns
+        request = replace(request, keep=[name for name in request.keep if name in source.names])
+    for name in [*request.exclude, *(request.features or ()), *request.beside]:
+        require_column(source, name)
+    found = find_roles(source, request)
+    found = replace(found, clips=_clips(source, found))
+    return replace(found, features=_features(source, found))
+
+
+def id_columns(source: Source, names: Iterable[str], rows: Grouping) -> list[str]:
+    """The columns that hold ids, by their names and values."""
+    candidates = [name for name in names if is_id_name(name) and source.kind(name) == "number"]
+    bags = rows.codes[rows.order]
+    return [name for name in candidates if are_ids(_numbers(source, [name])[rows.order, 0], bags)]
+
+
+def _numbers(source: Source, names: Sequence[str]) -> Floats:
+    return np.concatenate([np.empty((0, len(names))), *source.blocks(names, np.dtype(np.float64))])
+
+
+def _clips(source: Source, request: Request) -> ClipColumns | None:
+    """The columns of the times of clips, unless they are requested as something else."""
+    taken = {*request.roles.values(), *request.exclude, *(request.features or ())}
+    clips = clip_columns(name for name in source.names if name not in taken - {request.bag})
+    if clips is None or any(source.kind(name) != "number" for name in clips[1:]):
+        return None
+    return clips._replace(file=None) if clips.file == request.bag else clips
+
+
+def find_roles(source: Source, request: Request, among: Sequence[str] = ROLES) -> Request:
+    """Find the bag and label columns: as requested, as noted in the file, or by usual names."""
+    taken = {*request.exclude, *request.beside, *(request.features or ()), *request.roles.values()}
+    roles: dict[str, Any] = {}
+    for role in among:
+        name = getattr(request, role)
+        if name is not None:
+            require_column(source, name, f" for {role}=")
+        else:
+            usual = source.notes.get(role, role)
+            name = usual if usual in source.names and usual not in taken else None
+            if role == "bag" and name is None:
+                clips = clip_columns(name for name in source.names if name not in taken)
+                name = None if clips is None else clips.file
+        roles[role] = name
+    given = [name for name in roles.values() if name is not None]
+    twice = next((name for name in given if given.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"the column {twice!r} cannot be two of {', '.join(roles)} at once.")
+    return replace(request, separator=source.notes.get("separator", request.separator), **roles)
+
+
+def bag_columns(source: Source, request: Request, rows: Grouping) -> dict[str, Column]:
+    """Read the label, label set and group of each bag, and the merged bag it becomes part of."""
+    return {
+        role: constant_in_bags(source.column(name, convert=convert), rows, name)
+        for role, convert in _CONVERSIONS.items()
+        if (name := getattr(request, role)) is not None
+    }
+
+
+def label_bags(
+    contents: Contents, columns: dict[str, Column], request: Request, instances: Column | None
+) -> None:
+    """Add labels, label sets, instance labels, groups and merged bags to the contents."""
+    label = columns.get("label")
+    sets, instance_labels, classes = encode_columns(
+        columns.get("label_set"),
+        instances,
+        bag_values=[] if label is None else label.values,
+        classes=contents.classes if request.classes is None else request.classes,
+        separator=request.separator,
+    )
+    if label is not None:
+        contents.labels = bag_labels(label, request.label or "labels")
+    if sets is not None:
+        contents.label_sets = sets
+    if instance_labels is not None:
+        contents.instance_labels = instance_labels
+    if classes is not None:
+        contents.classes = classes
+    if "group" in columns:
+        contents.groups = _complete(columns["group"], contents.bags, request.group)
+    if "merge" in columns:
+        contents.wholes = _complete(columns["merge"], contents.bags, request.merge)
+
+
+def _complete(column: Column, bags: Bags, name: str | None) -> Array:
+    """The values of a column; an error if a bag has none."""
+    for i in np.flatnonzero(column.codes < 0)[:1]:
+        raise InputError(f"{bags.name_of(int(i))} has no value in the column {name!r}.")
+    return plain_array(column.values)[column.codes]
+
+
+def read_clips(source: Source, request: Request, rows: Grouping) -> Clips | None:
+    """Read the file, start and end of each instance, if the table has them."""
+    if request.clips is None:
+        return None
+    file, *times = request.clips
+    start, end = _numbers(source, times)[rows.order].T
+    files = None if file is None else read_column(source, file, "none").tolist(rows.order)
+    return Clips(start, end, files)
+
+
+def read_column(source: Source, name: str, convert: Conversion) -> Column:
+    """A column of single values."""
+    if source.kind(name) in _NUMERIC[1:] or "list" in source.kind(name):
+        raise InputError(f"the column {name!r} has lists: only columns of single values are kept.")
+    return source.column(name, convert=convert)
+
+
+def require_column(source: Source, name: str, detail: str = "") -> None:
+    """Raise an error if a table has no column of this name."""
+    if name not in source.names:
+        raise InputError(
+            f"there is no column {name!r}{detail}: the columns are {listed(source.names)}."
+        )
+
+
+def _features(source: Source, request: Request) -> list[str]:
+    taken = {name for name in request.roles.values() if name is not None}
+    if request.features is None:
+        out = taken | {
+            *request.exclude,
+            *request.beside,
+            *(request.clips or ()),
+            *source.not_features,
+        }
+        left = [name for name in source.names if name not in out]
+        if "" in left:  # the index of pandas, or the end of rows that end with a separator
+            left.remove("")
+            warn_user("a column without a name is left out: name it to use it.", DataWarning)
+    else:
+        left = list(request.features)
+    if len(set(left)) < len(left):
+        raise InputError(f"features= names a column twice: {listed(left)}.")
+    leaked = [name for name in left if name in taken]
+    if leaked:
+        raise InputError(f"the column {leaked[0]!r} cannot be a feature and the bag or a label.")
+    odd = [name for name in left if source.kind(name) not in _NUMERIC]
+    if odd:
+        kinds = ", ".join(f"{name!r} ({source.kind(name)})" for name in odd[:10])
+        raise InputError(
+            f"these columns are not numbers: {kinds}{', ...' if len(odd) > 10 else ''}. Name the "
+            "feature columns with features=[...], leave these out with exclude=[...], keep them "
+            "beside the results with meta=[...], or declare them with bag=, label= or "
+            "label_set=."
+        )
+    if not left:
+        raise InputError(f"no feature column is left of {listed(source.names)}.")
+    return left
