@@ -256,7 +256,7 @@ def test_ids_of_any_type_are_kept():
             lambda: Bags.from_arrays([np.zeros((1, 2)), np.zeros((1, 3))], ids=["a", "b"]),
             r"bag 1 \('b'\) has 3 features, while bag 0 \('a'\) has 2",
         ),
-        (lambda: Bags.from_arrays([[[1, 2], [3]]]), "bag 0 has rows of different lengths"),
+        (lambda: Bags.from_arrays([[[1, 2], [3]]]), "bag 0 has no 2-D table"),
         (lambda: Bags.from_arrays([np.zeros((1, 2)), sparse.eye_array(2)]), "some bags are sparse"),
         (lambda: Bags.from_groups(np.zeros((2, 1)), ["a", None]), "row 1 belongs to no bag"),
         (lambda: Bags.from_groups(np.zeros((2, 1)), [np.nan, 1]), "row 0 belongs to no bag"),

@@ -84,10 +84,12 @@ def test_the_folder_inside_is_named(slides):
 
 
 @pytest.mark.parametrize("limit", [None, 0])
-def test_patients_are_merged_with_all_that_belongs_to_them(slides, limit):
+def test_patients_are_merged_with_all_that_belongs_to_them(slides, limit, monkeypatch):
     folder, table = slides
     plain = read_contents(folder, Request(labels=table))
     request = Request(labels=table, merge="case_id", group="case_id", memory_limit=limit)
+    monkeypatch.setattr("bagwise.compute.mapped.KEPT_IN_MEMORY", 0)
+    monkeypatch.setattr("bagwise._common.tables.COPIED_AT_ONCE", 0)
     data = read_contents(folder, request)
     assert data.bags.ids.tolist() == data.groups.tolist() == ["ann", "bob", "cid"]
     assert data.bags.where == ("local" if limit is None else "mapped")

@@ -108,7 +108,7 @@ def test_a_missing_column_is_answered_with_those_there_are(table):
 def test_a_column_has_one_role(table):
     with pytest.raises(InputError, match="'slide' cannot be two"):
         read_bags(table, bag="slide", label="slide")
-    with pytest.raises(InputError, match="'grade' cannot be a feature"):
+    with pytest.raises(InputError, match="'grade' cannot be a feature twice, or also a label"):
         read_bags(table, bag="slide", label="grade", features=["grade", "red"])
 
 

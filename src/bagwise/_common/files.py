@@ -6,9 +6,6 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
-
-import numpy as np
 
 from bagwise.exceptions import DataNotFoundError, OutputExistsError
 
@@ -55,10 +52,3 @@ def check_place(path: Path, *, exists: bool, force: bool) -> None:
 def temporary_beside(path: Path, ending: str = ".tmp") -> Path:
     """Make a hidden name in the same folder, so that the final rename stays on one file system."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}{ending}")
-
-
-def npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Read the shape, Fortran order and dtype from the header of an npy file."""
-    if np.lib.format.read_magic(file) == (1, 0):
-        return np.lib.format.read_array_header_1_0(file)
-    return np.lib.format.read_array_header_2_0(file)

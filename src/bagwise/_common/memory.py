@@ -10,8 +10,8 @@ import numpy as np
 
 from bagwise.exceptions import InputError, NotEnoughMemoryError
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_BINARY_UNITS = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_UNITS = {prefix: 1000**power for power, prefix in enumerate(["", "k", "m", "g", "t"])}
+_UNITS |= {f"{prefix}i": 1024**power for power, prefix in enumerate(["", "k", "m", "g", "t"])}
 _FALLBACK = 4 * 2**30  # bytes assumed if the system does not report its memory
 _ALWAYS_GRANTED = 2**26  # bytes that are accepted without a check
 
@@ -93,12 +93,9 @@ def byte_count(limit: int | float | str | None) -> int:
     if isinstance(limit, int | float) and not isinstance(limit, bool) and 0 <= limit < np.inf:
         return int(limit)
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?)b?\s*", str(limit).lower())
-    units = _UNITS | _BINARY_UNITS
-    if not isinstance(limit, str) or match is None or match[2] not in units:
-        raise InputError(
-            f"memory_limit={limit!r} is not a size: give bytes, or a text such as '2GB'."
-        )
-    return int(float(match[1]) * units[match[2]])
+    if not isinstance(limit, str) or match is None:
+        raise InputError(f"memory_limit={limit!r} is not a size: give bytes, or '2GB'.")
+    return int(float(match[1]) * _UNITS[match[2]])
 
 
 def available_memory() -> int:
@@ -109,30 +106,11 @@ def available_memory() -> int:
     with contextlib.suppress(OSError, ValueError, IndexError):
         text = Path("/proc/meminfo").read_text("ascii")
         found.append(1024 * int(text.partition("MemAvailable:")[2].split()[0]))
-    with contextlib.suppress(OSError, ValueError):
-        group = Path("/sys/fs/cgroup")
-        ceiling = int((group / "memory.max").read_text("ascii"))
-        used = int((group / "memory.current").read_text("ascii"))
-        found.append(max(0, ceiling - used + _reclaimable(group)))
-    found += _process_limits()
-    return min(found)
-
-
-def _reclaimable(group: Path) -> int:
-    """Bytes of cached files that the system releases if a process needs memory."""
     with contextlib.suppress(OSError, ValueError, IndexError):
+        group = Path("/sys/fs/cgroup")
+        limit = int((group / "memory.max").read_text("ascii"))
+        used = int((group / "memory.current").read_text("ascii"))
         text = (group / "memory.stat").read_text("ascii")
-        return int(text.partition("\ninactive_file ")[2].split()[0])
-    return 0
-
-
-def _process_limits() -> list[int]:
-    """Bytes left to this process under ``ulimit -v``; an empty list if there is no such limit."""
-    with contextlib.suppress(ImportError, OSError, ValueError, IndexError):
-        import resource  # not on Windows
-
-        ceiling = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if ceiling != resource.RLIM_INFINITY:
-            pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
-            return [max(0, ceiling - pages * os.sysconf("SC_PAGE_SIZE"))]
-    return []
+        cached = int(text.partition("\ninactive_file ")[2].split()[0])  # released if needed
+        found.append(max(0, limit - used + cached))
+    return min(found)

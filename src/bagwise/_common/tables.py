@@ -175,8 +175,7 @@ class Source:
             start, stop, step = which.indices(self.n_rows)
             if starts is None and step == 1:
                 return row_range(table, start, max(start, stop))
-            furthest = self.n_rows + 1  # a step may be too large for an array
-            which = np.arange(start, stop, min(max(step, -furthest), furthest))
+            which = np.arange(start, stop, step)
         if starts is None:
             return table[which]
         bag = np.searchsorted(offsets, which, side="right") - 1
@@ -240,18 +239,11 @@ def checked_table(values: Any, who_has: str = "instances have") -> Instances:
     kind = type(values).__name__
     try:
         array: Any = values if is_array else np.asarray(values)
-    except ValueError as error:
-        raise InputError(f"{who_has} rows of different lengths: expected a 2-D table.") from error
-    except TypeError as error:
+    except (ValueError, TypeError) as error:
         raise InputError(f"{who_has} no 2-D table of numbers, got {kind}: {error}") from error
     wrong = None
     if isinstance(array, np.ma.MaskedArray):
         wrong = "masked values: fill them or leave the rows out."
-    elif array.dtype.names is not None:
-        wrong = (
-            f"a structured type with the fields {list(array.dtype.names)}: expected a 2-D table "
-            "of numbers, as numpy.lib.recfunctions.structured_to_unstructured makes it."
-        )
     elif array.ndim == 0:
         wrong = f"no rows: expected a 2-D table, got {kind}. Convert an iterator to a list."
     elif array.shape == (0,):
@@ -278,12 +270,7 @@ def checked_table(values: Any, who_has: str = "instances have") -> Instances:
 def read_only(array: Any) -> Any:
     """Return a read-only view of an array, or of the arrays of a CSR."""
     if sparse.issparse(array):
-        view = type(array)(array.shape, dtype=array.dtype)
-        view.data, view.indices, view.indptr = map(
-            read_only, (array.data, array.indices, array.indptr)
-        )
-        view.has_canonical_format = True
-        return view
+        return _csr(array, *map(read_only, (array.data, array.indices, array.indptr)))
     if is_tensor(array) or isinstance(array, StreamedTable):
         return array  # torch has no read-only tensors
     view = array.view()
@@ -296,9 +283,14 @@ def row_range(instances: Instances, start: int, stop: int) -> Instances:
     if not sparse.issparse(instances):
         return instances[start:stop]
     indptr = instances.indptr[start : stop + 1]
-    data, indices = (part[indptr[0] : indptr[-1]] for part in (instances.data, instances.indices))
-    view = type(instances)((stop - start, instances.shape[1]), dtype=instances.dtype)
-    view.data, view.indices, view.indptr = data, indices, indptr - indptr[0]
+    stored = slice(indptr[0], indptr[-1])
+    return _csr(instances, instances.data[stored], instances.indices[stored], indptr - indptr[0])
+
+
+def _csr(like: Any, data: Array, indices: Array, indptr: Array) -> Any:
+    """A CSR of its parts, without a copy and without the checks of SciPy."""
+    view = type(like)((len(indptr) - 1, like.shape[1]), dtype=like.dtype)
+    view.data, view.indices, view.indptr = data, indices, indptr
     view.has_canonical_format = True
     return view
 

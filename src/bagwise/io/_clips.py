@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bagwise._common.types import Array, Floats, Ints
+from bagwise._common.types import Floats, Ints
 
 _STARTS = ("start", "start_time", "begin", "begin_time", "onset")
 _ENDS = ("end", "end_time", "stop", "stop_time")
@@ -49,23 +49,6 @@ class Clips:
 
     def __getitem__(self, rows: Ints) -> Clips:
         files = None if self.file is None else [self.file[row] for row in rows]
-        return Clips(self.start[rows], self.end[rows], files)
-
-    def take(self, rows: Ints, bags: Array) -> Clips:
-        """Select and reorder clips for other bags.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            The instances.
-        bags : ndarray of shape (n_instances,)
-            The previous bag of each instance, which is its file if `file` is None.
-
-        Returns
-        -------
-        Clips
-        """
-        files = [str(bags[row]) if self.file is None else self.file[row] for row in rows]
         return Clips(self.start[rows], self.end[rows], files)
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,12 +20,11 @@ from bagwise.bags import Bags, group_rows
 from bagwise.exceptions import InputError, LabelError
 from bagwise.io._clips import ClipColumns, Clips
 from bagwise.io._labels import labels_in_file
-from bagwise.io._memory import Workspace
 from bagwise.labels import Labels, plain_array, refuse_masked
 
 ROLES = ("bag", "label", "label_set", "instance_label")
 _PER_BAG = ("labels", "label_sets", "patch_sizes", "slide_sizes", "groups", "wholes")
-_PER_INSTANCE = ("instance_labels", "coords")
+_PER_INSTANCE = ("instance_labels", "coords", "clips")
 
 
 class Cluster(NamedTuple):
@@ -181,16 +181,17 @@ class Contents:
         Parameters
         ----------
         index : ndarray of int
-            Positions of the bags, in increasing order.
+            Positions of the bags.
 
         Returns
         -------
         Contents
         """
-        rows = np.flatnonzero(np.isin(self.bags.bag_index, index))
+        bags = self.bags[index]
+        starts = np.repeat(self.bags.offsets[index] - bags.offsets[:-1], bags.sizes)
+        rows = np.arange(bags.n_instances) + starts
         columns = {name: [values[row] for row in rows] for name, values in self.columns.items()}
-        clips = None if self.clips is None else self.clips[rows]
-        taken = replace(self, bags=self.bags[index], columns=columns, clips=clips)
+        taken = replace(self, bags=bags, columns=columns)
         for names, which in ((_PER_BAG, index), (_PER_INSTANCE, rows)):
             for name in names:
                 values = getattr(self, name)
@@ -286,12 +287,11 @@ def _label_sets(label_sets: Any, classes: Array | None, bags: Bags) -> Labels:
         raise LabelError(f"{n_sets} label sets were given for {len(bags)} bags: give one each.")
     if is_array:
         return Labels.from_indicator(sets, classes, name_of=bags.name_of)
-    for i, labels in enumerate(sets):
-        is_set = isinstance(labels, Collection) and not isinstance(labels, str | bytes)
-        if labels is not None and not is_set:
+    for i, own in enumerate(sets):
+        if own is not None and (not isinstance(own, Collection) or isinstance(own, str | bytes)):
             raise LabelError(
-                f"the label set of {bags.name_of(i)} is {labels!r}: expected a set of labels, or "
-                "None when nothing is known."
+                f"the label set of {bags.name_of(i)} is {own!r}: expected a set of labels, or None "
+                "when nothing is known."
             )
     return Labels.from_sets(sets, classes, name_of=bags.name_of)
 
@@ -301,23 +301,18 @@ def _instance_labels(labels: ArrayLike, classes: Array | None, bags: Bags) -> In
     array = np.asarray(labels)
     if array.dtype == bool:
         array = array.astype(np.int64)
-    wrong = None
-    if array.shape != (bags.n_instances,):
-        wrong = f"shape {array.shape} for {bags.n_instances} instances: give one each"
-    elif array.dtype.kind not in "iu":
-        wrong = f"type {array.dtype}: expected integers, indices into classes"
-    elif classes is not None and array.size:
-        low, high = array.min(), array.max()
-        if low < -1 or high >= len(classes):
-            wrong = f"values from {low} to {high}: expected indices into the {len(classes)} classes"
-    if wrong is not None:
-        raise LabelError(f"instance_labels has {wrong}, -1 where unknown.")
+    outside = array.dtype.kind in "iu" and classes is not None and array.size > 0
+    outside = outside and (array.min() < -1 or array.max() >= len(classes))  # type: ignore[arg-type]
+    if array.shape != (bags.n_instances,) or array.dtype.kind not in "iu" or outside:
+        limit = "" if classes is None else f" of the {len(classes)} classes"
+        raise LabelError(
+            f"instance_labels has shape {array.shape} and type {array.dtype}: expected indices"
+            f"{limit} for {bags.n_instances} instances, integers, -1 where unknown."
+        )
     return array
 
 
 # Bags that belong together, such as the slides of a patient
-
-PART = "slide"  # column of the ids before merging, if the file has none
 
 
 def merge_contents(contents: Contents, by: Array, column: str, part: str | None) -> Contents:
@@ -342,61 +337,39 @@ def merge_contents(contents: Contents, by: Array, column: str, part: str | None)
     Contents
         With the former id of each instance in ``columns[part]``.
     """
-    bags, labels, sets = contents.bags, contents.labels, contents.label_sets
     order, offsets, ids = group_rows(by)
-    members = np.split(order, offsets[1:-1])
-    rows = bags.with_instances(np.arange(bags.n_instances)[:, None]).merge(by).instances.ravel()
+    contents = contents.take(order)
+    bags, labels, sets, groups = (
+        getattr(contents, name) for name in ("bags", "labels", "label_sets", "groups")
+    )
     names = [f"{column} {name}" for name in ids.tolist()]
-    found = replace(contents, bags=_merged(bags, by, rows), wholes=None)
-    found.patch_sizes = found.slide_sizes = None
+    former = bags.names[bags.bag_index].tolist()
+    merged = replace(contents, bags=bags.merge(by[order]), wholes=None)
+    merged.patch_sizes = merged.slide_sizes = None
+    merged.columns = contents.columns | {part or "slide": former}
+    if contents.clips is not None and contents.clips.file is None:
+        merged.clips = replace(contents.clips, file=[str(name) for name in former])
     if labels is not None:
-        found.labels = labels[_agreed(labels.texts, members, names, "labels")]
+        merged.labels = labels[_agreed(labels.texts, offsets, names, "labels")]
+    if groups is not None:
+        merged.groups = groups[_agreed([str(g) for g in groups.tolist()], offsets, names, "groups")]
     if sets is not None:
-        unions = [_union(sets.indicator[some]) for some in members]
-        found.label_sets = Labels("sets", sets.classes, indicator=unions, names=sets.names)
-    if contents.groups is not None:
-        texts = [str(group) for group in contents.groups.tolist()]
-        found.groups = contents.groups[_agreed(texts, members, names, "groups")]
-    if contents.instance_labels is not None:
-        found.instance_labels = contents.instance_labels[rows]
-    if contents.coords is not None:
-        found.coords = contents.coords[rows]
-    names_of_bags = bags.names[bags.bag_index]
-    if contents.clips is not None:
-        found.clips = contents.clips.take(rows, names_of_bags.tolist())
-    found.columns = {name: [v[row] for row in rows] for name, v in contents.columns.items()}
-    found.columns[part or PART] = names_of_bags[rows].tolist()
-    return found
+        union = np.maximum.reduceat(sets.indicator, offsets[:-1])
+        union[np.minimum.reduceat(sets.known, offsets[:-1]) == 0] = -1
+        merged.label_sets = Labels("sets", sets.classes, indicator=union, names=sets.names)
+    return merged
 
 
-def _merged(bags: Bags, by: Array, rows: Ints) -> Bags:
-    """The merged bags; memory-mapped instances are copied to another file, not to memory."""
-    in_order = bool(np.all(np.diff(rows) == 1))
-    if in_order or not bags.is_mapped:
-        return bags.merge(by)
-    merged = bags.with_instances(rows[:, None]).merge(by)
-    table = Workspace(limit=0).copy(bags.instances, rows=rows)
-    return merged.with_instances(table, feature_names=bags.feature_names)
-
-
-def _agreed(
-    texts: Sequence[str | None], members: Sequence[Ints], names: Sequence[str], what: str
-) -> Ints:
+def _agreed(texts: list[str | None], offsets: Ints, names: list[str], what: str) -> Ints:
     """For each merged bag, a part with the common label (or group) of all known parts."""
     chosen = []
-    for some, name in zip(members, names, strict=True):
-        known = [i for i in some.tolist() if texts[i] is not None] or some.tolist()[:1]
-        other = next((i for i in known if texts[i] != texts[known[0]]), None)
-        if other is not None:
+    for name, (start, stop) in zip(names, pairwise(offsets.tolist()), strict=True):
+        known = [i for i in range(start, stop) if texts[i] is not None] or [start]
+        distinct = list(dict.fromkeys(texts[i] for i in known))
+        if len(distinct) > 1:
             raise LabelError(
-                f"the bags of {name} have different {what}, {texts[known[0]]!r} and "
-                f"{texts[other]!r}: merge= needs bags that agree. Give all of them "
-                f"the same {what[:-1]}."
+                f"the bags of {name} have different {what}, {distinct[0]!r} and {distinct[1]!r}: "
+                f"merge= needs bags that agree. Give all of them the same {what[:-1]}."
             )
         chosen.append(known[0])
     return np.array(chosen, dtype=np.int64)
-
-
-def _union(indicator: Array) -> Array:
-    """The union of label sets; unknown if one of them is."""
-    return np.where((indicator < 0).any(), -1, indicator.max(axis=0))

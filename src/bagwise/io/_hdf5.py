@@ -174,32 +174,10 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
             "table with labels=."
         )
     notes = _read_notes(path)
-    dataset = (request.features or ["features"])[0]
-    files = [
-        _BagFile(file, dataset, request.allow_external).inspected()
-        for file in _bag_paths(path, notes)
-    ]
+    dataset, external = (request.features or ["features"])[0], request.allow_external
+    files = [_BagFile(file, dataset, external).inspected() for file in _bag_paths(path, notes)]
     _check_same_shapes(files)
-    offsets, shape = _offsets(files), files[0].shapes["features"]
-    names = notes["ids"] if notes else [file.path.stem for file in files]
-    ids, columns = None if names is None else plain_array(names), notes.get("feature_names")
-    shape = int(offsets[-1]), shape[1]
-    dtype = request.dtype or np.result_type(*(file.dtypes["features"] for file in files))
-    tables: dict[str, Array] = {}
-    if "coords" in files[0].shapes:
-        kind = np.result_type(*(file.dtypes["coords"] for file in files))
-        tables["coords"] = np.empty((shape[0], *files[0].shapes["coords"][1:]), kind)
-    if any("instance_labels" in file.shapes for file in files):
-        tables["instance_labels"] = np.full(shape[0], -1)
-    if request.cluster is not None:
-        bags = request.cluster.load(Hdf5Table(files, float_type(dtype)), offsets, ids, columns)
-    elif workspace.streams(shape, dtype):
-        bags = Bags(Hdf5Table(files, dtype), offsets, ids, feature_names=columns)
-    else:
-        tables["features"] = workspace.empty(shape, dtype)
-        bags = Bags(tables["features"], offsets, ids, feature_names=columns)
-    for file, rows in zip(files if tables else (), pairwise(offsets.tolist()), strict=False):
-        file.read(slice(None), {name: table[slice(*rows)] for name, table in tables.items()})
+    bags, tables = _read_files(files, notes, request, workspace)
     sets = notes.get("label_sets")
     if sets is not None:  # as positions of classes; null is unknown
         sets = Labels.from_sets(sets, range(notes["n_classes"]), name_of=bags.name_of).indicator
@@ -207,15 +185,42 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
         bags,
         y=None if notes.get("y") is None else plain_array(notes["y"]),
         label_sets=sets,
-        instance_labels=tables.get("instance_labels"),
         classes=notes.get("classes") if request.classes is None else request.classes,
-        coords=tables.get("coords"),
+        **tables,
     )
     if contents.coords is not None:
         contents.patch_sizes = np.array([file.patch_size for file in files])
         contents.slide_sizes = np.array([file.slide_size for file in files])
     find_suspects(contents, ())
     return contents
+
+
+def _read_files(
+    files: list[_BagFile], notes: dict[str, Any], request: Request, workspace: Workspace
+) -> tuple[Bags, dict[str, Array]]:
+    """The bags, with the coords and labels of their instances if there are any."""
+    offsets, width = _offsets(files), files[0].shapes["features"][1]
+    names = notes["ids"] if notes else [file.path.stem for file in files]
+    ids, columns = None if names is None else plain_array(names), notes.get("feature_names")
+    dtype = request.dtype or np.result_type(*(file.dtypes["features"] for file in files))
+    tables: dict[str, Array] = {}
+    if "coords" in files[0].shapes:
+        shape = int(offsets[-1]), *files[0].shapes["coords"][1:]
+        tables["coords"] = np.empty(shape, np.result_type(*(f.dtypes["coords"] for f in files)))
+    if any("instance_labels" in file.shapes for file in files):
+        tables["instance_labels"] = np.full(offsets[-1], -1)  # a file may be without
+    if request.cluster is not None:
+        bags = request.cluster.load(Hdf5Table(files, float_type(dtype)), offsets, ids, columns)
+    else:
+        table: Any = Hdf5Table(files, dtype)
+        if not workspace.streams(table.shape, dtype):
+            table = tables["features"] = workspace.empty((table.shape[0], width), dtype)
+        bags = Bags(table, offsets, ids, feature_names=columns)
+    if tables:
+        for file, (start, stop) in zip(files, pairwise(offsets.tolist()), strict=True):
+            file.read(slice(None), {name: part[start:stop] for name, part in tables.items()})
+    tables.pop("features", None)
+    return bags, tables
 
 
 def _read_notes(path: Path) -> dict[str, Any]:
@@ -338,30 +343,18 @@ def write_hdf5(path: Path, contents: Contents, *, compress: bool, force: bool) -
 def _notes(contents: Contents) -> dict[str, Any]:
     """What the files do not contain."""
     bags, labels, sets = contents.bags, contents.labels, contents.label_sets
-    notes: dict[str, Any] = {
-        "bagwise": _VERSION,
-        "files": _file_names(bags),
-        "ids": _json_list(bags.ids, "ids"),
-        "feature_names": bags.feature_names,
-        "classes": _json_list(contents.classes, "classes"),
-        "y": None,
-    }
-    if labels is not None:
-        _json_list(labels.classes, "y")  # refuses other types
-        notes["y"] = labels.tolist()
+    lists = {"ids": bags.ids, "classes": contents.classes}
+    notes = {name: None if v is None else plain_array(v).tolist() for name, v in lists.items()}
+    notes["y"] = None if labels is None else labels.tolist()
+    for name, values in notes.items():
+        for odd in [v for v in values or () if not isinstance(v, str | int | float | None)][:1]:
+            raise InputError(f"{name} has {odd!r}: only strings and numbers can be written.")
+    notes |= {"bagwise": _VERSION, "files": _file_names(bags), "feature_names": bags.feature_names}
     if sets is not None:
         positions = Labels("sets", np.arange(len(sets.classes)), indicator=sets.indicator)
         notes["n_classes"] = len(sets.classes)
         notes["label_sets"] = [own if own is None else sorted(own) for own in positions.tolist()]
     return notes
-
-
-def _json_list(values: Array | None, what: str) -> list[Any] | None:
-    items = [] if values is None else plain_array(values).tolist()
-    odd = [v for v in items if not isinstance(v, str | int | float)]
-    if odd:
-        raise InputError(f"{what} has {odd[0]!r}: only strings and numbers can be written.")
-    return None if values is None else items
 
 
 def _file_names(bags: Bags) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import weakref
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
+from scipy import sparse
+from sklearn.utils import gen_batches
 
 from bagwise._common.memory import byte_count
 from bagwise._common.types import Array, Ints
@@ -33,8 +36,7 @@ class Workspace:
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
         """An uninitialised array: in memory, or memory-mapped if it is too large."""
-        dtype = np.dtype(dtype)
-        if dtype.itemsize * int(np.prod(shape, dtype=object)) <= self.limit:
+        if not self._is_large(shape, dtype):
             return np.empty(shape, dtype)
         array, finalizer = mapped_array(shape, dtype, self.scratch)
         if self.scratch is not None:
@@ -43,26 +45,24 @@ class Workspace:
 
     def streams(self, shape: tuple[int, ...], dtype: DTypeLike) -> bool:
         """Whether an array stays in its files: it is too large, and there is no `scratch`."""
-        n_bytes = np.dtype(dtype).itemsize * int(np.prod(shape, dtype=object))
-        return n_bytes > self.limit and self.scratch is None
+        return self.scratch is None and self._is_large(shape, dtype)
+
+    def _is_large(self, shape: tuple[int, ...], dtype: DTypeLike) -> bool:
+        return np.dtype(dtype).itemsize * math.prod(shape) > self.limit
 
     def copy(
-        self,
-        array: Array,
-        *,
-        dtype: DTypeLike | None = None,
-        rows: Ints | None = None,
-        columns: Ints | None = None,
-    ) -> Array:
-        """Copy rows and columns of a 2-D array block by block, optionally to another type."""
-        n_rows = array.shape[0] if rows is None else len(rows)
-        n_columns = array.shape[1] if columns is None else len(columns)
-        result = self.empty((n_rows, n_columns), array.dtype if dtype is None else dtype)
-        step = max(1, _BLOCK // max(array.shape[1], 1))
-        for start in range(0, n_rows, step):
-            block = array[start : start + step] if rows is None else array[rows[start:][:step]]
-            assign(result[start : start + step], block if columns is None else block[:, columns])
-        return result
+        self, table: Any, *, rows: Ints | None, columns: Ints | None, dtype: DTypeLike | None
+    ) -> Any:
+        """Copy rows and columns of a 2-D array or CSR, a dense one block by block."""
+        every = slice(None)
+        which, dtype = every if columns is None else columns, dtype or table.dtype
+        if sparse.issparse(table):
+            return table[every if rows is None else rows][:, which].astype(dtype)
+        n_rows = table.shape[0] if rows is None else len(rows)
+        out = self.empty((n_rows, table[:0, which].shape[1]), dtype)
+        for block in gen_batches(n_rows, max(1, _BLOCK // max(table.shape[1], 1))):
+            assign(out[block], table[block if rows is None else rows[block]][:, which])
+        return out
 
     def keep(self) -> None:
         """Keep the maps in a folder of the user, after reading succeeded."""

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import gen_batches
 
-from bagwise._common.files import npy_header
+from bagwise._common.tables import is_range
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, group_rows, offsets_of
 from bagwise.compute.mapped import release_pages
@@ -123,7 +123,10 @@ class _Members:
             return None
         info = self._archive.getinfo(f"{name}.npy")
         with self._archive.open(info) as file:
-            shape, fortran, dtype = npy_header(file)
+            is_first = np.lib.format.read_magic(file) == (1, 0)
+            read = np.lib.format.read_array_header_1_0
+            read = read if is_first else np.lib.format.read_array_header_2_0
+            shape, fortran, dtype = read(file)
             n_bytes = dtype.itemsize * int(np.prod(shape, dtype=object))
             start = file.tell()
             if dtype.hasobject:
@@ -183,17 +186,16 @@ def _bags_of(
         raise FileFormatError(f"bag has shape {bag.shape} for {n_instances} instances.")
     counts = [len(v) for v in (ids, known["y"], known["Y"]) if v is not None and v.ndim]
     n_bags = counts[0] if counts else len(np.unique(bag))
-    is_index = bag.dtype.kind in "iu" and bag.size and bag.min() >= 0 and bag.max() < n_bags
-    if not is_index:
+    if bag.dtype.kind in "iu" and bag.size and bag.min() >= 0 and bag.max() < n_bags:
+        order = np.argsort(bag, kind="stable")  # positions of bags, some perhaps empty
+        offsets = offsets_of(np.bincount(bag, minlength=n_bags))
+    else:
         order, offsets, ids = group_rows(bag)
-        if len(ids) != n_bags:
-            raise FileFormatError(
-                f"bag names {len(ids)} bags, while there are labels or ids for {n_bags}."
-            )
-        return offsets, ids, order
-    offsets = offsets_of(np.bincount(bag, minlength=n_bags))
-    together = bool(np.all(bag[:-1] <= bag[1:]))
-    return offsets, ids, None if together else np.argsort(bag, kind="stable")
+    if len(offsets) != n_bags + 1:
+        raise FileFormatError(
+            f"bag names {len(offsets) - 1} bags, while there are labels or ids for {n_bags}."
+        )
+    return offsets, ids, None if is_range(order) else order
 
 
 def _select(
@@ -205,9 +207,8 @@ def _select(
         if names is None:
             raise InputError("the file has no feature_names for features= and exclude=.")
         wanted = list(names if request.features is None else request.features)
-        odd = [name for name in [*wanted, *request.exclude] if name not in names]
-        if odd:
-            raise InputError(f"there is no feature {odd[0]!r}: the features are {listed(names)}.")
+        for odd in [name for name in [*wanted, *request.exclude] if name not in names][:1]:
+            raise InputError(f"there is no feature {odd!r}: the features are {listed(names)}.")
         place = {name: j for j, name in enumerate(names)}
         columns = np.array([place[n] for n in wanted if n not in request.exclude], dtype=np.int64)
         names = [names[j] for j in columns]
@@ -215,11 +216,7 @@ def _select(
         return instances, names
     if instances.ndim != 2:
         raise FileFormatError(f"X has shape {instances.shape}: expected instances x features.")
-    if not sparse.issparse(instances):
-        return space.copy(instances, dtype=request.dtype, rows=rows, columns=columns), names
-    instances = instances if rows is None else instances[rows]
-    instances = instances if columns is None else instances[:, columns]
-    return instances.astype(request.dtype or instances.dtype), names
+    return space.copy(instances, rows=rows, columns=columns, dtype=request.dtype), names
 
 
 def _reordered(arrays: dict[str, Array | None], rows: Ints) -> dict[str, Any]:

@@ -275,7 +275,8 @@ def write_bags(
     The file appears only when it is complete: after a crash there is no file, or the old one. Data
     that a format cannot represent are an error, with these exceptions in CSV: bags without ids are
     read with their positions as ids, features without names as ``x0``, ``x1``, ..., values as
-    64-bit floats (use ``dtype=``), and ids that are neither strings nor integers as strings.
+    64-bit floats (use ``dtype=``), ids and labels that are strings of digits as integers, labels
+    that are whole floats as integers, and ids that are neither strings nor integers as strings.
     Parquet preserves everything except dates and times.
 
     Parameters

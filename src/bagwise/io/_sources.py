@@ -17,6 +17,7 @@ from bagwise._common.types import Array, Ints
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.extras import import_extra
 from bagwise.io._clips import clip_columns
+from bagwise.io._contents import Request
 from bagwise.io._files import unescaped
 from bagwise.io._labels import Column, typed_texts
 from bagwise.io._memory import assign
@@ -281,40 +282,37 @@ class CsvSource(TableSource):
 
     An unquoted empty field (or NA, null, ...) is missing, while ``""`` is an empty string. Features
     are 64-bit floats unless another type is requested. A column named ``embedding`` or the like,
-    and one of `lists`, may have lists of numbers as strings: ``"0.1,0.2"`` or ``"[0.1, 0.2]"``.
-    Spaces around column names are removed.
+    and those requested as features, may have lists of numbers as strings: ``"0.1,0.2"`` or
+    ``"[0.1, 0.2]"``. Spaces around column names are removed.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        delimiter: str,
-        texts: Sequence[str],
-        dtype: Any,
-        lists: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, path: Path, delimiter: str, request: Request) -> None:
         self._pa = pa = import_extra("pyarrow", extra="io")
         self._csv = import_extra("pyarrow.csv", extra="io")
         self._path, self._types, self._vectors = path, {}, {}
         self._parse = self._csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
         with pa.input_stream(str(path)) as stream:
             head = stream.read(_HEAD_BYTES)
-        _check_delimiter(path, head, delimiter)
-        is_wide = b"\n" not in head
-        self._options = self._csv.ReadOptions(block_size=_CSV_LARGE if is_wide else _CSV_BLOCK)
+        header, end, _ = head.partition(b"\n")
+        if delimiter.encode() not in header and (b";" in header or b"\t" in header):
+            raise FileFormatError(
+                f"{path}: the columns are not separated by {delimiter!r}. Read it with pandas: "
+                "read_bags(pandas.read_csv(path, sep=..., decimal=...))."
+            )
+        self._options = self._csv.ReadOptions(block_size=_CSV_BLOCK if end else _CSV_LARGE)
         found = self._open([]).schema  # inferred from the first block
         names = [unescaped(name.strip()) for name in found.names]
         self._options.column_names, self._options.skip_rows_after_names = names, 1
-        self._types = {
-            name: _csv_type(pa, kind, dtype) for name, kind in zip(names, found.types, strict=True)
-        }
-        clips = clip_columns(names)
-        texts = [*texts, *(clips[:1] if clips and clips.file not in lists else ())]
-        self._texts = [name for name in dict.fromkeys(texts) if name in names]
+        types = [_csv_type(pa, kind, request.dtype) for kind in found.types]
+        self._types = dict(zip(names, types, strict=True))
+        # Columns that are not features are read as strings.
+        lists, clips = request.features or (), clip_columns(names)
+        texts = [*(name or role for role, name in request.roles.items()), *request.beside]
+        texts += clips[:1] if clips else ()
+        self._texts = [n for n in dict.fromkeys(texts) if n in names and n not in lists]
         self._types |= dict.fromkeys(self._texts, pa.string())
-        super().__init__(pa.schema(list(zip(names, found.types, strict=True))), str(path))
-        number = pa.float32() if dtype == np.float32 else pa.float64()
+        super().__init__(pa.schema(list(zip(names, types, strict=True))), str(path))
+        number = pa.float32() if request.dtype == np.float32 else pa.float64()
         for name in names:
             is_text = pa.types.is_string(self._types[name]) and name not in self._texts
             if is_text and (name in lists or name.lower() in _LISTS):
@@ -383,18 +381,6 @@ def _numbers_of(text: str | None) -> list[float] | None:
         return [float(number) for number in (text or "").translate(_BETWEEN_NUMBERS).split()]
     except ValueError:
         return None
-
-
-def _check_delimiter(path: Path, head: bytes, delimiter: str) -> None:
-    """Refuse the separators of spreadsheets that are not read."""
-    header = head.partition(b"\n")[0]
-    others = [other for other in ",;\t" if other.encode() in header]
-    if others and delimiter not in others:
-        raise FileFormatError(
-            f"{path}: the columns are separated by {others[0]!r}, expected {delimiter!r}. Read it "
-            f"with pandas: read_bags(pandas.read_csv(path, sep={others[0]!r}, decimal=',')), where "
-            "decimal=',' is for numbers with decimal commas."
-        )
 
 
 def _csv_type(pa: Any, inferred: Any, dtype: np.dtype[Any] | None) -> Any:

@@ -5,6 +5,7 @@ second (Parquet and nested frames), a row is a bag: each feature is a list of nu
 instance, or one column has a list of vectors.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -52,12 +53,7 @@ def open_table(path: Path, format: str, request: Request) -> Source:
     """Open a CSV or Parquet file as a source of columns."""
     if format == "parquet":
         return ParquetSource(path)
-    # Columns that are not features are read as strings.
-    lists = request.features or ()
-    texts = [*(name or role for role, name in request.roles.items()), *request.beside]
-    texts = [name for name in texts if name not in lists]
-    delimiter = "\t" if format == "tsv" else ","
-    return CsvSource(path, delimiter=delimiter, texts=texts, dtype=request.dtype, lists=lists)
+    return CsvSource(path, "\t" if format == "tsv" else ",", request)
 
 
 def read_written(
@@ -79,13 +75,11 @@ def open_frame(frame: Any) -> Source:
 
     try:
         table: Any = nw.from_native(frame, eager_only=True)
-    except TypeError as error:
+    except (TypeError, nw.exceptions.NarwhalsError) as error:
         raise InputError(
             f"cannot read bags from {type(frame).__name__}: expected a path, or a data frame of "
-            "pandas, polars or pyarrow (collect a lazy one first)."
+            f"pandas, polars or pyarrow with distinct column names (collect a lazy one): {error}"
         ) from error
-    except nw.exceptions.NarwhalsError as error:
-        raise InputError(f"the data frame cannot be read: {error}") from error
     is_arrow = nw.get_native_namespace(table).__name__ == "pyarrow"
     if not is_arrow and not any(map(_is_nested, table.iter_columns())):
         return FrameSource(table)
@@ -318,6 +312,7 @@ def label_bags(
 ) -> None:
     """Add labels, label sets, instance labels, groups and merged bags to the contents."""
     label = columns.get("label")
+    found: dict[str, Any]
     sets, instance_labels, classes = encode_columns(
         columns.get("label_set"),
         instances,
@@ -325,18 +320,15 @@ def label_bags(
         classes=contents.classes if request.classes is None else request.classes,
         separator=request.separator,
     )
+    found = {"label_sets": sets, "instance_labels": instance_labels, "classes": classes}
     if label is not None:
-        contents.labels = bag_labels(label, request.label or "labels")
-    if sets is not None:
-        contents.label_sets = sets
-    if instance_labels is not None:
-        contents.instance_labels = instance_labels
-    if classes is not None:
-        contents.classes = classes
-    if "group" in columns:
-        contents.groups = _complete(columns["group"], contents.bags, request.group)
-    if "merge" in columns:
-        contents.wholes = _complete(columns["merge"], contents.bags, request.merge)
+        found["labels"] = bag_labels(label, request.label or "labels")
+    for role, name in (("group", "groups"), ("merge", "wholes")):
+        if role in columns:
+            found[name] = _complete(columns[role], contents.bags, getattr(request, role))
+    for name, value in found.items():
+        if value is not None:
+            setattr(contents, name, value)
 
 
 def _complete(column: Column, bags: Bags, name: str | None) -> Array:
@@ -373,32 +365,22 @@ def require_column(source: Source, name: str, detail: str = "") -> None:
 
 def _features(source: Source, request: Request) -> list[str]:
     taken = {name for name in request.roles.values() if name is not None}
+    left = list(request.features or ())
     if request.features is None:
-        out = taken | {
-            *request.exclude,
-            *request.beside,
-            *(request.clips or ()),
-            *source.not_features,
-        }
-        left = [name for name in source.names if name not in out]
+        out = {*taken, *request.exclude, *request.beside, *source.not_features}
+        left = [name for name in source.names if name not in out | {*(request.clips or ())}]
         if "" in left:  # the index of pandas, or the end of rows that end with a separator
             left.remove("")
             warn_user("a column without a name is left out: name it to use it.", DataWarning)
-    else:
-        left = list(request.features)
-    if len(set(left)) < len(left):
-        raise InputError(f"features= names a column twice: {listed(left)}.")
-    leaked = [name for name in left if name in taken]
-    if leaked:
-        raise InputError(f"the column {leaked[0]!r} cannot be a feature and the bag or a label.")
-    odd = [name for name in left if source.kind(name) not in _NUMERIC]
+    for name, count in Counter(left).items():
+        if count > 1 or name in taken:
+            raise InputError(f"the column {name!r} cannot be a feature twice, or also a label.")
+    odd = [f"{name!r} ({source.kind(name)})" for name in left if source.kind(name) not in _NUMERIC]
     if odd:
-        kinds = ", ".join(f"{name!r} ({source.kind(name)})" for name in odd[:10])
         raise InputError(
-            f"these columns are not numbers: {kinds}{', ...' if len(odd) > 10 else ''}. Name the "
-            "feature columns with features=[...], leave these out with exclude=[...], keep them "
-            "beside the results with meta=[...], or declare them with bag=, label= or "
-            "label_set=."
+            f"these columns are not numbers: {', '.join(odd[:10])}. Name the feature columns with "
+            "features=[...], leave these out with exclude=[...], keep them beside the results with "
+            "meta=[...], or declare them with bag=, label= or label_set=."
         )
     if not left:
         raise InputError(f"no feature column is left of {listed(source.names)}.")

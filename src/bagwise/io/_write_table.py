@@ -65,7 +65,7 @@ class BagTable:
     by_bag : bool, default=False
         Whether a row is a bag.
     as_text : bool, default=False
-        Whether the table becomes text: formulas are escaped, and 1.0 keeps its point.
+        Whether the table becomes text, in which formulas are escaped.
     """
 
     def __init__(
@@ -173,16 +173,11 @@ class BagTable:
         if self._as_text:
             values = [escaped(v) if isinstance(v, str) else v for v in values]
         try:
-            array = pa.array(values)
+            return pa.array(values)
         except (pa.ArrowException, UnicodeError, OverflowError, TypeError, ValueError) as error:
             raise InputError(
                 f"{what} cannot be a column of a table ({error}): use only integers, or only texts."
             ) from error
-        if self._as_text and pa.types.is_floating(array.type):
-            known = np.array([v for v in values if v is not None])
-            if np.all((known == np.trunc(known)) & (np.abs(known) < 1e15)):
-                return array.cast(pa.decimal128(20, 1))  # written as 1.0, not as 1
-        return array
 
 
 def _refuse_losses(contents: Contents, *, by_bag: bool) -> None:
