@@ -196,10 +196,6 @@ def _explicit_zeros(X):
     return table
 
 
-def _empty_rows(X):
-    return sparse.csr_array(X * (np.arange(len(X)) % 3 == 0)[:, None])
-
-
 def _wide_indices(table):
     table.indices, table.indptr = table.indices.astype(np.int64), table.indptr.astype(np.int64)
     return table
