@@ -85,6 +85,7 @@ def case(subject, seed):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 data = read_bags(path, **options)
+                np.asarray(data.bags.rows(slice(None)).sum())  # streamed values are read now
         except BagwiseError as error:
             if "\n" in str(error).strip():
                 return Outcome(BAD, "error of several lines", detail + f": {error}")
@@ -123,7 +124,6 @@ def checked(data, detail):
         return Outcome(BAD, f"inconsistent {wrong[0]}", detail)
     if sparse.issparse(bags.instances):
         bags.instances.check_format(full_check=True)
-    bags[:: max(1, n // 3)].instances.sum()  # reads the values, also of a mapped file
     return Outcome(FINE)
 
 

@@ -30,21 +30,14 @@ HARMLESS = ["a", "", "-1", "+2.5", "-1e-3", "'", "'a", "a=b", " =5", "1=", "'-1"
 texts = st.text(st.sampled_from("='+-@\t1.e a\"\n;"), max_size=6) | st.text(max_size=6)
 
 
-@pytest.mark.parametrize("text", FORMULAS)
-def test_formulas_are_escaped(text):
-    assert escaped(text) == f"'{text}"
-    assert unescaped(escaped(text)) == text
-
-
-@pytest.mark.parametrize("text", HARMLESS)
-def test_other_texts_are_left_alone(text):
-    assert escaped(text) == text
-    assert unescaped(text) == text
-
-
 @given(text=texts)
 def test_what_is_written_is_read(text):
     assert unescaped(escaped(text)) == text
+
+
+def test_formulas_and_only_these_are_escaped():
+    assert [escaped(text) for text in FORMULAS] == [f"'{text}" for text in FORMULAS]
+    assert [escaped(text) for text in HARMLESS] == HARMLESS
 
 
 @pytest.mark.parametrize("name", ["bags.csv", "bags.csv.gz", "bags.tsv"])
@@ -78,13 +71,5 @@ def test_no_cell_of_a_file_is_a_formula(tmp_path):
         formulas = [c for c in cells if c[0] in "=+@" or (c[0] == "-" and c[1].isalpha())]
         assert formulas == []
         assert any(float(c) < 0 for c in cells if c.startswith("-"))
-
-
-@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet"])
-def test_exports_come_back_unchanged(tmp_path, ending):
-    path = tmp_path / f"out{ending}"
-    values = np.array([text for text in [*FORMULAS, *HARMLESS] if text], dtype=object)
-    write_columns(path, {"bag": values, "=label": values[::-1]}, force=False)
-    table = read_written(path, ["bag", "=label"])
-    assert table["bag"] == values.tolist()
-    assert table["=label"] == values[::-1].tolist()
+    table = read_written(tmp_path / "out.csv", ["bag", "=score"])
+    assert table == {"bag": ["=a", "+b"], "=score": ["-1.5", "2.0"]}

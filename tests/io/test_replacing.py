@@ -79,16 +79,6 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch,
     assert path.read_text() == "old"
 
 
-def test_an_interrupt_leaves_the_old_file(tmp_path):
-    path = tmp_path / "bags.csv"
-    path.write_text("old")
-    writing = replacing(path, force=True)
-    writing.__enter__().write_text("new")
-    assert not writing.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
-    assert names(tmp_path) == ["bags.csv"]
-    assert path.read_text() == "old"
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")
 @pytest.mark.parametrize("name", ["bags.csv", "bags.npz", "bags"])
 def test_a_private_file_stays_private_and_a_link_a_link(tmp_path, name):

@@ -102,6 +102,8 @@ class _BagFile:
         with self.open() as parts:
             for name in targets.keys() & self.shapes.keys():
                 part = parts[name]
+                if _shape(part) != self.shapes[name]:
+                    raise FileFormatError(f"{self.path} has changed: read the bags again.")
                 values = part[rows] if part.ndim == len(self.shapes[name]) else part[0, rows]
                 assign(targets[name], values)
 
