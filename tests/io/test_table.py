@@ -397,7 +397,8 @@ def test_groups_and_merges_are_read_from_the_file_where_the_labels_have_none():
     )
     labels = pd.DataFrame({"slide": ["s2", "s1", "s3"], "grade": [1, 0, 0]})
     request = Request(bag="slide", label="grade", labels=labels)
-    other = replace(request, labels=labels.assign(place=["p", None, "q"]), group="place", exclude=["site"])
+    placed = labels.assign(place=["p", None, "q"])
+    other = replace(request, labels=placed, group="place", exclude=["site"])
     with pytest.raises(InputError, match=r"bag 0 \('s1'\) has no value in the column 'place'"):
         read_contents(bags, other)
     contents = read_contents(bags, replace(request, group="site"))
