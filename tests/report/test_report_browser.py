@@ -11,6 +11,7 @@ import pytest
 from bagwise import Bags
 from bagwise.classification import SingleInstanceClassifier
 from bagwise.cluster import BagConstrainedSpectralClustering
+from bagwise.regression import SetKernelRegressor
 from bagwise.report import Media, Report
 
 pytest.importorskip("jinja2")
@@ -197,3 +198,25 @@ def test_nothing_is_cut_off_on_a_telephone(open_page, saved, scheme):
 
 def test_axe_finds_no_fault(accessibility_faults, saved):
     assert accessibility_faults(saved) == []
+
+
+def test_numbers_are_ordered_by_their_error(open_page, tmp_path, bags):
+    numbers = np.array([bag[:, 0].mean() for bag in bags])
+    model = SetKernelRegressor(C=1.0).fit(bags, numbers)
+    page = open_page(Report(model, bags, numbers).save(tmp_path / "page.html"))
+    assert page.locator("svg a[href^='#bag-']").count() == 60
+    page.locator("#order").select_option("largest error first")
+    worst = int(np.abs(numbers - model.predict(bags)).argmax())
+    assert shown_bags(page)[0] == f"slide {worst}"
+    page.locator("#list li a").first.click()
+    assert "observed" in page.locator("#bag dl").inner_text()
+    assert [o.inner_text() for o in page.locator("#show option").all()] == ["all bags"]
+
+
+def test_the_heat_map_of_a_bag_is_shown(open_page, tmp_path, bags, y):
+    model = SingleInstanceClassifier().fit(bags, y)
+    coords = np.tile([[0, 0], [256, 0], [0, 256]], (60, 1))
+    report = Report(model, bags[:5], y[:5], coords=coords[:15])
+    drawn = open_page(report.save(tmp_path / "page.html")).locator("#bag .heat img")
+    assert drawn.get_attribute("alt").startswith("Heat map of slide 0: ")
+    assert drawn.bounding_box()["width"] > 50

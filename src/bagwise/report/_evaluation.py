@@ -56,7 +56,8 @@ def evaluation_section(
     known: Any = subject.known_numbers if subject.is_regressor else subject.known
     if known is None or (subject.predicted is None and not subject.is_regressor):
         return None
-    found = held_out or HeldOut(*map(subject.call, METHODS), classes=subject.classes)
+    predicted, scores, proba = map(subject.call, METHODS)
+    found = held_out or HeldOut(predicted, scores, proba, classes=subject.classes)
     models = {f"baseline: {name}": other for name, other in found.baselines.items()}
     models = {"this model": found, **models}
     n_bags = len(subject.bags)

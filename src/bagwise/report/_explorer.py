@@ -96,8 +96,8 @@ def _bag_columns(subject: Predictions, held_out: HeldOut | None) -> dict[str, An
         texts = {"truth": subject.known_numbers, "predicted": subject.numbers, "heldOut": found}
         columns |= {name: _number_texts(values) for name, values in texts.items()}
         if subject.known_numbers is not None:
-            answers = subject.numbers if found is None else found
-            columns["error"] = _numbers(np.abs(answers - subject.known_numbers))
+            error = (subject.numbers if found is None else found) - subject.known_numbers
+            columns["error"] = _numbers(np.abs(error))
         return columns
     proba, answers = subject.call("predict_proba"), other or own
     if proba is not None and own is not None and not own.has_sets:

@@ -41,9 +41,9 @@ def cell_text(value: Any) -> str:
         return "yes" if value else ""
     if not isinstance(value, float | np.floating):
         return str(value)
-    if np.isnan(value):
-        return ""
-    return f"{value:.3f}" if value == 0 or 1e-3 <= abs(value) < 1e6 else f"{value:.3g}"
+    number = float(value)
+    text = f"{number:.3f}" if number == 0 or 1e-3 <= abs(number) < 1e6 else f"{number:.3g}"
+    return "" if text == "nan" else text
 
 
 def are_numbers(values: Iterable[Any]) -> bool:

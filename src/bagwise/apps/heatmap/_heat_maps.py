@@ -300,12 +300,12 @@ def _card(slide: _SlideMap, picture: bytes, number: int, heading: str) -> Card:
 
 
 def _picture(slide: _SlideMap, limits: tuple[float, float]) -> bytes:
-    below: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if slide.thumbnail is not None:
-        below = {"image": read_thumbnail(slide.thumbnail), "image_size": tuple(slide.size)}
-    shown = {"value_name": slide.found.value_name, "limits": limits, "top": slide.top}
-    display = HeatMapDisplay(slide.found.values, slide.coords, slide.edge, **shown, **below)
-    return display.png(PIXELS_PER_INCH)
+        settings = {"image": read_thumbnail(slide.thumbnail), "image_size": tuple(slide.size)}
+    found = slide.found
+    settings |= {"value_name": found.value_name, "limits": limits, "top": slide.top}
+    return HeatMapDisplay(found.values, slide.coords, slide.edge, **settings).png(PIXELS_PER_INCH)
 
 
 def _geojson(slide: _SlideMap, limits: tuple[float, float]) -> bytes:
