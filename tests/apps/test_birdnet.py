@@ -146,11 +146,6 @@ def test_damage_is_told(tmp_path, name, text, message):
         read_recordings(tmp_path / name)
 
 
-def test_the_file_of_a_clip_is_where_the_name_is_missing(tmp_path):
-    (tmp_path / "x.txt").write_text(f"{TABLE}1\tS\t1\t0\t3\t0\t1\tWren\tw\t0.5\t\t\n")
-    assert read_recordings(tmp_path / "x.txt")["file"].to_pylist() == ["x"]
-
-
 def test_which_files_are_recordings(tmp_path):
     for name, text, expected in [
         ("a.txt", "", True),

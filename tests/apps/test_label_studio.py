@@ -13,7 +13,7 @@ from bagwise.apps.review._label_studio import (
     write_interface,
     write_tasks,
 )
-from bagwise.exceptions import FileFormatError, InputError, OutputExistsError
+from bagwise.exceptions import FileFormatError, InputError
 
 TABLE = {"bag": ["rec1", "rec2"], "row": [3, 0], "size": [8, 1], "site": ["wood", None]}
 RESULTS = {"label": ["wren", "robin"], "probability": [0.5, 0.75]}
@@ -71,18 +71,9 @@ def test_tasks_are_as_documented(tmp_path, kind):
     assert read_annotated(path) == []  # predictions are no corrections
 
 
-def test_without_media_the_bag_and_row_are_shown(tmp_path):
-    write_tasks(tmp_path / "tasks.json", TABLE, results=RESULTS)
-    tasks = json.loads((tmp_path / "tasks.json").read_text())
-    assert [task["data"]["text"] for task in tasks] == ["rec1, row 3", "rec2, row 0"]
-    with pytest.raises(OutputExistsError):
-        write_tasks(tmp_path / "tasks.json", TABLE, results=RESULTS)
+def test_corrections_make_the_round_trip(tmp_path):
     with pytest.raises(InputError, match="the kept column 'text'"):
         write_tasks(tmp_path / "more.json", TABLE | {"text": [1, 2]}, results=RESULTS)
-    assert not (tmp_path / "more.json").exists()
-
-
-def test_corrections_make_the_round_trip(tmp_path):
     write_annotated(tmp_path / "done.json", KNOWN)
     write_interface(tmp_path / "done.xml", [known.label for known in KNOWN], "text")
     read_project(tmp_path / "done.json", tmp_path / "done.xml")

@@ -94,15 +94,6 @@ def test_decisions_that_contradict_the_label_set_are_noticed():
     assert {queue.guess(i) for i in rows} == {one}
 
 
-def test_numbers_as_labels_leave_a_background_called_minus_one_out():
-    _, bags, sets, _ = fitted()
-    numbers = [{BIRDS.tolist().index(name) for name in s} for s in sets]
-    model = ORedLogisticRegression(background=True).fit(bags, numbers)
-    queue = ReviewQueue(model, bags, numbers, names=BIRDS)
-    assert queue.names == BIRDS.tolist()
-    assert all(queue.guess(i) in queue.choices(b) for i, b in enumerate(bags.bag_index))
-
-
 def test_a_model_that_does_not_say_how_sure_it_is():
     _, bags, sets, _ = fitted()
     with pytest.raises(InputError, match="RankLossSIM cannot keep labels"):

@@ -166,14 +166,6 @@ def test_other_texts_are_refused(tmp_path, text, message):
         read_selections(tmp_path)
 
 
-def test_times_that_are_missing_are_told(tmp_path, table):
-    table["end"] = np.array([*START[:5] + 3, np.nan])
-    with pytest.raises(InputError, match="expected two times in order"):
-        write_selections(tmp_path, "raven", RECORDINGS, table, force=False)
-    with pytest.raises(InputError, match=r"has no \.txt files"):
-        read_selections(tmp_path)
-
-
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.text(alphabet="ab/\\. Aé:*", max_size=6), max_size=6))
 def test_names_of_files_are_distinct_and_stay_in_the_folder(recordings):

@@ -34,17 +34,13 @@ def test_a_clip_is_the_part_of_the_file(tmp_path, width, n_channels):
     np.testing.assert_allclose(mean, tone[first:last], atol=2 / 2 ** min(8 * width - 1, 15))
 
 
-def test_the_end_of_the_file_ends_the_clip(tmp_path):
-    path, _ = write_tone(tmp_path / "a.wav")
-    with open(path, "rb") as file:
-        assert read_sound(file, 1.5, 4.5).seconds == 0.5
-
-
-@pytest.mark.parametrize("times", [(2.0, 3.0), (5.0, 8.0), (1.0, 1.0), (-1.0, 1.0), (np.nan, 1.0)])
+@pytest.mark.parametrize("times", [(2.0, 3.0), (1.0, 1.0), (-1.0, 1.0), (np.nan, 1.0)])
 def test_there_is_nothing_outside_of_the_file(tmp_path, times):
     path, _ = write_tone(tmp_path / "a.wav")
     with open(path, "rb") as file:
         assert read_sound(file, *times) is None
+        file.seek(0)
+        assert read_sound(file, 1.5, 4.5).seconds == 0.5
 
 
 def test_damage_is_no_sound(tmp_path):
@@ -86,16 +82,6 @@ def test_a_tone_is_bright_at_its_frequency(tmp_path, hertz):
     brightest = drawn[..., :3].sum(axis=2).mean(axis=1).argmax()
     height = 1 - (brightest + 0.5) / len(drawn)  # low frequencies are at the bottom
     assert height * RATE / 2 == pytest.approx(hertz, abs=2 * RATE / 512)
-
-
-@pytest.mark.parametrize("seconds", [0.001, 100.0])
-def test_silence_and_long_sounds_are_drawn(tmp_path, seconds):
-    image = pytest.importorskip("matplotlib.image")
-    path, _ = write_tone(tmp_path / "a.wav", hertz=0.0, seconds=seconds)
-    with open(path, "rb") as file:
-        drawn = image.imread(io.BytesIO(draw_spectrogram(read_sound(file))))
-    assert drawn.shape[0] == 257
-    assert drawn.shape[1] < 1700
 
 
 def test_media_say_what_can_be_heard(tmp_path):

@@ -106,20 +106,18 @@ def test_other_files_are_left_alone(tmp_path):
             with pytest.raises(FileFormatError, match="corrections"):
                 use(path)
         assert path.read_bytes() == before
+    new = tmp_path / "new.sqlite"
+    Corrections(new).close()
+    with sqlite3.connect(new) as file:
+        file.execute("PRAGMA user_version = 7")
+    file.close()
+    with pytest.raises(FileFormatError, match="format version 7"):
+        Corrections(new)
     with pytest.raises(DataNotFoundError, match="no file"):
         read_corrections(tmp_path / "none.sqlite")
     assert not (tmp_path / "none.sqlite").exists()
     with pytest.raises(FileFormatError, match="unable to open"):
         Corrections(tmp_path / "none" / "c.sqlite")
-
-
-def test_another_version_is_told(path):
-    Corrections(path).close()
-    with sqlite3.connect(path) as file:
-        file.execute("PRAGMA user_version = 7")
-    file.close()
-    with pytest.raises(FileFormatError, match="format version 7"):
-        Corrections(path)
 
 
 class TestMatch:
