@@ -327,18 +327,6 @@ def check_rows_untouched(model):
                 np.testing.assert_array_equal(array, expected)
 
 
-def check_rows_pickle(model):
-    X, y = row_example()
-    fitted = clone(model).fit(X, y)
-    assert_same_rows(row_answers(pickle.loads(pickle.dumps(fitted)), X), row_answers(fitted, X))
-
-
-def check_rows_repeat(model):
-    X, y = row_example()
-    first, second = (row_answers(clone(model).fit(X, y), X) for _ in range(2))
-    assert_same_rows(first, second, rtol=0, atol=0)
-
-
 def check_rows_sparse_equals_dense(model):
     if not model.__sklearn_tags__().input_tags.sparse:
         return
@@ -378,9 +366,7 @@ def check_rows_unlabelled(model):
 
 
 ROW_CHECKS = [
-    check_rows_pickle,
     check_rows_refuse_bags,
-    check_rows_repeat,
     check_rows_single_precision,
     check_rows_sparse_equals_dense,
     check_rows_unlabelled,

@@ -13,7 +13,7 @@ import bagwise._common.tables
 from bagwise import Bags
 from bagwise._common.tables import is_mapped
 from bagwise.compute import blocks
-from bagwise.exceptions import InputError, NotEnoughMemoryError
+from bagwise.exceptions import InputError
 from bagwise.preprocessing import InstancePCA
 from bagwise.solvers.principal_components import row_moments
 from engine_examples import mapped
@@ -132,25 +132,11 @@ def test_a_share_of_the_variance(rng):
         assert len(InstancePCA(share).fit(bags).components_) == expected
 
 
-def test_names_of_components(rng):
-    bags = correlated(rng, d=3)
-    named = Bags(bags.instances, bags.offsets, feature_names=["a", "b", "c"])
-    assert InstancePCA(2).fit_transform(named).feature_names == ["pca0", "pca1"]
-    assert InstancePCA(2).fit_transform(bags).feature_names is None
-
-
 def test_more_components_than_there_are_is_refused(rng):
     with pytest.raises(InputError, match=r"n_components=8, but 200 instances of 7 features have 7"):
         InstancePCA(8).fit(correlated(rng))
     with pytest.raises(InputError, match="5 instances of 7 features have 5 components"):
         InstancePCA(6).fit(correlated(rng)[:1])
-
-
-def test_a_covariance_larger_than_memory_is_refused(rng, monkeypatch):
-    monkeypatch.setattr("bagwise._common.memory._ALWAYS_GRANTED", 0)
-    monkeypatch.setattr("bagwise._common.memory.available_memory", lambda: 100)
-    with pytest.raises(NotEnoughMemoryError, match="the covariance of 7 features"):
-        InstancePCA().fit(correlated(rng))
 
 
 def test_constant_features_have_no_part(rng):

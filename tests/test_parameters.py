@@ -30,12 +30,6 @@ def test_an_entry_has_the_default_of_the_estimator():
     assert "n_features_in_ : int\n    Number of features" in text
 
 
-@pytest.mark.parametrize("cls", public_estimators(), ids=lambda cls: cls.__name__)
-def test_positions_of_support_vectors_are_documented(cls):
-    text = inspect.cleandoc(cls.__doc__)
-    assert ("support_vectors_ : " in text) == ("support_ : " in text)
-
-
 def test_dask_tells_two_fits_apart():
     tokenize = pytest.importorskip("dask.base").tokenize
     bags, y = example(12)

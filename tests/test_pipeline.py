@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -70,14 +69,6 @@ def test_methods_that_the_last_step_has_not_are_absent():
         embedding.key_instances([[[0.0]]])
 
 
-def test_arguments_reach_the_last_step():
-    bags, y = example()
-    pipeline = scaled(SetKernelSVM()).fit(bags, y)
-    label = pipeline.classes_[0]
-    expected = pipeline[-1].key_instances(pipeline[:-1].transform(bags), label=label)
-    np.testing.assert_array_equal(pipeline.key_instances(bags, label=label), expected)
-
-
 def test_a_regressor_has_key_instances_without_a_class():
     bags, _ = example()
     pipeline = scaled(SetKernelRegressor()).fit(bags, np.arange(len(bags), dtype=float))
@@ -103,23 +94,3 @@ def test_clones_parameters_slices_and_searches():
     best = search.best_estimator_
     assert type(best) is BagPipeline
     assert best.key_instances(bags).shape == (len(bags),)
-
-
-def test_a_pipeline_that_is_not_fitted_says_so():
-    with pytest.raises(NotFittedError):
-        scaled(SetKernelSVM()).key_instances([[[0.0]]])
-
-
-def test_it_is_saved_and_loaded_as_a_plain_pipeline_is(tmp_path):
-    pytest.importorskip("skops")
-    from bagwise.persistence import load_model, save_model
-
-    bags, y = example()
-    ours = scaled(SetKernelSVM()).fit(bags, y)
-    for name, model in {"ours": ours, "plain": Pipeline(ours.steps)}.items():
-        save_model(model, tmp_path / f"{name}.skops")
-        again, _ = load_model(tmp_path / f"{name}.skops")
-        assert type(again) is type(model)
-        np.testing.assert_array_equal(again.predict(bags), ours.predict(bags))
-    again, _ = load_model(tmp_path / "ours.skops")
-    np.testing.assert_array_equal(again.key_instances(bags), ours.key_instances(bags))

@@ -11,11 +11,9 @@ from sklearn.model_selection import (
     GridSearchCV,
     HalvingGridSearchCV,
     StratifiedGroupKFold,
-    TunedThresholdClassifierCV,
     cross_val_predict,
     cross_val_score,
     cross_validate,
-    learning_curve,
     train_test_split,
 )
 from sklearn.multiclass import OneVsRestClassifier
@@ -85,12 +83,6 @@ def test_calibrated_probabilities(data):
     np.testing.assert_allclose(model.predict_proba(data[0]).sum(axis=1), 1)
 
 
-def test_tuned_threshold(data):
-    bags, y = data
-    model = TunedThresholdClassifierCV(SetKernelSVM(), scoring="balanced_accuracy", cv=3)
-    assert model.fit(bags, (y == "yes").astype(int)).score(bags, (y == "yes").astype(int)) > 0.8
-
-
 def test_one_vs_rest_and_multi_output(data):
     bags, y = data
     kinds = np.array(["a", "b", "c"])[np.arange(30) % 3]
@@ -107,11 +99,6 @@ def test_voting_and_stacking(data):
     assert stack.score(*data) > 0.7
 
 
-def test_learning_curve(data):
-    sizes, *_ = learning_curve(CitationKNN(), *data, train_sizes=[0.5, 1.0], cv=3)
-    assert len(sizes) == 2
-
-
 def test_groups_stay_together_through_metadata_routing(data):
     bags, y = data
     patients = np.arange(30) // 3
@@ -126,11 +113,6 @@ def test_groups_stay_together_through_metadata_routing(data):
         )
     for train, test in zip(found["indices"]["train"], found["indices"]["test"], strict=True):
         assert not set(patients[train]) & set(patients[test])
-
-
-def test_cross_val_predict_gives_a_score_per_bag(data):
-    scores = cross_val_predict(SingleInstanceClassifier(), *data, cv=3, method="decision_function")
-    assert scores.shape == (30,)
 
 
 def test_a_sparse_bag_set_is_searched_too(data):
