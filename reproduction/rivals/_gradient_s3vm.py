@@ -9,7 +9,6 @@ from sklearn.utils import check_random_state
 
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Ints
-from bagwise.base._kernel_machine import NystroemFeatures
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.solvers.margin.feature_space import KEPT, LinearFeatures
 from bagwise.solvers.result import SolverResult
@@ -185,6 +184,4 @@ class GradientS3VM(PartlyLabelledClassifier):
             self._keep(space, coef, intercepts)
             return results
         self.coef_, self.intercept_ = weights, intercepts - weights @ space.centre
-        if isinstance(space, NystroemFeatures):
-            self.nystroem_, self.gamma_ = space.nystroem, space.gamma
         return results

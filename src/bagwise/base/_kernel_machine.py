@@ -73,6 +73,7 @@ class KernelMachine(BagEstimator):
     ) -> FeatureSpace:
         """Feature space of the kernel on the training rows, in double precision.
 
+        Sets `gamma_`, and `nystroem_` for the approximation.
         With `n_landmarks`, the kernel is approximated by this number of Nystroem features.
         """
         costs = {name: getattr(self, name, None) for name in ("C", "C1", "C2")}
@@ -81,10 +82,10 @@ class KernelMachine(BagEstimator):
             check_costs(mean_square(space.rows), **costs)
             return space
         check_costs(1.0, **costs)
-        width = self._width(rows)
+        self.gamma_ = width = self._width(rows)
         if n_landmarks is not None:
-            nystroem = nystroem_of(self, width, n_landmarks, seed, rows)
-            return NystroemFeatures(transformed(nystroem, rows), nystroem, width)
+            self.nystroem_ = nystroem_of(self, width, n_landmarks, seed, rows)
+            return NystroemFeatures(transformed(self.nystroem_, rows))
         return KernelFeatures(rows, lambda A, B: self._kernel_values(A, B, width))
 
     def _keep_each(self, space: FeatureSpace, results: Sequence[SolverResult]) -> None:
@@ -96,14 +97,11 @@ class KernelMachine(BagEstimator):
         """Store the fitted state; each row of `coef` holds the weights of the training rows."""
         if isinstance(space, LinearFeatures):
             self.coef_, self.intercept_ = space.planes(coef, intercept)
-            if isinstance(space, NystroemFeatures):
-                self.nystroem_, self.gamma_ = space.nystroem, space.gamma
             return
         assert isinstance(space, KernelFeatures)
         self.support_ = np.flatnonzero(np.any(coef != 0, axis=0))
         self.support_vectors_ = space.rows[self.support_]
         self.dual_coef_, self.intercept_ = coef[:, self.support_], intercept
-        self.gamma_ = self._width(space.rows)
 
     def _kernel_values(self, A: Any, B: Any, gamma: float) -> Array:
         if B.shape[0] == 0:
@@ -128,14 +126,10 @@ class KernelMachine(BagEstimator):
 
 
 class NystroemFeatures(LinearFeatures):
-    """Nystroem features of rows; the transformer becomes part of the fitted state."""
+    """Nystroem features of rows."""
 
     # The approximation error is larger, and with a lower tol huge bags take minutes.
     least_tol = 1e-6
-
-    def __init__(self, rows: Array, nystroem: Nystroem, gamma: float) -> None:
-        super().__init__(rows)
-        self.nystroem, self.gamma = nystroem, gamma
 
 
 def nystroem_of(

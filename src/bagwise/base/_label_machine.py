@@ -1,10 +1,9 @@
 """Base class of the three WellSVM estimators: the kernel, the fitted SVM and its scores."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from sklearn.kernel_approximation import Nystroem
 
 from bagwise import loops
 from bagwise._common.memory import require_memory
@@ -18,15 +17,6 @@ from bagwise.solvers.wellsvm.well_svm import MixtureResult
 LARGEST_GRAM = 20_000  # rows; beyond, the kernel is approximated
 SINGLE_GRAM = 5_000  # rows; beyond, the kernel matrix is kept in single precision
 LANDMARKS = 1_000  # features of the approximation
-
-
-class TrainingRows(NamedTuple):
-    """The training rows in the format of the solver."""
-
-    rows: Any  # dense, sparse or a kernel matrix: see `loops.dual_descent`
-    centre: Array  # subtracted from the features, or from the kernel values
-    gamma: float | None = None  # width of the kernel
-    nystroem: Nystroem | None = None  # approximation of the kernel
 
 
 class LabelMachine(KernelMachine):
@@ -61,41 +51,43 @@ class LabelMachine(KernelMachine):
 
     def _learn(self, X: Any, problems: Sequence[Any], seed: int) -> list[MixtureResult]:
         """Fit and store an SVM for each set of admissible labels."""
-        training = self._present(X, seed)
+        rows, centre = self._present(X, seed)
         each = iter(problems) if len(problems) == 1 else self._track(problems, "class")
-        results = [self._generate(training.rows, labels, seed) for labels in each]
-        self._keep_machines(X, training, results)
+        results = [self._generate(rows, labels, seed) for labels in each]
+        self._keep_machines(X, rows, centre, results)
         return results
 
-    def _present(self, X: Any, seed: int) -> TrainingRows:
-        """Centre the training rows in the feature space and add the constant feature."""
-        gamma, nystroem, n = None, None, X.shape[0]
+    def _present(self, X: Any, seed: int) -> tuple[Any, Array]:
+        """Centre the training rows in the feature space and add the constant feature.
+
+        Returns them as `loops.dual_descent` reads them, and what was subtracted from the features,
+        or from the kernel values.
+        """
+        n = X.shape[0]
         if self.kernel == "precomputed":
             if n != X.shape[1]:
                 raise InputError(
                     f"a precomputed kernel of {n} rows has {X.shape[1]} columns: expected one "
                     "column per training row."
                 )
-            return TrainingRows(*self._present_gram(X))
+            return self._present_gram(X)
         if self.kernel != "linear":
-            gamma = self._width(X)
+            self.gamma_ = self._width(X)
             if n <= LARGEST_GRAM:
                 require_memory(
                     3 * 8.0 * n**2,
                     purpose=f"the kernel matrix of {n:,} rows and two of the same size",
                     remedy="fit part of the rows, or use kernel='linear'",
                 )
-                gram = self._kernel_values(X, X, gamma)
-                return TrainingRows(*self._present_gram(gram), gamma)
-            nystroem = nystroem_of(self, gamma, LANDMARKS, seed, X)
-            X = transformed(nystroem, X)
+                return self._present_gram(self._kernel_values(X, X, self.gamma_))
+            self.nystroem_ = nystroem_of(self, self.gamma_, LANDMARKS, seed, X)
+            X = transformed(self.nystroem_, X)
         centre = None
         if self.center:
             # Clipped to the range of each feature: rounding would make a constant tiny values.
             centre = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel().clip(*column_range(X))
         rows = self._with_offset(loops.dual_descent.rows_of(X, centre=centre))
-        centre = np.zeros(X.shape[1]) if centre is None else centre
-        return TrainingRows(rows, centre, gamma, nystroem)
+        return rows, np.zeros(X.shape[1]) if centre is None else centre
 
     def _present_gram(self, K: Array) -> tuple[Any, Array]:
         kind = np.float64 if len(K) <= SINGLE_GRAM else np.float32
@@ -115,14 +107,9 @@ class LabelMachine(KernelMachine):
         return rows._replace(squares=rows.squares + constant**2)
 
     def _keep_machines(
-        self, X: Any, training: TrainingRows, results: Sequence[MixtureResult]
+        self, X: Any, rows: Any, centre: Array, results: Sequence[MixtureResult]
     ) -> None:
         """Store the SVMs as hyperplanes, or as weights of training rows."""
-        rows, centre, gamma, nystroem = training
-        if gamma is not None:
-            self.gamma_ = gamma
-        if nystroem is not None:
-            self.nystroem_ = nystroem
         f = np.array([result.solution.f for result in results])
         coef = np.array([result.solution.coef for result in results])
         constant = rows.score_factors[0, 0] * f[:, rows.n_features]

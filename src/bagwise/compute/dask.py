@@ -410,16 +410,11 @@ def _loaded(
     if n < 1 or len(about.offsets) < 2:
         raise InputError(f"{len(about.offsets) - 1} bags cannot be cut into {n} partitions.")
     bounds, futures = block_bounds(about.offsets, n), []
-    config = import_extra("dask", extra="dask").config
-    with config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
-        for i, (a, b) in enumerate(pairwise(bounds.tolist())):
-            load = _packed(loader(a, b, None if about.ids is None else about.ids[a:b]))
-            where = [workers[i % len(workers)]] if workers else None
-            futures.append(
-                client.submit(
-                    _load, load, pure=False, workers=where, allow_other_workers=bool(where)
-                )
-            )
+    options = {"pure": False, "allow_other_workers": bool(workers)}
+    for i, (a, b) in enumerate(pairwise(bounds.tolist())):
+        load = _packed(loader(a, b, None if about.ids is None else about.ids[a:b]))
+        where = [workers[i % len(workers)]] if workers else None
+        futures.append(client.submit(_load, load, workers=where, **options))
     return DistributedBags(client, futures, bounds, about)
 
 

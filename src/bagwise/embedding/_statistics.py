@@ -120,16 +120,16 @@ def bag_statistics(bags: Bags, statistics: Sequence[Statistic]) -> Floats:
     )
     out = np.empty((len(bags), sum(widths)))
     ends = np.concatenate([[0], np.cumsum(widths)])
-    summarise = _of_sparse if bags.is_sparse else _of_dense
     for rows in bag_blocks(bags):
-        found = summarise(bags[rows], set(statistics))
+        some, wanted = bags[rows], set(statistics)
+        if bags.is_sparse:
+            found = _of_sparse(some, wanted)
+        else:
+            found = _of_columns(some.instances, some.offsets, wanted)
+        found["size"] = some.sizes[:, None]
         for statistic, (first, last) in zip(statistics, pairwise(ends), strict=True):
             out[rows, first:last] = found[statistic]
     return out
-
-
-def _of_dense(bags: Bags, wanted: set[Statistic]) -> dict[Statistic, Array]:
-    return _of_columns(bags.instances, bags.offsets, wanted) | {"size": bags.sizes[:, None]}
 
 
 def _of_columns(values: Array, offsets: Ints, wanted: set[Statistic]) -> dict[Statistic, Array]:
@@ -163,7 +163,7 @@ def _of_sparse(bags: Bags, wanted: set[Statistic]) -> dict[Statistic, Array]:
     for name, extreme in (("min", np.minimum), ("max", np.maximum)):
         if name in wanted:
             of_runs[name] = np.where(n_zeros > 0, extreme(of_runs[name], 0), of_runs[name])
-    found: dict[Statistic, Array] = {"size": bags.sizes[:, None]}
+    found: dict[Statistic, Array] = {}
     for statistic, of_run in of_runs.items():
         found[statistic] = np.zeros(bags.shape)
         found[statistic][bag, column] = of_run
@@ -189,20 +189,13 @@ def _runs(bags: Bags) -> tuple[Ints, Ints, Array, Ints]:
 
 def _check_statistics(statistics: Any) -> list[Statistic]:
     """Validate the statistics; return names and floats."""
-    listed: list[Any] = [
-        float(item) if isinstance(item, Real) and not isinstance(item, bool) else item
-        for item in statistics
-    ]
-    for item in listed:
-        if item not in STATISTICS if isinstance(item, str) else not _is_level(item):
+    for item in statistics:
+        if item not in STATISTICS and not (isinstance(item, Real) and 0 < item < 1):
             raise InputError(
                 f"statistics holds {item!r}: expected some of {STATISTICS}, and quantiles between "
                 "0 and 1, such as 0.9."
             )
+    listed = [item if isinstance(item, str) else float(item) for item in statistics]
     if not listed or len(set(listed)) < len(listed):
         raise InputError(f"statistics is {statistics!r}: give at least one, and each only once.")
     return listed
-
-
-def _is_level(item: Any) -> bool:
-    return isinstance(item, float) and 0 < item < 1
