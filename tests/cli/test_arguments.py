@@ -5,7 +5,6 @@ from cli.tables import COLUMNS, read_rows
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
-from bagwise.cli.options import is_model
 from bagwise.embedding import BagStatistics
 from bagwise.io import read_bags
 from bagwise.persistence import save_model
@@ -18,17 +17,6 @@ def model(run, slides, tmp_path):
     path = tmp_path / "model.skops"
     assert run("fit", slides, *COLUMNS, "-m", "sil", "-o", path).exit_code == 0
     return path
-
-
-def test_a_model_is_recognised_by_its_content(model, slides, tmp_path):
-    renamed = tmp_path / "renamed.csv"
-    renamed.write_bytes(model.read_bytes())
-    archive = tmp_path / "bags.npz"
-    assert is_model(model)
-    assert is_model(renamed)
-    assert not is_model(slides)
-    assert not is_model(archive)
-    assert not is_model(tmp_path)
 
 
 def test_swapped_arguments_are_accepted(run, model, slides, tmp_path):

@@ -13,14 +13,6 @@ def test_one_method_has_a_row_per_test(run):
         assert test in result.stdout
 
 
-def test_several_methods_have_a_row_each(run):
-    result = run("audit", "-m", "miles", "-m", "minimax", "--set", "minimax.C=1", "--seeds", "1")
-    assert result.exit_code == 0, result.stderr
-    assert "miles" in result.stdout
-    assert "minimax" in result.stdout
-    assert "1.00 → 0.00" in result.stdout  # the decoy moved
-
-
 def test_json_holds_what_was_declared_and_found(run):
     result = run("audit", "-m", "miles", "--seeds", "1", "--json")
     facts = json.loads(result.stdout)

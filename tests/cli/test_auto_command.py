@@ -28,22 +28,6 @@ def test_fit_shows_what_each_method_is_worth(run, table, tmp_path):
     assert run("predict", model, table, "-o", out).exit_code == 0
 
 
-def test_json_carries_the_leaderboard(run, table, tmp_path):
-    pytest.importorskip("skops")
-    model = str(tmp_path / "model.skops")
-    result = run("fit", table, "-o", model, "--json", *FEW)
-    found = json.loads(result.stdout)
-    assert found["method"] == "auto"
-    assert sorted(found["leaderboard"]["method"]) == ["ensemble", "mind", "nsk"]
-
-
-def test_evaluate_is_nested(run, table):
-    result = run("evaluate", table, "--folds", "2", "--json", *FEW)
-    assert result.exit_code == 0, result.stderr
-    names = [method["name"] for method in json.loads(result.stdout)["methods"]]
-    assert names == ["auto", "baseline: majority", "baseline: pooled trees"]
-
-
 def test_groups_change_the_folds_of_a_fit(run, tmp_path):
     pytest.importorskip("skops")
     rows = ["bag,label,patient,x,y"]

@@ -1,7 +1,5 @@
 """Sound clips on the command line: times, Raven, Audacity, and reading corrections."""
 
-import shlex
-
 import numpy as np
 import pytest
 from cli.tables import read_rows, write_rows
@@ -175,7 +173,6 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
     assert media.described(1)["seconds"] == 3.0
     assert media.values[-1] is None
     assert "1 labels of bags decided" in result.stderr
-    line = result.stderr.splitlines()[-1].removeprefix("next: bagwise ")
     sidecar = tmp_path / "clips.corrections.sqlite"
     (said,) = read_corrections(sidecar)[1]
     exported = tmp_path / "corrections.csv"
@@ -193,7 +190,7 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
     assert run(*again, "-o", tmp_path / "expected.skops").exit_code == 0
     expected, _ = load_model(tmp_path / "expected.skops")
     for name, command in {
-        "next": (*shlex.split(line)[:-1], tmp_path / "next.skops"),
+        "log": (*fit, "--corrections", sidecar, "-o", tmp_path / "log.skops"),
         "table": (*fit, "--corrections", exported, "-o", tmp_path / "table.skops"),
     }.items():
         result = run(*command)
@@ -212,29 +209,6 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
     unlabelled = run("review", model, table, "--no-browser", "-o", tmp_path / "u.sqlite")
     assert unlabelled.exit_code == 0, unlabelled.stderr
     assert "all classes are offered" in unlabelled.stderr
-
-
-@pytest.mark.parametrize("typed", [(), ("--separator", ",")])
-def test_the_next_command_keeps_the_separator_of_the_fit(run, clips, serve, tmp_path, typed):
-    pytest.importorskip("skops")
-    table, labels, _ = clips
-    cells = [[row["file_path"], row["species"].replace(";", ",")] for row in read_rows(labels)]
-    write_rows(labels, [["file_path", "species"], *cells])
-    model, words = tmp_path / "model.skops", ("--labels", labels, "--label-set", "species")
-    fitted = run("fit", table, "-m", "orlr", *words, "--separator", ",", "-o", model)
-    assert fitted.exit_code == 0, fitted.stderr
-
-    def confirm(review):
-        card = review.show(None)
-        review.decide({"instance": card["instance"], "label": card["guess"]})
-
-    serve[1].append(confirm)
-    result = run("review", model, table, "--labels", labels, *typed, "--no-browser")
-    assert result.exit_code == 0, result.stderr
-    line = result.stderr.splitlines()[-1].removeprefix("next: bagwise ")
-    assert "--separator ," in line
-    assert run(*shlex.split(line)).exit_code == 0
-    assert load_model(tmp_path / "model-reviewed.skops")[0].classes_.tolist() == sorted(BIRDS)
 
 
 def test_a_fit_has_background_and_doubts_sets_where_asked(run, clips, tmp_path):

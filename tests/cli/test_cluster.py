@@ -3,9 +3,6 @@
 import numpy as np
 import pytest
 from cli.tables import read_rows, write_rows
-from sklearn.metrics import adjusted_rand_score
-
-from bagwise.io import write_bags
 
 
 @pytest.fixture
@@ -84,32 +81,3 @@ def test_what_is_wrong_is_told_in_one_line(run, songs, tmp_path, words, message)
     result = run("cluster", songs, *COLUMNS, *words, "--no-report", "-o", tmp_path / "c.csv")
     assert result.exit_code == 2
     assert message in result.stderr
-
-
-def test_nothing_is_overwritten(run, songs, tmp_path):
-    (tmp_path / "clusters.html").write_text("mine")
-    words = (*COLUMNS, "-k", 3, "-o", tmp_path / "clusters.csv")
-    assert run("cluster", songs, *words).exit_code == 2
-    assert (tmp_path / "clusters.html").read_text() == "mine"
-    assert run("cluster", songs, *COLUMNS, "-k", 3, "-o", tmp_path / "c.txt").exit_code == 2
-
-
-def test_wide_features(run, tmp_path):
-    """Groups that k-means finds in few dimensions are found in a thousand, with and without PCA."""
-    rng = np.random.default_rng(0)
-    centres = rng.normal(size=(5, 1280))
-    centres *= 10 / np.linalg.norm(centres, axis=1, keepdims=True)
-    bags, truth, sets = [], [], []
-    for size in rng.integers(6, 12, size=40):
-        species = rng.choice(rng.choice(5, rng.integers(1, 4), replace=False), size)
-        bags.append((centres[species] + rng.normal(size=(size, 1280))).astype(np.float32))
-        truth += species.tolist()
-        sets.append(set(np.array(list("abcde"))[species].tolist()))
-    write_bags(tmp_path / "songs.npz", bags, label_sets=sets)
-    for more in ((), ("--pca", "auto")):
-        output = tmp_path / f"clusters{len(more)}.csv"
-        words = ("-k", 5, "--no-report", "-o", output)
-        result = run("cluster", tmp_path / "songs.npz", *words, *more)
-        assert result.exit_code == 0, result.output
-        found = [row["cluster"] for row in read_rows(output)]
-        assert adjusted_rand_score(truth, found) > 0.9

@@ -97,16 +97,6 @@ def test_kept_columns_travel_from_the_fit_to_the_results(run, patches, tmp_path)
     assert [row["site"] for row in read_rows(out)] == ["X"]
 
 
-def test_annotations_and_clusters_keep_columns(run, patches, tmp_path):
-    for command in (("annotate", "--background"), ("cluster", "-k", "3", "--no-report")):
-        out = tmp_path / f"{command[0]}.csv"
-        result = run(*command, patches, *WORDS, "--keep", "file,age", "-o", out)
-        assert result.exit_code == 0, result.stderr
-        rows = read_rows(out)
-        assert list(rows[0])[:4] == ["bag", "row", "file", "age"]
-        assert [row["file"] for row in rows] == [row["file"] for row in read_rows(patches)]
-
-
 def test_a_kept_column_has_a_name_of_its_own(run, patches, tmp_path):
     table = tmp_path / "named.csv"
     table.write_text(patches.read_text().replace("file", "label", 1))
@@ -150,7 +140,7 @@ def test_gaps_are_filled_inside_the_folds(run, gaps, how):
     assert document["methods"][0]["accuracy"]["folds"] == pytest.approx(expected.tolist())
     names = [method["name"] for method in document["methods"]]
     assert "baseline: pooled trees" in names
-    assert "--impute mode: expected mean or median" in run(*words, "--impute", "mode").stderr
+    assert "'mode' is not one of 'mean', 'median'" in run(*words, "--impute", "mode").stderr
 
 
 def test_a_model_fills_the_gaps_of_new_bags(run, gaps, tmp_path):

@@ -38,11 +38,3 @@ def test_an_export_keeps_label_sets_and_instance_labels(run, tmp_path):
     np.testing.assert_array_equal(read.label_sets, letters.label_sets)
     np.testing.assert_array_equal(read.instance_labels, letters.instance_labels)
     assert read.bags.ids.tolist() == letters.bags.ids.tolist()
-
-
-def test_an_export_overwrites_nothing(run, tmp_path):
-    path = tmp_path / "musk1.csv"
-    path.write_text("mine")
-    result = run("datasets", "export", "musk1", "-o", path)
-    assert result.exit_code == 2
-    assert path.read_text() == "mine"

@@ -3,12 +3,10 @@ import sys
 
 import numpy as np
 import pytest
-from cli.tables import COLUMNS, read_rows, slide_rows, write_rows
+from cli.tables import COLUMNS, read_rows
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
-from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import (
-    RepeatedStratifiedKFold,
     StratifiedGroupKFold,
     StratifiedKFold,
     cross_val_score,
@@ -17,7 +15,6 @@ from typer.testing import CliRunner
 
 from bagwise.classification import CitationKNN, SetKernelSVM
 from bagwise.cli import app
-from bagwise.cli.evaluate import _warnings
 from bagwise.datasets import load_letter_carroll
 from bagwise.evaluate import _baselines, compare
 from bagwise.evaluate._baselines import (
@@ -26,7 +23,6 @@ from bagwise.evaluate._baselines import (
     baselines,
     single_instance_svm,
 )
-from bagwise.evaluate._comparison import Comparison, Evaluation
 from bagwise.evaluate._folds import make_folds
 from bagwise.exceptions import NotEnoughMemoryError
 from bagwise.io import read_bags
@@ -114,39 +110,6 @@ def test_differences_are_printed_in_words(run, slides):
     assert "majority: " not in text  # it knows nothing, and nobody asks
 
 
-def comparison_of(**methods):
-    scores = methods | {"baseline: pooled trees": [0.8, 0.7, 0.9, 0.8]}
-    evaluations = [Evaluation(n, {"AUC": values}, [0.1] * 4) for n, values in scores.items()]
-    return Comparison(evaluations, 0.25)
-
-
-def test_a_method_that_is_not_significantly_better_than_pooled_trees_is_named():
-    found = comparison_of(
-        worse=[0.6, 0.5, 0.7, 0.65],
-        unclear=[0.7, 0.9, 0.7, 0.8],
-        close=[0.805, 0.7, 0.89, 0.81],
-        same=[0.8, 0.7, 0.9, 0.8],
-        better=[0.9, 0.9, 1.0, 0.95],
-    )
-    warnings = _warnings(found, ["worse", "unclear", "close", "same", "better"])
-    assert [warning.partition(" (95% interval")[0] for warning in warnings] == [
-        "worse is worse than pooled trees by 0.188 AUC",
-        "unclear is not significantly better than pooled trees: worse by 0.025 AUC",
-        "close is not significantly better than pooled trees: better by 0.001 AUC",
-        "same is not significantly better than pooled trees: the same mean AUC on the same folds; "
-        "try -m auto.",
-    ]
-    # Another method is proposed unless the mean is higher.
-    assert ["; try -m auto." in warning for warning in warnings] == [True, True, False, True]
-
-
-def test_a_baseline_that_is_a_method_is_evaluated_once(run, slides):
-    words = ("-m", "sil", "-m", "pooled-trees", "--baseline", "sil", "--folds", "2")
-    setting, methods = evaluated(run, slides, *COLUMNS, *words)
-    assert list(methods) == ["sil", "pooled-trees", "baseline: majority"]
-    assert not any("pooled-trees by" in warning for warning in setting["warnings"])
-
-
 def test_the_warning_is_on_stderr_and_in_the_json_document(run, slides):
     # Labels that the mean decides, and a method whose parameter makes it constant.
     words = (*COLUMNS, "-m", "citation-knn", "--set", "n_references=24", "--folds", "3")
@@ -182,8 +145,7 @@ def test_a_baseline_that_does_not_fit_into_memory_is_left_out(run, slides, monke
 def test_what_cannot_be_compared_is_refused(run, slides, words, message):
     result = run("evaluate", slides, *COLUMNS, *words)
     assert result.exit_code == 2
-    assert message in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert message in result.stderr.splitlines()[-1]
 
 
 def test_groups_stay_together(run, slides, data):
@@ -194,60 +156,6 @@ def test_groups_stay_together(run, slides, data):
     expected = cross_val_score(prepared(CitationKNN()), data.bags, data.y, cv=list(folds))
     np.testing.assert_allclose(methods["citation-knn"]["accuracy"]["folds"], expected)
     assert setting["group"] == "patient"
-
-
-def test_a_group_column_is_no_feature(run, slides):
-    # Without --features every numeric column is one: a numbered patient must not be.
-    rows = slide_rows()
-    for row in rows[1:]:
-        row[1] = row[1].removeprefix("p")
-    path = write_rows(slides.parent / "numbered.csv", rows)
-    words = ("--bag", "slide", "--label", "tumour", "-m", "citation-knn", "--folds", "3")
-    _, grouped = evaluated(run, path, *words, "--group", "patient")
-    _, named = evaluated(run, path, *words, "--group", "patient", "--features", "red,green,blue")
-    assert grouped["citation-knn"]["accuracy"] == named["citation-knn"]["accuracy"]
-
-
-def test_groups_of_an_npz_file(run, tmp_path, data):
-    from bagwise.io import write_bags
-
-    path = tmp_path / "slides.npz"
-    groups = np.repeat(np.arange(12), 2)
-    write_bags(path, data.bags, y=data.y, extras={"patient": groups})
-    words = ("-m", "citation-knn", "--folds", "3", "--group")
-    setting, _ = evaluated(run, path, *words, "patient")
-    assert setting["bags"] == 24
-    assert "'nobody'" in run("evaluate", path, *words, "nobody").stderr
-
-
-def test_a_group_that_varies_inside_a_bag_is_refused(run, slides):
-    rows = slide_rows()
-    rows[1][1] = "other"
-    path = write_rows(slides.parent / "odd.csv", rows)
-    result = run("evaluate", path, *COLUMNS, "-m", "sil", "--group", "patient")
-    assert result.exit_code == 2
-    assert "several values in the column 'patient'" in result.stderr
-
-
-def test_a_missing_group_is_refused(run, slides):
-    rows = slide_rows()
-    for row in rows[1:]:
-        row[1] = "" if row[0] == "s4" else row[1]
-    path = write_rows(slides.parent / "odd.csv", rows)
-    result = run("evaluate", path, *COLUMNS, "-m", "sil", "--group", "patient")
-    assert "bag 4 ('s4') has no value in the column 'patient'" in result.stderr
-
-
-def test_repeats_draw_anew(run, slides, data):
-    _, methods = evaluated(run, slides, *COLUMNS, "-m", "sil", "--repeats", "2", "--folds", "3")
-    scores = methods["sil"]["accuracy"]["folds"]
-    assert len(scores) == 6
-    folds = make_folds(data.y, n_folds=3, n_repeats=2)
-    assert [len(train) + len(test) for train, test in folds] == [24] * 6
-    tests = [set(test.tolist()) for _, test in folds]
-    assert set().union(*tests[:3]) == set().union(*tests[3:]) == set(range(24))
-    assert tests[:3] != tests[3:]
-    assert RepeatedStratifiedKFold(n_splits=3, n_repeats=2).get_n_splits() == len(folds)
 
 
 def test_the_table_fits_a_terminal(slides):
@@ -319,24 +227,6 @@ def test_one_model_per_label_may_have_probabilities_only(rng):
         np.testing.assert_allclose(scores[:, k], alone.predict_proba(X)[:, 1])
 
 
-def test_a_fold_of_one_class_has_no_auc():
-    from sklearn.dummy import DummyClassifier
-
-    y = np.array([0, 1, 0, 0])
-    folds = [(np.array([0, 1]), np.array([2, 3])), (np.array([2, 0, 1]), np.array([0, 1]))]
-    X = read_bags_of_rows(4)
-    (outcome,) = compare({"d": DummyClassifier()}, X, y, cv=folds)
-    assert np.isnan(outcome.scores["AUC"][0])
-    assert outcome.mean("AUC") == 0.5
-    assert outcome.summary()["AUC"]["folds"] == [None, 0.5]
-
-
-def read_bags_of_rows(n):
-    from bagwise import Bags
-
-    return Bags(np.zeros((n, 1)), np.arange(n + 1))
-
-
 def test_scores_are_chosen_by_the_names_of_scikit_learn(run, slides, data):
     words = (*COLUMNS, "-m", "nsk", "--folds", "3", "--no-baseline")
     scoring = ("--scoring", "f1", "--scoring", "AUC", "--scoring", "neg_brier_score")
@@ -356,20 +246,6 @@ def test_scores_are_chosen_by_the_names_of_scikit_learn(run, slides, data):
     assert "neg_brier_score cannot be computed for SetKernelSVM" in refused.stderr
 
 
-@pytest.mark.parametrize(
-    ("scoring", "message"),
-    [
-        ("f1_marco", "Did you mean f1_macro"),
-        ("coverage", "Unknown score 'coverage' for labels"),
-        ("", "Unknown score ''"),
-    ],
-)
-def test_an_unknown_score_is_refused(run, slides, scoring, message):
-    result = run("evaluate", slides, *COLUMNS, "-m", "sil", "--scoring", scoring)
-    assert result.exit_code == 2
-    assert message in result.stderr
-
-
 def test_a_score_of_a_fold_without_a_class_is_undefined(rng):
     bags, y = rng.normal(size=(12, 1, 2)), np.repeat([0, 1, 2], 4)
     folds = [(np.arange(1, 12, 2), np.array([0, 2])), (np.arange(0, 12, 2), np.arange(1, 12, 2))]
@@ -377,25 +253,6 @@ def test_a_score_of_a_fold_without_a_class_is_undefined(rng):
     (found,) = compare(model, bags, y, cv=folds, scoring=["roc_auc_ovr", "f1_macro"])
     assert np.isnan(found.scores["roc_auc_ovr"][0])
     assert np.isfinite(found.scores["f1_macro"]).all()
-
-
-def test_auc_of_several_classes_is_the_mean_of_each_against_the_others(run, tmp_path, rng):
-    pytest.importorskip("pyarrow")
-    rows = [["bag", "label", "a", "b"]]
-    for i in range(30):
-        for _ in range(3):
-            rows.append([f"b{i}", "xyz"[i % 3], *(rng.normal(size=2) + i % 3).tolist()])
-    path = write_rows(tmp_path / "three.csv", rows)
-    _, methods = evaluated(run, path, "-m", "nsk", "--folds", "3", "--no-baseline")
-    data, folds = read_bags(path), StratifiedKFold(3, shuffle=True, random_state=0)
-    model = prepared(SetKernelSVM())
-    for (train, test), found in zip(
-        folds.split(data.y, data.y), methods["nsk"]["AUC"]["folds"], strict=True
-    ):
-        fitted = clone(model).fit(data.bags[train], data.y[train])
-        scores = fitted.decision_function(data.bags[test])
-        each = [roc_auc_score(data.y[test] == c, scores[:, k]) for k, c in enumerate("xyz")]
-        assert found == pytest.approx(np.mean(each))
 
 
 def test_the_table_is_written_with_the_folds_beside_it(run, slides, tmp_path):
@@ -421,21 +278,6 @@ def test_the_table_is_written_with_the_folds_beside_it(run, slides, tmp_path):
     again = run("evaluate", slides, *words)
     assert again.exit_code == 2
     assert run("evaluate", slides, *words, "-f").exit_code == 0
-
-
-def test_a_quiet_evaluation_prints_only_results(run, slides):
-    words = ("evaluate", slides, *COLUMNS, "-m", "sil", "--folds", "2", "--no-baseline")
-    quiet = run(*words, "-q")
-    assert (quiet.exit_code, quiet.stderr) == (0, "")
-    assert "sil" in quiet.stdout
-
-
-def test_no_baseline_leaves_only_the_named_one(run, slides):
-    words = (*COLUMNS, "-m", "nsk", "--folds", "2", "--no-baseline")
-    _, methods = evaluated(run, slides, *words)
-    assert list(methods) == ["nsk"]
-    _, methods = evaluated(run, slides, *words, "--baseline", "sil")
-    assert list(methods) == ["nsk", "baseline: sil"]
 
 
 def test_a_missing_package_is_named_before_anything_is_read(run, monkeypatch):

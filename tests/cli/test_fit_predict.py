@@ -1,5 +1,4 @@
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -52,16 +51,6 @@ def test_predictions_are_those_of_the_same_model_in_python(run, slides, fitted):
     assert keys == marked == model[-1].key_instances(seen).tolist()
 
 
-def test_parquet_holds_the_same_as_csv(run, slides, fitted):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    run("predict", fitted, slides, "-o", slides.parent / "out.csv")
-    assert run("predict", fitted, slides, "-o", slides.parent / "out.parquet").exit_code == 0
-    for name in ("out", "out.instances"):
-        table = parquet.read_table(slides.parent / f"{name}.parquet").to_pylist()
-        rows = read_rows(slides.parent / f"{name}.csv")
-        assert [{k: str(v) for k, v in row.items()} for row in table] == rows
-
-
 def test_features_are_found_by_name(run, slides, fitted):
     header, *rows = slide_rows()
     order = [header.index(name) for name in ("blue", "slide", "green", "red")]
@@ -80,15 +69,6 @@ def test_a_missing_feature_is_named(run, slides, fitted):
     assert result.exit_code == 2
     assert "'green'" in result.stderr
     assert not (slides.parent / "out.csv").exists()
-
-
-def test_the_bag_column_may_have_another_name(run, slides, fitted):
-    rows = slide_rows()
-    rows[0][0] = "image"
-    new = write_rows(slides.parent / "new.csv", rows)
-    out = slides.parent / "out.csv"
-    assert "'slide'" in run("predict", fitted, new, "-o", out).stderr
-    assert run("predict", fitted, new, "--bag", "image", "-o", out).exit_code == 0
 
 
 def test_npz_features_are_put_in_order(run, slides, fitted):
@@ -220,27 +200,6 @@ def test_label_sets_keep_their_names(run, tmp_path):
     assert "one label per bag" in run("fit", table, "-m", "nsk", "-o", tmp_path / "x").stderr
 
 
-@pytest.mark.parametrize("name", [m.name for m in METHODS.values() if m.label_sets])
-def test_every_method_of_label_sets_predicts(run, tmp_path, name):
-    if not METHODS[name].available:
-        pytest.skip(f"{name} needs {METHODS[name].needs}")
-    rng = np.random.default_rng(0)
-    rows = [["bag", "label_set", "x", "y"]]
-    for i in range(18):
-        for label in ("cat", "dog", "cat;dog")[i % 3].split(";"):
-            place = [5, 0] if label == "cat" else [0, 5]
-            rows += [[f"b{i}", ("cat", "dog", "cat;dog")[i % 3], *(rng.normal(size=2) + place)]]
-    table = write_rows(tmp_path / "t.csv", rows)
-    model, out = tmp_path / "m.skops", tmp_path / "out.csv"
-    assert run("fit", table, "-m", name, "-o", model).exit_code == 0
-    result = run("predict", model, table, "-o", out)
-    assert result.exit_code == 0, result.stderr
-    assert {row["predicted"] for row in read_rows(out)} <= {"", "cat", "dog", "cat;dog"}
-    if "instances" in result.stderr:
-        instances = read_rows(tmp_path / "out.instances.csv")
-        assert {row["predicted"] for row in instances} <= {"cat", "dog"}
-
-
 def test_unlabelled_bags_are_left_out_and_told(run, tmp_path):
     rows = slide_rows()
     for row in rows[1:]:
@@ -254,49 +213,12 @@ def test_unlabelled_bags_are_left_out_and_told(run, tmp_path):
     assert model.classes_.tolist() == ["no", "yes"]
 
 
-def test_minus_one_and_one_are_two_classes(run, tmp_path):
-    rows = slide_rows()
-    for row in rows[1:]:
-        row[2] = {"yes": 1, "no": -1}[row[2]]
-    slides = write_rows(tmp_path / "slides.csv", rows)
-    result = run("fit", slides, *COLUMNS, "-m", "sil", "-o", tmp_path / "m.skops")
-    assert "learned from 24 bags (1 is positive)" in result.stderr
-
-
-def test_no_scale_leaves_features_alone(run, slides):
-    path = slides.parent / "m.skops"
-    run("fit", slides, *COLUMNS, "-m", "nsk", "--no-scale", "-o", path)
-    model, metadata = load_model(path)
-    assert isinstance(model, SetKernelSVM)
-    assert metadata["columns"]["bag"] == "slide"
-
-
-def test_sparse_instances_stay_sparse(run, tmp_path, rng):
-    from scipy import sparse
-
-    dense = rng.normal(size=(40, 6)) * (rng.random((40, 6)) < 0.3)
-    bags = Bags(sparse.csr_array(dense), np.arange(0, 41, 2))
-    write_bags(tmp_path / "bags.npz", bags, y=np.arange(20) % 2)
-    words = ("-m", "sil", "-o", tmp_path / "m.skops")
-    result = run("fit", tmp_path / "bags.npz", *words)
-    assert result.exit_code == 0, result.stderr
-    out = tmp_path / "out.csv"
-    assert run("predict", tmp_path / "m.skops", tmp_path / "bags.npz", "-o", out).exit_code == 0
-
-
 def test_models_saved_in_python_are_welcome(run, slides):
     data, model = in_python(slides)
     path, out = slides.parent / "own.skops", slides.parent / "out.csv"
     save_model(model, path)
     assert run("predict", path, slides, "--bag", "slide", "-o", out).exit_code == 0
     assert [row["predicted"] for row in read_rows(out)] == model.predict(data.bags).tolist()
-
-
-def test_a_missing_extra_is_told_before_the_work(run, slides, monkeypatch):
-    monkeypatch.setitem(sys.modules, "skops.io", None)
-    result = run("fit", "absent.csv", *COLUMNS, "-m", "sil", "-o", slides.parent / "m.skops")
-    assert result.exit_code == 2
-    assert 'pip install "bagwise[persist]"' in result.stderr
 
 
 def test_nothing_is_overwritten_unless_forced(run, slides, fitted):
@@ -311,17 +233,6 @@ def test_nothing_is_overwritten_unless_forced(run, slides, fitted):
     assert fitted.read_bytes() != content
 
 
-@pytest.mark.parametrize("existing", ["out.csv", "out.instances.csv"])
-def test_neither_file_of_predictions_is_overwritten(run, slides, fitted, existing):
-    (slides.parent / existing).write_text("mine")
-    words = ("predict", fitted, slides, "-o", slides.parent / "out.csv")
-    assert run(*words).exit_code == 2
-    assert (slides.parent / existing).read_text() == "mine"
-    assert len(list(slides.parent.glob("out*"))) == 1
-    assert run(*words, "--force").exit_code == 0
-    assert (slides.parent / existing).read_text() != "mine"
-
-
 def test_what_is_read_is_never_overwritten(run, slides):
     before = slides.read_bytes()
     model = slides.parent / "m.skops"
@@ -334,11 +245,6 @@ def test_what_is_read_is_never_overwritten(run, slides):
         assert run("predict", model, slides, "-o", output, "--force").exit_code == 2
     assert slides.read_bytes() == before
     assert model.read_bytes() == saved
-
-
-def test_fit_names_the_features_it_used(run, slides):
-    result = run("fit", slides, *COLUMNS, "-m", "nsk", "-o", slides.parent / "m.skops")
-    assert "features: " in result.stderr
 
 
 def test_folds_and_seed_of_a_fit_are_parameters_of_its_method(run, slides, tmp_path):

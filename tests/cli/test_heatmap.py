@@ -45,20 +45,6 @@ def test_the_planted_patches_are_found(run, slides, tmp_path):
     assert tiles[0]["geometry"]["coordinates"][0][2][0] % 512 == 0  # as stored in the file
 
 
-def test_labels_are_not_needed(run, slides, tmp_path):
-    folder, _, _, model = slides
-    words = ("heatmap", model, folder, "--class", "normal", "--attribution", "single")
-    done = run(*words, "--patch-size", 100, "--json", "-o", tmp_path / "maps")
-    assert done.exit_code == 0, done.stderr
-    assert json.loads(done.stdout)["slides"] == 6
-    rows = top_patches(tmp_path / "maps")
-    assert {row["label"] for row in rows} == {""}
-    assert {row["class"] for row in rows} == {"normal"}
-    again = run(*words, "-o", tmp_path / "maps")
-    assert again.exit_code == 2
-    assert "pass --force to overwrite" in again.stderr
-
-
 def test_a_table_with_coordinates(run, tmp_path):
     head, *rows = slide_rows()
     placed = [[*row, 256 * i, 0] for i, row in enumerate(rows) if int(row[0][1:]) < 8]
@@ -82,7 +68,7 @@ def test_a_table_with_coordinates(run, tmp_path):
     [
         (("--class", "benign"), "the classes of the model are normal, tumour"),
         (("--attribution", "magic"), "expected one of 'score', 'single', 'one_removed', 'sampled'"),
-        (("--coords", "x"), "expected two columns"),
+        (("--coords", "x"), "expected the names of 2 columns"),
         (("--merge", "patient_id"), "a heat map shows one slide"),
         (("--patch-size", "-1"), "expected a positive number"),
         (("--top", "0"), "--top"),

@@ -1,10 +1,7 @@
 """Help texts describe each command, and their examples run unchanged; shell completion."""
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -56,13 +53,6 @@ def test_every_command_has_examples_and_exit_codes(run, path):
     assert all(line in result.stdout for line in lines if len(line) < 90)
     if not hasattr(COMMANDS[path], "commands") or len(path) == 1:
         assert "Exit codes: 0 success, 2 invalid input" in result.stdout
-
-
-def test_commands_stand_in_panels(run):
-    text = run("--help").stdout
-    places = [text.index(f"─ {panel} ─") for panel in ("Data", "Models", "Inspection")]
-    assert places == sorted(places)
-    assert "─ Commands ─" not in text
 
 
 @pytest.mark.parametrize("width", ["60", "80"])
@@ -124,14 +114,3 @@ def complete(words):
 )
 def test_the_shell_is_offered_names(words, offered):
     assert set(complete(words)) == offered
-
-
-def test_the_completion_script_can_be_shown():
-    done = subprocess.run(
-        [sys.executable, "-c", "from bagwise.cli import main; main()", "--show-completion", "bash"],
-        env=os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "_BAGWISE_COMPLETE=complete_bash" in done.stdout

@@ -1,11 +1,7 @@
 import json
 
-import numpy as np
 import pytest
-from cli.tables import COLUMNS, write_rows
-
-from bagwise import Bags
-from bagwise.io import write_bags
+from cli.tables import write_rows
 
 
 def test_the_versions_of_the_installation(run):
@@ -36,39 +32,12 @@ def test_facts_are_those_of_the_file(run, tmp_path, slides):
     assert facts["labels"] == {"no": 2, "yes": 1}
 
 
-def test_the_table_shows_the_same(run, slides):
-    result = run("info", slides, *COLUMNS)
-    assert result.exit_code == 0
-    lines = [line.rsplit(maxsplit=1) for line in result.stdout.splitlines()]
-    shown = dict(parts for parts in lines if len(parts) == 2)  # a long path may be wrapped
-    assert shown["bags"] == "24"
-    assert shown["yes"] == "12"
-
-
-def test_sparse_instances_and_label_sets(run, tmp_path):
-    from scipy import sparse
-
-    bags = Bags(sparse.csr_array(np.array([[0.0, 1.0, 5.0], [0, 2, 5], [0, 0, 5]])), [0, 2, 3])
-    path = tmp_path / "bags.npz"
-    write_bags(path, bags, label_sets=[{"cat", "dog"}, {"cat"}])
-    facts = json.loads(run("info", path, "--json").stdout)
-    assert facts["values"] == "sparse float64"
-    assert facts["constant_features"] == [0, 2]
-    assert facts["labels"] == {"cat": 2, "dog": 1}
-
-
 def test_markup_in_a_label_is_shown_as_it_is(run, tmp_path):
     pytest.importorskip("pyarrow")
     rows = [["bag", "label", "x"], ["a", "[red]", "1"], ["b", ":smile:", "2"]]
     result = run("info", write_rows(tmp_path / "t.csv", rows))
     assert "[red]" in result.stdout
     assert ":smile:" in result.stdout
-
-
-def test_many_labels_are_cut(run, tmp_path):
-    pytest.importorskip("pyarrow")
-    rows = [["bag", "label", "x"], *([f"b{i}", f"l{i}", i] for i in range(30))]
-    assert "and 10 more labels" in run("info", write_rows(tmp_path / "t.csv", rows)).stdout
 
 
 def test_unknown_and_empty_label_sets_are_counted_apart(run, tmp_path):

@@ -6,10 +6,7 @@ import subprocess
 import sys
 
 import pytest
-import typer
 from cli.tables import COLUMNS, write_rows
-
-from bagwise.cli import app
 
 SETS = ("--bag", "slide", "--label-set", "seen", "--exclude", "patient,tumour")
 
@@ -62,44 +59,6 @@ def test_a_document_with_these_keys(run, folder, words, keys):
     result = run(*words, "--json")
     assert result.exit_code == 0, result.stderr
     assert keys <= json.loads(result.stdout).keys()
-
-
-def test_every_command_can_print_json():
-    def leaves(command, path=()):
-        nested = getattr(command, "commands", None)
-        if nested is None:
-            yield " ".join(path), {option.name for option in command.params}
-        for name, inner in (nested or {}).items():
-            yield from leaves(inner, (*path, name))
-
-    options = dict(leaves(typer.main.get_command(app)))
-    assert not {name for name, names in options.items() if "json" not in names}
-
-
-@pytest.mark.parametrize(
-    ("words", "keys"),
-    [
-        (("datasets",), {"name", "task", "here"}),
-        (("datasets", "list"), {"name", "task", "here"}),
-        (("methods",), {"name", "parameters", "paper", "available"}),
-    ],
-)
-def test_a_list_of_such(run, folder, words, keys):
-    result = run(*words, "--json")
-    assert result.exit_code == 0, result.stderr
-    entries = json.loads(result.stdout)
-    assert entries
-    assert all(keys <= entry.keys() for entry in entries)
-
-
-def test_rows_and_files_are_those_of_the_table(run, folder):
-    words = ("annotate", "sets.csv", *SETS, "--background", "-o", "out.csv")
-    document = json.loads(run(*words, "--json").stdout)
-    assert document["written"] == ["out.csv", "out.review.csv"]
-    assert all((folder / name).exists() for name in document["written"])
-    chances = [row["probability"] for row in document["least_certain"]]
-    assert len(chances) == 10
-    assert chances == sorted(chances)
 
 
 def test_what_is_no_number_is_null(capsys):

@@ -87,33 +87,6 @@ def test_rows_of_a_table_are_merged_by_a_column(run, slides, tmp_path):
     assert "no column 'tumours'" in refused.stderr
 
 
-def test_a_wrong_column_is_looked_for_in_the_table_of_labels(run, slides):
-    folder, labels, _ = slides
-    done = run("evaluate", folder, *labels, "--group", "Patient", "-m", "sil")
-    assert done.exit_code == 2
-    assert done.stderr.startswith(f"Error: {labels[1]}: there is no column 'Patient'")
-
-
-def test_labels_that_are_a_folder(run, slides):
-    folder, labels, _ = slides
-    done = run("info", labels[1], "--labels", folder)
-    assert done.exit_code == 2
-    assert "is a folder: expected a table" in done.stderr
-
-
-def test_the_folder_of_features_is_named(run, slides):
-    folder, _, _ = slides
-    job = folder.parent / "job" / "20x_256px"
-    job.mkdir(parents=True)
-    folder.rename(job / "features_uni")
-    done = run("info", job.parent)
-    assert done.exit_code == 2
-    assert "'20x_256px/features_uni'" in done.stderr.replace("\\", "/")
-    (folder.parent / "pt_files").mkdir()
-    (folder.parent / "pt_files" / "s01.pt").touch()
-    assert "h5_files" in run("info", folder.parent / "pt_files").stderr
-
-
 def test_slides_without_patches_are_left_out(run, slides):
     folder, labels, _ = slides
     with h5py.File(folder / "s03.h5", "r+") as file:
@@ -140,12 +113,3 @@ def test_slides_without_a_label_need_no_patient(run, slides):
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["bags"] == 10
     assert "Left out, because not in few.csv: 2 bags." in done.stderr
-
-
-def test_one_label_is_named_as_it_is_written(run, slides):
-    folder, labels, _ = slides
-    one = folder.parent / "one.csv"
-    one.write_text(labels[1].read_text().replace("normal", "tumour"))
-    done = run("evaluate", folder, "--labels", one, *labels[2:], "-m", "sil")
-    assert done.exit_code == 2
-    assert "all bags have the label 'tumour'" in done.stderr

@@ -4,19 +4,17 @@ import json
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.model_selection import StratifiedKFold
 
 import bagwise._common.tables
 from bagwise import Bags
 from bagwise.classification import SetKernelSVM
-from bagwise.compute import blocks, mapped
+from bagwise.compute import blocks
 from bagwise.evaluate import evaluate
 from bagwise.io import write_bags
 from bagwise.persistence import load_model
 from bagwise.preprocessing import InstancePCA, make_bag_pipeline
 from bagwise.preprocessing._steps import instance_scaler
-from checks import example
 
 
 def wide(n_bags=24, n_features=300):
@@ -78,21 +76,6 @@ def test_a_number_of_components_or_auto(run, file, pca):
     assert "expected a number of components, such as 32, or auto" in found.stderr
 
 
-def test_more_components_than_features_are_refused(run, file):
-    found = run("evaluate", file, "-m", "nsk", "--pca", "500")
-    assert found.exit_code == 2
-    assert "n_components=500" in found.stderr
-
-
-def test_sparse_features_have_no_components(run, tmp_path):
-    bags, y = example(20)
-    bags = bags.with_instances(sparse.csr_array(np.abs(bags.instances)))
-    write_bags(tmp_path / "sparse.npz", bags, y=y)
-    found = run("evaluate", tmp_path / "sparse.npz", "-m", "nsk", "--pca", "2")
-    assert found.exit_code == 2
-    assert "--pca needs dense features" in found.stderr
-
-
 @pytest.fixture
 def all_lazy(monkeypatch):
     """Small tables are treated as large ones; what was mapped is recorded."""
@@ -106,39 +89,3 @@ def test_scores_do_not_depend_on_the_memory_limit(run, file, all_lazy, pca):
     small = scores(run(*words, "--memory-limit", "1KB"))
     for name, expected in scores(run(*words)).items():
         np.testing.assert_allclose(small[name], expected, rtol=1e-6, err_msg=name)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("info", "{}"),
-        ("evaluate", "{}", "-m", "sil", "--folds", "2"),
-        ("annotate", "{}", "--background", "-o", "{}.csv", "--pca", "2"),
-        ("cluster", "{}", "-k", "2", "--no-report", "-o", "{}.csv", "--pca", "2"),
-        ("fit", "{}", "-m", "sil", "-o", "{}.skops"),
-    ],
-    ids=lambda words: words[0],
-)
-def test_every_command_that_reads_has_a_memory_limit(run, tmp_path, monkeypatch, words):
-    pytest.importorskip("pyarrow")
-    pytest.importorskip("skops")
-    bags, y = example(20, n_classes=2)
-    path = tmp_path / "bags.parquet"
-    write_bags(path, bags, y=y)
-    shapes = []
-    original = mapped.mapped_array
-
-    def recorded(shape, *more):
-        shapes.append(shape)
-        return original(shape, *more)
-
-    monkeypatch.setattr("bagwise.io._memory.mapped_array", recorded)
-    words = [word.format(path) for word in words]
-    plain = run(*words, "--json")
-    assert plain.exit_code == 0, plain.stderr
-    assert not shapes
-    limited = run(
-        *words, "--memory-limit", "100", "--json", *(["--force"] if "-o" in words else [])
-    )
-    assert limited.exit_code == 0, limited.stderr
-    assert (bags.n_instances, bags.n_features) in shapes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bagwise import __version__
 from bagwise.auto._methods import find_method, make_model
@@ -17,11 +17,7 @@ from bagwise.cli.output import (
     progress,
     refuse_existing,
 )
-from bagwise.cli.recordings import check_folders, write_folders
 from bagwise.exceptions import InputError, LabelError
-
-if TYPE_CHECKING:
-    from bagwise.io._contents import Contents
 
 
 def annotate(
@@ -72,13 +68,13 @@ def annotate(
     ```
     """
     from bagwise.base._pipelines import final_estimator, fit_arguments
-    from bagwise.cli.reading import label_sets_of, note_width, read_columns, read_known
-    from bagwise.cli.results import with_places
+    from bagwise.cli.reading import check_features, label_sets_of, read_columns, read_known
+    from bagwise.cli.results import check_folders, with_places, write_folders
     from bagwise.io._write_table import file_beside, write_columns
     from bagwise.predictions import Predictions, doubted_bags
-    from bagwise.validation import check_bags
 
-    written, shown = [output, file_beside(output, "review")], media.only
+    shown, unsure = media.only, file_beside(output, "review")
+    written = [output, unsure]
     if label_studio is not None:
         if label_studio.suffix.lower() != ".json":
             raise InputError(f"--label-studio {label_studio}: expected the name of a .json file.")
@@ -96,12 +92,10 @@ def annotate(
     corrected = read_known(corrections, method.make(values), method.name)
 
     data = read_columns(file, columns, memory_limit)
-    # Reject missing values before they are scaled.
-    check_bags(None, data.bags, reset=True, allow_nan=steps.impute is not None)
     bags, labels, known = data.bags, label_sets_of(data, columns), None
     if labels is None:
         raise LabelError("the bags have no labels: name their column with label_set= or label=.")
-    note_width(bags, steps.components)
+    check_features(bags, steps)
     folders = check_folders(label_files, data, force=force)
     if corrected is not None:
         labels = corrected.correct_sets(labels, data)
@@ -120,19 +114,18 @@ def annotate(
     found = with_places(found | _doubt_columns(doubts, found["bag"]), data)
     note_features(bags)
     order = found["probability"].argsort(kind="stable")
-    least_certain = {name: column[order] for name, column in found.items()}
-    for path, table in zip(written[:2], (found, least_certain), strict=True):
-        write_columns(path, table, force=force)
+    ranked = {name: column[order] for name, column in found.items()}
+    write_columns(output, found, force=force)
+    write_columns(unsure, ranked, force=force)
     nothing = getattr(final_estimator(model), "background_label_", None)
     write_folders(folders, data, found, background=nothing, force=force)
     note(f"{bags.n_instances} instances of {len(bags)} bags: {output}")
-    note(f"least certain first: {written[1]}")
+    note(f"least certain first: {unsure}")
     if label_studio is not None:
-        sizes = {"size": bags.sizes[bags.bag_index][order]}
-        _write_tasks(
-            written[2:], shown, media_url, least_certain | sizes, data, labels.names, force=force
-        )
-    first = {name: column[:review] for name, column in least_certain.items()}
+        tasks = ranked | {"size": bags.sizes[bags.bag_index][order]}
+        places = [*with_places({"bag": 0, "row": 0}, data), "size"]
+        _write_tasks(label_studio, shown, media_url, tasks, places, labels.names, force=force)
+    first = {name: column[:review] for name, column in ranked.items()}
     doubted = {name: column[:review] for name, column in doubts.items()}
     if json:
         facts = {"file": file, "bags": len(bags), "instances": bags.n_instances}
@@ -150,47 +143,44 @@ def annotate(
 def _refuse_trivial(sets: list[set[Any] | None], values: dict[str, Any]) -> None:
     """Raise an error if each bag has one label, which all of its instances then have."""
     others_possible = values.get("background", False) is not False or values.get("missing", 0) != 0
-    if others_possible or any(labels is None or len(labels) != 1 for labels in sets):
-        return
-    raise LabelError(
-        "every bag has exactly one label, so that all of its instances would get this label with "
-        "probability 1. If instances may have none of the labels, add --background (a bag in which "
-        'no label is present has the empty set, "" in a CSV file). To classify bags and score '
-        "their instances, use bagwise fit and bagwise predict."
-    )
+    if not others_possible and all(labels is not None and len(labels) == 1 for labels in sets):
+        raise LabelError(
+            "every bag has exactly one label, which all of its instances would get. If instances "
+            "may have none of the labels, add --background; to classify bags and score their "
+            "instances, use bagwise fit and bagwise predict."
+        )
 
 
 def _write_tasks(
-    paths: list[Path],
+    path: Path,
     shown: tuple[str, str] | None,
     prefix: str,
     table: dict[str, Any],
-    data: Contents,
+    places: list[str],
     names: list[str],
     *,
     force: bool,
 ) -> None:
     """Write the instances as tasks for Label Studio, and the labelling interface."""
     from bagwise.apps.review._label_studio import write_interface, write_tasks
-    from bagwise.cli.results import with_places
 
-    tasks, interface = paths
     kind, column = shown or ("text", None)
-    places = [name for name in (*with_places({"bag": 0, "row": 0}, data), "size") if name != column]
-    results = {name: table[name].tolist() for name in ("label", "probability")}
+    cells = {name: values.tolist() for name, values in table.items()}
     write_tasks(
-        tasks,
-        {name: table[name].tolist() for name in places},
-        results=results,
+        path,
+        {name: cells[name] for name in places if name != column},
+        results=cells,
         kind=kind,
-        media=None if column is None else table[column].tolist(),
+        media=None if column is None else cells[column],
         prefix=prefix,
         model=f"bagwise {__version__} orlr",
         force=force,
     )
-    choices = dict.fromkeys([*names, *map(str, results["label"])])
-    write_interface(interface, choices, kind, force=force)
-    note(f"tasks for Label Studio: {tasks}, with the interface {interface}")
+    interface = path.with_suffix(".xml")
+    write_interface(
+        interface, dict.fromkeys([*names, *map(str, cells["label"])]), kind, force=force
+    )
+    note(f"tasks for Label Studio: {path}, with the interface {interface}")
 
 
 def _doubt_columns(doubts: dict[str, Any], bag: Any) -> dict[str, Any]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -21,14 +19,13 @@ from bagwise import __version__
 from bagwise.cli.annotate import annotate
 from bagwise.cli.audit import audit
 from bagwise.cli.cluster import cluster
-from bagwise.cli.config import EXIT_CODES, Application
 from bagwise.cli.datasets import datasets
 from bagwise.cli.evaluate import evaluate
 from bagwise.cli.fit import fit
 from bagwise.cli.heatmap import heatmap
 from bagwise.cli.info import info
 from bagwise.cli.list_methods import methods
-from bagwise.cli.options import Columns, flag
+from bagwise.cli.options import EXIT_CODES, Application, Columns, flag
 from bagwise.cli.predict import predict
 from bagwise.cli.report import report
 from bagwise.cli.review import review
@@ -37,14 +34,15 @@ from bagwise.exceptions import BagwiseError
 BAD_INPUT, BUG, INTERRUPTED = 2, 1, 130
 CLOSED_OUTPUT = 141  # the shell's status of a program that SIGPIPE ended
 
+_OF_SCIKIT_LEARN = ("InvalidParameterError", "NotFittedError")  # users' errors, imported late
+
 # The library names Python arguments in messages; `_as_options` turns them into options.
-_FILL = "fill the gaps with InstanceTransformer(SimpleImputer()) in a pipeline"
-_CALLED = {"meta": "keep", "trusted": "trust"}
+_FILL = "InstanceTransformer(SimpleImputer()) in a pipeline"
+_RENAMED = {"meta": "keep", "trusted": "trust"}
 _NAMES = [field.name for field in fields(Columns)]
-_NAMES += ["group", "pos_label", "memory_limit", "pca", "checkpoint", "force", "wheel"]
-_NAMES += ["scoring", "background_above", *_CALLED]
-_CHOICE = re.compile(rf"\b({'|'.join(_NAMES)})='(\w+)'")
-_ARGUMENT = re.compile(rf"\b({'|'.join(_NAMES)})=(\[\.\.\.\]|\.\.\.|True)?(?![\w'\"])")
+_NAMES += ["group", "pos_label", "memory_limit", "pca", "checkpoint", "force"]
+_NAMES += ["scoring", "background_above", *_RENAMED]
+_ARGUMENT = re.compile(rf"\b({'|'.join(_NAMES)})=(?:\[\.\.\.\]|\.\.\.|True|'(\w+)')?(?![\w'\"])")
 
 
 class OneLineErrors:
@@ -61,16 +59,12 @@ class OneLineErrors:
                 sys.stdout.flush()  # a full disk is an error of the command
             except (BrokenPipeError, SystemExit) as end:
                 # The reader has left, as in `| head -1`; Typer turns its error into an exit.
-                left = isinstance(end, BrokenPipeError) or isinstance(
-                    end.__context__, BrokenPipeError
-                )
-                if not left:
+                if not isinstance(end.__context__ or end, BrokenPipeError):
                     raise
-                _discard_stdout()
                 code = CLOSED_OUTPUT
             except Exception as error:
                 code = _print_error(error, debug="--debug" in words)
-                _discard_stdout()
+            _flush_stdout()
         if code == INTERRUPTED:
             typer.echo("Interrupted.", err=True)
         sys.exit(code if isinstance(code, int) else 0)
@@ -80,13 +74,12 @@ class CommandGroup(OneLineErrors, TyperGroup):
     """The group of all commands."""
 
 
-def _discard_stdout() -> None:
-    """Write no more to stdout: Python flushes it at the end, and would report the error again."""
+def _flush_stdout() -> None:
+    """Drop an output that cannot be written: Python would report it again at the end."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
-        with open(os.devnull, "w", encoding="utf-8") as nothing, suppress(OSError, ValueError):
-            os.dup2(nothing.fileno(), sys.stdout.fileno())
+        sys.stdout = None
 
 
 def _print_error(error: Exception, *, debug: bool) -> int:
@@ -101,7 +94,7 @@ def _print_error(error: Exception, *, debug: bool) -> int:
         message += f"{'' if message.endswith(('.', '?')) else '.'} See `{place} --help`."
     elif (
         isinstance(error, (BagwiseError, OSError, MemoryError))
-        or type(error).__name__ == "InvalidParameterError"  # scikit-learn's, not imported here
+        or type(error).__name__ in _OF_SCIKIT_LEARN
     ):
         message = _as_options(message)
     else:
@@ -113,14 +106,14 @@ def _print_error(error: Exception, *, debug: bool) -> int:
 
 
 def _as_options(message: str) -> str:
-    message = message.replace(_FILL, "fill the gaps with --impute mean of fit or evaluate")
-    message = _CHOICE.sub(lambda m: f"{_option(m[1])} {m[2]}", message)
-    return _ARGUMENT.sub(lambda m: _option(m[1]), message)
+    """Name the options of a command for the Python arguments in a message of the library."""
 
+    def option(found: re.Match[str]) -> str:
+        name = _RENAMED.get(found[1], found[1]).replace("_", "-")
+        return f"--{name} {found[2]}" if found[2] else f"--{name}"
 
-def _option(argument: str) -> str:
-    """The command-line option for a Python argument."""
-    return f"--{_CALLED.get(argument, argument).replace('_', '-')}"
+    message = message.replace(_FILL, "--impute mean of fit or evaluate")
+    return _ARGUMENT.sub(option, message)
 
 
 def _one_line(error: BaseException) -> str:
@@ -201,6 +194,8 @@ def run(application: typer.Typer, name: str) -> None:
     name : str
         Name of the application in help and errors.
     """
+    # A stream that the shell has closed is None.
+    sys.stdout, sys.stderr = sys.stdout or io.StringIO(), sys.stderr or io.StringIO()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # do not fail if the terminal lacks ±

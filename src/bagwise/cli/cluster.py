@@ -52,21 +52,19 @@ def cluster(
     written = [output] if no_report else [output, page]
     refuse_existing(written, force=force, inputs=[file])
 
-    from bagwise.cli.reading import label_sets_of, read_columns
+    from bagwise.cli.reading import check_features, label_sets_of, read_columns
     from bagwise.cli.results import with_places
     from bagwise.extras import import_extra
     from bagwise.preprocessing._steps import instance_steps
     from bagwise.report import Report
     from bagwise.report._models import cluster_columns, clustered_instances
-    from bagwise.validation import check_bags
 
     for module in ("jinja2", "matplotlib") if not no_report else ():
         import_extra(module, extra="report")
     model = CSP.make({**options.parse_parameters(parameters), "n_clusters": n_clusters})
     data = read_columns(file, columns, memory_limit)
     bags, labels = data.bags, label_sets_of(data, columns)
-    # Reject missing values before they are scaled.
-    check_bags(None, bags, reset=True, allow_nan=steps.impute is not None)
+    check_features(bags, steps, wide=False)
     known = None if labels is None else labels.tolist()
     for _, step in instance_steps(sparse=bags.is_sparse, **steps.arguments):
         bags = step.fit_transform(bags)

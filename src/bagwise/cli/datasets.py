@@ -8,10 +8,11 @@ from typing import Any
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.config import Application
 from bagwise.cli.output import as_records, note, print_json, print_table, progress, refuse_existing
 
-datasets = Application(name="datasets", invoke_without_command=True, rich_markup_mode="markdown")
+datasets = options.Application(
+    name="datasets", invoke_without_command=True, rich_markup_mode="markdown"
+)
 
 
 def _matching_names(incomplete: str) -> list[str]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bagwise.auto._methods import METHODS, find_method, make_model
+from bagwise.auto._methods import find_method, make_model
 from bagwise.cli import options
-from bagwise.cli.numbers import make_for_task, target_of
 from bagwise.cli.output import (
     note,
     note_features,
@@ -84,12 +82,10 @@ def evaluate(
     bagwise evaluate musk1.csv -m pdmisvm --pca auto
     ```
     """
-    from bagwise.cli.reading import note_width, positive_note, read_labelled
+    from bagwise.cli.reading import check_features, make_for_task, read_labelled, target_of
     from bagwise.evaluate import compare
     from bagwise.evaluate._baselines import BASELINES, baselines
-    from bagwise.evaluate._folds import make_folds
-    from bagwise.evaluate._measures import check_scoring, kind_of
-    from bagwise.io._write_table import file_beside
+    from bagwise.io._write_table import file_beside, write_columns
 
     written = [] if output is None else [output, file_beside(output, "folds")]
     refuse_existing(written, force=force, inputs=[file])
@@ -101,18 +97,11 @@ def evaluate(
     for name, found in chosen.items():
         make_for_task(found, settings[name], task.task)
     bags, labels, groups = read_labelled(
-        file,
-        columns,
-        positive=task.positive,
-        group=group,
-        memory_limit=memory_limit,
-        allow_nan=steps.impute is not None,
+        file, columns, positive=task.positive, group=group, memory_limit=memory_limit
     )
-    if set(chosen) != {"pooled-trees"}:
-        note_width(bags, steps.components)
+    check_features(bags, steps, wide=set(chosen) != {"pooled-trees"})
     # The scorers of scikit-learn expect the positive label to be 1.
     target = target_of(labels, task, columns, coded=bool(scoring))
-    scores = check_scoring(scoring, kind_of(target.y, numbers=target.is_number))
     models = {}
     for name, found in chosen.items():
         found = found.for_numbers() if target.is_number else found
@@ -123,37 +112,31 @@ def evaluate(
     for name, model in plain.items():
         if name.replace(" ", "-") not in chosen:
             models[f"baseline: {name}"] = model
-    splits = make_folds(
-        target.y,
-        n_folds=folds,
-        n_repeats=repeats,
-        seed=seed,
-        groups=groups,
-        numbers=target.is_number,
-    )
     note_features(bags)
-    with progress("Cross-validating", total=len(models) * len(splits)) as step:
+    how: Any = {"cv": folds, "repeats": repeats, "random_state": seed, "groups": groups}
+    with progress("Cross-validating", total=len(models) * folds * repeats) as step:
         comparison = compare(
-            models, bags, target.y, cv=splits, groups=groups, scoring=scores, after_fold=step
+            models, bags, target.y, **how, scoring=scoring or None, after_fold=step
         )
-    measure = None if scores is None else scores[0]
+    measure = scoring[0] if scoring else None
     differences = comparison.differences(measure)
-    warnings = _warnings(comparison, chosen, measure)
-    if written:
-        _write(written, comparison, differences, folds, force=force)
+    trees = next((found.name for found in comparison if found.name in _TREES), None)
+    beside = comparison.differences(measure, reference=trees) if trees else []
+    no_better = [d for d in beside if d.name in chosen and d.n_folds and d.verdict != "better"]
+    warnings = [_warning(difference) for difference in no_better]
+    for path, table in zip(written, _tables(comparison, differences, folds), strict=False):
+        write_columns(path, table, force=force)
     if json:
-        classes = None if target.is_number else target.classes
-        facts = {"file": str(file), "bags": len(bags), "classes": classes, "task": target.task}
-        facts |= {"group": group, "folds": folds, "repeats": repeats, "seed": seed}
-        facts |= {"pca": steps.components, "impute": steps.impute, "parameters": values}
+        facts = {"file": file, "bags": len(bags), "classes": target.classes or None}
+        facts |= {"task": target.task, "group": group, "folds": folds, "repeats": repeats}
+        facts |= {"seed": seed, "pca": steps.pca, "impute": steps.impute, "parameters": values}
         facts |= {"methods": [found.summary() for found in comparison]}
         facts |= {"differences": [difference.summary() for difference in differences]}
         print_json(facts | {"warnings": warnings, "written": written})
     else:
-        which = "" if target.is_number else positive_note(labels)
         times = f", {repeats} times" if repeats > 1 else ""
         whole = f", each {group} in one fold" if group is not None else ""
-        setting = f"{len(bags)} bags{which}, {folds} folds{times}{whole}"
+        setting = f"{len(bags)} bags{target.positive}, {folds} folds{times}{whole}"
         print_table(comparison.table(), title=f"{setting}: mean ± sd")
         shown = [str(found) for found in differences if found.name not in _UNINFORMED]
         print_lines(line.removeprefix("baseline: ") for line in shown)
@@ -163,66 +146,37 @@ def evaluate(
         warning(message)
 
 
-def _write(
-    paths: list[Path],
-    comparison: Comparison,
-    differences: list[Difference],
-    folds: int,
-    *,
-    force: bool,
-) -> None:
-    """Write a row per method, then a row per method and fold."""
+def _tables(comparison: Comparison, differences: list[Difference], folds: int) -> Any:
+    """A row per method, and a row per method and fold; None for what is undefined."""
     import numpy as np
 
-    from bagwise.io._write_table import write_columns
-
-    def column(values: Iterable[Any]) -> Any:
-        known = [None if isinstance(v, float) and np.isnan(v) else v for v in values]
-        return np.array(known, dtype=object)  # None: an empty cell
-
-    every = [(found, k) for found in comparison for k in range(len(found.seconds))]
-    means: dict[str, Any] = {"method": column(found.name for found in comparison)}
-    each: dict[str, Any] = {
-        "method": column(found.name for found, _ in every),
-        "repeat": column(k // folds + 1 for _, k in every),
-        "fold": column(k % folds + 1 for _, k in every),
-    }
-    for measure in comparison.measures:
-        means[measure] = column(found.mean(measure) for found in comparison)
-        means[f"{measure} sd"] = column(found.std(measure) for found in comparison)
-        each[measure] = column(
-            f.scores[measure][k] if measure in f.scores else None for f, k in every
-        )
-    by_name = {difference.name: difference for difference in differences}
-    for title in ("difference", "lower", "upper", "p_value"):
-        name = "mean" if title == "difference" else title
-        means[title] = column(getattr(by_name.get(found.name), name, None) for found in comparison)
-    means["seconds"] = column(sum(found.seconds) for found in comparison)
-    each["seconds"] = column(found.seconds[k] for found, k in every)
-    for path, table in zip(paths, (means, each), strict=True):
-        write_columns(path, table, force=force)
-
-
-def _warnings(
-    comparison: Comparison, chosen: Collection[str], measure: str | None = None
-) -> list[str]:
-    """A sentence for each method that is not significantly better than pooled trees."""
-    trees = [found.name for found in comparison if found.name in _TREES]
-    found = comparison.differences(measure, reference=trees[0]) if trees else []
-    return [
-        _warning(difference)
-        for difference in found
-        if difference.name in chosen and difference.n_folds and difference.verdict != "better"
-    ]
+    by_name = {difference.name: difference.summary() for difference in differences}
+    means, each = [], []
+    for found in comparison:
+        row: dict[str, Any] = {"method": found.name}
+        for measure in comparison.measures:
+            row |= {measure: found.mean(measure), f"{measure} sd": found.std(measure)}
+        difference = by_name.get(found.name, {})
+        row["difference"] = difference.get("mean")
+        row |= {name: difference.get(name) for name in ("lower", "upper", "p_value")}
+        means.append(row | {"seconds": sum(found.seconds)})
+        scores = found.summary()
+        for k, seconds in enumerate(found.seconds):
+            row = {"method": found.name, "repeat": k // folds + 1, "fold": k % folds + 1}
+            row |= {m: scores[m]["folds"][k] if m in scores else None for m in comparison.measures}
+            each.append(row | {"seconds": seconds})
+    for rows in (means, each):
+        yield {name: np.array([row[name] for row in rows], dtype=object) for name in rows[0]}
 
 
 def _warning(difference: Difference) -> str:
-    name, mean = difference.name, difference.mean
-    if difference.verdict == "worse":
-        verdict = f"{name} is worse than pooled trees {difference.size}"
-    else:
-        size = f"{'better' if mean > 0 else 'worse'} {difference.size}"
-        size = size if mean else f"the same mean {difference.measure}"
-        verdict = f"{name} is not significantly better than pooled trees: {size}"
-    other = "auto" if "auto" in METHODS and name != "auto" else "pooled-trees"
-    return f"{verdict} on the same folds{'' if mean > 0 else f'; try -m {other}'}."
+    """A sentence about a method that is not significantly better than pooled trees."""
+    verdict = "worse" if difference.verdict == "worse" else "not significantly better"
+    size = f"{'better' if difference.mean > 0 else 'worse'} {difference.size}"
+    if difference.mean == 0:
+        size = f"the same mean {difference.measure}"
+    other = "pooled-trees" if difference.name == "auto" else "auto"
+    return (
+        f"{difference.name} is {verdict} than pooled trees: {size} on the same folds; try -m "
+        f"{other}."
+    )

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from bagwise.auto._methods import Method, find_method, make_model
 from bagwise.cli import options
-from bagwise.cli.numbers import make_for_task, target_of
 from bagwise.cli.output import (
     note,
     note_features,
@@ -61,9 +58,16 @@ def fit(
     refuse_existing([output], force=force, inputs=[file])
 
     from bagwise.base._pipelines import final_estimator, fit_arguments
-    from bagwise.cli.reading import note_width, positive_note, read_known, read_labelled
+    from bagwise.cli.reading import (
+        check_features,
+        make_for_task,
+        read_known,
+        read_labelled,
+        target_of,
+    )
     from bagwise.extras import import_extra
     from bagwise.persistence import MOST_MARKS, fingerprints, save_model
+    from bagwise.report._models import LEADERBOARD_CAPTION, leaderboard_columns
 
     import_extra("skops.io", extra="persist")  # fail now rather than after a long fit
     chosen = find_method(method)
@@ -84,13 +88,11 @@ def fit(
         group=group,
         memory_limit=memory_limit,
         corrected=corrected,
-        allow_nan=steps.impute is not None,
     )
+    check_features(bags, steps, wide=chosen.name != "pooled-trees")
     chosen.check_labels(label_sets=labels.has_sets)
     target = target_of(labels, task, columns)
     chosen = chosen.for_numbers() if target.is_number else chosen
-    if chosen.name != "pooled-trees":
-        note_width(bags, steps.components)
     model = make_model(chosen, settings, sparse=bags.is_sparse, **steps.arguments)
     y, known = (labels.tolist() if labels.has_sets else target.y), None
     if corrected is not None:
@@ -102,13 +104,12 @@ def fit(
     note_features(bags)
     if checkpoint is not None:  # the file is deleted, so the saved model must not name it
         model.set_params(**{n: None for n in model.get_params() if n.endswith("checkpoint")})
-    named = [f.name for f in fields(columns) if f.name not in ("labels", "missing")]
     facts = {
         "method": chosen.name,
         "parameters": values,
         "task": target.task,
         "classes": target.classes if target.coded else None,
-        "columns": {name: getattr(columns, name) for name in named},
+        "columns": {k: v for k, v in columns.named.items() if k not in ("labels", "missing")},
         "impute": steps.impute,
         "corrections": sum(label is not None for label in known or ()),
     }
@@ -117,9 +118,8 @@ def fit(
     save_model(model, output, metadata=facts, force=force)
     leaderboard = getattr(final_estimator(model), "leaderboard_", None)
     if leaderboard is not None and not json:
-        _show_leaderboard(leaderboard)
-    which = "" if target.is_number else positive_note(labels)
-    note(f"{chosen.name} learned from {len(bags)} bags{which}: {output}")
+        print_table(leaderboard_columns(leaderboard), title=LEADERBOARD_CAPTION)
+    note(f"{chosen.name} learned from {len(bags)} bags{target.positive}: {output}")
     if json:
         facts |= {} if leaderboard is None else {"leaderboard": leaderboard}
         facts |= {"bags": len(bags), "instances": bags.n_instances, "features": bags.n_features}
@@ -127,20 +127,11 @@ def fit(
         print_json({"model": output, **facts})
 
 
-def _show_leaderboard(leaderboard: Any) -> None:
-    """Show the score and weight of each method that was compared."""
-    from bagwise.report._models import LEADERBOARD_CAPTION, leaderboard_columns
-
-    print_table(leaderboard_columns(leaderboard), title=LEADERBOARD_CAPTION)
-
-
 def _drawn(method: Method, folds: int | None, seed: int | None) -> dict[str, int]:
     """``--folds`` and ``--seed`` as parameters of the method; an error if it lacks them."""
-    given = {"cv": ("--folds", folds), "random_state": ("--seed", seed)}
-    for name, (option, value) in given.items():
-        if value is not None and name not in method.parameters:
-            what = "does not use folds" if name == "cv" else "is not random"
-            raise InputError(
-                f"{option} does not apply to {method.name}, which {what}: leave it out."
-            )
-    return {name: value for name, (_, value) in given.items() if value is not None}
+    if folds is not None and "cv" not in method.parameters:
+        raise InputError(f"--folds does not apply to {method.name}, which does not use folds.")
+    if seed is not None and "random_state" not in method.parameters:
+        raise InputError(f"--seed does not apply to {method.name}, which is not random.")
+    given = {"cv": folds, "random_state": seed}
+    return {name: value for name, value in given.items() if value is not None}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import typer
 
 from bagwise.cli import options
@@ -67,21 +66,19 @@ def heatmap(
     from bagwise.apps.heatmap import HeatMaps
     from bagwise.apps.heatmap._heat_maps import check_folder
     from bagwise.apps.heatmap._thumbnails import find_thumbnails
-    from bagwise.cli.reading import labels_for, open_saved
-    from bagwise.cli.report import seen_in_training
+    from bagwise.cli.reading import labels_for, open_saved, places, seen_in_training
     from bagwise.extras import import_extra
 
     check_folder(output, force=force)
     import_extra("matplotlib.figure", extra="plot")
     import_extra("jinja2", extra="report")
-    axes = axes_of(coords)
+    axes = options.split_names(coords, 2)
     model, facts, data = open_saved(saved, columns, merged=False, extra_columns=axes)
     classes, slides, n_slides = facts.get("classes"), data.bags.names.tolist(), len(data.bags)
     pictures, sizes = None, None
     if thumbnails is not None:
-        pictures, sizes = find_thumbnails(
-            thumbnails, list(map(str, slides)), data.slide_sizes, downsample
-        )
+        names = list(map(str, slides))
+        pictures, sizes = find_thumbnails(thumbnails, names, data.slide_sizes, downsample)
         if n_missing := pictures.count(None):
             note(f"{n_missing} of {n_slides} slides have no thumbnail in {thumbnails}.")
     maps = HeatMaps(
@@ -94,7 +91,7 @@ def heatmap(
         method=attribution,
         top=top,
         title=title or f"Heat maps of {saved.file.name}",
-        seen=seen_in_training(data, facts.get("training")),
+        seen=seen_in_training(data, facts),
         classes=classes,
         meta={name: values for name, values in data.columns.items() if name not in axes},
         thumbnails=pictures,
@@ -117,33 +114,7 @@ def _class(name: str | None, model: Any, names: list[Any] | None) -> Any:
     if name is None:
         return None
     classes = list(getattr(model, "classes_", ()))
-    shown = [str(label) for label in (classes if names is None else names)]
-    if name not in shown:
-        raise InputError(f"--class {name}: the classes of the model are {', '.join(shown)}.")
-    return classes[shown.index(name)]
-
-
-def axes_of(coords: str | None) -> list[str]:
-    """The two columns of ``--coords``; none if it is not given."""
-    axes = [] if coords is None else [name.strip() for name in coords.split(",")]
-    if len(axes) not in (0, 2):
-        raise InputError(f"--coords {coords}: expected two columns, as x,y.")
-    return axes
-
-
-def places(data: Any, axes: list[str], file: Path) -> Any:
-    """The position of each patch, from the file or from two columns of a table."""
-    if not axes and data.coords is None:
-        raise InputError(
-            f"{file} has no coords: a heat map needs the position of each patch. Name two "
-            "columns of a table with --coords X,Y, or write `coords` into the HDF5 files."
-        )
-    return np.column_stack([column_numbers(data, name) for name in axes]) if axes else data.coords
-
-
-def column_numbers(data: Any, name: str) -> Any:
-    """A column of a table as numbers, NaN for an empty cell."""
-    try:
-        return np.array([np.nan if v is None else float(v) for v in data.columns[name]])
-    except (TypeError, ValueError) as error:
-        raise InputError(f"the column {name!r} (a position) holds no numbers.") from error
+    by_name = dict(zip(map(str, names or classes), classes, strict=False))
+    if name not in by_name:
+        raise InputError(f"--class {name}: the classes of the model are {', '.join(by_name)}.")
+    return by_name[name]

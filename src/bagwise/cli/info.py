@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import platform
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from bagwise import __version__
 from bagwise.cli import options
 from bagwise.cli.output import print_json, print_table
-from bagwise.cli.versions import print_versions
 
 if TYPE_CHECKING:
-    from bagwise._common.types import Floats
     from bagwise.io._contents import Contents
 
 _SHOWN = 20  # maximum number of labels in the table
+_REQUIREMENT = re.compile(r"([\w.-]+)[^;]*(?:;.*extra == ['\"](\w+)['\"])?")
+
+
+def _print_versions(wanted: bool) -> None:
+    """Print the versions of bagwise and its requirements, the cores and the data folders; exit."""
+    if not wanted:
+        return
+    from bagwise.datasets._registry import data_folders
+    from bagwise.loops.threads import n_threads
+
+    facts = {"bagwise": __version__, "Python": platform.python_version()}
+    facts["system"] = f"{platform.system()} {platform.release()}, {platform.machine()}"
+    facts |= {"cores": str(n_threads()), "data": ", ".join(map(str, data_folders()))}
+    for match in map(_REQUIREMENT.match, importlib.metadata.requires("bagwise") or ()):
+        if match is None or match[1] == "bagwise":
+            continue
+        try:
+            facts[match[1]] = importlib.metadata.version(match[1])
+        except importlib.metadata.PackageNotFoundError:
+            extra = f"[{match[2]}]" if match[2] else ""
+            facts[match[1]] = f'absent: pip install "bagwise{extra}"'
+    print_table({"": list(facts), "value": list(facts.values())}, heading=False)
+    raise typer.Exit
 
 
 def info(
@@ -26,7 +51,7 @@ def info(
     versions: bool = options.flag(
         "--versions",
         "Show instead the installed versions, cores and data folders (for bug reports).",
-        callback=print_versions,
+        callback=_print_versions,
         is_eager=True,
     ),
 ) -> None:
@@ -41,18 +66,19 @@ def info(
     bagwise info --versions
     ```
     """
-    from bagwise.cli.numbers import numbers_of
-    from bagwise.cli.reading import read_columns
+    from bagwise.cli.reading import numbers_of, read_columns
     from bagwise.report._data import summarise
 
     data = read_columns(file, columns, memory_limit, learn=False)
     facts = {"file": str(file), **summarise(data.bags)}
     numbers = None if data.labels is None else numbers_of(data.labels[data.labels.known], None)
+    counts = {} if numbers is not None else _label_counts(data)
     if numbers is not None:
-        facts |= _number_facts(numbers, len(data.bags))
+        facts |= {"bags_with_a_number": len(numbers), "bags_without": len(data.bags) - len(numbers)}
+        facts |= {"smallest_number": float(numbers.min()), "mean_number": float(numbers.mean())}
+        facts["largest_number"] = float(numbers.max())
     facts |= {"not_features": data.left_out} if data.left_out else {}
     facts |= _unlabelled(data)
-    counts = {} if numbers is not None else _label_counts(data)
     if json:
         print_json(facts | {"labels": counts})
         return
@@ -67,17 +93,6 @@ def info(
         typer.echo(f"and {len(counts) - _SHOWN} more labels")
 
 
-def _number_facts(numbers: Floats, n_bags: int) -> dict[str, Any]:
-    """Describe a label column that contains a number per bag."""
-    return {
-        "bags_with_a_number": len(numbers),
-        "bags_without": n_bags - len(numbers),
-        "smallest_number": float(numbers.min()),
-        "mean_number": float(numbers.mean()),
-        "largest_number": float(numbers.max()),
-    }
-
-
 def _unlabelled(data: Contents) -> dict[str, int]:
     """Count bags without a label, those of them not in the table of labels, and empty sets."""
     counts: dict[str, int] = {}
@@ -87,21 +102,17 @@ def _unlabelled(data: Contents) -> dict[str, int]:
     if data.absent and len(data.absent) <= counts.get("bags_without_a_label", 0):
         counts["of_them_not_in_the_table"] = len(data.absent)
     if data.label_sets is not None:
-        empty = data.label_sets.known & (data.label_sets.indicator == 0).all(axis=1)
+        empty = data.label_sets.known & ~data.label_sets.indicator.any(axis=1)
         counts["empty_label_sets"] = int(empty.sum())
     return counts
 
 
 def _label_counts(data: Contents) -> dict[str, int]:
-    import numpy as np
-
+    """The number of bags with each label."""
     counts: dict[str, int] = {}
-    if data.labels is not None:
-        known = data.labels[data.labels.known]
-        found, numbers = np.unique(known.values.astype(str), return_counts=True)
-        counts |= dict(zip(found.tolist(), numbers.tolist(), strict=True))
-    if data.label_sets is not None:
-        counts |= dict(zip(data.label_sets.names, data.label_sets.counts.tolist(), strict=True))
+    for labels in (data.labels, data.label_sets):
+        if labels is not None:
+            counts |= dict(zip(labels.names, labels.counts.tolist(), strict=True))
     return counts
 
 

@@ -50,23 +50,17 @@ def methods(
         print_table(columns)
         print_lines(["Parameters and paper of a method: bagwise methods NAME"])
         return
-    for method in chosen:
-        facts = _facts(method)
-        parameters = {"--set": method.parameters}
-        if method.regressor is not None:
-            parameters["--set for numbers"] = method.for_numbers().parameters
-        shown: dict[str, Any] = {
-            "what": method.title,
-            "class": method.class_name or "",
-            "also called": ", ".join(method.aliases),
-            "labels": facts["labels"],
-            "keeps": facts["keeps"] or "",
-            "paper": method.paper,
-        }
-        for option, values in parameters.items():
-            shown[option] = ", ".join(f"{key}={value}" for key, value in values.items())
-        table = {"": list(shown), "value": list(shown.values())}
-        print_table(table, title=method.name, heading=False)
+    (method,) = chosen
+    facts = _facts(method)
+    shown: dict[str, Any] = {"what": method.title, "class": method.class_name or ""}
+    shown |= {"also called": ", ".join(method.aliases), "labels": facts["labels"]}
+    shown |= {"keeps": facts["keeps"] or "", "paper": method.paper, "--set": method.parameters}
+    if method.regressor is not None:
+        shown["--set for numbers"] = method.for_numbers().parameters
+    for name, value in shown.items():
+        if isinstance(value, dict):
+            shown[name] = ", ".join(f"{key}={default}" for key, default in value.items())
+    print_table({"": list(shown), "value": list(shown.values())}, title=method.name, heading=False)
 
 
 def _facts(method: Method) -> dict[str, object]:

@@ -1,19 +1,30 @@
-"""Options that commands share, most of them in groups.
+"""Options that commands share, in groups, and the file of ``--config``.
 
 A command with a parameter whose type is a group has all options of this group (see `Application`).
 """
 
 import ast
+import functools
+import inspect
+import tomllib
 import zipfile
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_type_hints
 
 import typer
 
 from bagwise.auto._methods import METHODS, Method
-from bagwise.exceptions import InputError
+from bagwise.cli.output import show_notes
+from bagwise.exceptions import FileFormatError, InputError
+
+EXIT_CODES = (
+    "Exit codes: 0 success, 2 invalid input (one line on stderr explains it), 1 internal error, "
+    "130 interrupted by Ctrl-C."
+)
+_PANEL = "Any command"
+_OF_NO_RUN = {"config", "debug", "force", "help", "quiet"}  # not read from a file
 
 Text = str | None
 Names = list[str] | None
@@ -128,56 +139,55 @@ class Columns:
     features: Names = column("Feature columns; by default all remaining columns.", "A,B,...")
     exclude: Names = column("Columns to leave out.", "A,B,...")
     keep: Names = column("Columns to copy to the results; they are not features.", "A,B")
-    separator: str = column("Separator between the labels of a set.", "TEXT", default=";")
+    separator: Text = column("Separator between the labels of a set, `;` by default.", "TEXT")
 
     def __post_init__(self) -> None:
         """Split names that are separated by commas; reject contradictory options."""
-        self.features = _split(self.features) or None
-        self.exclude = _split(self.exclude)
-        self.keep = _split(self.keep)
+        for name in ("features", "exclude", "keep"):
+            listed = split_names(",".join(getattr(self, name) or ()))
+            setattr(self, name, listed or None)
         if self.label is not None and self.label_set is not None:
             raise InputError(
                 "label= and label_set= are mutually exclusive: a bag has one or the other."
             )
         if self.missing is not None and self.labels is None:
             raise InputError("missing= needs labels=: it is for bags that are not in that table.")
-        if not self.separator:
-            raise InputError("separator= is empty: give the text between the labels of a set.")
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The options that were given."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+def _components(text: str) -> int | str:
+    if text != "auto" and not (text.isdecimal() and int(text) > 0):
+        raise InputError(f"--pca {text}: expected a number of components, such as 32, or auto.")
+    return text if text == "auto" else int(text)
 
 
 @dataclass
 class Steps:
     """The options for the preprocessing of instances before a method learns from them."""
 
-    pca: Text = option("Project instances onto N principal components; auto chooses N.", "N")
-    impute: Text = option("Fill missing values: `mean` or `median` of the training bags.", "HOW")
+    pca: Any = option(
+        "Project instances onto N principal components; auto chooses N.", "N", parser=_components
+    )
+    impute: Literal["mean", "median"] | None = option(
+        "Fill missing values: `mean` or `median` of the training bags.", "HOW"
+    )
     no_scale: bool = flag("--no-scale", "Do not standardise the features.")
-
-    def __post_init__(self) -> None:
-        """Reject values that the options do not accept."""
-        if self.impute not in (None, "mean", "median"):
-            raise InputError(f"--impute {self.impute}: expected mean or median.")
-        if self.pca not in (None, "auto") and not (self.pca.isdecimal() and int(self.pca) > 0):
-            raise InputError(
-                f"--pca {self.pca}: expected a number of components, such as 32, or auto."
-            )
-
-    @property
-    def components(self) -> int | str | None:
-        """The number of components, "auto", or None if ``--pca`` is not given."""
-        return self.pca if self.pca is None or self.pca == "auto" else int(self.pca)
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The options as arguments of `make_model` and `instance_steps`."""
-        return {"scale": not self.no_scale, "pca": self.components, "impute": self.impute}
+        return {"scale": not self.no_scale, "pca": self.pca, "impute": self.impute}
 
 
 @dataclass
 class Task:
     """What to learn: a label or a number."""
 
-    task: Text = option(
+    task: Literal["classification", "regression"] | None = option(
         "regression (a number per bag) or classification. By default regression if the label "
         "column has many different numbers.",
         "TASK",
@@ -191,9 +201,7 @@ class Task:
     )
 
     def __post_init__(self) -> None:
-        """Reject an unknown task, or a positive label for regression."""
-        if self.task not in (None, "classification", "regression"):
-            raise InputError(f"--task {self.task}: expected one of classification, regression.")
+        """Reject a positive label for regression."""
         if self.task == "regression" and self.positive is not None:
             raise InputError("--pos-label chooses a label: leave it out with --task regression.")
 
@@ -240,6 +248,131 @@ class LabelFiles:
 
     raven: Path | None = option("Also write selection tables for Raven.", "FOLDER")
     audacity: Path | None = option("Also write label files for Audacity.", "FOLDER")
+
+
+def _read_options(context: typer.Context, path: Path | None) -> Path | None:
+    """Read the options of a command from a TOML file; the command line takes precedence."""
+    if path is None or context.resilient_parsing:
+        return path
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"{path} is not a TOML file: {error}.") from error
+    known = {
+        name.removeprefix("--"): each
+        for each in context.command.params
+        for name in each.opts
+        if each.name not in _OF_NO_RUN and (name.startswith("--") or name == each.name)
+    }
+    context.default_map = {}
+    for key, value in given.items():
+        found = known.get(key.replace("_", "-"))
+        if found is None:
+            raise InputError(
+                f"{path}: {context.command_path} has no option {key!r}. It has {', '.join(known)}."
+            )
+        context.default_map[found.name] = _as_typed(value, found, f"{path}: {key!r}")
+    return path
+
+
+def _as_typed(value: Any, option: Any, where: str) -> Any:
+    """Convert a TOML value to its form on the command line: a string, a list, or a flag."""
+    if isinstance(value, dict) and option.name == "parameters":
+        inner = {k: v for k, v in value.items() if isinstance(v, dict) and k in METHODS}
+        flat = {k: v for k, v in value.items() if k not in inner}
+        flat |= {f"{method}.{k}": v for method, own in inner.items() for k, v in own.items()}
+        return [f"{name}={item}" for name, item in flat.items()]
+    is_flag, several = getattr(option, "is_flag", False), getattr(option, "multiple", False)
+    if isinstance(value, bool) != is_flag or isinstance(value, dict if several else dict | list):
+        expected = "true or false" if is_flag else "a list" if several else "one value"
+        raise InputError(f"{where} is {value!r}: expected {expected}.")
+    if several:
+        return [str(item) for item in (value if isinstance(value, list) else [value])]
+    return value if is_flag else str(value)
+
+
+@dataclass
+class Common:
+    """The options of every command."""
+
+    config: Path | None = option(
+        "Read options from this file, named as here without the leading dashes; options on the "
+        "command line take precedence. Paths are relative to the working directory.",
+        "TOML",
+        is_eager=True,
+        callback=_read_options,
+        rich_help_panel=_PANEL,
+    )
+    quiet: bool = flag(
+        "--quiet",
+        "Print no notes and no progress, only results, warnings and errors.",
+        "-q",
+        rich_help_panel=_PANEL,
+    )
+    debug: bool = flag("--debug", "Show the traceback of an error.", rich_help_panel=_PANEL)
+
+
+class Application(typer.Typer):
+    """A Typer application whose commands have the options of `Common`.
+
+    A parameter whose type is a dataclass of options is expanded into these options.
+    """
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
+        """Register a function as a command, as in Typer."""
+        register = super().command(name, **{"epilog": EXIT_CODES} | settings)
+
+        def decorate(function: Any) -> Any:
+            register(_with_groups(function))
+            return function
+
+        return decorate
+
+
+def _with_groups(function: Callable[..., None]) -> Callable[..., None]:
+    """Expand the groups among the parameters of a command, and add those of `Common`."""
+    own = inspect.signature(function, eval_str=True)
+    groups: dict[str, Any] = {
+        n: p.annotation for n, p in own.parameters.items() if is_dataclass(p.annotation)
+    }
+
+    @functools.wraps(function)
+    def run(**options: Any) -> None:
+        for name, group in (groups | {"common": Common}).items():
+            options[name] = group(**{f.name: options.pop(f.name) for f in fields(group)})
+        show_notes(not options.pop("common").quiet)
+        function(**options)
+
+    common = inspect.Parameter("common", inspect.Parameter.KEYWORD_ONLY, annotation=Common)
+    parameters = [q for p in (*own.parameters.values(), common) for q in _expanded(p)]
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run
+
+
+def _expanded(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    """The fields of a parameter that is a group of options; others as they are."""
+    group = parameter.annotation
+    if not is_dataclass(group):
+        return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+    kinds = get_type_hints(group)
+    return [
+        parameter.replace(
+            name=f.name,
+            kind=inspect.Parameter.KEYWORD_ONLY,
+            default=f.default,
+            annotation=kinds[f.name],
+        )
+        for f in fields(group)
+    ]
+
+
+def split_names(text: str | None, n_names: int | None = None) -> list[str]:
+    """Split names that are separated by commas; an error if there are not `n_names`, or none."""
+    names = [name.strip() for name in (text or "").split(",") if name.strip()]
+    if names and n_names not in (None, len(names)):
+        raise InputError(f"{text}: expected the names of {n_names} columns, separated by commas.")
+    return names
 
 
 def parse_parameters(texts: Iterable[str] | None) -> dict[str, Any]:
@@ -310,7 +443,3 @@ def _value(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
-
-
-def _split(names: list[str] | None) -> list[str]:
-    return [part.strip() for name in names or () for part in name.split(",") if part.strip()]

@@ -23,7 +23,7 @@ _WRAPPED = 24  # a column wider than this may be wrapped
 _LEAST = 16  # minimum width of a wrapped column
 _GAP = 2  # spaces between two columns
 _BETWEEN_LINES = 5.0  # seconds between lines of progress if no bar is shown
-_quiet: list[bool] = []  # not empty while notes and progress are off
+_shown = {"notes": True}  # False while a command runs with --quiet
 
 
 def print_table(
@@ -47,31 +47,25 @@ def print_table(
     from bagwise.report._page import are_numbers, cell_text
 
     console = _console()
-    texts = {name: [_visible(cell_text(v)) for v in values] for name, values in columns.items()}
-    numeric = {name for name, values in columns.items() if are_numbers(values)}
+    cells = {name: [_visible(cell_text(v)) for v in values] for name, values in columns.items()}
     if title:
         console.print(_visible(title), style="bold")
     widths = {
-        name: max(map(cell_len, [name, *cells] if heading else cells), default=0)
-        for name, cells in texts.items()
+        name: max(map(cell_len, [name, *texts] if heading else texts), default=0)
+        for name, texts in cells.items()
     }
+    # Only prose is wrapped: numbers and short names would be hard to read.
     least = {name: width if width <= _WRAPPED else _LEAST for name, width in widths.items()}
     for block in _blocks(least, console.width):
-        table = Table(
-            box=box.SIMPLE_HEAD, show_header=heading, pad_edge=False, show_edge=False,
-            padding=(0, 1), collapse_padding=True,
-        )  # fmt: skip
+        table = Table(box=box.SIMPLE_HEAD, show_header=heading, pad_edge=False, show_edge=False)
+        table.padding, table.collapse_padding = (0, 1), True
         for name in block:
-            # Only prose is wrapped: numbers and short names would be hard to read.
-            prose = widths[name] > _WRAPPED
+            side: Any = "right" if are_numbers(columns[name]) else "left"
+            wrapped, width = widths[name] > _WRAPPED, min(least[name], console.width // 2 - _GAP)
             table.add_column(
-                name,
-                justify="right" if name in numeric else "left",
-                min_width=min(least[name], console.width // 2 - _GAP),
-                no_wrap=not prose,
-                overflow="fold",
+                name, justify=side, min_width=width, no_wrap=not wrapped, overflow="fold"
             )
-        for row in zip(*(texts[name] for name in block), strict=True):
+        for row in zip(*(cells[name] for name in block), strict=True):
             table.add_row(*row)
         console.print(table)
         console.print()
@@ -123,6 +117,11 @@ def as_records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
+def show_notes(shown: bool) -> None:
+    """Whether notes and progress are printed; a command with ``--quiet`` turns them off."""
+    _shown["notes"] = shown
+
+
 def note(message: str) -> None:
     """Print a note on stderr, so that it does not mix with results.
 
@@ -131,7 +130,7 @@ def note(message: str) -> None:
     message : str
         One line.
     """
-    if not _quiet:
+    if _shown["notes"]:
         typer.echo(_visible(message), err=True)
 
 
@@ -144,25 +143,6 @@ def warning(message: str) -> None:
         One line.
     """
     typer.echo(_visible(f"Warning: {message}"), err=True)
-
-
-@contextmanager
-def quietly(quiet: bool) -> Iterator[None]:
-    """Print no notes and no progress while a command runs with ``--quiet``.
-
-    Parameters
-    ----------
-    quiet : bool
-        Whether the option was given.
-    """
-    if not quiet:
-        yield
-        return
-    _quiet.append(True)
-    try:
-        yield
-    finally:
-        _quiet.pop()
 
 
 @contextmanager
@@ -184,19 +164,17 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[..., None
     callable
         Call it after each step, optionally with a description of the step.
     """
-    if _quiet:
-        yield lambda done="": None
-        return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = _console(stderr=True)
-    if not console.is_terminal:  # rich 13 ends even a disabled bar with an empty line
-        yield _printed_steps(task, total)
+    if not (_shown["notes"] and console.is_terminal):
+        yield _printed_steps(task, total)  # rich ends even a disabled bar with an empty line
         return
-    text = TextColumn("{task.description}", markup=False)
     counter = [] if total is None else [MofNCompleteColumn()]
-    columns = [text, BarColumn(), *counter, TimeElapsedColumn()]
-    with Progress(*columns, console=console, transient=True) as bar:
+    text = TextColumn("{task.description}", markup=False)
+    with Progress(
+        text, BarColumn(), *counter, TimeElapsedColumn(), console=console, transient=True
+    ) as bar:
         number = bar.add_task(task, total=total)
         yield lambda done="": bar.advance(number)
 
@@ -211,8 +189,7 @@ def _printed_steps(task: str, total: int | None) -> Callable[..., None]:
         if done or now - printed >= _BETWEEN_LINES:
             printed = now
             of_all = "" if total is None else f" of {total}"
-            detail = f": {done}" if done else ""
-            note(f"{task}, {n}{of_all} after {now - start:.0f} s{detail}")
+            note(f"{task}, {n}{of_all} after {now - start:.0f} s" + (f": {done}" if done else ""))
 
     return step
 
@@ -244,12 +221,9 @@ def refuse_existing(paths: Iterable[Path], *, force: bool, inputs: Iterable[Path
 
 def note_features(bags: Bags) -> None:
     """Print which features a command uses, so that a wrong column is noticed at a glance."""
-    names = bags.feature_names
-    if names is None:
-        note(f"features: {bags.n_features}")
-    else:
-        shown = names if len(names) <= 8 else [*names[:4], "...", *names[-3:]]
-        note(f"features: {bags.n_features} ({', '.join(shown)})")
+    names = bags.feature_names or []
+    shown = names if len(names) <= 8 else [*names[:4], "...", *names[-3:]]
+    note(f"features: {bags.n_features}" + (f" ({', '.join(shown)})" if names else ""))
 
 
 def _blocks(widths: Mapping[str, int], space: int) -> Iterator[list[str]]:

@@ -6,7 +6,6 @@ from typing import Any
 
 from bagwise.cli import options
 from bagwise.cli.output import note, note_features, print_json, progress, refuse_existing
-from bagwise.cli.recordings import check_folders, write_folders
 from bagwise.exceptions import InputError
 
 
@@ -44,7 +43,7 @@ def predict(
     beside = file_beside(output, "instances")
     refuse_existing([output, beside], force=force, inputs=[saved.model, saved.file])
     from bagwise.cli.reading import open_saved
-    from bagwise.cli.results import kept_of_bags, with_places
+    from bagwise.cli.results import check_folders, kept_of_bags, with_places, write_folders
     from bagwise.predictions import Predictions
     from bagwise.predictions._predictions import label_columns, refuse_background_above
 
@@ -58,7 +57,7 @@ def predict(
             "--raven and --audacity need a model with probabilities of instances: fit -m orlr."
         )
     with progress(f"Predicting {len(bags)} bags"):
-        table = found.bag_table(separator=facts.get("columns", {}).get("separator", ";"))
+        table = found.bag_table(separator=facts.get("columns", {}).get("separator") or ";")
         instances: dict[str, Any] | None = None
         if found.scores_instances:
             instances = found.instance_table(background_above=background_above)

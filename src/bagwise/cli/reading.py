@@ -1,35 +1,38 @@
 """Read bags, labels and saved models from files, according to the options of a command."""
 
-from collections.abc import Mapping, Sequence
-from copy import copy
-from dataclasses import fields, replace
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from bagwise._common.types import Array, Bools
+from bagwise._common.types import Array, Bools, Floats
 from bagwise._common.warnings import warn_user
-from bagwise.bags import Bags
 from bagwise.base._pipelines import label_kind
-from bagwise.cli.options import Columns, Saved, is_model
+from bagwise.cli.options import Columns, Saved, Task, is_model
 from bagwise.cli.output import note, progress, warning
-from bagwise.exceptions import DataWarning, InputError, LabelError, ModelFileError
+from bagwise.exceptions import DataWarning, InputError, LabelError
+from bagwise.extras import import_extra
 from bagwise.io._contents import Contents, Request
 from bagwise.io._data_warnings import suspicion
 from bagwise.io._files import TABLES, format_errors, format_of, naming
 from bagwise.io._reading import read_contents
 from bagwise.io._table import open_table
 from bagwise.labels import Labels, positive_by_name, sorted_labels
-from bagwise.persistence import load_model
+from bagwise.persistence import fingerprints, load_model
 from bagwise.validation import check_bags
 
 if TYPE_CHECKING:
     from bagwise.apps.review._known import Known
+    from bagwise.bags import Bags
 
 _WIDE = 200  # features from which --pca is recommended
+_MANY, _FEW = 10, 5  # numbers of distinct values, not all integers
+_MANY_WHOLE = 20  # number of distinct integers
 
 
 def read_columns(
@@ -52,17 +55,20 @@ def read_columns(
     -------
     Contents
     """
-    data = _read(path, chosen, memory_limit=memory_limit, **more)
-    if data.suspects and learn:
-        raise InputError(f"{path}: {suspicion(data.suspects)}")
+    data = _read(path, chosen.named, memory_limit=memory_limit, **more)
     if data.suspects:
-        warn_user(f"{path}: {suspicion(data.suspects)}", DataWarning)
+        message = f"{path}: {suspicion(data.suspects)}"
+        if learn:
+            raise InputError(message)
+        warn_user(message, DataWarning)
     return data
 
 
-def note_width(bags: Bags, pca: int | str | None) -> None:
-    """Warn if there are many features for few bags, and no projection is asked for."""
-    if pca is None and not bags.is_sparse and bags.n_features > max(_WIDE, 2 * len(bags)):
+def check_features(bags: Bags, steps: Any, *, wide: bool = True) -> None:
+    """Reject missing values before they are scaled; warn of many features for few bags."""
+    check_bags(None, bags, reset=True, allow_nan=steps.impute is not None)
+    many = not bags.is_sparse and bags.n_features > max(_WIDE, 2 * len(bags))
+    if wide and steps.pca is None and many:
         warning(
             f"{bags.n_features} features are many for {len(bags)} bags, and a method may overfit: "
             "try --pca auto."
@@ -76,8 +82,7 @@ def read_labelled(
     positive: str | None = None,
     group: str | None = None,
     memory_limit: str | None = None,
-    corrected: "Known | None" = None,
-    allow_nan: bool = False,
+    corrected: Known | None = None,
 ) -> tuple[Bags, Labels, Array | None]:
     """Read bags to learn from: those without a label are left out, with a note.
 
@@ -94,8 +99,6 @@ def read_labelled(
         As in `Request`.
     corrected : Known or None
         Known labels of instances; bags with such instances are kept even without a label.
-    allow_nan : bool, default=False
-        Whether features may have missing values, for --impute.
 
     Returns
     -------
@@ -110,26 +113,28 @@ def read_labelled(
         # Bags that are not in the table are left out in any case, and need no group.
         chosen = replace(chosen, missing=chosen.missing or "drop")
     data = _without_empty(read_columns(path, chosen, memory_limit, group=group))
-    labels = _chosen_labels(data, chosen)
+    single, labels = data.labels, data.label_sets
+    if None not in (single, labels) and chosen.label is None is chosen.label_set:
+        raise LabelError("the bags have labels and label sets: choose label= or label_set=.")
+    if labels is None or chosen.label is not None:
+        labels = single
+    if labels is None:
+        raise LabelError(
+            "the bags have no labels: name their column with label= or label_set=, or a table of "
+            "them with labels=."
+        )
     known = labels.known
     if corrected is not None:
         labels = corrected.correct_sets(labels, data)
         known = labels.known | corrected.about(data.bags)
-    if not known.all():
-        why = _why_unknown(data, known, chosen)
-        note(f"{(~known).sum()} of {len(known)} bags have no label and are left out{why}.")
-    _note_empty_sets(labels)
+    _note_unknown(labels, known, data, chosen, " and are left out")
     if not known.any():
         raise LabelError("no bag has a label.")
-    labels = _positive_last(labels[known], positive)
     groups = None if data.groups is None else data.groups[known]
-    bags = data.bags[known]
-    # Reject missing values before they are scaled.
-    check_bags(None, bags, reset=True, allow_nan=allow_nan)
-    return bags, labels, groups
+    return data.bags[known], _positive_last(labels[known], positive), groups
 
 
-def read_known(path: Path | None, estimator: Any, method: str) -> "Known | None":
+def read_known(path: Path | None, estimator: Any, method: str) -> Known | None:
     """Read the file of ``--corrections``; raise an error if the method cannot use it."""
     if path is None:
         return None
@@ -147,77 +152,182 @@ def label_sets_of(data: Contents, chosen: Columns) -> Labels | None:
     labels = data.labels if data.label_sets is None else data.label_sets
     if labels is None:
         return None
-    n_unknown = int((~labels.known).sum())
-    if n_unknown:
-        why = _why_unknown(data, labels.known, chosen)
-        note(f"{n_unknown} of {len(labels)} bags have no label{why}.")
-    _note_empty_sets(labels)
+    _note_unknown(labels, labels.known, data, chosen)
     return labels.as_sets()
 
 
-def _note_empty_sets(labels: Labels) -> None:
-    """Print how many label sets are empty, which is not the same as unknown."""
-    n_empty = (
-        int((labels.known & (labels.indicator == 0).all(axis=1)).sum()) if labels.has_sets else 0
-    )
+def _note_unknown(
+    labels: Labels, known: Bools, data: Contents, chosen: Columns, then: str = ""
+) -> None:
+    """Print how many bags have no label, and how many the empty set, which is not the same."""
+    n_bags, n_unknown, unknown = len(labels), int((~known).sum()), ""
+    if n_unknown and chosen.labels is not None:
+        names = data.bags.names[~known].astype(str)
+        n_absent = 0 if chosen.missing == "drop" else int(np.isin(names, data.absent).sum())
+        unknown = f" (not in {chosen.labels.name}: {n_absent}, empty there: {n_unknown - n_absent})"
+    if n_unknown:
+        note(f"{n_unknown} of {n_bags} bags have no label{then}{unknown}.")
+    n_empty = int((labels.known & ~labels.indicator.any(axis=1)).sum()) if labels.has_sets else 0
     if n_empty:
-        n_unknown = int((~labels.known).sum())
-        unknown = f" (the sets of {n_unknown} others are unknown)" if n_unknown else ""
-        note(f"{n_empty} of {len(labels)} bags have the empty label set{unknown}.")
+        others = f" (the sets of {n_unknown} others are unknown)" if n_unknown else ""
+        note(f"{n_empty} of {n_bags} bags have the empty label set{others}.")
 
 
-def _why_unknown(data: Contents, known: Bools, chosen: Columns) -> str:
-    if chosen.labels is None:
-        return ""
-    unknown = data.bags.names[~known].astype(str)
-    n_absent = 0 if chosen.missing == "drop" else int(np.isin(unknown, data.absent).sum())
-    return f" (not in {chosen.labels.name}: {n_absent}, empty there: {len(unknown) - n_absent})"
+# What is learned from the labels
 
 
-def positive_note(labels: Labels) -> str:
-    """Name the positive one of two classes for a message; empty if there are not two."""
-    two = len(labels.names) == 2 and not labels.has_sets
-    return f" ({labels.names[1]} is positive)" if two else ""
+def make_for_task(method: Any, parameters: dict[str, Any], task: str | None) -> Any:
+    """Make the estimator before the file is read: wrong parameters, a missing package are found.
+
+    If the task is not known, parameters may be those of the classifier or of the regressor.
+    """
+    if method.needs is not None:
+        import_extra(method.needs, extra=method.needs)
+    if task == "regression":
+        return method.for_numbers().make(parameters)
+    try:
+        return method.make(parameters)
+    except InputError:
+        if task == "classification" or method.regressor is None:
+            raise
+        return method.for_numbers().make(parameters)
 
 
-def has_chosen_order(labels: Labels, positive: str | None) -> bool:
-    """Whether a model must learn codes, because sorting would change which label is last."""
-    two = len(labels.classes) == 2 and not labels.has_sets
-    listed = labels.classes.tolist()
-    return positive is not None or (two and listed != sorted_labels(listed))
+class Target(NamedTuple):
+    """The prediction target of a model.
+
+    Attributes
+    ----------
+    y : ndarray
+        Labels, label sets, or numbers.
+    is_number : bool
+        Whether a number per bag is predicted.
+    coded : bool
+        Whether two labels are learned as 0 and 1.
+    classes : list
+        The labels as they are in the file; empty for numbers.
+    positive : str
+        The positive one of two classes, for a message; otherwise empty.
+    """
+
+    y: Any
+    is_number: bool
+    coded: bool
+    classes: list[Any]
+    positive: str
+
+    @property
+    def task(self) -> str:
+        """The name of the task, as in ``--task``."""
+        return "regression" if self.is_number else "classification"
 
 
-def open_model(path: Path, trusted: Sequence[str] | None = None) -> tuple[Any, dict[str, Any]]:
-    """Load a fitted model and its metadata.
+def target_of(labels: Labels, task: Task, columns: Columns, *, coded: bool = False) -> Target:
+    """Make the prediction target from the labels of a file.
 
     Parameters
     ----------
-    path : Path
-        A file that `bagwise fit` or `save_model` wrote.
-    trusted : sequence of str or None, default=None
-        The value of ``--trust``.
+    labels : Labels
+        Result of `read_labelled`.
+    task : Task
+        What to learn.
+    columns : Columns
+        The names of the columns.
+    coded : bool, default=False
+        Whether two labels are always coded as 0 and 1.
 
     Returns
     -------
-    model : estimator
-        The fitted model.
-    metadata : dict
-        What `bagwise fit` saved: ``method``, ``parameters``, ``classes``, ``columns``,
-        ``training``, ``corrections``; any of them may be missing.
+    Target
     """
-    model, metadata = load_model(path, trusted=trusted or ())
+    numbers = None
+    if task.positive is None:
+        numbers = numbers_of(labels, task.task, name=columns.label)
+    if numbers is not None:
+        return Target(numbers, True, False, [], "")
+    classes = labels.classes.tolist()
+    two = len(classes) == 2 and not labels.has_sets
+    # A model sorts its classes, and takes the last of two as the positive one.
+    coded = two and (coded or task.positive is not None or classes != sorted_labels(classes))
+    positive = f" ({labels.names[1]} is positive)" if two else ""
+    return Target(labels.codes if coded else labels.values, False, coded, classes, positive)
+
+
+def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> Floats | None:
+    """The target of a regression, a number per bag; print a note if it was detected.
+
+    Parameters
+    ----------
+    labels : Labels
+        The labels of the file, all of them known.
+    task : {"regression", "classification"} or None
+        The value of ``--task``; None to detect the task.
+    name : str or None, default=None
+        The label column.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,) or None
+        None if labels are to be predicted.
+    """
+    column = f"column {name or 'label'}"
+    values = None if labels.has_sets else _as_numbers(labels)
+    if values is None and task == "regression":
+        some = "label sets" if labels.has_sets else ", ".join(labels.names[:3])
+        raise LabelError(f"--task regression needs numbers: the {column} holds {some}.")
+    if values is None or task == "classification":
+        return None
+    n_values, n_bags = len(values), len(labels)
+    many = n_values > max(_MANY_WHOLE, n_bags / 4)
+    if (values != np.trunc(values)).any():
+        many = n_values >= _MANY or (n_values >= _FEW and n_values > n_bags / 2)
+    if many and task is None:
+        note(
+            f"{column}: {n_values} different numbers, from {values.min():g} to {values.max():g}: "
+            "predicting a number per bag (--task classification for labels)."
+        )
+    elif n_values > _MANY_WHOLE and task is None:
+        note(f"{column}: {n_values} numbers, taken as labels (--task regression for numbers).")
+    return values[labels.codes] if many or task == "regression" else None
+
+
+def known_numbers(labels: Labels | None) -> Floats | None:
+    """The numbers of bags, NaN if a bag has none; None if there are no labels at all."""
+    if labels is None:
+        return None
+    values = _as_numbers(labels)
+    if values is None:
+        some = ", ".join(labels.names[:3])
+        raise LabelError(f"the model predicts numbers, and the label column holds {some}.")
+    return np.append(values, np.nan)[labels.codes]  # code -1 selects the last
+
+
+def _as_numbers(labels: Labels) -> Floats | None:
+    """The classes as finite numbers; None if one of them is not a number."""
+    if labels.classes.dtype.kind == "b":
+        return None
     try:
-        check_is_fitted(model)
-    except (NotFittedError, TypeError, AttributeError) as error:
-        raise ModelFileError(f"{path} holds a model that is not fitted: fit it first.") from error
-    classes = metadata.get("classes")
-    # With --pos-label the model encodes its two labels as 0 and 1.
-    coded = list(getattr(model, "classes_", ())) == [0, 1]
-    if classes is not None and not (coded and _are_two_labels(classes)):
-        raise ModelFileError(f"{path} is damaged: 'classes' are not the two labels of the model.")
-    if not isinstance(metadata.get("columns", {}), dict):
-        raise ModelFileError(f"{path} is damaged: 'columns' are not names by their roles.")
-    return model, metadata
+        values = np.array([float(label) for label in labels.classes.tolist()])
+    except (TypeError, ValueError):
+        return None
+    return values if np.isfinite(values).all() else None
+
+
+def _positive_last(labels: Labels, positive: str | None) -> Labels:
+    """Put the positive one of two classes last."""
+    two = len(labels.classes) == 2 and not labels.has_sets
+    if positive is not None and not (two and positive in labels.names):
+        raise LabelError(
+            f"pos_label= chooses one of two labels, and got {positive!r}: there are {labels.names}."
+        )
+    if positive is None and two and positive_by_name(labels.classes) == 0:
+        positive = labels.names[0]
+    if positive is None or labels.names[1] == positive:
+        return labels
+    return Labels("single", labels.classes[::-1], 1 - labels.codes)
+
+
+# Saved models
 
 
 def open_saved(
@@ -244,17 +354,17 @@ def open_saved(
     model : estimator
         The fitted model.
     metadata : dict
-        See `open_model`.
+        What `bagwise fit` saved: ``method``, ``parameters``, ``classes``, ``columns``,
+        ``training``, ``corrections``; any of them may be missing.
     data : Contents
         The features are in the order of the model.
     """
-    model, metadata = open_model(saved.model, saved.trust)
-    if is_model(saved.file):
-        raise InputError(f"{saved.file} is a model: expected a file of bags.")
+    model, metadata = load_model(saved.model, trusted=saved.trust or ())
+    check_is_fitted(model)
     names = getattr(model, "feature_names_in_", None)
     names = None if names is None else list(names)
     fitted = {k: v for k, v in metadata.get("columns", {}).items() if merged or k != "merge"}
-    columns = _as_fitted(saved.file, fitted, names, chosen, labelled)
+    columns = _as_fitted(saved.file, fitted, names, chosen, labelled=labelled)
     data = _without_empty(_read(saved.file, columns, memory_limit=saved.memory_limit, **more))
     if names is not None and data.bags.feature_names is not None:
         data.bags = _in_order(data.bags, names)
@@ -288,46 +398,124 @@ def labels_for(model: Any, data: Contents, metadata: Mapping[str, Any]) -> Label
     return Labels.from_codes(own, labels.codes)
 
 
-def _as_fitted(
-    path: Path, fitted: Mapping[str, Any], names: list[str] | None, chosen: Columns, labelled: bool
-) -> Columns:
-    """Fill in the columns of the fit if the options name none."""
-    format, present = _format(path), _column_names(path)
-    beside = present if chosen.labels is None else _column_names(chosen.labels)
-    found, left_out = copy(chosen), list(fitted.get("exclude") or [])
-    labels = {role: fitted[role] for role in ("label", "label_set") if fitted.get(role)}
-    if not labelled:
-        left_out += labels.values()
-    elif chosen.label is None is chosen.label_set:
-        for role, name in labels.items():
-            setattr(found, role, name if name in beside else None)
-    # The features of HDF5 files, and of lists in a table, have no columns of their own.
-    has_lists = format in (*TABLES, "recordings") and not set(names or ()) & set(present)
-    features = fitted.get("features") if has_lists or format == "hdf5" else names
-    found.features = chosen.features or features
-    found.bag = chosen.bag or (fitted.get("bag") if beside else None)
-    if chosen.labels is not None:
-        found.id_column = chosen.id_column or fitted.get("id_column")
-    found.merge = chosen.merge or fitted.get("merge")
-    if found.merge is not None and chosen.merge is None and found.merge not in beside:
-        note(
-            f"The model was fitted on bags merged by {found.merge!r}, and these are not merged: "
-            "give a table with that column (--labels) to merge them."
+def seen_in_training(data: Contents, metadata: Mapping[str, Any]) -> list[bool] | None:
+    """Which bags the model was fitted on, if its file lists them."""
+    if metadata.get("training") is None:
+        return None
+    marks = set(metadata["training"])
+    return [mark in marks for mark in fingerprints(data.bags)]
+
+
+def places(data: Contents, axes: list[str], file: Path) -> Any:
+    """The position of each instance, from two columns of a table or from the file."""
+    if axes:
+        return numbers_in(data, axes)
+    if data.coords is None:
+        raise InputError(
+            f"{file} has no coords: a heat map needs the position of each patch. Name two "
+            "columns of a table with --coords X,Y, or write `coords` into the HDF5 files."
         )
-        found.merge = None
-    excluded = [*(chosen.exclude or ()), *(name for name in left_out if name in present)]
-    found.exclude = list(dict.fromkeys(excluded))
-    kept = [name for name in fitted.get("keep") or () if name in {*present, *beside}]
-    found.keep = chosen.keep or kept
-    if chosen.separator == ";":
-        found.separator = fitted.get("separator", ";")
-    return found
+    return data.coords
 
 
-def _are_two_labels(value: Any) -> bool:
-    labels = value if isinstance(value, list) else []
-    plain = all(isinstance(label, str | int | float) for label in labels)
-    return plain and len(labels) == 2 and labels[0] != labels[1]
+def numbers_in(data: Contents, names: list[str]) -> Floats:
+    """Columns of a table as numbers, of shape (n_instances, n_names); NaN for an empty cell."""
+    try:
+        columns = [[np.nan if v is None else float(v) for v in data.columns[n]] for n in names]
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the columns {', '.join(names)} hold values that are no numbers."
+        ) from error
+    return np.array(columns).T
+
+
+def clip_sounds(
+    data: Contents, folder: Path, column: str | None, *, inside: bool = False
+) -> list[str | None] | None:
+    """The sound file of each clip in a folder; None if there are none, or others are named.
+
+    Parameters
+    ----------
+    data : Contents
+        The contents of the file.
+    folder : Path
+        The folder of the recordings.
+    column : str or None
+        The column of --audio; it may name files that are already cut.
+    inside : bool, default=False
+        Whether files outside of the folder are ignored, with a note.
+
+    Returns
+    -------
+    list of str or None
+        Paths relative to the folder; None for a recording that is not there.
+    """
+    from bagwise.apps.audio._recordings import find_recording, recordings
+
+    files = [] if data.clips is None else recordings(data)
+    if not files or (column is not None and data.columns[column] != files):
+        return None
+    found = {name: find_recording(folder, name, inside=inside) for name in dict.fromkeys(files)}
+    missing = [name for name, path in found.items() if path is None]
+    if missing and inside:
+        note(
+            f"{len(missing)} of {len(found)} recordings are not in {folder.resolve()}, "
+            f"{missing[0]} among them: name their folder with --media-folder to listen to them."
+        )
+    return None if len(missing) == len(found) else [found[name] for name in files]
+
+
+def _as_fitted(
+    path: Path,
+    fitted: Mapping[str, Any],
+    names: list[str] | None,
+    chosen: Columns,
+    *,
+    labelled: bool,
+) -> dict[str, Any]:
+    """The columns that the options name, and otherwise those of the fit that the files have."""
+    present, given = _column_names(path), chosen.named
+    beside = present if chosen.labels is None else _column_names(chosen.labels)
+    found = {name: value for name, value in fitted.items() if value}
+    roles = {role: found.pop(role) for role in ("label", "label_set") if role in found}
+    if labelled and not {"label", "label_set"} & given.keys():
+        found |= {role: name for role, name in roles.items() if name in beside}
+    left_out = [*found.pop("exclude", ()), *(() if labelled else roles.values())]
+    given["exclude"] = [*given.get("exclude", ()), *(n for n in left_out if n in present)]
+    found["keep"] = [name for name in found.get("keep", ()) if name in {*present, *beside}]
+    # The features of HDF5 files, and of lists in a table, have no columns of their own.
+    format = _format(path)
+    has_lists = format in (*TABLES, "recordings") and not set(names or ()) & set(present)
+    if not has_lists and format != "hdf5":
+        found["features"] = names
+    if not beside:
+        found.pop("bag", None)
+    if chosen.labels is None:
+        found.pop("id_column", None)
+    if chosen.merge is None and "merge" in found and found["merge"] not in beside:
+        note(
+            f"The model was fitted on bags merged by {found.pop('merge')!r}, and these are not "
+            "merged: give a table with that column (--labels) to merge them."
+        )
+    return found | given
+
+
+def _in_order(bags: Bags, names: list[str]) -> Bags:
+    """The features in the order of the model."""
+    place = {name: j for j, name in enumerate(bags.feature_names or ())}
+    missing = [name for name in names if name not in place]
+    if missing:
+        raise InputError(
+            f"the model was fitted with the feature {missing[0]!r}, which is not in the file "
+            f"({len(missing)} of {len(names)} are missing)."
+        )
+    if bags.feature_names == names:
+        return bags
+    columns = [place[name] for name in names]
+    return bags.with_instances(bags.instances[:, columns], feature_names=names)
+
+
+# Files
 
 
 def _format(path: Path) -> str | None:
@@ -336,6 +524,8 @@ def _format(path: Path) -> str | None:
 
     if not path.exists():
         return None
+    if is_model(path):
+        raise InputError(f"{path} is a model: expected a file of bags.")
     return "recordings" if are_recordings(path) else format_of(path, None)
 
 
@@ -352,13 +542,11 @@ def _column_names(path: Path) -> list[str]:
         return open_table(path, format, Request()).names
 
 
-def _read(path: Path, chosen: Columns, **settings: Any) -> Contents:
+def _read(path: Path, named: Mapping[str, Any], **settings: Any) -> Contents:
+    """Read a file, and note what was left out."""
     from bagwise.apps.audio import read_recordings
 
-    if is_model(path):
-        raise InputError(f"{path} is a model: expected a file of bags.")
-    named = {field.name: getattr(chosen, field.name) for field in fields(Columns)}
-    request = Request(**{k: v for k, v in named.items() if v is not None}, **settings)
+    request = Request(**named, **settings)
     with progress(f"Reading {path.name}"), naming(path, request.labels):
         source: Any = path
         if _format(path) == "recordings":
@@ -379,55 +567,8 @@ def _without_empty(data: Contents) -> Contents:
     empty = data.bags.sizes == 0
     if not empty.any() or empty.all():
         return data
-    first = data.bags.names[empty].tolist()[0]
     warning(
-        f"{empty.sum()} of {len(empty)} bags have no instances and are left out, such as {first}."
+        f"{empty.sum()} of {len(empty)} bags have no instances and are left out, such as "
+        f"{data.bags.names[empty][0]}."
     )
     return data.take(np.flatnonzero(~empty))
-
-
-def _chosen_labels(data: Contents, chosen: Columns) -> Labels:
-    """The labels or the label sets, whichever the options name."""
-    single, sets = data.labels, data.label_sets
-    if single is not None and sets is not None and chosen.label is None is chosen.label_set:
-        raise LabelError("the bags have labels and label sets: choose label= or label_set=.")
-    labels = sets if sets is not None and chosen.label is None else single
-    if labels is None:
-        raise LabelError(
-            "the bags have no labels: name their column with label= or label_set=, or a table of "
-            "them with labels=."
-        )
-    return labels
-
-
-def _positive_last(labels: Labels, positive: str | None) -> Labels:
-    """Put the positive one of two classes last."""
-    two = len(labels.classes) == 2 and not labels.has_sets
-    if positive is not None:
-        if not two:
-            n_labels = len(labels.classes)
-            raise LabelError(f"pos_label= chooses one of two labels: there are {n_labels}.")
-        if positive not in labels.names:
-            raise LabelError(
-                f"no bag has the label {positive!r} (pos_label=): there are {labels.names}."
-            )
-    elif two and positive_by_name(labels.classes) == 0:
-        positive = labels.names[0]
-    if positive is None or labels.names[1] == positive:
-        return labels
-    return Labels("single", labels.classes[::-1], 1 - labels.codes)
-
-
-def _in_order(bags: Bags, names: list[str]) -> Bags:
-    present = bags.feature_names or []
-    if present == names:
-        return bags
-    missing = [name for name in names if name not in present]
-    if missing:
-        raise InputError(
-            f"the model was fitted with the feature {missing[0]!r}, which is not in the file "
-            f"({len(missing)} of {len(names)} are missing)."
-        )
-    place = {name: j for j, name in enumerate(present)}
-    columns = [place[name] for name in names]
-    return bags.with_instances(bags.instances[:, columns], feature_names=names)

@@ -6,11 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.heatmap import axes_of, column_numbers, places
 from bagwise.cli.output import note, note_features, print_json, progress, refuse_existing
 from bagwise.exceptions import InputError, LabelError
 
@@ -56,19 +54,15 @@ def report(
     refuse_existing([output], force=force, inputs=[saved.model, file])
     from bagwise._common.memory import byte_count
     from bagwise.base._pipelines import predicts_numbers
-    from bagwise.cli.numbers import known_numbers
-    from bagwise.cli.reading import labels_for, open_saved
+    from bagwise.cli.reading import known_numbers, labels_for, open_saved, places, seen_in_training
     from bagwise.extras import import_extra
     from bagwise.report import Media, Report
 
     import_extra("jinja2", extra="report")
-    n_bytes, axes = byte_count(budget), axes_of(coords)
-    edges = [] if box is None else [name.strip() for name in box.split(",")]
-    if edges and (len(edges) != 4 or source is None):
-        raise InputError(
-            f"--box {box}: expected four columns as x,y,width,height, and --source for the image "
-            "they lie in."
-        )
+    n_bytes, axes = byte_count(budget), options.split_names(coords, 2)
+    edges = options.split_names(box, 4)
+    if edges and source is None:
+        raise InputError("--box needs --source, the image that the boxes lie in.")
     shown = media.columns | ({} if source is None else {"source": source})
     extra = [*shown.values(), *edges, *axes]
     model, facts, data = open_saved(saved, columns, group=group, extra_columns=extra)
@@ -77,8 +71,8 @@ def report(
     has_places = data.coords is not None and data.coords.shape[1:] == (2,)
     lists = _media(file.parent, data, shown, edges)
     method, impute = facts.get("method"), facts.get("impute")
-    written_by = f"bagwise {facts['bagwise_version']}"
-    about = {"file": str(file), "model file": str(saved.model), "written by": written_by}
+    about = {"file": str(file), "model file": str(saved.model)}
+    about["written by"] = f"bagwise {facts['bagwise_version']}"
     page = Report(
         model,
         bags,
@@ -89,7 +83,7 @@ def report(
         patch_size=data.patch_sizes,
         groups=data.groups,
         held_out=_held_out(model, data, y, folds, seed=seed, impute=impute) if folds else None,
-        seen=seen_in_training(data, facts.get("training")),
+        seen=seen_in_training(data, facts),
         classes=facts.get("classes"),
         facts=about if method is None else about | {"method": method},
     )
@@ -103,16 +97,6 @@ def report(
         print_json(result | {"written": [output]})
     else:
         typer.echo(output.resolve())
-
-
-def seen_in_training(data: Contents, training: list[str] | None) -> list[bool] | None:
-    """Which bags the model was fitted on, if its file lists them."""
-    from bagwise.persistence import fingerprints
-
-    if training is None:
-        return None
-    marks = set(training)
-    return [mark in marks for mark in fingerprints(data.bags)]
 
 
 def _held_out(
@@ -131,23 +115,14 @@ def _held_out(
     if not numbers and (is_row_model or not is_classifier(model)):
         raise InputError("--folds is for models that predict the label of a bag: leave it out.")
     if y is None:
-        what = "the numbers of the bags" if numbers else "labels"
-        option = "label=" if numbers else "label= or label_set="
-        raise LabelError(f"--folds needs {what}: name their column with {option}.")
+        raise LabelError("--folds needs labels: name their column with label= or label_set=.")
     has_sets = not numbers and y.has_sets
     beside = baselines(bags=bags, label_sets=has_sets, numbers=numbers, impute=impute)
     models = [model, *beside.values()]
+    how: Any = {"n_folds": folds, "seed": seed, "groups": data.groups}
+    classes = getattr(model, "classes_", None)
     with progress("Cross-validating", total=folds * len(models)) as step:
-        found = predictions_of_models(
-            models,
-            bags,
-            y,
-            classes=getattr(model, "classes_", None),
-            n_folds=folds,
-            seed=seed,
-            groups=data.groups,
-            after_fold=step,
-        )
+        found = predictions_of_models(models, bags, y, classes=classes, **how, after_fold=step)
     return replace(found[0], baselines=dict(zip(beside, found[1:], strict=True)))
 
 
@@ -156,7 +131,7 @@ def _media(folder: Path, data: Contents, shown: dict[str, str], edges: list[str]
 
     `shown` names the column of each kind, `edges` those of x, y, width and height in the source.
     """
-    from bagwise.apps.audio._recordings import find_recording, recordings
+    from bagwise.cli.reading import clip_sounds, numbers_in
 
     lists: dict[str, Any] = {}
     for kind, column in shown.items():
@@ -165,15 +140,9 @@ def _media(folder: Path, data: Contents, shown: dict[str, str], edges: list[str]
             values = [folder / v if v and v.strip() else None for v in values]
         lists[kind if kind == "audio" else f"{kind}s"] = values
     if edges:
-        lists["boxes"] = np.column_stack([column_numbers(data, name) for name in edges])
-    if data.clips is None:
-        return lists
-    files = recordings(data)
-    if "audio" in shown and list(data.columns[shown["audio"]]) != files:
-        return lists  # the column names files that are already cut
-    found = {name: find_recording(folder, name) for name in dict.fromkeys(files)}
-    if not any(found.values()):
-        return lists
-    audio = [None if found[name] is None else folder / str(found[name]) for name in files]
-    clips = np.column_stack([data.clips.start, data.clips.end])
-    return lists | {"audio": audio, "clips": clips}
+        lists["boxes"] = numbers_in(data, edges)
+    sounds = clip_sounds(data, folder, shown.get("audio"))
+    if sounds is not None and data.clips is not None:
+        lists["audio"] = [None if name is None else folder / name for name in sounds]
+        lists["clips"] = list(zip(data.clips.start, data.clips.end, strict=True))
+    return lists

@@ -1,13 +1,20 @@
-"""Columns that a command copies from the file to its results: positions, and those of --keep."""
+"""What a command adds to its results: kept columns, positions, label files for recordings."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bagwise.cli.options import LabelFiles
+from bagwise.cli.output import note, refuse_existing
 from bagwise.exceptions import InputError
-from bagwise.io._contents import Contents
 from bagwise.labels import plain_array
+
+if TYPE_CHECKING:
+    from bagwise.io._contents import Contents
 
 
 def with_places(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
@@ -29,10 +36,9 @@ def with_places(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
         files = {} if data.clips.file is None else {"file": np.array(data.clips.file)}
         places |= {**files, "start": data.clips.start, "end": data.clips.end}
     if data.coords is not None:
-        flat = data.coords.reshape(len(data.coords), -1)
-        n_axes = flat.shape[1]
-        axes = "xyz"[:n_axes] if n_axes <= 3 else [f"coord_{j}" for j in range(n_axes)]
-        places |= dict(zip(axes, flat.T, strict=True))
+        flat = data.coords.reshape(len(data.coords), -1).T
+        axes = "xyz" if len(flat) <= 3 else [f"coord_{j}" for j in range(len(flat))]
+        places |= dict(zip(axes, flat, strict=False))
     (bag, ids), (row, rows), *others = table.items()
     return {bag: ids, row: rows} | places | dict(others)
 
@@ -54,11 +60,8 @@ def kept_of_bags(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
     -------
     dict of str to ndarray
     """
-    kept, bags, first = _kept(table, data), data.bags, data.bags.offsets[:-1]
-    if not (bags.sizes > 0).all():
-        return dict(table)
-    found: dict[str, Any] = {}
-    for name, column in kept.items():
+    bags, first, found = data.bags, data.bags.offsets[:-1], {}
+    for name, column in _kept(table, data).items():
         per_bag = column[first]
         if (column == per_bag[bags.bag_index]).all():
             found[name] = per_bag
@@ -70,10 +73,76 @@ def kept_of_bags(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
 
 def _kept(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
     """The columns to keep; an error if the results already use one of their names."""
-    for name in data.columns:
-        if name in table:
-            raise InputError(
-                f"the column {name!r} cannot be kept: the results have a column of that name. "
-                "Rename it in the file."
-            )
+    used = [name for name in data.columns if name in table]
+    if used:
+        raise InputError(
+            f"the column {used[0]!r} cannot be kept: the results have a column of that name. "
+            "Rename it in the file."
+        )
     return {name: plain_array(values) for name, values in data.columns.items()}
+
+
+def check_folders(chosen: LabelFiles, data: Contents, *, force: bool) -> dict[str, Path]:
+    """The folder of each program; an error if clips have no times, or files would be overwritten.
+
+    Parameters
+    ----------
+    chosen : LabelFiles
+        The options.
+    data : Contents
+        The contents of the file.
+    force : bool
+        Whether files may be overwritten.
+
+    Returns
+    -------
+    dict of str to Path
+    """
+    from bagwise.apps.audio._recordings import recordings
+    from bagwise.apps.audio._selections import file_names
+
+    folders = {program: folder for program, folder in vars(chosen).items() if folder is not None}
+    if folders and data.clips is None:
+        raise InputError(
+            "--raven and --audacity need the times of clips: expected columns file, start and end."
+        )
+    for folder in folders.values():
+        if folder.is_file():
+            raise InputError(f"{folder} is a file: expected a folder for the labels of recordings.")
+        names = file_names(recordings(data)).values() if folder.exists() else ()
+        refuse_existing([folder / f"{name}.txt" for name in names], force=force)
+    return folders
+
+
+def write_folders(
+    folders: Mapping[str, Path],
+    data: Contents,
+    table: Mapping[str, Any],
+    *,
+    background: Any,
+    force: bool,
+) -> None:
+    """Write the labels of clips for the programs that were asked for.
+
+    Parameters
+    ----------
+    folders : mapping of str to Path
+        Result of `check_folders`.
+    data : Contents
+        The contents of the file.
+    table : mapping of str to ndarray
+        ``start``, ``end``, ``label`` and ``probability`` of each instance.
+    background : object
+        The label that is left out; None if there is none.
+    force : bool
+        Whether files may be overwritten.
+    """
+    from bagwise.apps.audio._recordings import recordings
+    from bagwise.apps.audio._selections import write_selections
+
+    if "audacity" in folders and data.columns:
+        note(f"Label files for Audacity cannot contain these columns: {', '.join(data.columns)}.")
+    how: dict[str, Any] = {"kept": data.columns, "background": background, "force": force}
+    for program, folder in folders.items():
+        write_selections(folder, program, recordings(data), table, **how)
+        note(f"labels for {program.capitalize()}, one file per recording: {folder}")

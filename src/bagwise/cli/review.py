@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import shlex
 import webbrowser
-from collections.abc import Mapping
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +12,6 @@ import typer
 
 from bagwise.cli import options
 from bagwise.cli.output import note, note_features, print_json, progress, refuse_existing
-from bagwise.cli.recordings import find_recordings
 from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -75,7 +71,7 @@ def review(
             f"the {absent} is missing, {model} is a {given}: write bagwise review MODEL FILE."
         )
     saved = options.Saved(model, file, memory_limit, trust)
-    sidecar = output or _sidecar(saved.file)
+    sidecar, folder = output or _sidecar(saved.file), media_folder or saved.file.parent
     # An existing file of decisions is continued.
     refuse_existing([sidecar], force=True, inputs=[saved.file, saved.model])
     from bagwise.apps.review import Corrections, ReviewQueue
@@ -86,34 +82,24 @@ def review(
     from bagwise.io._clips import clip_texts
     from bagwise.predictions import doubted_bags
 
-    shown = media.only
-    extra = [] if shown is None else [shown[1]]
+    extra = [column for _, column in filter(None, [media.only])]
     fitted, facts, data = open_saved(saved, columns, extra_columns=extra)
-    bags, served = data.bags, _media(shown, data, media_folder or saved.file.parent)
+    bags, served = data.bags, _media(media.only, data, folder)
     if autoplay and (served is None or served.kind != "audio"):
         raise InputError(
             "--autoplay: there is no sound to play. Name the column with the files (--audio), or "
             "the folder of the recordings (--media-folder)."
         )
     estimator, seen = instance_model(fitted, bags)
-    if seen is None:
-        raise InputError(f"{saved.model} does not label instances: review a model of -m orlr.")
     labels = labels_for(fitted, data, facts)
     if labels is None:
         note("No bag has a known label: all classes are offered.")
     sets = [None] * len(bags) if labels is None else labels.as_sets().tolist()
     learns_errors = any(getattr(estimator, name, 0) for name in ("missing_", "spurious_"))
     found, found_sets = read_corrections(sidecar) if sidecar.exists() else ([], [])
+    known: dict[str, Any] = {"corrections": found, "set_corrections": found_sets, "limit": limit}
     with progress(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
-        queue = ReviewQueue(
-            estimator,
-            seen,
-            sets,
-            names=facts.get("classes"),
-            corrections=found,
-            set_corrections=found_sets,
-            limit=limit,
-        )
+        queue = ReviewQueue(estimator, seen or bags, sets, names=facts.get("classes"), **known)
     note_features(bags)
     with Corrections(sidecar) as corrections:
         state = Review(
@@ -133,13 +119,11 @@ def review(
         f"{counts['confirmed']} confirmed, {counts['corrected']} corrected, {counts['skipped']} "
         f"skipped, {counts['label_sets']} labels of bags decided: {sidecar}"
     )
-    following = None
     if counts["confirmed"] + counts["corrected"] + counts["label_sets"]:
-        following = _next_command(saved, sidecar, columns, facts, fitted)
-        note(f"next: {following}")
+        note(f"next: fit the model again, with --corrections {sidecar}")
     if json:
         result = {"file": saved.file, "model": saved.model, "decisions": counts}
-        print_json(result | {"written": [sidecar], "next": following})
+        print_json(result | {"written": [sidecar]})
 
 
 def _sidecar(file: Path) -> Path:
@@ -177,56 +161,21 @@ def _export(sidecar: Path | None, file: Path, table: Path, *, force: bool, json:
 
 def _media(shown: tuple[str, str] | None, data: Contents, folder: Path) -> ServedMedia | None:
     """The images, sounds or texts of the instances: those of a column, or clips of recordings."""
-    from bagwise.apps.audio._recordings import recordings
     from bagwise.apps.review._card import ServedMedia
+    from bagwise.cli.reading import clip_sounds
 
-    values = None if shown is None else data.columns[shown[1]]
-    if data.clips is not None:
-        start, end, files = data.clips.start, data.clips.end, recordings(data)
-        if shown is None:
-            found = find_recordings(folder, files)
-            if any(found.values()):
-                return ServedMedia("audio", [found[name] for name in files], folder, start, end)
-        # A separate column may name files that are already cut.
-        elif shown[0] == "audio" and values == files:
-            return ServedMedia("audio", files, folder, start, end)
-    if shown is None or values is None:
+    kind, column = shown or ("audio", None)
+    sounds = clip_sounds(data, folder, column, inside=True) if kind == "audio" else None
+    if sounds is not None and data.clips is not None:
+        return ServedMedia("audio", sounds, folder, data.clips.start, data.clips.end)
+    if column is None:
         return None
-    root = folder.resolve()
-    names = () if shown[0] == "text" else dict.fromkeys(v for v in values if v is not None)
+    root, values = folder.resolve(), data.columns[column]
+    names = () if kind == "text" else dict.fromkeys(filter(None, values))
     outside = [v for v in names if not Path(os.path.normpath(root / v)).is_relative_to(root)]
     if outside:
         note(
             f"{len(outside)} files are outside of {root} and are not shown, {outside[0]!r} among "
-            "them: copy them into that folder, and name them from there, or name their folder with "
-            "--media-folder."
+            "them: copy them into it, or name their folder with --media-folder."
         )
-    return ServedMedia(shown[0], values, folder)
-
-
-def _next_command(
-    saved: options.Saved,
-    sidecar: Path,
-    columns: options.Columns,
-    facts: Mapping[str, Any],
-    fitted: Any,
-) -> str:
-    """The command that learns from the decisions; columns as typed, or else as in the model."""
-    words = ["bagwise", "fit", str(saved.file), "-m", str(facts.get("method", "orlr"))]
-    steps, classes = getattr(fitted, "named_steps", {}), facts.get("classes")
-    words += [] if "scale" in steps else ["--no-scale"]
-    given = {"pca": steps["pca"].n_components} if "pca" in steps else {}
-    for field in fields(columns):
-        typed = getattr(columns, field.name)
-        if typed in (None, [], ";"):  # ";" is the default separator
-            typed = facts.get("columns", {}).get(field.name)
-        given[field.name] = None if typed == ";" else typed
-    given |= {"impute": facts.get("impute"), "pos_label": classes and classes[1]}
-    for name, value in given.items():
-        if value not in (None, []):
-            text = ",".join(value) if isinstance(value, list) else str(value)
-            words += [f"--{name.replace('_', '-')}", text]
-    for name, value in (facts.get("parameters") or {}).items():
-        words += ["--set", f"{name}={value}"]
-    reviewed = saved.model.with_stem(f"{saved.model.stem}-reviewed")
-    return shlex.join([*words, "--corrections", str(sidecar), "-o", str(reviewed)])
+    return ServedMedia(kind, values, folder)
