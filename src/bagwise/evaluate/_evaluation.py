@@ -21,18 +21,7 @@ from bagwise.exceptions import InputError
 Judge = Callable[[Any, Bags, Array], Any]  # of a fitted model, its test bags and their labels
 
 
-def evaluate(
-    model: Any,
-    X: Any,
-    y: ArrayLike,
-    *,
-    cv: Splitter = 5,
-    repeats: int = 1,
-    groups: ArrayLike | None = None,
-    scoring: str | Iterable[str] | None = None,
-    random_state: Seed = 0,
-    n_jobs: int | None = None,
-) -> Evaluation:
+def evaluate(model: Any, X: Any, y: ArrayLike, **settings: Any) -> Evaluation:
     """Evaluate a model by cross-validation.
 
     Parameters
@@ -43,21 +32,8 @@ def evaluate(
         The bags.
     y : array-like of shape (n_bags,) or (n_bags, n_classes), or list of sets
         Labels, or label sets; for a regressor, numbers.
-    cv : int, splitter or iterable of (train, test), default=5
-        A number of folds, which are shuffled and, for labels, stratified; None for 5; or folds as
-        in scikit-learn.
-    repeats : int, default=1
-        Number of repetitions, with new folds.
-    groups : array-like of shape (n_bags,), default=None
-        Bags of one group stay in one fold: the slides of a patient. A model whose ``fit`` accepts
-        `groups`, such as `AutoBagClassifier`, receives those of its training bags.
-    scoring : str or iterable of str, default=None
-        Names of measures of bagwise (see below), or of scorers of scikit-learn, such as
-        ``["AUC", "f1_macro"]``. By default all measures of bagwise.
-    random_state : int, RandomState instance or None, default=0
-        Seed of the folds.
-    n_jobs : int, default=None
-        Number of folds computed at the same time, as in scikit-learn.
+    **settings : object
+        `cv`, `repeats`, `groups`, `scoring`, `random_state` and `n_jobs`, as for `compare`.
 
     Returns
     -------
@@ -87,8 +63,7 @@ def evaluate(
     >>> sorted(result.scores), len(result.scores["accuracy"])
     (['AUC', 'accuracy', 'balanced accuracy'], 4)
     """
-    drawn: Any = {"cv": cv, "repeats": repeats, "groups": groups, "random_state": random_state}
-    (found,) = compare({type(model).__name__: model}, X, y, scoring=scoring, n_jobs=n_jobs, **drawn)
+    (found,) = compare({type(model).__name__: model}, X, y, **settings)
     return found
 
 
@@ -111,8 +86,23 @@ def compare(
     ----------
     models : mapping of str to estimator
         The models by their names; they are cloned.
-    X, y, cv, repeats, groups, scoring, random_state, n_jobs
+    X, y
         As for `evaluate`.
+    cv : int, splitter or iterable of (train, test), default=5
+        A number of folds, which are shuffled and, for labels, stratified; None for 5; or folds as
+        in scikit-learn.
+    repeats : int, default=1
+        Number of repetitions, with new folds.
+    groups : array-like of shape (n_bags,), default=None
+        Bags of one group stay in one fold: the slides of a patient. A model whose ``fit`` accepts
+        `groups`, such as `AutoBagClassifier`, receives those of its training bags.
+    scoring : str or iterable of str, default=None
+        Names of measures of bagwise (see `evaluate`), or of scorers of scikit-learn, such as
+        ``["AUC", "f1_macro"]``. By default all measures of bagwise.
+    random_state : int, RandomState instance or None, default=0
+        Seed of the folds.
+    n_jobs : int, default=None
+        Number of folds computed at the same time, as in scikit-learn.
     after_fold : callable, default: does nothing
         Called after each model has been scored on a fold, e.g. to show progress.
 

@@ -102,7 +102,7 @@ def held_out_predictions(
     model : estimator
         A classifier or a regressor of bags; it is cloned.
     X, y, cv, groups
-        As for `evaluate`; each bag must be in one test part.
+        As for `compare`; each bag must be in one test part.
     after_fold : callable, default: does nothing
         Called after each fit.
 

@@ -19,7 +19,7 @@ from sklearn.metrics import (
 from bagwise import metrics
 from bagwise._common.names import did_you_mean
 from bagwise._common.types import Array, Bools
-from bagwise.base._pipelines import predicts_numbers
+from bagwise.base._pipelines import final_estimator, predicts_numbers
 from bagwise.exceptions import InputError
 
 LOWER_IS_BETTER = {"log loss", "one-error", "coverage", "MAE"}
@@ -145,11 +145,8 @@ def _scikit_learn_score(name: str, model: Any, bags: Any, y: Array, classes: Arr
     except (ValueError, TypeError, AttributeError) as error:
         if y.ndim == 1 and not predicts_numbers(model) and len(np.unique(y)) < len(classes):
             return np.nan  # undefined in this fold, as for the measures of bagwise
-        final = model[-1] if hasattr(model, "steps") else model
-        raise InputError(
-            f"{name} cannot be computed for {type(final).__name__}; choose another score with "
-            f"scoring=. The error was: {error}"
-        ) from error
+        final = type(final_estimator(model)).__name__
+        raise InputError(f"{name} cannot be computed for {final}: {error}") from error
 
 
 def number_measures(truth: Array, predicted: Array) -> dict[str, float]:
@@ -207,10 +204,5 @@ def mean_area_under_roc(truth: Array, scores: Array, classes: Array) -> float:
     if len(classes) == 2:
         return area_under_roc(truth == classes[1], columns[:, -1])
     areas = [area_under_roc(truth == label, columns[:, k]) for k, label in enumerate(classes)]
-    return mean_of_defined(areas)
-
-
-def mean_of_defined(values: Sequence[float]) -> float:
-    """The mean of the values that are not NaN; NaN if there are none."""
-    defined = [value for value in values if not np.isnan(value)]
+    defined = [area for area in areas if not np.isnan(area)]
     return float(np.mean(defined)) if defined else np.nan

@@ -261,23 +261,28 @@ class Predictions:
 
     # Instances ------------------------------------------------------------------------------
 
-    @cached_property
-    def keys(self) -> list[tuple[int, Ints, Ints]]:
-        """Key instances: a column of the classes (-1: the predicted one), bags, rows of instances.
+    @property
+    def has_keys(self) -> bool:
+        """Whether the model has key instances."""
+        return self.seen is not None and hasattr(self.estimator, "key_instances")
 
-        Empty without key instances. For label sets one entry per label that is predicted.
+    @cached_property
+    def keys(self) -> list[tuple[int, int]]:
+        """Key instances: the row of each, and a column of the classes (-1: the predicted one).
+
+        Empty without key instances. For label sets one for each label that is predicted.
         """
-        if self.seen is None or not hasattr(self.estimator, "key_instances"):
+        if self.seen is None or not self.has_keys:
             return []
-        first, bags = self.bags.offsets[:-1], self.seen
-        predicted = self.call("predict")
+        first, predicted = self.bags.offsets[:-1], self.call("predict")
         if predicted is None or predicted.ndim == 1:
-            return [(-1, np.arange(len(bags)), first + self.estimator.key_instances(bags))]
+            rows = first + self.estimator.key_instances(self.seen)
+            return [(row, -1) for row in rows.tolist()]
         found = []
         for k in np.flatnonzero(predicted.any(axis=0)).tolist():
-            holders = np.flatnonzero(predicted[:, k])
-            rows = self.estimator.key_instances(bags[holders], label=self.classes[k])
-            found.append((k, holders, first[holders] + rows))
+            bags = np.flatnonzero(predicted[:, k])
+            rows = self.estimator.key_instances(self.seen[bags], label=self.classes[k])
+            found += [(row, k) for row in (first[bags] + rows).tolist()]
         return found
 
     def instance_scores(self) -> Array:
@@ -367,16 +372,14 @@ class Predictions:
         if not self.is_regressor:
             table |= self._per_class("score", self.call("decision_function"))
             table |= self._per_class("probability", self.call("predict_proba"))
-        if self.seen is None or not hasattr(self.estimator, "key_instances"):
-            return table
-        if predicted.ndim == 1:
+        if self.has_keys and predicted.ndim == 1:
             keys = self.key_instance_table()
             table |= {k: keys[k] for k in ("key_instance", "key_score") if k in keys}
-        else:
+        elif self.has_keys:
             parts: list[list[str]] = [[] for _ in range(len(self.bags))]
-            for k, holders, rows in self.keys:
-                for i, row in zip(holders, rows - self.bags.offsets[holders], strict=True):
-                    parts[i].append(f"{self.names[k]}:{row}")
+            for row, k in self.keys:
+                i = self.bags.bag_index[row]
+                parts[i].append(f"{self.names[k]}:{row - self.bags.offsets[i]}")
             table["key_instances"] = np.array([separator.join(part) for part in parts])
         return table
 
@@ -412,7 +415,7 @@ class Predictions:
                 table["predicted"] = self.label_names[chosen]
             else:
                 table["predicted"] = self._named(self.call("predict_instances"))
-        return table | {"key": self._are_in(*(rows for _, _, rows in self.keys))}
+        return table | {"key": self._are_in([row for row, _ in self.keys])}
 
     def key_instance_table(self, label: Any = None) -> Columns:
         """Collect the key instance of each bag.
@@ -434,28 +437,28 @@ class Predictions:
         InputError
             When the model has no key instances.
         """
-        bags, estimator = self.seen, self.estimator
-        if bags is None or not hasattr(estimator, "key_instances"):
-            raise InputError(f"{type(estimator).__name__} has no key instances.")
-        if self.is_regressor and label is not None:
-            raise InputError(f"label={label!r} is for classifiers: a regressor has no labels.")
-        if label is None and self.keys and self.keys[0][0] < 0:
-            keys = self.keys[0][2] - bags.offsets[:-1]
-        else:
-            keys = estimator.key_instances(bags, label=label)
-        table = {"bag": bags.names, "n_instances": bags.sizes}
-        asked: Any = 0
+        if self.seen is None or not self.has_keys:
+            raise InputError(f"{type(self.estimator).__name__} has no key instances.")
+        table: Columns = {"bag": self.bags.names, "n_instances": self.bags.sizes}
+        column: Any = 0
         if label is not None:
-            asked = check_label(label, self.classes)
-            table["label"] = np.repeat(self.classes[[asked]], len(bags))
+            if self.is_regressor:
+                raise InputError(f"label={label!r} is for classifiers: a regressor has no labels.")
+            column = check_label(label, self.classes)
+            table["label"] = np.repeat(self.classes[[column]], len(self.bags))
         else:
             table["predicted"] = np.asarray(self.call("predict"))
             if not self.is_regressor:
-                asked = np.searchsorted(self.classes, table["predicted"])
+                column = np.searchsorted(self.classes, table["predicted"])
+        if label is None and self.keys and self.keys[0][1] < 0:
+            keys = np.array([row for row, _ in self.keys]) - self.bags.offsets[:-1]
+        else:
+            keys = self.estimator.key_instances(self.seen, label=label)
         table["key_instance"] = keys
         if (scores := self.call("score_instances")) is not None:
-            scores = scores[bags.offsets[:-1] + keys]
-            table["key_score"] = scores if scores.ndim == 1 else scores[np.arange(len(bags)), asked]
+            scores = scores[self.bags.offsets[:-1] + keys]
+            own = scores if scores.ndim == 1 else scores[np.arange(len(scores)), column]
+            table["key_score"] = own
         return table
 
     def contribution_tables(self) -> tuple[Columns, Columns]:
@@ -517,11 +520,9 @@ class Predictions:
         inside = np.arange(bags.n_instances) - bags.offsets[:-1][bags.bag_index]
         return {"bag": bags.names[bags.bag_index], "row": inside}
 
-    def _are_in(self, *rows: Ints) -> Array:
-        """Whether each instance is in one of the lists of rows."""
-        found = np.zeros(self.bags.n_instances, dtype=bool)
-        found[np.concatenate([np.array([], dtype=int), *rows])] = True
-        return found
+    def _are_in(self, rows: Any) -> Array:
+        """Whether each instance is in a list of rows."""
+        return np.isin(np.arange(self.bags.n_instances), rows)
 
     def _per_class(self, name: str, values: Array | None) -> Columns:
         if values is None or values.ndim == 1:
@@ -531,9 +532,7 @@ class Predictions:
         return {f"{name}_{label}": values[:, k] for k, label in enumerate(names)}
 
     def _named(self, labels: Any) -> Array:
-        known = [*self.classes.tolist(), getattr(self.estimator, "background_label_", None)]
-        column = {label: k for k, label in enumerate(known)}
-        return self.label_names[[column[label] for label in labels.tolist()]]
+        return self.label_names[self.labels(labels, "instances").codes]
 
 
 def label_columns(instances: Columns) -> Columns:

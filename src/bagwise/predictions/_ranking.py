@@ -182,9 +182,8 @@ def _highest(values: Array, found: Predictions) -> dict[int, str]:
 def _key_instances(found: Predictions) -> dict[int, str]:
     """The rows of the key instances, and a text such as "key for wren"."""
     labels: dict[int, list[str]] = {}
-    for k, _, rows in found.keys:
-        for row in rows.tolist():
-            labels.setdefault(row, []).extend([] if k < 0 else [found.names[k]])
+    for row, k in found.keys:
+        labels.setdefault(row, []).extend([] if k < 0 else [found.names[k]])
     return {
         row: f"key for {', '.join(names)}" if names else "key instance"
         for row, names in sorted(labels.items())
@@ -193,15 +192,14 @@ def _key_instances(found: Predictions) -> dict[int, str]:
 
 def _add_clusters(found: Predictions, ranking: Ranking) -> None:
     estimator, bags = found.estimator, found.seen
-    if bags is None:
-        raise InputError(f"{type(estimator).__name__} clusters rows, not the instances of bags.")
     learned = getattr(estimator, "labels_", None)
     clusters = found.call("predict_instances")
     clusters = found.call("predict") if clusters is None else clusters
     clusters = learned if clusters is None else clusters
-    if clusters is None or len(clusters) != bags.n_instances:
+    if bags is None or clusters is None or len(clusters) != bags.n_instances:
         raise InputError(
-            f"{type(estimator).__name__} cannot cluster new rows: give the rows it was fitted on."
+            f"{type(estimator).__name__} cannot cluster these instances: give those it was fitted "
+            "on, as rows if it clusters rows."
         )
     if are_those_of_fit(learned, clusters):
         clusters = learned
