@@ -100,7 +100,10 @@ def test_the_features_of_the_key_instance(data):
     assert axes.get_title(loc="left").startswith(f"m{place}: ")
     lonely = int(np.flatnonzero(bags.sizes == 1)[0])
     KeyFeatureDisplay.from_predictions(bags, 0, bag=lonely, ax=figure.Figure().subplots())
-    for wrong, message in (({"bag": "x"}, "no bag is called 'x'"), ({"bag": 99}, "30 bags")):
+    for wrong, message in (
+        ({"bag": "x"}, "there is no bag 'x'"),
+        ({"bag": 99}, "there is no bag 99"),
+    ):
         with pytest.raises(InputError, match=message):
             KeyFeatureDisplay.from_estimator(model, bags, **wrong)
     with pytest.raises(InputError, match="key is 9"):

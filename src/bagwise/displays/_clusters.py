@@ -73,10 +73,7 @@ class ClusterMapDisplay(Display):
         if bags is None or not hasattr(model, "labels_"):
             raise InputError(f"{type(model).__name__} has no labels_: expected a clusterer.")
         if len(model.labels_) != bags.n_instances:
-            raise InputError(
-                f"the model clustered {len(model.labels_)} instances, and X has "
-                f"{bags.n_instances}: pass the bags it was fitted to."
-            )
+            raise InputError("the model clustered other instances: pass those it was fitted to.")
         groups = model.labels_ if groups is None else groups
         embedding = getattr(model, "embedding_", bags.instances)
         return cls.from_predictions(embedding, groups, **settings)
@@ -154,15 +151,14 @@ class ClusterMapDisplay(Display):
 
     def _draw(self, ax: Any) -> None:
         colours = import_extra("matplotlib", extra="plot").colormaps["gist_rainbow"]
-        texts = np.array(["not known" if group is None else str(group) for group in self.groups])
-        unknown = np.array([group is None for group in self.groups], dtype=bool)
-        names = sorted(set(texts[~unknown].tolist()), key=lambda text: (len(text), text))
-        shades = {name: colours(k / max(len(names), 1)) for k, name in enumerate(names)}
+        texts = np.array(["" if group is None else str(group) for group in self.groups])
+        names = sorted({*texts.tolist()} - {""}, key=lambda text: (len(text), text))
+        shades = {name: colours(k / len(names)) for k, name in enumerate(names)}
         # One collection in the order of the points, so that a page can link each of them.
-        every = ["#9a9a9a" if none else shades[t] for t, none in zip(texts, unknown, strict=True)]
+        every = [shades.get(text, "#9a9a9a") for text in texts.tolist()]
         ax.scatter(*np.asarray(self.points).T, c=every, s=12, linewidths=0, alpha=0.8)
         for name, colour in shades.items():
-            middle = np.median(self.points[~unknown & (texts == name)], axis=0)
+            middle = np.median(self.points[texts == name], axis=0)
             short = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
             box = {"boxstyle": "round,pad=0.15", "fc": "white", "ec": colour, "alpha": 0.8}
             style: Any = {"ha": "center", "va": "center", "fontsize": "small", "color": "#1d2126"}

@@ -199,7 +199,7 @@ class HeatMapDisplay(Display):
         bags = Bags(scores[:, None], [0, len(scores)])
         places = check_coords(coords, bags)
         (edge,) = patch_edges(patch_size, bags, places).tolist()
-        if "image" in settings and np.shape(settings.get("image_size", 0)) != (2,):
+        if settings.get("image") is not None and np.shape(settings.get("image_size", ())) != (2,):
             raise InputError("image= needs image_size=, the width and height of the slide.")
         return cls.plotted(scores, places, edge, **settings)
 

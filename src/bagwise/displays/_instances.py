@@ -354,13 +354,12 @@ class KeyFeatureDisplay(Display):
 def _place_of(bags: Bags, bag: Any) -> int:
     """The position of a bag, given its position or its id."""
     if isinstance(bag, int | np.integer) and not isinstance(bag, bool):
-        if not -len(bags) <= bag < len(bags):
-            raise InputError(f"there is no bag {bag}: {len(bags)} bags were given.")
-        return int(bag) % len(bags)
-    found = [i for i, name in enumerate(bags.names.tolist()) if name == bag]
-    if not found:
-        raise InputError(f"no bag is called {bag!r}: give the id of a bag, or its position.")
-    return found[0]
+        found = np.arange(len(bags))[bag : bag + 1 or None]
+    else:
+        found = np.flatnonzero([name == bag for name in bags.names.tolist()])
+    if not len(found):
+        raise InputError(f"there is no bag {bag!r}: give the id of a bag, or its position.")
+    return int(found[0])
 
 
 @dataclass(eq=False)
