@@ -34,9 +34,9 @@ def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
         return "hdf5"
     if not writing:
         _refuse_special(path)
-    endings = ", ".join(itertools.chain(*FORMATS.values()))
+    every = ", ".join(itertools.chain(*FORMATS.values()))
     raise FileFormatError(
-        f"{path} has an unknown suffix: expected {endings}, a folder of HDF5 files, or format=."
+        f"{path} has an unknown suffix: expected {every}, a folder of HDF5 files, or format=."
     )
 
 

@@ -188,7 +188,8 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
         y=None if notes.get("y") is None else plain_array(notes["y"]),
         label_sets=sets,
         classes=notes.get("classes") if request.classes is None else request.classes,
-        **tables,
+        coords=tables.get("coords"),
+        instance_labels=tables.get("instance_labels"),
     )
     if contents.coords is not None:
         contents.patch_sizes = np.array([file.patch_size for file in files])
@@ -221,7 +222,6 @@ def _read_files(
     if tables:
         for file, (start, stop) in zip(files, pairwise(offsets.tolist()), strict=True):
             file.read(slice(None), {name: part[start:stop] for name, part in tables.items()})
-    tables.pop("features", None)
     return bags, tables
 
 

@@ -159,8 +159,8 @@ def encode_columns(
         place: Callable[[Any], int] = int
         names = None
     else:
-        names = _common_classes(members, values, bag_values) if classes is None else list(classes)
-        place, names = _places(names), plain_array(names)
+        found = _common_classes(members, values, bag_values) if classes is None else list(classes)
+        place, names = _places(found), plain_array(found)
     label_sets = instance_labels = None
     if sets is not None and names is not None:
         indicator = np.zeros((len(members) + 1, len(names)), dtype=np.int8)

@@ -45,7 +45,7 @@ def read_npz(path: Path, request: Request, workspace: Workspace) -> Contents:
         keys = {usual: request.roles.get(role) or usual for role, usual in _KEYS.items()}
         known = {name: members.get(keys.get(name, name)) for name in (*keys, *_OTHERS)}
         others = [n for n in members.names if n not in _OURS and n not in keys.values()]
-        extras = {name: members.get(name) for name in others}
+        extras: dict[str, Any] = {name: members.get(name) for name in others}
         instances = _instances(members)
     names = known["feature_names"]
     features = None if names is None else [str(name) for name in names]

@@ -411,10 +411,11 @@ def _open_labels(request: Request) -> Any:
 def _relabel(contents: Contents, request: Request, table: Any) -> Contents:
     """Replace the labels of bags by those of a dict or a table, matched by the ids as strings."""
     bags = contents.bags
+    kept: dict[str, Column] = {}
     if isinstance(table, Mapping):
         if not set(request.keep) <= contents.columns.keys():
             raise InputError("labels= is a dict: columns to keep come from a table.")
-        names, columns, kept = list(map(str, table)), _mapped_labels(table), {}
+        names, columns = list(map(str, table)), _mapped_labels(table)
     else:
         path = Path(request.labels) if isinstance(request.labels, str | os.PathLike) else None
         with contextlib.ExitStack() as stack:
@@ -468,11 +469,11 @@ def _tabled_labels(
     if request.id_column is None and request.bag not in table.names:
         usual = (name for name in _USUAL_IDS if name in table.names)
         request = replace(request, bag=next(usual, None))
-    details = {request.id_column: " for id_column=", request.group: " for group="}
-    details |= {request.merge: " for merge=", **dict.fromkeys(others, " to keep")}
-    for name, detail in details.items():
-        if name is not None:
-            require_column(table, name, detail)
+    for role in ("id_column", "group", "merge"):
+        if getattr(request, role) is not None:
+            require_column(table, getattr(request, role), f" for {role}=")
+    for name in others:
+        require_column(table, name, " to keep")
     request = find_roles(table, request, ("bag", "label", "label_set"))
     has_labels = any((request.label, request.label_set, request.group, request.merge, *others))
     if request.bag is None or not has_labels:

@@ -308,7 +308,8 @@ class CsvSource(TableSource):
         # Columns that are not features are read as strings.
         lists, clips = request.features or (), clip_columns(names)
         texts = [*(name or role for role, name in request.roles.items()), *request.beside]
-        texts += clips[:1] if clips else ()
+        if clips and clips.file:
+            texts.append(clips.file)
         self._texts = [n for n in dict.fromkeys(texts) if n in names and n not in lists]
         self._types |= dict.fromkeys(self._texts, pa.string())
         super().__init__(pa.schema(list(zip(names, types, strict=True))), str(path))

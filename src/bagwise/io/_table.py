@@ -112,24 +112,22 @@ def read_table(source: Source, request: Request, workspace: Workspace) -> Conten
     bags = _read_bags(source, replace(request, features=features), workspace, rows, sizes)
     instance_labels = None
     if request.instance_label is not None:
-        if sizes is None:
+        if sizes is None or isinstance(source, FrameSource):
             instance_labels = source.column(request.instance_label).take(rows.order)
         else:
             instance_labels = source.inner_column(request.instance_label, sizes)
     contents = Contents(bags, classes=source.notes.get("classes"))
     label_bags(contents, bag_columns(source, request, rows), request, instance_labels)
     contents.clips = read_clips(source, request, rows)
-    contents.left_out = [
-        *(request.clips or ())[1:],
-        *(name for name in left_out if name not in features),
-    ]
+    times = (request.clips or ())[1:]
+    contents.left_out = [*times, *(name for name in left_out if name not in features)]
     if not chosen:
         find_suspects(contents, source.names)
-    for names, convert in ((request.keep, "all"), (request.extra_columns, "none")):
-        for name in names:
-            column = read_column(source, name, convert)
-            which = rows.order if sizes is None else np.repeat(rows.order, sizes)
-            contents.columns[name] = column.tolist(which)
+    which = rows.order if sizes is None else np.repeat(rows.order, sizes)
+    for name in request.keep:
+        contents.columns[name] = read_column(source, name, "all").tolist(which)
+    for name in request.extra_columns:
+        contents.columns[name] = read_column(source, name, "none").tolist(which)
     return contents
 
 
@@ -184,7 +182,7 @@ def _read_bags(
     blocks: Any = source.blocks
     if sizes is not None:
         offsets = offsets_of(sizes)
-        positions, blocks = np.arange(offsets[-1]), partial(source.blocks, sizes=sizes)
+        positions, blocks = np.arange(offsets[-1]), partial(blocks, sizes=sizes)
     elif cluster is not None and isinstance(source, ParquetSource):
         in_order = bool((np.diff(rows.order) == 1).all())
         if in_order and cluster.sees(source.path):
