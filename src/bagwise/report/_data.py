@@ -103,11 +103,11 @@ def data_section(subject: Predictions, groups: Any, seen: Bools | None) -> Secti
 
 
 def _sizes(bags: Bags) -> Figure:
-    """A histogram of the sizes of bags, with whole edges."""
+    """A histogram of the sizes of bags."""
     low, high = int(bags.sizes.min()), int(bags.sizes.max())
-    step = max(1, -(-(high - low + 1) // MOST_BARS))
-    ax, edges = axes("instances in a bag", "bags"), np.arange(low, high + step + 1, step)
-    ax.hist(bags.sizes, edges, rwidth=0.94, align="left", color=DOTS)
+    n_bars, ends = min(high - low + 1, MOST_BARS), (low - 0.5, high + 0.5)
+    ax = axes("instances in a bag", "bags")
+    ax.hist(bags.sizes, n_bars, ends, rwidth=0.94, color=DOTS)
     caption = f"Sizes of the {len(bags):,} bags."
     spread = f"From {low} to {high}, median {np.median(bags.sizes):g}."
     return Figure(ax.figure, f"Histogram: {caption} {spread}", caption)

@@ -20,13 +20,13 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
 from bagwise._common.types import Array
-from bagwise.exceptions import DataNotFoundError, FileFormatError
+from bagwise.exceptions import FileFormatError
 from bagwise.extras import import_extra
 from bagwise.io._clips import clip_columns
 from bagwise.io._contents import Contents
@@ -87,8 +87,6 @@ def read_recordings(path: str | os.PathLike[str], *, species: Sequence[str] = ()
     >>> folder.cleanup()
     """
     path = Path(path)
-    if not path.exists():
-        raise DataNotFoundError(f"no file or folder {str(path)!r}.")
     with format_errors(path):
         return _read_hoplite(path) if _is_database(path) else _read_birdnet(path, species)
 
@@ -154,16 +152,6 @@ def find_recording(folder: Path, name: str, *, inside: bool = False) -> str | No
 # BirdNET-Analyzer
 
 
-class _Columns(NamedTuple):
-    """The columns of a table of detections; without a file, the table is about one recording."""
-
-    file: str | None
-    start: str
-    end: str | None
-    species: str
-    confidence: str
-
-
 def _read_birdnet(path: Path, species: Sequence[str]) -> Any:
     """Read a file of BirdNET-Analyzer, a folder of them, or detections of Perch-Hoplite."""
     paths = [path]
@@ -173,8 +161,10 @@ def _read_birdnet(path: Path, species: Sequence[str]) -> Any:
     return _embeddings(embeddings, path) if embeddings else _detections(paths, path, species)
 
 
-def _detection_columns(names: Iterable[str]) -> _Columns | None:
-    """Find the columns of a table of detections; None for other tables.
+def _detection_columns(names: Iterable[str]) -> tuple[Any, ...] | None:
+    """The columns of file, start, end, species and confidence; None for other tables.
+
+    Without a column of files the table is about one recording; the end may be unknown too.
 
     Examples
     --------
@@ -187,12 +177,12 @@ def _detection_columns(names: Iterable[str]) -> _Columns | None:
     names = list(names)
     for file, start, end in _PERCH_TIMES:
         if {file, start, end or start, "label", "logits"} <= set(names):
-            return _Columns(file, start, end, "label", "logits")
+            return file, start, end, "label", "logits"
     clips = clip_columns(names)
     species = next((name for name in _SPECIES if name in names), None)
     if clips is None or species is None or "Confidence" not in names:
         return None
-    return _Columns(*clips, species, "Confidence")
+    return *clips, species, "Confidence"
 
 
 def _embeddings(paths: Sequence[Path], root: Path) -> Any:
@@ -245,20 +235,21 @@ def _rows(path: Path, root: Path) -> Iterator[tuple[Any, ...]]:
                 f"{path} is not a table of BirdNET-Analyzer: expected the columns Start (s), End "
                 f"(s), Common name and Confidence; it has {list(reader.fieldnames or ())[:10]}."
             )
+        file_name, first, last, species, score = columns
         for row in reader:
             try:
-                start, confidence = float(row[columns.start]), float(row[columns.confidence])
-                end = start + _PERCH_LENGTH if columns.end is None else float(row[columns.end])
+                start, confidence = float(row[first]), float(row[score])
+                end = start + _PERCH_LENGTH if last is None else float(row[last])
                 # In a table of several recordings the times accumulate; the offset does not.
                 begin = float(row.get("File Offset (s)") or start)
             except (TypeError, ValueError) as error:
                 raise FileFormatError(
                     f"line {reader.line_num} of {path} lacks a start, an end or a confidence."
                 ) from error
-            if columns.confidence == "logits":
+            if score == "logits":
                 confidence = float(expit(confidence))
-            name = (columns.file and row[columns.file]) or _recording(path, root)
-            yield name, begin, begin + end - start, row[columns.species], confidence
+            name = (file_name and row[file_name]) or _recording(path, root)
+            yield name, begin, begin + end - start, row[species], confidence
 
 
 def _recording(path: Path, root: Path) -> str:

@@ -111,13 +111,8 @@ def write_selections(
     list of Path
     """
     start, end = (np.asarray(table[name], dtype=np.float64) for name in ("start", "end"))
-    odd = np.flatnonzero(~(np.isfinite(start) & (start <= end) & np.isfinite(end)))
-    if len(odd):
-        i = int(odd[0])
-        raise InputError(
-            f"a clip of {recordings[i]!r} goes from {start[i]} to {end[i]} seconds: expected two "
-            "times in order."
-        )
+    for i in np.flatnonzero(~(start <= end))[:1]:
+        raise InputError(f"a clip of {recordings[i]!r} is from {start[i]} to {end[i]} seconds.")
     rows: dict[str, list[int]] = {name: [] for name in recordings}
     labels = table["label"].tolist()
     for i in np.lexsort((end, start)).tolist():
