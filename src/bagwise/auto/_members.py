@@ -19,6 +19,8 @@ from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
 from bagwise.auto._methods import find_method
 from bagwise.auto._pipelines import ridge_cv
 from bagwise.bags import Bags
+from bagwise.base import BagClassifierMixin
+from bagwise.base._finite import quietly, require_finite
 from bagwise.base._pipelines import fit_arguments, kept_assumption, predicts_numbers
 from bagwise.classification import (
     MILES,
@@ -171,7 +173,10 @@ def column_scores(model: Any, X: Any, kind: str, n_columns: int) -> Floats:
     """
     if is_regressor(model):
         return np.asarray(model.predict(X), dtype=np.float64).reshape(-1, 1)
-    if hasattr(model, "decision_function"):
+    if isinstance(model, BagClassifierMixin):  # the bags are validated already
+        decision = quietly(model._decision, X)
+        scores = np.asarray(require_finite(decision, "the score", infinite=True), np.float64)
+    elif hasattr(model, "decision_function"):
         scores = np.asarray(model.decision_function(X), dtype=np.float64)
     else:
         found = model.predict_proba(X)
