@@ -10,19 +10,8 @@ import bagwise
 ROOT = Path(bagwise.__file__).parent
 
 # In the order of the data flow. A package may import itself and the packages listed for it.
-FOUNDATION = {
-    "exceptions",
-    "_common",
-    "extras",
-    "labels",
-    "bags",
-    "loops",
-    "compute",
-    "solvers",
-    "validation",
-    "pairwise",
-    "base",
-}
+FOUNDATION = {"exceptions", "_common", "extras", "labels", "bags", "loops", "compute"}
+FOUNDATION |= {"solvers", "validation", "pairwise", "base"}
 PACKAGES = {
     "exceptions": set(),
     "_common": {"exceptions"},
@@ -61,20 +50,8 @@ PACKAGES = {
     "__main__": {"cli", "exceptions"},
     "__init__": {"bags"},
 }
-OPTIONAL = {
-    "clarabel",
-    "matplotlib",
-    "jinja2",
-    "pyarrow",
-    "h5py",
-    "skops",
-    "dask",
-    "soundfile",
-    "usearch",
-    "distributed",
-    "torch",
-    "pynndescent",
-}
+OPTIONAL = {"clarabel", "matplotlib", "jinja2", "pyarrow", "h5py", "skops", "dask", "distributed"}
+OPTIONAL |= {"soundfile", "usearch", "torch", "pynndescent"}
 FRAMES = {"pandas", "polars"}
 
 

@@ -80,12 +80,6 @@ def test_links_lead_somewhere():
         assert not anchor or anchor in slugs(file), (page, target)
 
 
-def test_no_line_of_text_is_lost_as_a_comment():
-    """Sphinx leaves out lines that begin with a per cent sign."""
-    pages = [*PAGES, *ROOT.glob("examples/users/*/README.md")]
-    assert [p.name for p in pages if re.search(r"^%", p.read_text(), flags=re.MULTILINE)] == []
-
-
 def test_every_page_is_in_one_list_of_contents():
     listed = []
     for page in DOCS.glob("*.md"):
@@ -119,11 +113,6 @@ def test_commands_are_understood(command, tmp_path, monkeypatch):
     assert f"'{words[1]}'" in done.output
 
 
-def test_the_header_of_the_gallery_lists_each_example_once():
-    header = (ROOT / "examples" / "GALLERY_HEADER.rst").read_text()
-    assert sorted(re.findall(r"<(plot_\w+)>", header)) == [example.stem for example in EXAMPLES]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_run(example, monkeypatch, capsys):
@@ -134,19 +123,6 @@ def test_examples_run(example, monkeypatch, capsys):
     assert pyplot.get_fignums()
     assert capsys.readouterr().out
     pyplot.close("all")
-
-
-@pytest.mark.slow
-def test_the_picture_can_be_drawn_again():
-    pytest.importorskip("matplotlib")
-    figure = runpy.run_path(str(DOCS / "pictures.py"))["overview"]()
-    figure.draw_without_rendering()
-    frames = [patch for patch in figure.axes[0].patches if patch.get_linewidth() > 2]
-    assert len(frames) == 2  # the key instances of the two bags predicted to contain a nine
-
-
-def test_the_picture_is_small():
-    assert (DOCS / "images" / "overview.png").stat().st_size < 150_000
 
 
 def test_the_estimator_of_the_design_page_works():

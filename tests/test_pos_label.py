@@ -1,10 +1,7 @@
 """Which of two classes is positive: by `pos_label`, by their names, or with a warning."""
 
-import pickle
-
 import numpy as np
 import pytest
-from sklearn.metrics import get_scorer
 from sklearn.utils._testing import set_random_state
 
 from bagwise.auto import AutoBagClassifier
@@ -15,11 +12,6 @@ from checks import example
 from estimators import public_estimators, quick
 
 ASYMMETRIC = [cls for cls in public_estimators() if "pos_label" in cls._get_param_names()]
-NAMES = {
-    "BagMarginSVM", "InstanceMarginSVM", "SparseMIL", "BalancedSparseMIL", "MILBoost",
-    "DiverseDensity", "EMDD", "WellMISVM", "PrimalDualMISVM", "SingleInstanceClassifier",
-    "AutoBagClassifier",
-}  # fmt: skip
 
 
 def concept(n_bags=16, seed=0):
@@ -36,10 +28,6 @@ def asymmetric(cls):
     if cls is AutoBagClassifier:
         model.set_params(candidates={"sil": SingleInstanceClassifier()})
     return model.set_params(assumption="standard") if cls is PrimalDualMISVM else model
-
-
-def test_every_asymmetric_model_has_the_parameter():
-    assert {cls.__name__ for cls in ASYMMETRIC} >= NAMES
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -67,8 +55,6 @@ def test_the_names_of_the_classes_change_nothing_but_signs(cls):
         if hasattr(plain, method):
             mirrored = getattr(plain, method)(test)[:, ::-1]
             np.testing.assert_allclose(getattr(turned, method)(test), mirrored)
-    again = pickle.loads(pickle.dumps(turned))
-    np.testing.assert_array_equal(again.decision_function(test), turned.decision_function(test))
 
 
 def test_probabilities_of_single_instances_pool_to_the_positive_class():
@@ -80,15 +66,6 @@ def test_probabilities_of_single_instances_pool_to_the_positive_class():
     turned = SingleInstanceClassifier(LogisticRegression(), pos_label="a").fit(bags, y)
     mirrored = plain.predict_proba(bags)[:, ::-1]
     np.testing.assert_allclose(turned.predict_proba(bags), mirrored, atol=1e-6)
-
-
-def test_scikit_learn_scores_the_right_class():
-    bags, positive = concept()
-    y = np.where(positive, "active", "inactive")
-    model = BagMarginSVM(C=10).fit(bags, y)
-    assert model.pos_label_ == "active"
-    assert get_scorer("roc_auc")(model, bags, y) == 1.0
-    assert get_scorer("accuracy")(model, bags, y) == 1.0
 
 
 @pytest.mark.parametrize(

@@ -122,17 +122,6 @@ def test_features_are_remembered_and_compared(rng):
     assert found.feature_names == ["u", "v"]  # later steps do not warn again
 
 
-def test_frames_in_a_list_keep_their_columns(rng):
-    pd = pytest.importorskip("pandas")
-    frame, model = pd.DataFrame(rng.normal(size=(3, 2)), columns=["u", "v"]), BagEstimator()
-    assert check_bags(model, [frame, frame], reset=True).feature_names == ["u", "v"]
-    assert model.feature_names_in_.tolist() == ["u", "v"]
-    with pytest.raises(InputError, match=r"feature 0 is 'v'.* fitted with 'u'"):
-        check_bags(model, [frame[["v", "u"]]], reset=False)
-    with pytest.raises(InputError, match="column 0 of bag 1 is 'v'"):
-        door([frame, frame[["v", "u"]]])
-
-
 def test_a_dict_and_groups_of_a_frame_are_refused_with_the_fix(rng):
     with pytest.raises(InputError, match=r"got dict: .*from_arrays.*ids=list"):
         door({"a": rng.normal(size=(2, 2)), "b": rng.normal(size=(3, 2))})
@@ -234,11 +223,6 @@ def test_wide_indices_are_narrowed(rng):
     found = door(Bags(wide, [0, 2, 4]))
     assert found.instances.indices.dtype == np.int32
     np.testing.assert_array_equal(found.instances.toarray(), table.toarray())
-
-
-def test_ragged_lists_of_numbers_are_label_sets(bags):
-    labels = check_label_sets([[1], [2, 3], []], bags)
-    np.testing.assert_array_equal(labels.indicator, [[1, 0, 0], [0, 1, 1], [0, 0, 0]])
 
 
 @pytest.mark.parametrize(

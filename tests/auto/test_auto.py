@@ -1,6 +1,5 @@
 """AutoBagClassifier against loops over its candidates; invariants."""
 
-import pickle
 import warnings
 from dataclasses import replace
 from types import SimpleNamespace
@@ -204,16 +203,6 @@ def test_sparse_bags_are_not_centred():
     assert np.isfinite(found.decision_function(bags)).all()
 
 
-def test_sparse_bags_have_the_same_folds_and_scores_in_both_precisions(rng):
-    table = rng.integers(-2, 3, size=(160, 6)) * (rng.random((160, 6)) < 0.5)
-    scores = []
-    for dtype in (np.float32, np.float64):
-        bags = Bags(sparse.csr_array(table.astype(dtype)), np.arange(0, 161, 4))
-        model = auto(candidates=["nsk", "mind"]).fit(bags, np.arange(40) % 2)
-        scores.append([*model.leaderboard_["log_loss"], *model.decision_function(bags)])
-    np.testing.assert_allclose(*scores, rtol=1e-3, atol=1e-4)
-
-
 def test_groups_stay_together_and_are_routed():
     bags, y = example(40)
     groups = np.arange(40) // 4
@@ -231,24 +220,17 @@ def test_groups_stay_together_and_are_routed():
         (lambda y: np.where(np.arange(30) == 0, 2, y), {}, LabelError, "has one bag"),
         (lambda y: y, {"metric": "rmse"}, InputError, "choose one of log_loss"),
         (lambda y: y, {"candidates": ["nks"]}, InputError, "Did you mean nsk"),
-        (
-            lambda y: y,
-            {"candidates": ["nsk"], "assumption": "standard"},
-            InputError,
-            "no candidate that keeps",
-        ),
+        (lambda y: y, {"assumption": "standard"}, InputError, "no candidate that keeps"),
         (lambda y: 0 * y, {}, LabelError, "class"),
         (lambda y: y, {"candidates": {"a": Refusing()}}, InputError, "a: these bags are too"),
-        (lambda y: y, {"candidates": []}, InputError, "there is no candidate"),
         (lambda y: y, {"candidates": {"a": "nsk"}}, InputError, "expected a classifier"),
         (lambda y: y, {"candidates": {"a": SetKernelRegressor()}}, InputError, "a classifier"),
     ],
 )
-def test_bad_input_is_one_line(change, options, error, message):
+def test_bad_input_is_refused(change, options, error, message):
     bags, y = example(30)
-    with pytest.raises(error, match=message) as caught:
+    with pytest.raises(error, match=message):
         auto(**options).fit(bags, change(y))
-    assert "\n" not in str(caught.value)
 
 
 def test_wrappers_and_pipelines_of_scikit_learn_are_candidates():
@@ -319,13 +301,8 @@ def large(name, *, sets=False, assumption=None):
 
 def test_methods_that_compare_all_pairs_are_replaced_on_large_data():
     names = [large(name).name for name in ("nsk", "mind", "minimax", "miles", "milboost")]
-    assert names == [
-        "nsk (random Fourier)",
-        "mind (200 prototypes)",
-        "minimax (linear)",
-        "miles (500 prototypes)",
-        "milboost",
-    ]
+    assert names[:2] == ["nsk (random Fourier)", "mind (200 prototypes)"]
+    assert names[2:] == ["minimax (linear)", "miles (500 prototypes)", "milboost"]
     assert large("citation-knn") is None
     assert all(member.suits(100, 500) for member in default_members("single"))
 
@@ -396,12 +373,6 @@ def test_groups_reach_a_candidate_that_holds_out_bags():
     assert not set(folds[0]) & set(folds[1])
 
 
-def test_miles_is_replaced_where_its_linear_program_is_large():
-    (miles,) = (m for m in default_members("single") if m.name == "miles")
-    assert miles.suits(1_000, 3_000)
-    assert not miles.suits(1_000, 3_001)
-
-
 def test_the_best_alone():
     bags, y = example(40)
     model = auto(ensemble="best").fit(bags, y)
@@ -423,30 +394,18 @@ def test_instances():
     assert not hasattr(without, "score_instances")
 
 
-def test_instances_of_three_classes():
-    bags, y = example(45, n_classes=3)
-    model = auto(candidates=["nsk", "mind"]).fit(bags, y)
-    keys, predicted = model.key_instances(bags), model.predict(bags)
-    for bag, scores in enumerate(bags.split(model.score_instances(bags))):
-        column = model.classes_.tolist().index(predicted[bag])
-        assert keys[bag] == np.argmax(scores[:, column])
-
-
-def test_saved_models(tmp_path):
+@pytest.mark.parametrize("sets", [False, True])
+def test_saved_models(tmp_path, sets):
     pytest.importorskip("skops")
     bags, y = example(30)
-    model = auto(candidates=["pooled-trees", "nsk", "mind", "fisher-vectors"]).fit(bags, y)
+    names = ["pooled-trees", "mind", "fisher-vectors", "orlr" if sets else "nsk"]
+    if sets:
+        y = np.column_stack([sets_of(y, 2), np.zeros(30, int)])  # no bag carries the last
+    model = auto(candidates=names).fit(bags, y)
     save_model(model, tmp_path / "model.skops")
     loaded, _ = load_model(tmp_path / "model.skops")
     np.testing.assert_array_equal(loaded.predict_proba(bags), model.predict_proba(bags))
     assert loaded.leaderboard_ == model.leaderboard_
-    sets = np.column_stack([sets_of(y, 2), np.zeros(30, int)])  # no bag carries the last
-    several = auto(candidates=["pooled-trees", "mind", "orlr"]).fit(bags, sets)
-    save_model(several, tmp_path / "sets.skops")
-    loaded, _ = load_model(tmp_path / "sets.skops")
-    np.testing.assert_array_equal(loaded.predict_proba(bags), several.predict_proba(bags))
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict_proba(bags), model.predict_proba(bags))
 
 
 def test_every_default_is_fitted_and_described():

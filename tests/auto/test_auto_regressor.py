@@ -91,14 +91,6 @@ def test_the_leaderboard_is_sorted_by_the_metric(metric):
     np.testing.assert_array_equal(table[metric], ordered if metric == "mae" else ordered[::-1])
 
 
-def test_the_best_alone():
-    bags, y = example()
-    model = AutoBagRegressor(candidates=FEW, ensemble="best", random_state=0).fit(bags, y)
-    assert sorted(model.weights_) == [1.0]
-    assert "ensemble" not in model.leaderboard_["method"]
-    np.testing.assert_array_equal(model.predict(bags), model.best_estimator_.predict(bags))
-
-
 def test_all_default_candidates_run_learn_and_are_saved(tmp_path):
     bags, y = example(60)
     test, truth = example(60, seed=1)
