@@ -45,13 +45,14 @@ def box_qp(Q, costs):
 def tables(X, constant):
     centre = X.mean(axis=0, dtype=np.float64)
     away = (X + centre).astype(X.dtype)  # centring brings it back
-    return {
-        "dense": dual_descent.rows_of(X, constant),
-        "sparse": dual_descent.rows_of(sparse.csr_array(X), constant),
-        "gram": dual_descent.gram_rows(X @ X.T, constant),
-        "dense centred": dual_descent.rows_of(away, constant, centre),
-        "sparse centred": dual_descent.rows_of(sparse.csr_array(away), constant, centre),
+    found = {
+        "dense": dual_descent.rows_of(X),
+        "sparse": dual_descent.rows_of(sparse.csr_array(X)),
+        "gram": dual_descent.gram_rows(X @ X.T),
+        "dense centred": dual_descent.rows_of(away, centre),
+        "sparse centred": dual_descent.rows_of(sparse.csr_array(away), centre),
     }
+    return {kind: dual_descent.with_constant(rows, constant) for kind, rows in found.items()}
 
 
 KINDS = ["dense", "sparse", "gram", "dense centred", "sparse centred"]

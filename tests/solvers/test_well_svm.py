@@ -26,7 +26,7 @@ from well_svm_oracle import all_labels, relaxation, sdp_relaxation, svm_value
 
 def cluster(rng, n=8, cost=2.0, beta=2, **options):
     X = rng.normal(size=(n, 3))
-    rows = dual_descent.rows_of(X, 0.5)
+    rows = dual_descent.with_constant(dual_descent.rows_of(X), 0.5)
     labels = BoundedLabels(n, (n - beta) // 2)
     order = canonical_order(rows, np.zeros(n))
     first = aligned_start(rows, labels, order, 5, 0)
@@ -156,7 +156,7 @@ def test_labels_that_stay_end_the_search():
     """From the round on in which the labels have stayed twice, a further cut is not looked for."""
     X = np.random.default_rng(0).normal(size=(60, 3))
     known = np.where(np.arange(60) < 6, np.where(X[:, 0] > 0, 1, -1), 0).astype(np.int8)
-    rows = dual_descent.rows_of(X, 0.5)
+    rows = dual_descent.with_constant(dual_descent.rows_of(X), 0.5)
     labels = PartialLabels(known, 27)
     order = canonical_order(rows, known)
     first = labels.choose(X[:, 0], np.ones(60), X[:, 0])
@@ -183,9 +183,9 @@ def semi_supervised(seed, kind, n=24, cost=0.3):
     X = rng.normal(size=(n, 3))
     known = np.where(np.arange(n) < 6, np.where(np.arange(n) % 2, 1, -1), 0).astype(np.int8)
     rows = {
-        "dense": dual_descent.rows_of(X, 0.5),
-        "sparse": dual_descent.rows_of(sparse.csr_array(X), 0.5),
-        "gram": dual_descent.gram_rows(X @ X.T, 0.5),
+        "dense": dual_descent.with_constant(dual_descent.rows_of(X), 0.5),
+        "sparse": dual_descent.with_constant(dual_descent.rows_of(sparse.csr_array(X)), 0.5),
+        "gram": dual_descent.with_constant(dual_descent.gram_rows(X @ X.T), 0.5),
     }[kind]
     labels, costs = PartialLabels(known, 8), np.where(known != 0, 1.0, cost)
     order = canonical_order(rows, known)

@@ -103,8 +103,7 @@ class LabelMachine(KernelMachine):
     def _with_offset(self, rows: Any) -> Any:
         """Add the constant feature, in units of the root mean square norm of the rows."""
         constant = self.offset * float(np.sqrt(rows.squares.mean()))
-        rows.score_factors[:, 0] = rows.sum_factors[:, 0] = constant
-        return rows._replace(squares=rows.squares + constant**2)
+        return loops.dual_descent.with_constant(rows, constant)
 
     def _keep_machines(
         self, X: Any, rows: Any, centre: Array, results: Sequence[MixtureResult]

@@ -36,11 +36,10 @@ _summing = compiled(fastmath={"reassoc", "contract"})
 _inlined = compiled(inline="always")  # a call that passes `Rows` costs as much as a short row
 
 DENSE, SPARSE, GRAM = 0, 1, 2
-WORK = 10**8  # approximate number of multiplications in one compiled call
+WORK = 10**8  # approximate number of multiplications in one compiled call, unless a pass has more
 SHRINK = 0.05  # a variable at its bound and this far beyond the margin is skipped for a while
 AHEAD = 4  # visits between prefetching a row and reading it
 LEAST_GROUP = 0.25  # non-zeros of a group, per entry of z, from which forming z pays off
-BY_F, BY_Z, SINGLY = 0, 1, 2  # ways to visit a group: z is f; by z; all v_t for each variable
 
 
 class Rows(NamedTuple):
@@ -89,15 +88,13 @@ class Groups(NamedTuple):
     patterns: Ints
 
 
-def rows_of(X: Any, constant: float = 0.0, centre: Floats | None = None) -> Rows:
+def rows_of(X: Any, centre: Floats | None = None) -> Rows:
     """Create `Rows` from a table of features.
 
     Parameters
     ----------
     X : ndarray or CSR of shape (n_rows, n_features)
         The rows; not copied, unless dense and to be centred.
-    constant : float, default=0.0
-        Value of a further feature, the same for all rows: its weight is the offset.
     centre : ndarray of shape (n_features,), default=None
         Subtracted from each row.
 
@@ -105,41 +102,58 @@ def rows_of(X: Any, constant: float = 0.0, centre: Floats | None = None) -> Rows
     -------
     Rows
     """
-    n_rows, n_features = X.shape
-    if not sparse.issparse(X) and centre is not None:
-        X = X - centre.astype(X.dtype)
-    squares = row_norms(X, squared=True).astype(np.float64) + constant**2
-    for_score = for_sum = np.full((n_rows, 1), float(constant))
     if not sparse.issparse(X):
-        return Rows(DENSE, *_dense(X), n_rows, n_features, for_score, for_sum, squares)
+        X = X if centre is None else X - centre.astype(X.dtype)
+        return _dense_rows(DENSE, X, row_norms(X, squared=True).astype(np.float64))
+    squares = row_norms(X, squared=True).astype(np.float64)
+    for_score = for_sum = np.zeros((len(squares), 1))
     if centre is not None:
         along, length = X @ centre, float(centre @ centre)
         ones = np.ones(len(along))
         for_score = np.column_stack([for_score, length - along, -ones])
         for_sum = np.column_stack([for_sum, ones, along])
-        squares += length - 2 * along
-    squares = np.maximum(squares, 0.0)
-    table = _presented(np.empty((0, 0), X.data.dtype), X.data, X.indices, X.indptr)
-    return Rows(SPARSE, *table, n_rows, n_features, for_score, for_sum, squares)
+        squares = np.maximum(squares + length - 2 * along, 0.0)
+    table = read_only(np.empty((0, 0), X.data.dtype), X.data, X.indices, X.indptr)
+    return Rows(SPARSE, *table, *X.shape, for_score, for_sum, squares)
 
 
-def gram_rows(K: Array, constant: float = 0.0) -> Rows:
+def gram_rows(K: Array) -> Rows:
     """Create `Rows` from a kernel matrix.
 
     Parameters
     ----------
     K : ndarray of shape (n_rows, n_rows)
         Kernel values between the rows, symmetric; not copied.
-    constant : float, default=0.0
-        Value of a further feature, the same for all rows: its weight is the offset.
 
     Returns
     -------
     Rows
     """
-    extra = np.full((len(K), 1), float(constant))
-    squares = np.diagonal(K).astype(np.float64) + constant**2
-    return Rows(GRAM, *_dense(K), len(K), len(K), extra, extra, squares)
+    return _dense_rows(GRAM, K, np.diagonal(K).astype(np.float64))
+
+
+def _dense_rows(kind: int, table: Array, squares: Floats) -> Rows:
+    none, extra = np.empty(0, np.int32), np.zeros((len(table), 1))
+    arrays = read_only(np.ascontiguousarray(table), np.empty(0, table.dtype), none, none)
+    return Rows(kind, *arrays, *table.shape, extra, extra, squares)
+
+
+def with_constant(rows: Rows, constant: float) -> Rows:
+    """Add a feature that is the same for all rows: its weight is the offset.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows; changed in place.
+    constant : float
+        Value of the feature.
+
+    Returns
+    -------
+    Rows
+    """
+    rows.score_factors[:, 0] = rows.sum_factors[:, 0] = constant
+    return rows._replace(squares=rows.squares + constant**2)
 
 
 def score(rows: Rows, vector: Floats) -> Floats:
@@ -284,25 +298,25 @@ def descend(
     (np.float64(1.0), True)
     """
     groups = sign_groups(pick, signs, order) if groups is None else groups
-    n, n_active = len(alpha), np.diff(groups.bounds)
-    active, gradient, slack = groups.order.copy(), np.empty(n), np.empty(n)
-    # number of passes, group, next variable in the group (-1: before the first), number of active
-    # variables at the start of the pass, way in which the group is visited
-    at = np.array([0, 0, -1, n, 0])
-    random = np.array([2 * seed + 1], np.uint64)
+    n, n_labels = signs.shape
+    active, n_active = groups.order.copy(), np.diff(groups.bounds)
+    gradient, slack = np.empty((2, n))
     z, before = np.empty((2, len(f)))
+    random = np.array([2 * seed + 1], np.uint64)
     mixed = groups.patterns * weights  # (n_groups, n_labels)
     least = _least_group(rows, groups.patterns)
     # Between two calls of a few tenths of a second, Python handles signals such as Ctrl-C.
-    visits = max(1, WORK // _cost_of_visit(rows, groups.patterns))
-    primal = gap = np.inf
-    done = max_passes < 1
-    while not done:
-        done, primal, gap = _descend(
-            rows, pick, signs, groups, mixed, least, weights, costs, alpha, f, E, tol, max_passes,
-            active, n_active, gradient, slack, z, before, at, random, visits,
+    at_once = max(1, WORK // (1 + n * (10 + 2 * _length(rows) * n_labels)))
+    found = Descent(0, np.inf, np.inf)
+    done = False
+    while not done and found.n_passes < max_passes:
+        made, done, primal, gap = _descend(
+            rows, pick, signs, groups, mixed, least, weights, costs, alpha, f, E, tol,
+            min(at_once, max_passes - found.n_passes), active, n_active, gradient, slack, z,
+            before, random,
         )  # fmt: skip
-    return Descent(int(at[0]), primal, gap)
+        found = Descent(found.n_passes + made, primal, gap)
+    return found
 
 
 def sign_groups(pick: Ints, signs: Ints, order: Ints) -> Groups:
@@ -352,108 +366,68 @@ def _least_group(rows: Rows, patterns: Ints) -> Ints:
     return np.where(patterns[:, 0] == 0, np.iinfo(np.int64).max, found)
 
 
-def _cost_of_visit(rows: Rows, patterns: Ints) -> int:
-    """Approximate number of multiplications in a visit of one variable."""
-    n_labels = 1 if (patterns == 1).all() else patterns.shape[1]
-    return 10 + 2 * _length(rows) * n_labels * (1 if patterns.all() else n_labels)
-
-
 def _length(rows: Rows) -> int:
     """Mean number of non-zeros of a row."""
     return len(rows.data) // max(rows.n_rows, 1) if rows.kind == SPARSE else rows.n_features
 
 
-def _dense(table: Array) -> tuple[Array, Array, Array, Array]:
-    """A dense table as the four arrays of `Rows`; those of CSR are empty."""
-    none = np.empty(0, np.int32)
-    return _presented(np.ascontiguousarray(table), np.empty(0, table.dtype), none, none)
-
-
-def _presented(
-    values: Array, data: Array, indices: Array, indptr: Array
-) -> tuple[Array, Array, Array, Array]:
-    values, data, indices, indptr = read_only(values, data, indices, indptr)
-    return values, data, indices, indptr
-
-
 @_compiled
 def _descend(
     rows, pick, signs, groups, mixed, least, weights, costs, alpha, f, E, tol, max_passes, active,
-    n_active, gradient, slack, z, before, at, random, visits,
+    n_active, gradient, slack, z, before, random,
 ):  # fmt: skip
-    """Continue from the position `at` for `visits` visits of variables.
+    """Make up to `max_passes` passes over the active variables, group by group.
 
-    The slack of a variable is its contribution to the duality gap. Returns whether the descent is
-    done, the primal value and the duality gap.
+    The slack of a variable is its contribution to the duality gap. Returns the number of passes,
+    whether the gap is small enough, the primal value and the gap.
     """
-    n, n_groups, bounds = len(alpha), len(n_active), groups.bounds
-    n_passes, g, begin, n_begun, way = at[0], at[1], at[2], at[3], at[4]
-    state = random[0]
-    primal = gap = np.inf
-    done = False
-    while visits > 0 and not done:
-        first = bounds[g]
-        if begin < 0:
-            if g == 0:
-                n_passes += 1
-                n_begun = _sum(n_active)
-            for last in range(n_active[g] - 1, 0, -1):
-                state ^= state << np.uint64(13)
-                state ^= state >> np.uint64(7)
-                state ^= state << np.uint64(17)
-                one, other = first + last, first + np.int64(state % np.uint64(last + 1))
-                active[one], active[other] = active[other], active[one]
-            way = BY_F
+    n_passes, done = 0, False
+    while not done and n_passes < max_passes:
+        n_passes += 1
+        all_active = n_active.sum() == len(alpha)
+        for g in range(len(n_active)):
+            group = active[groups.bounds[g] : groups.bounds[g + 1]]
+            _shuffle(group, n_active[g], random)
+            if n_active[g] < least[g]:
+                n_active[g] = _visit_singly(
+                    rows, pick, signs, weights, costs, alpha, f, E, group, n_active[g], gradient,
+                    slack,
+                )  # fmt: skip
+                continue
             if least[g] > 0:
-                way = BY_Z if n_active[g] >= least[g] else SINGLY
-            if way == BY_Z:
                 _mix(mixed[g], f, E, z, before)
-            begin = 0
-        if way == SINGLY:
-            begin, n_active[g], visits = _visit(
-                rows, pick, signs, weights, costs, alpha, f, E, active[first:], begin,
-                n_active[g], gradient, slack, visits,
+            n_active[g] = _visit_group(
+                rows, pick, signs, costs, alpha, z if least[g] > 0 else f, group, n_active[g],
+                gradient, slack,
             )  # fmt: skip
-        else:
-            begin, n_active[g], visits = _visit_group(
-                rows, pick, signs, costs, alpha, z if way == BY_Z else f, active[first:], begin,
-                n_active[g], gradient, slack, visits,
-            )  # fmt: skip
-        if begin < n_active[g]:
-            break
-        if way == BY_Z:
-            _unmix(groups.patterns[g], mixed[g], f, E, z, before)
-        begin = -1
-        g += 1
-        if g < n_groups:
-            continue
-        g = 0
+            if least[g] > 0:
+                _unmix(groups.patterns[g], mixed[g], f, E, z, before)
         primal, gap = _values(alpha, costs, gradient, slack)
         small = gap <= tol * primal
-        done = (small and n_begun == n) or n_passes >= max_passes
-        if small or _sum(n_active) == 0:
+        done = small and all_active
+        if small or n_active.sum() == 0:
             active[:] = groups.order  # skipped variables are visited once more
-            for k in range(n_groups):
-                n_active[k] = bounds[k + 1] - bounds[k]
-    at[0], at[1], at[2], at[3], at[4] = n_passes, g, begin, n_begun, way
-    random[0] = state
-    return done, primal, gap
+            n_active[:] = np.diff(groups.bounds)
+    return n_passes, done, primal, gap
 
 
 @_compiled
-def _sum(values):
-    total = 0
-    for value in values:
-        total += value
-    return total
+def _shuffle(variables, n, random):
+    """Shuffle the first n variables, by xorshift."""
+    state = random[0]
+    for last in range(n - 1, 0, -1):
+        state ^= state << np.uint64(13)
+        state ^= state >> np.uint64(7)
+        state ^= state << np.uint64(17)
+        other = np.int64(state % np.uint64(last + 1))
+        variables[last], variables[other] = variables[other], variables[last]
+    random[0] = state
 
 
 @_compiled
 def _mix(mixed, f, E, z, before):
     """Form z = sum_t mu_t p_t v_t, where mixed_t = mu_t p_t and v_t = f + E_t."""
-    mean = 0.0
-    for share in mixed:
-        mean += share
+    mean = mixed.sum()
     for k in range(len(f)):
         z[k] = before[k] = _entry(k, mean, f, mixed, E)
 
@@ -461,9 +435,7 @@ def _mix(mixed, f, E, z, before):
 @_compiled
 def _unmix(pattern, mixed, f, E, z, before):
     """Add p_t times the change of z to each v_t."""
-    mean = 0.0
-    for share in mixed:
-        mean += share
+    mean = mixed.sum()
     for k in range(len(f)):
         change = z[k] - before[k]
         if change != 0.0:
@@ -473,10 +445,10 @@ def _unmix(pattern, mixed, f, E, z, before):
 
 
 @_compiled
-def _visit_group(rows, pick, signs, costs, alpha, z, active, at, n_active, gradient, slack, visits):
-    """Visit the active variables of a group, or some of them, as an SVM on the vector z."""
-    while at < n_active and visits > 0:
-        visits -= 1
+def _visit_group(rows, pick, signs, costs, alpha, z, active, n_active, gradient, slack):
+    """Visit the active variables of a group as an SVM on the vector z."""
+    at = 0
+    while at < n_active:
         if at + AHEAD < n_active:
             _ask_for(rows, pick[active[at + AHEAD], 0])
         i = active[at]
@@ -491,55 +463,53 @@ def _visit_group(rows, pick, signs, costs, alpha, z, active, at, n_active, gradi
         if new != old:
             alpha[i] = new
             _add(rows, row, (new - old) * sign, z)
-    return at, n_active, visits
+    return n_active
 
 
 @_compiled
-def _visit(
-    rows, pick, signs, weights, costs, alpha, f, E, active, at, n_active, gradient, slack, visits
+def _visit_singly(
+    rows, pick, signs, weights, costs, alpha, f, E, active, n_active, gradient, slack
 ):
     """Visit any variables: all label vectors are read and written for each of them."""
-    n_labels = signs.shape[1]
+    n_picks, n_labels = pick.shape[1], signs.shape[1]
+    own = np.zeros((n_picks, n_labels))  # its signs under the label vectors that pick each row
     mixed = np.empty(n_labels)
-    while at < n_active and visits > 0:
-        visits -= 1
+    at = 0
+    while at < n_active:
         if at + AHEAD < n_active:
             _ask_for(rows, pick[active[at + AHEAD], 0])
         i = active[at]
-        old, mean = alpha[i], 0.0
-        if pick.shape[1] == 1:
-            for t in range(n_labels):
-                mixed[t] = weights[t] * signs[i, t]
-                mean += mixed[t]
-            G = _dot_all(rows, pick[i, 0], mean, f, mixed, E) - 1.0
-            curvature = rows.squares[pick[i, 0]]
-        else:
-            G, curvature = -1.0, 0.0
-            for t in range(n_labels):
-                mixed[:] = 0.0
-                mixed[t] = weights[t] * signs[i, t]
-                G += _dot_all(rows, pick[i, t], mixed[t], f, mixed, E)
-                curvature += weights[t] * rows.squares[pick[i, t]]
+        old = alpha[i]
+        G, curvature = -1.0, 0.0
+        for t in range(n_labels):
+            own[t % n_picks, t] = signs[i, t]
+            curvature += weights[t] * rows.squares[pick[i, t % n_picks]]
+        for c in range(n_picks):
+            mean = _product(weights, own[c], mixed)
+            G += _dot_all(rows, pick[i, c], mean, f, mixed, E)
         n_active, new = _moved(i, G, curvature, costs[i], old, at, active, n_active, gradient,
                                slack)  # fmt: skip
         if new < 0.0:
             continue
         at += 1
-        step = new - old
-        if step == 0.0:
-            continue
-        alpha[i] = new
-        if pick.shape[1] == 1:
-            for t in range(n_labels):
-                mixed[t] = step * (signs[i, t] - mean)
-            _add_all(rows, pick[i, 0], step * mean, f, mixed, E)
-        else:
-            for t in range(n_labels):
-                for s in range(n_labels):
-                    share = (1.0 if s == t else 0.0) - weights[t]
-                    mixed[s] = step * signs[i, t] * share
-                _add_all(rows, pick[i, t], step * signs[i, t] * weights[t], f, mixed, E)
-    return at, n_active, visits
+        if new != old:
+            alpha[i] = new
+            for c in range(n_picks):
+                mean = (new - old) * _product(weights, own[c], mixed)
+                for t in range(n_labels):
+                    mixed[t] = (new - old) * own[c, t] - mean
+                _add_all(rows, pick[i, c], mean, f, mixed, E)
+    return n_active
+
+
+@_inlined
+def _product(weights, signs, mixed):
+    """Multiply entry by entry; return the sum."""
+    mean = 0.0
+    for t in range(len(weights)):
+        mixed[t] = weights[t] * signs[t]
+        mean += mixed[t]
+    return mean
 
 
 @_inlined
@@ -649,16 +619,18 @@ def _add_all(rows, i, mean, f, mixed, E):
     _add(rows, i, mean, f)
     if rows.kind == SPARSE:
         for at in range(rows.indptr[i], rows.indptr[i + 1]):
-            column = np.uint64(rows.indices[at])
-            for t in range(len(mixed)):
-                E[column, t] += mixed[t] * rows.data[at]
+            _add_entry(np.uint64(rows.indices[at]), rows.data[at], mixed, E)
     else:
         for k in range(rows.n_features):
-            for t in range(len(mixed)):
-                E[k, t] += mixed[t] * rows.values[i, k]
+            _add_entry(k, rows.values[i, k], mixed, E)
     for k in range(rows.sum_factors.shape[1]):
-        for t in range(len(mixed)):
-            E[rows.n_features + k, t] += mixed[t] * rows.sum_factors[i, k]
+        _add_entry(rows.n_features + k, rows.sum_factors[i, k], mixed, E)
+
+
+@_inlined
+def _add_entry(k, value, mixed, E):
+    for t in range(len(mixed)):
+        E[k, t] += mixed[t] * value
 
 
 @_compiled
