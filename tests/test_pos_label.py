@@ -105,13 +105,13 @@ def test_no_warning_where_nothing_is_to_be_chosen():
 
 def test_wrong_choices_are_refused():
     bags, positive = concept()
-    with pytest.raises(LabelError, match=r"pos_label=2 is not a label of y: .* \[0, 1\]"):
+    with pytest.raises(LabelError, match=r"pos_label=2 is not a label of y: \[0, 1\]"):
         BagMarginSVM(pos_label=2).fit(bags, positive.astype(int))
-    with pytest.raises(LabelError, match="is for two classes, not for 3 classes"):
+    with pytest.raises(LabelError, match="is for two classes, not 3 classes"):
         BagMarginSVM(pos_label="p").fit(*example(n_classes=3))
     with pytest.raises(InputError, match="belongs to assumption='standard'"):
         PrimalDualMISVM(pos_label=0).fit(bags, positive.astype(int))
-    with pytest.raises(LabelError, match="not for label sets"):
+    with pytest.raises(LabelError, match="not label sets"):
         AutoBagClassifier(pos_label=0).fit(bags, [{"x"} if p else set() for p in positive])
 
 

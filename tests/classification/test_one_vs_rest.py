@@ -94,7 +94,7 @@ def test_a_class_weight_equals_bags_repeated(model, kernel):
 
 def test_a_class_without_weight_is_refused():
     bags, y = example(6)
-    with pytest.raises(InputError, match="the class 'q' the weight 0"):
+    with pytest.raises(InputError, match="class 'q' is 0"):
         BagMarginSVM(class_weight={"q": 0}).fit(bags, y)
 
 

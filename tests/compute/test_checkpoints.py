@@ -63,10 +63,11 @@ def test_a_killed_fit_of_label_sets_continues(model, tensor, tmp_path, monkeypat
     assert not list(tmp_path.iterdir())
 
 
-def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
+def test_a_checkpoint_of_another_fit_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
     bags, sets = with_label_sets(n_bags=20)
     path, parts = tmp_path / "fit.npz", Parts(Counter(None))
-    other = Checkpoint(path, "other settings", interval=0.0)
+    other = Checkpoint(path, "other settings")
     other.load({}, parts)
     other.save({"n_iter": 3}, parts)
     model = clone(MODELS["orlr"]).set_params(checkpoint=path)

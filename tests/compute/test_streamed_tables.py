@@ -88,7 +88,7 @@ def test_rows_are_those_of_the_array(lazy, tmp_path_factory, kind, data):
     for table in (some, Bags(readable_table(some), some.offsets)):
         np.testing.assert_array_equal(table.rows(rows), expected[rows])
         np.testing.assert_array_equal(table.rows(positions), expected[positions])
-    for block, read in blocks.bag_blocks_ahead(some):
+    for block, read in blocks.read_bag_blocks(some):
         np.testing.assert_array_equal(read, expected[blocks.rows_of(some, block)])
     assert not lazy
     if kind != "computed":  # whose function here cannot be sent

@@ -148,7 +148,8 @@ class BagEstimator(BaseEstimator):
         labels = self._check_labels(y, bags)
         weight = check_sample_weight(sample_weight, bags)
         if isinstance(labels, Labels):
-            weight = weight * labels.known * self._class_weights(labels)
+            of_classes = class_weights(getattr(self, "class_weight", None), labels)
+            weight = weight * labels.known * of_classes
         used = weight > 0
         if not used.any():
             raise LabelError("no bag has a known label and a positive weight: label some bags.")
@@ -163,10 +164,6 @@ class BagEstimator(BaseEstimator):
         """Validate y."""
         check = check_label_sets if self._learns_label_sets else check_bag_labels
         return check(y, bags, min_classes=self._min_classes)
-
-    def _class_weights(self, labels: Labels) -> FloatArray:
-        """Weight of each bag by its class, if the estimator has the parameter `class_weight`."""
-        return class_weights(getattr(self, "class_weight", None), labels)
 
     def _check_bags(self, X: Any) -> Bags:
         """Validate the input of every method but ``fit``."""
@@ -275,17 +272,13 @@ def class_weights(class_weight: Any, labels: Labels) -> FloatArray:
     if class_weight is None:
         return np.ones(len(labels.known))
     if labels.has_sets:
-        raise InputError(
-            f"class_weight={class_weight!r} needs one label per bag: for label sets, give weights "
-            "of bags (sample_weight)."
-        )
+        raise InputError("class_weight needs one label per bag: for label sets, weight the bags.")
     names = labels.classes[labels.codes]
     weights = compute_sample_weight(class_weight, names)
     if not np.all(weights > 0):
         label = names.tolist()[int(np.argmin(weights))]
         raise InputError(
-            f"class_weight gives the class {label!r} the weight {weights.min():g}: give each class "
-            "a positive weight, or leave its bags out."
+            f"class_weight of the class {label!r} is {weights.min():g}: give it a positive weight."
         )
     return weights
 

@@ -212,14 +212,10 @@ class BagClassifierMixin(ClassifierMixin):
         if self.pos_label is not None:
             if not two:
                 what = "label sets" if labels.has_sets else f"{len(labels.classes)} classes"
-                raise LabelError(
-                    f"pos_label={self.pos_label!r} is for two classes, not for {what}."
-                )
+                raise LabelError(f"pos_label={self.pos_label!r} is for two classes, not {what}.")
             names = labels.classes.tolist()
             if self.pos_label not in names:
-                raise LabelError(
-                    f"pos_label={self.pos_label!r} is not a label of y: the labels are {names}."
-                )
+                raise LabelError(f"pos_label={self.pos_label!r} is not a label of y: {names}.")
             return labels.with_positive(names.index(self.pos_label))
         if not two:
             return labels
@@ -228,8 +224,7 @@ class BagClassifierMixin(ClassifierMixin):
             first, last = labels.classes.tolist()
             warn_user(
                 f"{type(self).__name__} takes {last!r} as the positive class, because it sorts "
-                f"after {first!r}: one instance makes a bag positive. Set pos_label= to "
-                f"{first!r} or {last!r}.",
+                f"after {first!r}: set pos_label= to {first!r} or {last!r}.",
                 DataWarning,
             )
         return labels.with_positive(1 if positive is None else positive)
@@ -447,10 +442,7 @@ class BagClassifierMixin(ClassifierMixin):
         if label is not None:
             return check_label(label, self.classes_)
         if self._has_label_sets:
-            raise LabelError(
-                "a model fitted on label sets needs label=, the label whose key instances are "
-                "returned."
-            )
+            raise LabelError("a model fitted on label sets needs label= for its key instances.")
         return None
 
     def _labels_of(self, scores: Array) -> Array:

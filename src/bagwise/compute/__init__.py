@@ -10,7 +10,6 @@ worker is lost, Dask computes the part again.
 from bagwise.compute.arrays import to_numpy
 from bagwise.compute.blocks import (
     bag_blocks,
-    bag_blocks_ahead,
     in_blocks,
     map_rows,
     read_bag_blocks,

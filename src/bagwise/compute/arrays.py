@@ -194,6 +194,14 @@ def dense(table: Any) -> Any:
     return table.toarray() if sparse.issparse(table) else table
 
 
+def stacked(tables: list[Any]) -> Any:
+    """Concatenate the rows of arrays, or of CSR tables."""
+    if len(tables) == 1:
+        return tables[0]
+    in_csr = sparse.issparse(tables[0])
+    return sparse.vstack(tables, format="csr") if in_csr else np.concatenate(tables)
+
+
 def log_softmax(scores: Any) -> Any:
     """Logarithm of the softmax of each row."""
     return scores.log_softmax(dim=1) if is_tensor(scores) else special.log_softmax(scores, axis=1)

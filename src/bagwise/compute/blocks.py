@@ -1,8 +1,7 @@
 """Read instances in blocks, so that a table larger than memory is never in memory as a whole."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -119,13 +118,13 @@ def bag_blocks(bags: Bags, n_values: int | None = None) -> Iterator[slice]:
         release_pages(bags.source)
 
 
-def bag_blocks_ahead(bags: Bags) -> Iterator[tuple[slice, Array]]:
-    """Read runs of whole bags from a file, while a thread reads the next run.
+def read_bag_blocks(bags: Bags) -> Iterator[tuple[slice, Array]]:
+    """Read bags at once, or in blocks if `in_blocks` is true, while a thread reads the next block.
 
     Parameters
     ----------
     bags : Bags
-        The bags, with dense instances in a file.
+        The bags, with dense instances.
 
     Yields
     ------
@@ -134,6 +133,9 @@ def bag_blocks_ahead(bags: Bags) -> Iterator[tuple[slice, Array]]:
     instances : ndarray
         Their instances.
     """
+    if not in_blocks(bags):
+        yield slice(0, len(bags)), bags.instances
+        return
     table, blocks = readable_table(bags), list(bag_blocks(bags, 2 * BLOCK))
     rows = [rows_of(bags, block) for block in blocks]
     if isinstance(table, StreamedTable):
@@ -160,34 +162,14 @@ def ahead(read: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
     object
     """
     with ThreadPoolExecutor(1, "bagwise-read") as pool:
-        coming: deque[Future[Any]] = deque()
+        coming = None
         for item in items:
-            coming.append(pool.submit(read, item))
-            if len(coming) > 1:
-                yield coming.popleft().result()
-        while coming:
-            yield coming.popleft().result()
-
-
-def read_bag_blocks(bags: Bags) -> Iterator[tuple[slice, Any]]:
-    """Read bags in blocks of whole bags if `in_blocks` is true, otherwise all at once.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags, with dense instances.
-
-    Yields
-    ------
-    block : slice
-        Positions of bags.
-    instances : ndarray
-        Their instances.
-    """
-    if in_blocks(bags):
-        yield from bag_blocks_ahead(bags)
-    else:
-        yield slice(0, len(bags)), bags.instances
+            following = pool.submit(read, item)
+            if coming is not None:
+                yield coming.result()
+            coming = following
+        if coming is not None:
+            yield coming.result()
 
 
 def rows_of(bags: Bags, block: slice) -> slice:

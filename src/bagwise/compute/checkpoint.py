@@ -33,17 +33,12 @@ class Checkpoint:
     settings : object
         Settings of the fit, compared by their ``repr``: a checkpoint of a fit with
         other settings is refused.
-    interval : float, default=INTERVAL
-        Least number of seconds between two saves.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], settings: Any, interval: float | None = None
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], settings: Any) -> None:
         self.path = Path(path)
         self.settings = repr(settings)
-        self.interval = INTERVAL if interval is None else interval
-        self._next, self._identity = time.monotonic() + self.interval, ""
+        self._next, self._identity = time.monotonic() + INTERVAL, ""
 
     def save(self, memory: dict[str, Any], parts: Parts) -> None:
         """Write the state of the driver and of all parts, if it is time."""
@@ -57,7 +52,7 @@ class Checkpoint:
         with replacing(self.path, force=True) as unfinished, open(unfinished, "wb") as file:
             np.savez(file, **arrays)
         end = time.monotonic()
-        self._next = end + max(self.interval, (end - start) / SHARE if self.interval else 0)
+        self._next = end + max(INTERVAL, (end - start) / SHARE)
 
     def load(self, memory: dict[str, Any], parts: Parts) -> bool:
         """Restore the saved state of `memory` and the parts; return False if there is none."""

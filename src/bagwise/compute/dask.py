@@ -18,12 +18,11 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from scipy import sparse
 
 from bagwise._common.tables import ConvertedTable, Source, StreamedTable, float_type
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.compute.arrays import add, is_tensor
+from bagwise.compute.arrays import add, is_tensor, stacked
 from bagwise.compute.mapped import origin_of
 from bagwise.compute.parts import Parts, digest
 from bagwise.exceptions import InputError
@@ -56,9 +55,7 @@ class About(NamedTuple):
 
     def joined(self, partitions: list[Bags]) -> Bags:
         """Concatenate the bags of several partitions."""
-        tables = [bags.instances for bags in partitions]
-        in_csr = sparse.issparse(tables[0])
-        rows = sparse.vstack(tables, format="csr") if in_csr else np.concatenate(tables)
+        rows = stacked([bags.instances for bags in partitions])
         return Bags(rows, self.offsets, self.ids, feature_names=self.feature_names)
 
 

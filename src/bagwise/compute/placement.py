@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from scipy import sparse
 
 from bagwise._common.types import Array
 from bagwise.bags import Bags
+from bagwise.compute.arrays import stacked
 from bagwise.compute.blocks import bag_blocks, in_blocks
 from bagwise.compute.parts import Parts
 from bagwise.compute.tensors import free_memory
@@ -139,17 +139,9 @@ def over_partitions(function: Callable[[Bags], Any], bags: Bags) -> Any:
     -------
     ndarray or CSR
     """
-    if bags.where == "cluster":
-        found = bags.map(function)  # type: ignore[attr-defined]
-    elif in_blocks(bags):
-        found = [function(bags[block]) for block in bag_blocks(bags)]
-    else:
-        found = [function(bags)]
-    if len(found) == 1:
-        return found[0]
-    return (
-        sparse.vstack(found, format="csr") if sparse.issparse(found[0]) else np.concatenate(found)
-    )
+    if in_blocks(bags):
+        return stacked([function(bags[block]) for block in bag_blocks(bags)])
+    return stacked(each_partition(function, bags))
 
 
 def each_partition(function: Callable[[Bags], Result], bags: Bags) -> list[Result]:

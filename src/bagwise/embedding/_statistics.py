@@ -190,7 +190,7 @@ def _runs(bags: Bags) -> tuple[Ints, Ints, Array, Ints]:
 def _check_statistics(statistics: Any) -> list[Statistic]:
     """Validate the statistics; return names and floats."""
     for item in statistics:
-        if item not in STATISTICS and not (isinstance(item, Real) and 0 < item < 1):
+        if item not in STATISTICS and not (isinstance(item, Real) and 0 < float(item) < 1):
             raise InputError(
                 f"statistics holds {item!r}: expected some of {STATISTICS}, and quantiles between "
                 "0 and 1, such as 0.9."

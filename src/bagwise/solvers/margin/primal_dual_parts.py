@@ -14,7 +14,7 @@ from sklearn.utils.sparsefuncs import min_max_axis
 from bagwise import loops
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.compute import Part, bag_blocks_ahead, read_bag_blocks, readable_table, rows_of
+from bagwise.compute import Part, read_bag_blocks, readable_table, rows_of
 from bagwise.compute.arrays import beside, like, product, to_numpy, zeros
 from bagwise.compute.tensors import has_kernels, segment_argmax, segment_max, torch
 from bagwise.loops import threads
@@ -308,7 +308,7 @@ class PrimalDualPart(BasePart):
         projected = np.zeros(step.shape, self.X.dtype)
         # Products are limited by memory bandwidth; one core reads the file.
         with blas_cores(max(1, threads.n_threads() // 4)):
-            for block, X in bag_blocks_ahead(self.bags):
+            for block, X in read_bag_blocks(self.bags):
                 np.matmul(X, step.T, out=self.changed[rows_of(self.bags, block)])
                 self._update_bags(block, settings)
                 projected += self._project_bags(block, X)
@@ -318,7 +318,7 @@ class PrimalDualPart(BasePart):
         """X' D_m 1 of each column, of shape (n_columns, n_features), for dense instances."""
         weights = self.problem.bag_weights.astype(self.X.dtype)
         total = np.zeros((weights.shape[1], self.X.shape[1]))
-        for block, X in bag_blocks_ahead(self.bags):
+        for block, X in read_bag_blocks(self.bags):
             total += np.repeat(weights[block], self.bags.sizes[block], axis=0).T @ X
         return total
 
