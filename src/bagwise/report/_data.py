@@ -107,7 +107,7 @@ def _sizes(bags: Bags) -> Figure:
     low, high = int(bags.sizes.min()), int(bags.sizes.max())
     n_bars, ends = min(high - low + 1, MOST_BARS), (low - 0.5, high + 0.5)
     ax = axes("instances in a bag", "bags")
-    ax.hist(bags.sizes, n_bars, ends, rwidth=0.94, color=DOTS)
+    ax.hist(bags.sizes, n_bars, range=ends, rwidth=0.94, color=DOTS)
     caption = f"Sizes of the {len(bags):,} bags."
     spread = f"From {low} to {high}, median {np.median(bags.sizes):g}."
     return Figure(ax.figure, f"Histogram: {caption} {spread}", caption)
