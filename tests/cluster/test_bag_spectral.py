@@ -312,20 +312,6 @@ def test_unusable_similarities_are_refused(similarity, message):
         model.fit(similarity)
 
 
-def test_seeded_runs_repeat_and_the_order_of_bags_is_irrelevant():
-    bags, sets, _ = blobs(spread=3.0)
-    model = BagConstrainedSpectralClustering(4, random_state=0).fit(bags, sets)
-    again = BagConstrainedSpectralClustering(4, random_state=0).fit(bags, sets)
-    np.testing.assert_array_equal(again.labels_, model.labels_)
-    np.testing.assert_array_equal(again.embedding_, model.embedding_)
-    order = np.random.default_rng(1).permutation(len(bags))
-    mixed = BagConstrainedSpectralClustering(4, random_state=0)
-    mixed.fit(bags[order], [sets[i] for i in order])
-    back = np.concatenate([np.arange(bags.offsets[i], bags.offsets[i + 1]) for i in order])
-    np.testing.assert_array_equal(mixed.labels_, model.labels_[back])
-    np.testing.assert_allclose(mixed.embedding_, model.embedding_[back], atol=1e-9)
-
-
 def test_the_extension_at_old_instances_is_the_embedding():
     # Plain: with the rows of W itself the Nystroem formula is the eigenvalue equation.
     W, bag_index, _ = labelled_bags(n_bags=30)
@@ -337,15 +323,6 @@ def test_the_extension_at_old_instances_is_the_embedding():
         at_anchors = extension(operator, vectors, values, weighted=weighted)
         expected = embed(vectors, values, weighted=weighted)
         np.testing.assert_allclose(unit_rows(W @ at_anchors), expected, atol=1e-8)
-
-
-def test_no_labels_is_plain_clustering():
-    bags, sets, _ = blobs(n_bags=15)
-    plain = BagConstrainedSpectralClustering(3, constraints=None, random_state=0).fit(bags, sets)
-    for nothing in (None, [None] * 15, np.full((15, 2), -1)):
-        model = BagConstrainedSpectralClustering(3, random_state=0).fit(bags, nothing)
-        assert adjusted_rand_score(model.labels_, plain.labels_) == 1
-        assert model.cluster_classes_ is None
 
 
 # --- Edges --------------------------------------------------------------------------------------
@@ -375,13 +352,6 @@ def test_an_isolated_instance_follows_its_bag():
     sets = [{"a"}] * 10 + [{"b"}] * 11
     model = BagConstrainedSpectralClustering(2, affinity="precomputed", random_state=0).fit(W, sets)
     assert model.labels_[20] == model.labels_[19] != model.labels_[0]
-
-
-def test_a_disconnected_graph():
-    X = np.concatenate([np.random.default_rng(k).normal(size=(30, 2)) + 100 * k for k in range(3)])
-    model = BagConstrainedSpectralClustering(3, affinity="nearest_neighbors", random_state=0)
-    assert adjusted_rand_score(model.fit_predict(X), np.repeat(np.arange(3), 30)) == 1
-    assert model.eigenvalues_ == pytest.approx(1)
 
 
 @settings(max_examples=25, deadline=None)

@@ -221,7 +221,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         similarity, constraints, order = self._compare(bags, labels, rng)
         next(stages, None)
         operator = self._constrain(similarity, constraints, bags.bag_index[order], labels)
-        options = {"tol": self.tol, "max_iter": self.max_iter}
+        options: Any = {"tol": self.tol, "max_iter": self.max_iter}
         result = leading_eigenvectors(operator, self.n_clusters, rng, **options)
         self._keep_progress(result, "raise max_iter or tol")
         next(stages, None)

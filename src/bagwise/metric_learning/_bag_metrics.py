@@ -105,8 +105,8 @@ class MildML(MetricLearner):
         if pairs[2].all() or not pairs[2].any():
             which = "all" if pairs[2].any() else "no"
             raise LabelError(f"{which} two bags share a label (one class only?): give both kinds.")
-        X, options = dense(bags.instances).astype(np.float64), {"reg": self.reg, "tol": self.tol}
-        options |= {"max_iter": self.max_iter, "track": partial(self._track, task="fitting")}
+        X, track = dense(bags.instances).astype(np.float64), partial(self._track, task="fitting")
+        options: Any = {"reg": self.reg, "tol": self.tol, "max_iter": self.max_iter, "track": track}
         rank = min(self.n_components or bags.n_features, bags.n_features)
         result = mildml(X, bags.offsets, pairs, n_components=rank, **options)
         components, threshold = result.solution
@@ -191,7 +191,7 @@ class MIMLMetric(CentroidPredictor):
         rank = self.n_components or max(1, min(len(present) - 1, bags.n_features // 2))
         X, steps = dense(bags.instances).astype(np.float64), range(self.max_iter)
         candidates = Candidates.from_indicator(bags.offsets, carried, one_each=False)
-        options = {"n_components": min(rank, bags.n_features), "tol": self.tol}
+        options: Any = {"n_components": min(rank, bags.n_features), "tol": self.tol}
         result = miml_metric(X, candidates, steps=self._track(steps, "fitting"), **options)
         directions, centres, _ = result.solution
         self.classes_, self.category_sizes_ = labels.classes, sizes

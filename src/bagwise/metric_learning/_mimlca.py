@@ -230,8 +230,8 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
         if self.checkpoint is not None:
             kernel = getattr(self.kernel, "__qualname__", self.kernel)
             settings = "MIMLCA", kernel, self.gamma, self.instances_per_label, self.n_components
-            settings = *settings, digest(bags, labels.indicator)
-            options["checkpoint"] = Checkpoint(self.checkpoint, settings)
+            settings_and_data = *settings, digest(bags, labels.indicator)
+            options["checkpoint"] = Checkpoint(self.checkpoint, settings_and_data)
         return self._learn(bags, self._candidates(bags, labels), **options)
 
 

@@ -120,8 +120,9 @@ def ored_logistic(
     options["fit_intercept"] = fit_intercept
     if isinstance(missing, str):
         usual = 0.0 if isinstance(spurious, str) else spurious
-        fixed = {"reg": reg, "max_iter": max_iter, "tol": max(tol, MISSING_TOL), "spurious": usual}
-        fit, data = partial(ored_logistic, **fixed), (bags, indicator, weights, instance_codes)
+        ends = {"reg": reg, "max_iter": max_iter, "tol": max(tol, MISSING_TOL)}
+        fit: Any = partial(ored_logistic, spurious=usual, **ends)  # type: ignore[arg-type]
+        data = bags, indicator, weights, instance_codes
         missing = _learn_missing(fit, *data, random_state, usual, options)
     # Classes without data are left out: their probability is zero.
     seen = np.append((indicator == 1).any(axis=0), np.ones(int(background), bool))

@@ -178,7 +178,7 @@ def mildml(
         curve.append(float(intermediate_result.fun))
         next(progress, None)
 
-    options = {"max_iter": max_iter, "ftol": tol, "gtol": 1e-8, "maxcor": 20}
+    options: Any = {"max_iter": max_iter, "ftol": tol, "gtol": 1e-8, "maxcor": 20}
     found = lbfgs(objective, np.append(start, 1.0), callback=after, **options)
     solution = (found.x[:-1].reshape(start.shape) / unit, found.x[-1])
     # A line search that finds no lower value counts as converged, possibly at a kink.

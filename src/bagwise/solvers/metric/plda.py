@@ -409,8 +409,8 @@ def label_set_plda(
         remedy="reduce the features first, with InstanceTransformer(PCA(100)) for example",
     )
     names = "sums", "counts", "squares", "null", "n_possible", "unnamed"
-    options = {"one_each": one_each, "null": null}
-    estimate = partial(_estimate, n_rows=n, shrinkage=shrinkage, **options)
+    options: dict[str, Any] = {"one_each": one_each, "null": null}
+    estimate: Any = partial(_estimate, n_rows=n, shrinkage=shrinkage, **options)
     remembered = *names, "mean", "scale", "scatter", "curve", "settled"
 
     def begin(memory: dict[str, Any]) -> None:
