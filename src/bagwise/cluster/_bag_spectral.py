@@ -209,11 +209,8 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         """
         bags = check_bags(self, X, reset=True)
         labels = known_label_sets(y, bags)
-        if self.n_clusters > bags.n_instances:
-            raise InputError(
-                f"n_clusters={self.n_clusters} for n_samples = {bags.n_instances} instances: use "
-                "at most as many clusters as instances."
-            )
+        if self.n_clusters > (n := bags.n_instances):
+            raise InputError(f"n_samples={n} instances are less than n_clusters={self.n_clusters}.")
         rng = check_random_state(self.random_state)
         stages = self._track(("similarity", "eigenvectors", "k-means"), "stage")
 
@@ -474,10 +471,7 @@ def choose_clusters(
     if not counts or not weights or n_resamples < 2:
         raise InputError("give n_clusters and alphas to compare, and n_resamples of 2 at least.")
     if counts[0] < 1 or counts[-1] >= (smallest := int(np.sort(bags.sizes)[:n_drawn].sum())):
-        raise InputError(
-            f"n_clusters={counts[0]}, ..., {counts[-1]}: expected 1 to {smallest - 1}, fewer than "
-            f"the instances that {SHARE:.0%} of the bags may have."
-        )
+        raise InputError(f"n_clusters: expected 1 to {smallest - 1} for {smallest} instances.")
     labels = known_label_sets(y, bags)
     rng = check_random_state(random_state)
     models = [clone(estimator).set_params(alpha=weight) for weight in weights]

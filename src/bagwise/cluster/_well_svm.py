@@ -154,10 +154,7 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         """
         X = check_rows(self, X, reset=True)
         if X.shape[0] < self.n_clusters:
-            raise InputError(
-                f"n_samples={X.shape[0]} rows cannot make n_clusters={self.n_clusters} clusters: "
-                "give at least one row per cluster."
-            )
+            raise InputError(f"n_samples={X.shape[0]} is less than n_clusters={self.n_clusters}.")
         rng = check_random_state(self.random_state)
         labels = self._bisect(X, rng)
         self.splits_ = []

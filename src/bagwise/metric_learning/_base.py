@@ -95,10 +95,7 @@ class MetricLearner(BagTransformerMixin, BagEstimator):
         def metric(a: ArrayLike, b: ArrayLike) -> float:
             pair = np.stack([np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)])
             if pair.shape != (2, self.n_features_in_):
-                raise InputError(
-                    f"the metric compares two vectors of {self.n_features_in_} features: got shape "
-                    f"{pair.shape[1:]}."
-                )
+                raise InputError(f"give two vectors of {self.n_features_in_} features.")
             left, right = self._map(pair)
             return float(np.linalg.norm(left - right))
 
