@@ -19,7 +19,6 @@ from bagwise.base import fit_method, in_canonical_order
 from bagwise.base._parameters import POSITIVE
 from bagwise.evaluate._folds import Fold
 from bagwise.exceptions import InputError
-from bagwise.labels import Labels
 from bagwise.loops.threads import one_core_if_few
 from bagwise.preprocessing import BagPipeline
 from bagwise.preprocessing._steps import instance_scaler
@@ -32,8 +31,11 @@ LOWER_IS_BETTER = ("log_loss", "mae")
 class Ensemble:
     """Mixin: candidates are fitted on folds, weighted, and those with a weight on all bags.
 
-    A subclass checks the labels (`_labels`), states the kind and the targets (`_targets`), draws
-    the folds (`_folds`), fits the weights (`_stack`) and measures them (`_measure`).
+    A subclass defines `_kind` ("single", "sets" or "numbers") and five methods: `_labels` checks y,
+    `_targets` gives the targets of the candidates and those of the stack, of shape
+    (n_bags, n_columns), `_folds` draws the folds, `_stack` fits the weights to scores of shape
+    (n_bags, n_columns, n_models), and `_measure` computes the metric of some bags, NaN if it is
+    undefined.
     """
 
     _parameter_constraints: dict[str, Any] = {
@@ -115,7 +117,7 @@ class Ensemble:
         return self
 
     def _held_out_scores(
-        self, scores: Floats, targets: Array, folds: list[Fold]
+        self: Any, scores: Floats, targets: Array, folds: list[Fold]
     ) -> list[tuple[float, float]]:
         """Metric and standard error on folds held out from calibration: each candidate, the stack.
 
@@ -129,28 +131,6 @@ class Ensemble:
             mean_and_error([self._measure(values[test, :, m], targets[test]) for _, test in folds])
             for m in range(values.shape[2])
         ]
-
-    @property
-    def _kind(self) -> str:
-        raise NotImplementedError
-
-    def _labels(self, y: Any, bags: Bags) -> Labels:
-        raise NotImplementedError
-
-    def _folds(self, labels: Labels, groups: Array | None, seed: int) -> list[Fold]:
-        raise NotImplementedError
-
-    def _targets(self, labels: Labels) -> tuple[Array, Array]:
-        """Targets of the candidates, and of the stack: of shape (n_bags, n_columns)."""
-        raise NotImplementedError
-
-    def _stack(self, scores: Floats, targets: Array) -> Stack:
-        """Weights for scores of shape (n_bags, n_columns, n_models)."""
-        raise NotImplementedError
-
-    def _measure(self, combined: Floats, targets: Array) -> float:
-        """The metric of some bags; NaN if it is undefined."""
-        raise NotImplementedError
 
     @property
     def best_estimator_(self: Any) -> BagPipeline:
