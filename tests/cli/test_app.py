@@ -68,7 +68,7 @@ def test_wrong_usage_is_one_line_and_2(run, words, message):
         (["evaluate", "{slides}", *COLUMNS, "-m", "nsk", "--set", "C=-1", "-q"], "'C' parameter"),
         (["evaluate", "{slides}", *COLUMNS, "-m", "nsk", "--set", "D=1"], "no parameter 'D'"),
         (["evaluate", "{slides}", *COLUMNS, "-m", "nsk", "--set", "C"], "NAME=VALUE"),
-        (["evaluate", "{slides}", *COLUMNS, "-m", "nsk", "--folds", "20"], "at most 12 folds"),
+        (["evaluate", "{slides}", *COLUMNS, "-m", "nsk", "--folds", "20"], "each fold needs one"),
         (["evaluate", "{slides}", *COLUMNS, "-m", "sil", "--group", "x"], "'x'"),
         (["evaluate", "{slides}", *COLUMNS, "-m", "sil", "--positive", "x"], "--pos-label"),
         (["evaluate", "{slides}", *COLUMNS, "-m", "sil", "--label-set", "x"], "--label-set"),

@@ -8,15 +8,7 @@ from typing import Any
 from bagwise import __version__
 from bagwise.auto._methods import find_method, make_model
 from bagwise.cli import options
-from bagwise.cli.output import (
-    as_records,
-    note,
-    note_features,
-    print_json,
-    print_table,
-    progress,
-    refuse_existing,
-)
+from bagwise.cli.output import as_records, note, print_json, print_table, progress, refuse_existing
 from bagwise.exceptions import InputError, LabelError
 
 
@@ -26,18 +18,12 @@ def annotate(
     label_files: options.LabelFiles,
     media: options.Media,
     file: Path = options.FILE,
-    output: Path = options.output(
-        "The instances with their labels, .parquet, .csv or .tsv.", "FILE"
-    ),
+    output: Path = options.output("The labels of instances, .parquet, .csv or .tsv.", "FILE"),
     background: bool = options.BACKGROUND,
     background_above: float | None = options.BACKGROUND_ABOVE,
     probabilities: bool = options.flag("--probabilities", "Add the probability of each label."),
     noisy_sets: bool = options.NOISY_SETS,
-    label_studio: Path | None = options.option(
-        "Also write tasks for Label Studio, .json, least certain first, and the labelling "
-        "interface, .xml.",
-        "FILE",
-    ),
+    label_studio: Path | None = options.option("Also write Label Studio tasks, .json.", "FILE"),
     media_url: str = options.option("Prefix of file names for Label Studio.", "TEXT", default=""),
     review: int = options.option("Print the N least certain instances.", "N", default=10, min=0),
     parameters: list[str] | None = options.PARAMETERS,
@@ -60,7 +46,7 @@ def annotate(
     in Raven; remove the "? 62 %" in Audacity), and pass the folder to --corrections of this command
     or of `bagwise fit`. --label-studio writes tasks with the labels as predictions, which show the
     column of --image, --audio or --text; annotate them there, and pass the exported JSON to
-    --corrections.
+    --corrections. The labelling interface is written beside the tasks (.xml).
 
     ```
     bagwise annotate words.csv --label-set label_set -o annotated.parquet
@@ -112,7 +98,6 @@ def annotate(
         )
         doubts: dict[str, Any] = doubted_bags(model, bags, sets) if noisy_sets else {}
     found = with_places(found | _doubt_columns(doubts, found["bag"]), data)
-    note_features(bags)
     order = found["probability"].argsort(kind="stable")
     ranked = {name: column[order] for name, column in found.items()}
     write_columns(output, found, force=force)

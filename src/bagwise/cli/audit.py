@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from bagwise.auto._methods import METHODS, audited_model, find_method
 from bagwise.cli import options
 from bagwise.cli.output import as_records, print_json, print_table, progress
@@ -54,15 +52,6 @@ def audit(
         print_json({"seeds": seeds, "parameters": values, "methods": facts})
     elif len(checks) == 1:
         ((name, check),) = checks.items()
-        print_table(_shown(check.table()), title=f"{name} keeps: {check.keeps}")
+        print_table(check.table(), title=f"{name} keeps: {check.keeps}")
     else:
         print_table(overview(checks), title="AUC as trained → after the move (worst decoy)")
-
-
-def _shown(table: dict[str, list[Any]]) -> dict[str, list[str]]:
-    """The table as text: AUC with three digits, changes with one, an empty cell for None."""
-    formats = {"decoy": "g", "seeds": "d", "passes": "s", "test": "s", "change": ".0e"}
-    return {
-        name: ["" if cell is None else format(cell, formats.get(name, ".3f")) for cell in cells]
-        for name, cells in table.items()
-    }

@@ -4,15 +4,7 @@ from pathlib import Path
 
 from bagwise.auto._methods import CSP
 from bagwise.cli import options
-from bagwise.cli.output import (
-    as_records,
-    note,
-    note_features,
-    print_json,
-    print_table,
-    progress,
-    refuse_existing,
-)
+from bagwise.cli.output import as_records, note, print_json, print_table, progress, refuse_existing
 
 
 def cluster(
@@ -22,9 +14,7 @@ def cluster(
     n_clusters: int = options.option(
         "Number of clusters.", "K", "--clusters", "-k", default=..., min=1
     ),
-    output: Path = options.output(
-        "Clusters of instances, .parquet, .csv or .tsv; the page gets the suffix .html.", "FILE"
-    ),
+    output: Path = options.output("Clusters of instances, .parquet, .csv or .tsv.", "FILE"),
     no_report: bool = options.flag("--no-report", "Do not write the HTML page."),
     parameters: list[str] | None = options.PARAMETERS,
     memory_limit: str | None = options.MEMORY_LIMIT,
@@ -72,7 +62,6 @@ def cluster(
         model.fit(bags, known)
     instances = with_places(clustered_instances(model, data.bags, known), data)
     write_columns(output, instances, force=force)
-    note_features(data.bags)
     note(f"{bags.n_instances} instances in {n_clusters} clusters: {output}")
     summary = cluster_columns(model, model.labels_)
     if not no_report:

@@ -27,30 +27,20 @@ _NAME = options.argument(
 
 
 @datasets.callback()
-def _without_command(context: typer.Context, json: bool = options.JSON) -> None:
+def show_list(context: typer.Context, json: bool = options.JSON) -> None:
     """List, describe and export data sets.
 
-    Without a command, lists the data sets. Some are shipped with the package, some are generated;
-    others are read from the folder in the environment variable BAGWISE_DATA or the user's cache.
+    Without a command, lists the data sets, and whether they are available on this machine. Some are
+    shipped with the package, some are generated; others are read from the folder in the environment
+    variable BAGWISE_DATA or the user's cache.
 
     ```
     bagwise datasets
     bagwise datasets --json
     ```
     """
-    if context.invoked_subcommand is None:
-        show_list(json=json)
-
-
-@datasets.command("list")
-def show_list(json: bool = options.JSON) -> None:
-    """List the data sets, and whether they are available on this machine.
-
-    ```
-    bagwise datasets list
-    bagwise datasets list --json
-    ```
-    """
+    if context.invoked_subcommand is not None:
+        return
     from bagwise.datasets import list_datasets
 
     found = list_datasets()

@@ -9,7 +9,6 @@ from bagwise.auto._methods import find_method, make_model
 from bagwise.cli import options
 from bagwise.cli.output import (
     note,
-    note_features,
     print_json,
     print_lines,
     print_table,
@@ -30,28 +29,19 @@ def evaluate(
     steps: options.Steps,
     task: options.Task,
     file: Path = options.FILE,
-    method: list[str] | None = options.methods(
-        "; repeat to compare several methods with the first one. By default auto."
-    ),
+    method: list[str] | None = options.methods("; repeat to compare several. By default auto."),
     group: str | None = options.GROUP,
     folds: int = options.option("Number of folds.", "N", default=5, min=2),
     repeats: int = options.option("Number of repetitions, with new folds.", "N", default=1, min=1),
     seed: int = options.SEED,
     scoring: list[str] | None = options.option(
-        "Measure to show instead of the default ones: accuracy, AUC, or a scikit-learn scorer such "
-        "as f1_macro; repeat for more. Differences are tested on the first.",
-        "NAME",
+        "A measure instead of the default ones, such as AUC or f1_macro; repeat for more.", "NAME"
     ),
-    baseline: list[str] | None = options.option(
-        "Add a baseline: sil, a linear SVM on instances that inherit the label of their bag.",
-        "NAME",
-    ),
+    baseline: list[str] | None = options.option("Add a baseline: sil.", "NAME"),
     no_baseline: bool = options.flag("--no-baseline", "Leave out the default baselines."),
     parameters: list[str] | None = options.PARAMETERS,
     memory_limit: str | None = options.MEMORY_LIMIT,
-    output: Path | None = options.output(
-        "The table, .csv, .tsv or .parquet; scores of each fold go to a second file.", "TABLE", None
-    ),
+    output: Path | None = options.output("The table, .csv, .tsv or .parquet.", "TABLE", None),
     force: bool = options.FORCE,
     json: bool = options.JSON,
 ) -> None:
@@ -63,10 +53,11 @@ def evaluate(
     The output is the mean and standard deviation of each score over the folds, and the difference
     of each method from the first one with its interval (corrected resampled t-test) and
     probabilities. For more than two classes, AUC is the mean over the classes, each against all
-    others. The baselines are the most common label, and trees on pooled statistics (mean, min, max
-    and std of each feature); a warning names the methods that are not significantly better than
-    these trees. -o scores.csv also writes the table, and the scores of each fold to
-    scores.folds.csv.
+    others. --scoring takes measures of bagwise and scorers of scikit-learn; differences are tested
+    on the first. The baselines are the most common label, and trees on pooled statistics (mean,
+    min, max and std of each feature); --baseline sil adds a linear SVM on instances that inherit
+    the label of their bag. A warning names the methods that are not significantly better than these
+    trees. -o scores.csv also writes the table, and the scores of each fold to scores.folds.csv.
 
     A label column with many different numbers is a regression target (--task): the scores are R2,
     MAE (mean absolute error) and Spearman (rank correlation), and the baselines are the mean and
@@ -112,7 +103,6 @@ def evaluate(
     for name, model in plain.items():
         if name.replace(" ", "-") not in chosen:
             models[f"baseline: {name}"] = model
-    note_features(bags)
     how: Any = {"cv": folds, "repeats": repeats, "random_state": seed, "groups": groups}
     with progress("Cross-validating", total=len(models) * folds * repeats) as step:
         comparison = compare(

@@ -6,14 +6,7 @@ from pathlib import Path
 
 from bagwise.auto._methods import Method, find_method, make_model
 from bagwise.cli import options
-from bagwise.cli.output import (
-    note,
-    note_features,
-    print_json,
-    print_table,
-    progress,
-    refuse_existing,
-)
+from bagwise.cli.output import note, print_json, print_table, progress, refuse_existing
 from bagwise.exceptions import InputError
 
 
@@ -31,11 +24,7 @@ def fit(
     noisy_sets: bool = options.NOISY_SETS,
     parameters: list[str] | None = options.PARAMETERS,
     memory_limit: str | None = options.MEMORY_LIMIT,
-    checkpoint: Path | None = options.option(
-        "Save the state of a long fit to this file at intervals; after a crash the same command "
-        "continues from it (pdmisvm, orlr, noisy-or, mimlca, plda).",
-        "PATH",
-    ),
+    checkpoint: Path | None = options.option("File to continue from after a crash.", "PATH"),
     corrections: Path | None = options.CORRECTIONS,
     force: bool = options.FORCE,
     json: bool = options.JSON,
@@ -48,7 +37,8 @@ def fit(
     and weight of each; --group keeps the bags of a group in one fold of this comparison. Instances
     are standardised unless --no-scale is given. A label column with many different numbers is a
     regression target (--task). With --corrections, known labels of instances are kept fixed
-    (-m orlr).
+    (-m orlr). --checkpoint saves the state of a long fit at intervals, and the same command
+    continues from it (pdmisvm, orlr, noisy-or, mimlca, plda).
 
     ```
     bagwise fit musk1.csv -o auto.skops
@@ -101,7 +91,6 @@ def fit(
         known = corrected.match(bags, written, values.get("background"))
     with progress(f"Fitting {chosen.name} on {len(bags)} bags"):
         model.fit(bags, y, **fit_arguments(model, instance_labels=known, groups=groups))
-    note_features(bags)
     if checkpoint is not None:  # the file is deleted, so the saved model must not name it
         model.set_params(**{n: None for n in model.get_params() if n.endswith("checkpoint")})
     facts = {

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.output import note, note_features, print_json, progress
+from bagwise.cli.output import note, print_json, progress
 from bagwise.exceptions import InputError
 
 
@@ -16,17 +16,11 @@ def heatmap(
     saved: options.Saved,
     columns: options.Columns,
     output: Path = options.output("Output folder.", "FOLDER"),
-    class_name: str | None = options.option(
-        "Class to map; by default as predicted.", "NAME", "--class"
-    ),
-    attribution: str | None = options.option(
-        "Value of a patch: score, single, one_removed or sampled."
-    ),
+    class_name: str | None = options.option("Class; by default as predicted.", "NAME", "--class"),
+    attribution: str | None = options.option("Value: score, single, one_removed or sampled."),
     top: int = options.option("Number of patches to frame and list.", default=10, min=1),
     coords: str | None = options.COORDS,
-    patch_size: float | None = options.option(
-        "Edge of a patch; by default from the file or the grid."
-    ),
+    patch_size: float | None = options.option("Edge of a patch; by default from the file."),
     thumbnails: Path | None = options.option("Folder with pictures of the slides, drawn below."),
     downsample: float | None = options.option("Pixels of the slide per pixel of its thumbnail."),
     title: str | None = options.TITLE,
@@ -100,7 +94,6 @@ def heatmap(
     )
     with progress(f"Mapping {n_slides} slides", total=n_slides) as step:
         page = maps.save(output, force=force, after_slide=step)
-    note_features(data.bags)
     note(f"{n_slides} slides in {output}. Open this page in a browser, the .geojson in QuPath:")
     if json:
         counts = {"slides": n_slides, "patches": data.bags.n_instances}

@@ -69,55 +69,33 @@ def matching_methods(incomplete: str) -> list[tuple[str, str]]:
 def methods(help: str, default: Any = None) -> Any:
     """Declare ``--method``."""
     help = f"{', '.join(METHODS)} (see `bagwise methods`){help}"
-    names = ("--method", "-m")
-    return option(
-        help, "NAME", *names, default=default, show_default=False, autocompletion=matching_methods
-    )
+    how: Any = {"show_default": False, "autocompletion": matching_methods}
+    return option(help, "NAME", "--method", "-m", default=default, **how)
 
 
-FILE = argument(
-    "CSV, TSV, Parquet or npz file, a folder of HDF5 or BirdNET files, or a Perch-Hoplite "
-    "database.",
-    "FILE",
-)
+FILE = argument("CSV, TSV, Parquet, npz, a folder of HDF5 or BirdNET, or Perch-Hoplite.", "FILE")
 FORCE = flag("--force", "Overwrite existing files.", "-f")
 JSON = flag("--json", "Print the result as one JSON document to stdout; notes go to stderr.")
 SEED = option("Seed of the folds.", "N", "--seed", default=0, min=0)
 TITLE = option("Title of the page.", "TEXT")
 COORDS = column("Two columns with the position of each row, for tables without `coords`.", "X,Y")
 GROUP = column("Keep bags with equal values in this column, such as a patient, in one fold.")
-MEMORY_LIMIT = option(
-    "Keep instances that are larger than this, such as 2GB, in a file instead of memory. Half of "
-    "the available memory by default.",
-    "SIZE",
-)
-TRUST = option(
-    "Accept this type in the model file; repeat for more. Loading imports its module: use it only "
-    "for files that you trust.",
-    "TYPE",
-)
+MEMORY_LIMIT = option("Keep instances that are larger, such as 2GB, in a file.", "SIZE")
+TRUST = option("Accept this type in a model file that you trust; repeat for more.", "TYPE")
 PARAMETERS = option(
-    "Set a parameter of the method (see `bagwise methods`); repeat for more. With several methods, "
-    "METHOD.NAME=VALUE sets a parameter of one method.",
+    "Set a parameter of the method, of one of several by METHOD.NAME=VALUE; repeat for more.",
     "NAME=VALUE",
     "--set",
 )
 CORRECTIONS = option(
-    "Known labels of instances, kept fixed: a file from `bagwise review`, a table with the columns "
-    "bag, row and label, an export from Label Studio (.json), or .txt files from Raven or "
-    "Audacity.",
+    "Known labels of instances, kept fixed: a file from `bagwise review`, a table (bag, row, "
+    "label), an export from Label Studio (.json), or .txt files from Raven or Audacity.",
     "FILE",
 )
-BACKGROUND = flag(
-    "--background", "Add a background class for instances that have none of the labels."
-)
+BACKGROUND = flag("--background", "Add a background class for instances without a label.")
 NOISY_SETS = flag("--noisy-sets", "Allow for missing and spurious labels in label sets.")
 BACKGROUND_ABOVE = option(
-    "Label an instance as background if its background probability exceeds P; by default if "
-    "background is more probable than every label.",
-    "P",
-    min=0,
-    max=1,
+    "Least probability of background; by default above every label.", "P", min=0, max=1
 )
 
 
@@ -128,12 +106,8 @@ class Columns:
     bag: Text = column("Column with the bag of each row, `bag` by default.")
     label: Text = column("Column with the label of the bag, `label` by default.")
     label_set: Text = column('Column with the label set of the bag, as "a;b".')
-    labels: Path | None = column(
-        "A second table, with the columns of --label, --label-set, --merge or --keep.", "TABLE"
-    )
-    missing: Text = column(
-        "What to do with bags that are not in that table: `unlabelled`, `drop` or `error`.", "WHAT"
-    )
+    labels: Path | None = column("A second table, with labels or other columns of bags.", "TABLE")
+    missing: Text = column("Bags not in that table: `unlabelled`, `drop` or `error`.", "WHAT")
     id_column: Text = column("Column with the bag ids in that table; --bag by default.")
     merge: Text = column("Merge bags with equal values in this column, such as a patient.")
     features: Names = column("Feature columns; by default all remaining columns.", "A,B,...")
@@ -147,9 +121,7 @@ class Columns:
             listed = split_names(",".join(getattr(self, name) or ()))
             setattr(self, name, listed or None)
         if self.label is not None and self.label_set is not None:
-            raise InputError(
-                "label= and label_set= are mutually exclusive: a bag has one or the other."
-            )
+            raise InputError("label= and label_set= are mutually exclusive: give one.")
         if self.missing is not None and self.labels is None:
             raise InputError("missing= needs labels=: it is for bags that are not in that table.")
 
@@ -169,9 +141,7 @@ def _components(text: str) -> int | str:
 class Steps:
     """The options for the preprocessing of instances before a method learns from them."""
 
-    pca: Any = option(
-        "Project instances onto N principal components; auto chooses N.", "N", parser=_components
-    )
+    pca: Any = option("Number of principal components, or auto.", "N", parser=_components)
     impute: Literal["mean", "median"] | None = option(
         "Fill missing values: `mean` or `median` of the training bags.", "HOW"
     )
@@ -188,16 +158,12 @@ class Task:
     """What to learn: a label or a number."""
 
     task: Literal["classification", "regression"] | None = option(
-        "regression (a number per bag) or classification. By default regression if the label "
-        "column has many different numbers.",
-        "TASK",
+        "regression or classification; by default regression for many different numbers.", "TASK"
     )
     positive: Text = column(
-        "Which of two labels is positive. By default the larger number, a word for presence "
-        "(active, yes, tumor), or the last label in sorted order.",
-        "LABEL",
-        "--pos-label",
-        "--positive",
+        "The positive one of two labels; by default the larger number, a word for presence "
+        "(active, yes, tumor), or the last one.",
+        *("LABEL", "--pos-label", "--positive"),
     )
 
     def __post_init__(self) -> None:
@@ -278,10 +244,7 @@ def _read_options(context: typer.Context, path: Path | None) -> Path | None:
 def _as_typed(value: Any, option: Any, where: str) -> Any:
     """Convert a TOML value to its form on the command line: a string, a list, or a flag."""
     if isinstance(value, dict) and option.name == "parameters":
-        inner = {k: v for k, v in value.items() if isinstance(v, dict) and k in METHODS}
-        flat = {k: v for k, v in value.items() if k not in inner}
-        flat |= {f"{method}.{k}": v for method, own in inner.items() for k, v in own.items()}
-        return [f"{name}={item}" for name, item in flat.items()]
+        return [f"{name}={item}" for name, item in value.items()]
     is_flag, several = getattr(option, "is_flag", False), getattr(option, "multiple", False)
     if isinstance(value, bool) != is_flag or isinstance(value, dict if several else dict | list):
         expected = "true or false" if is_flag else "a list" if several else "one value"
@@ -296,19 +259,13 @@ class Common:
     """The options of every command."""
 
     config: Path | None = option(
-        "Read options from this file, named as here without the leading dashes; options on the "
-        "command line take precedence. Paths are relative to the working directory.",
+        "Read options from this file; those on the command line take precedence.",
         "TOML",
         is_eager=True,
         callback=_read_options,
         rich_help_panel=_PANEL,
     )
-    quiet: bool = flag(
-        "--quiet",
-        "Print no notes and no progress, only results, warnings and errors.",
-        "-q",
-        rich_help_panel=_PANEL,
-    )
+    quiet: bool = flag("--quiet", "Print no notes and no progress.", "-q", rich_help_panel=_PANEL)
     debug: bool = flag("--debug", "Show the traceback of an error.", rich_help_panel=_PANEL)
 
 

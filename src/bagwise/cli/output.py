@@ -17,7 +17,6 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from bagwise.bags import Bags
 
 _WRAPPED = 24  # a column wider than this may be wrapped
 _LEAST = 16  # minimum width of a wrapped column
@@ -217,13 +216,6 @@ def refuse_existing(paths: Iterable[Path], *, force: bool, inputs: Iterable[Path
                 "inputs."
             )
         check_output(path, force=force)
-
-
-def note_features(bags: Bags) -> None:
-    """Print which features a command uses, so that a wrong column is noticed at a glance."""
-    names = bags.feature_names or []
-    shown = names if len(names) <= 8 else [*names[:4], "...", *names[-3:]]
-    note(f"features: {bags.n_features}" + (f" ({', '.join(shown)})" if names else ""))
 
 
 def _blocks(widths: Mapping[str, int], space: int) -> Iterator[list[str]]:

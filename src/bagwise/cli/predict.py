@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bagwise.cli import options
-from bagwise.cli.output import note, note_features, print_json, progress, refuse_existing
+from bagwise.cli.output import note, print_json, progress, refuse_existing
 from bagwise.exceptions import InputError
 
 
@@ -13,9 +13,7 @@ def predict(
     saved: options.Saved,
     columns: options.Columns,
     label_files: options.LabelFiles,
-    output: Path = options.output(
-        "Predictions of bags, .parquet, .csv or .tsv; instances go to a second file.", "FILE"
-    ),
+    output: Path = options.output("Predictions of bags, .parquet, .csv or .tsv.", "FILE"),
     background_above: float | None = options.BACKGROUND_ABOVE,
     force: bool = options.FORCE,
     json: bool = options.JSON,
@@ -68,7 +66,6 @@ def predict(
         instances = None if instances is None else with_places(instances, data)
     written = [output]
     write_columns(output, table, force=force)
-    note_features(bags)
     note(f"{len(bags)} bags: {output}")
     if instances is not None:
         written += [beside, *folders.values()]

@@ -61,7 +61,16 @@ def read_columns(
         if learn:
             raise InputError(message)
         warn_user(message, DataWarning)
+    if learn:
+        _note_features(data.bags)
     return data
+
+
+def _note_features(bags: Bags) -> None:
+    """Print which features a command uses, so that a wrong column is noticed at a glance."""
+    names = bags.feature_names or []
+    shown = names if len(names) <= 8 else [*names[:4], "...", *names[-3:]]
+    note(f"features: {bags.n_features}" + (f" ({', '.join(shown)})" if names else ""))
 
 
 def check_features(bags: Bags, steps: Any, *, wide: bool = True) -> None:
@@ -368,6 +377,7 @@ def open_saved(
     data = _without_empty(_read(saved.file, columns, memory_limit=saved.memory_limit, **more))
     if names is not None and data.bags.feature_names is not None:
         data.bags = _in_order(data.bags, names)
+    _note_features(data.bags)
     return model, metadata, data
 
 

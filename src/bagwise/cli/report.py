@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.output import note, note_features, print_json, progress, refuse_existing
+from bagwise.cli.output import note, print_json, progress, refuse_existing
 from bagwise.exceptions import InputError, LabelError
 
 if TYPE_CHECKING:
@@ -90,7 +90,6 @@ def report(
     with progress(f"Writing a page about {len(bags)} bags"):
         page.save(output, force=force)
     size = output.stat().st_size
-    note_features(bags)
     note(f"{len(bags)} bags, {size / 1e6:.2g} MB. Open this page in a browser:")
     if json:
         result = {"model": saved.model, "file": file, "bags": len(bags), "bytes": size}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.output import note, note_features, print_json, progress, refuse_existing
+from bagwise.cli.output import note, print_json, progress, refuse_existing
 from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -23,24 +23,14 @@ def review(
     columns: options.Columns,
     media: options.Media,
     model: Path = options.argument("Model file written by `bagwise fit -m orlr`.", "MODEL"),
-    file: Path | None = options.argument(
-        "The file that the model was fitted on; --export needs no model.", "FILE", None
-    ),
-    output: Path | None = options.output(
-        "File of decisions, new or continued; FILE.corrections.sqlite by default.", "SQLITE", None
-    ),
-    media_folder: Path | None = options.option(
-        "Folder of images and sounds; by default the folder of FILE.", "FOLDER"
-    ),
+    file: Path | None = options.argument("The file that the model was fitted on.", "FILE", None),
+    output: Path | None = options.output("By default FILE.corrections.sqlite.", "SQLITE", None),
+    media_folder: Path | None = options.option("Folder of images and sounds, else that of FILE."),
     autoplay: bool = options.flag("--autoplay", "Play each sound when it is shown."),
     limit: int | None = options.option("Review only the N least certain instances.", "N", min=1),
     port: int = options.option("Port of the page; 0: any.", default=0, min=0, max=65535),
     no_browser: bool = options.flag("--no-browser", "Do not open a browser."),
-    export: Path | None = options.option(
-        "Write the corrections made so far as .parquet, .csv, .tsv or .json "
-        "(annotations for Label Studio), and stop.",
-        "TABLE",
-    ),
+    export: Path | None = options.option("Write the corrections to a table, and stop.", "TABLE"),
     memory_limit: str | None = options.MEMORY_LIMIT,
     trust: list[str] | None = options.TRUST,
     force: bool = options.FORCE,
@@ -51,7 +41,8 @@ def review(
     Reads a model and the file it was fitted on. Opens a page that is served only to this machine,
     and prints its address (to stderr with --json). Every decision is saved immediately in
     FILE.corrections.sqlite; run the command again to continue. Ctrl-C ends it. `bagwise fit
-    --corrections` learns from the decisions, or from the table of --export.
+    --corrections` learns from the decisions, or from the table of --export (.parquet, .csv, .tsv;
+    .json for Label Studio), which needs no model.
 
     For a table of sound clips (file, start, end) the page plays the clips and, with matplotlib,
     shows their spectrograms, if the recordings are found. Space plays the clip. The page also lists
@@ -100,7 +91,6 @@ def review(
     known: dict[str, Any] = {"corrections": found, "set_corrections": found_sets, "limit": limit}
     with progress(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
         queue = ReviewQueue(estimator, seen or bags, sets, names=facts.get("classes"), **known)
-    note_features(bags)
     with Corrections(sidecar) as corrections:
         state = Review(
             queue,
