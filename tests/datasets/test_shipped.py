@@ -19,10 +19,7 @@ def test_musk1_counts():
     assert (musk.bags.instances == np.round(musk.bags.instances)).all()
     assert musk.instance_labels is None
     assert len(musk.feature_names) == 166
-
-
-def test_musk1_first_conformer_is_that_of_uci():
-    assert datasets.load_musk1().bags[0][0, :5].tolist() == [42, -198, -109, -75, -117]
+    assert musk.bags[0][0, :5].tolist() == [42, -198, -109, -75, -117]  # as in UCI
 
 
 def test_musk1_folds_cover_every_molecule_once_per_repetition():
@@ -110,8 +107,3 @@ def test_letters_that_never_occur():
     assert frost.classes[~frost.label_sets.any(axis=0)].tolist() == ["X", "Z"]
     assert "Q and Z never occur" in carroll.DESCR
     assert "X and Z never occur" in frost.DESCR
-
-
-def test_words_at_both_ends():
-    ids = datasets.load_letter_frost().bags.ids
-    assert (ids[0], ids[-1]) == ("000 Two", "143 difference")

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import (
     GroupKFold,
     StratifiedKFold,
@@ -165,13 +164,6 @@ def test_folds_without_a_label_are_evaluated(three_labels):
         assert sorted(result.scores) == ["AUC", "accuracy", "balanced accuracy"]
         expected = cross_val_score(SetKernelSVM(), Bags.from_arrays(bags), y, cv=order)
         np.testing.assert_allclose(result.scores["accuracy"], expected)
-
-
-def test_a_model_that_saw_one_of_two_labels_has_no_auc(data):
-    y = np.repeat([0, 1], 15)
-    folds = [(np.arange(15), np.arange(15, 30)), (np.arange(10, 30), np.arange(10))]
-    result = evaluate(DummyClassifier(), data.bags, y, cv=folds)
-    assert np.isnan(result.scores["AUC"][0])
 
 
 def test_labels_with_a_probability_above_a_half_are_predicted(data):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.metrics import r2_score
-from sklearn.model_selection import GroupKFold, learning_curve
 
 from bagwise import Bags
 from bagwise.classification import SetKernelSVM
@@ -64,19 +63,6 @@ def test_wrong_input_of_importance_is_refused(data):
     rows = Bags(sparse.csr_array(bags.instances), bags.offsets)
     with pytest.raises(InputError, match=r"[Ss]parse"):
         permutation_importance(model, rows, y)
-
-
-def test_learning_curves_of_scikit_learn_take_bags(data):
-    bags, y = data
-    groups = np.arange(30) // 3
-    cv = GroupKFold(3)
-    sizes, train, test = learning_curve(
-        SetKernelRegressor(), bags, y, groups=groups, cv=cv, train_sizes=[0.5, 1.0]
-    )
-    first, held_out = next(cv.split(y, y, groups))
-    model = SetKernelRegressor().fit(bags[first[: sizes[0]]], y[first[: sizes[0]]])
-    assert test[0, 0] == pytest.approx(model.score(bags[held_out], y[held_out]))
-    assert train.shape == (2, 3)
 
 
 def test_the_features_of_the_key_instance(data):

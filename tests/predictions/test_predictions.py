@@ -137,15 +137,6 @@ def test_an_annotation_is_as_certain_as_what_it_names(rng, limit):
         assert [table[f"probability_{name}"][i] for name in names] == row.tolist()
 
 
-def test_instance_probabilities_are_shown_where_there_are_any(rng):
-    from sklearn.linear_model import LogisticRegression
-
-    bags, y = drawn(rng)
-    model = SingleInstanceClassifier(LogisticRegression()).fit(bags, y)
-    table = Predictions(model, bags).instance_table()
-    np.testing.assert_allclose(table["probability_0"] + table["probability_1"], 1)
-
-
 def test_key_instances_of_a_label(rng):
     bags, y = drawn(rng)
     model = SingleInstanceClassifier().fit(bags, y)
