@@ -24,7 +24,6 @@ from bagwise.evaluate._baselines import (
     single_instance_svm,
 )
 from bagwise.evaluate._folds import make_folds
-from bagwise.exceptions import NotEnoughMemoryError
 from bagwise.io import read_bags
 from bagwise.metrics import average_precision, coverage, one_error
 from bagwise.preprocessing._steps import prepared
@@ -121,14 +120,11 @@ def test_the_warning_is_on_stderr_and_in_the_json_document(run, slides):
 
 @pytest.mark.filterwarnings("always::bagwise.exceptions.DataWarning")
 def test_a_baseline_that_does_not_fit_into_memory_is_left_out(run, slides, monkeypatch):
-    def refuse(n_bytes, **words):
-        raise NotEnoughMemoryError(f"{words['purpose']}: {words['remedy']}.")
-
-    monkeypatch.setattr(_baselines, "require_memory", refuse)
+    monkeypatch.setattr(_baselines, "available_memory", lambda: 1)
     result = run("evaluate", slides, *COLUMNS, "-m", "sil", "--folds", "2", "-q")
     assert result.exit_code == 0
     assert "pooled trees" not in result.stdout
-    expected = "Warning: the baseline pooled trees of 24 bags: it is left out."
+    expected = "Warning: the baseline pooled trees is left out: it needs more memory"
     assert result.stderr.splitlines() == [expected]
 
 

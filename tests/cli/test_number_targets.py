@@ -100,7 +100,7 @@ def test_contributions_are_those_of_the_library(run, table, tmp_path, monkeypatc
         (("-m", "nsk", "--task", "classification"), "classif"),
         (("-m", "nsk", "--set", "D=3"), "no parameter 'D'"),
         (("-m", "misvm-bag", "--task", "regression"), "misvm-bag predicts labels"),
-        (("-m", "nsk", "--baseline", "sil"), "predicts labels"),
+        (("-m", "nsk", "--baseline", "sil"), "Unknown baseline 'sil'"),
         (("-m", "nsk", "--scoring", "AUC"), "Unknown score 'AUC' for numbers"),
     ],
 )

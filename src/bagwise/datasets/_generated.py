@@ -166,11 +166,6 @@ def make_digit_bags(
     n_positive = round(positive_share * n_bags)
     wanted = rng.permutation(np.arange(n_bags) < n_positive)
     is_target = np.asarray(digit_of == target)
-    if (n_positive > 0 and not is_target.any()) or (n_positive < n_bags and is_target.all()):
-        raise InputError(
-            f"target is {target!r}, and the digits are {np.unique(digit_of).tolist()}: bags with "
-            "and without it cannot be drawn."
-        )
     rows = [_draw_bag(rng, is_target, bool(positive), mean_size, std_size) for positive in wanted]
     picked = np.concatenate(rows)
     offsets = offsets_of([len(r) for r in rows])
@@ -196,5 +191,5 @@ def _draw_bag(
             return rows
     raise InputError(
         f"no bag {'with' if positive else 'without'} the target in {MOST_DRAWS:,} draws of about "
-        f"{mean_size:.3g} digits: {'raise' if positive else 'lower'} mean_size."
+        f"{mean_size:.3g} digits: {'raise' if positive else 'lower'} mean_size, or change target."
     )

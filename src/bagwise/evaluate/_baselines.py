@@ -10,7 +10,7 @@ from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from bagwise._common.memory import require_memory
+from bagwise._common.memory import available_memory
 from bagwise._common.types import Array, Floats
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
@@ -19,7 +19,7 @@ from bagwise.base._selections import bag_scores
 from bagwise.classification import SingleInstanceClassifier
 from bagwise.embedding import BagStatistics
 from bagwise.evaluate._measures import check_name
-from bagwise.exceptions import DataWarning, InputError, NotEnoughMemoryError
+from bagwise.exceptions import DataWarning
 from bagwise.preprocessing._steps import prepared
 
 
@@ -119,27 +119,20 @@ def baselines(
     else:
         blind, trees = ("majority", DummyClassifier(strategy="prior")), pooled_trees(N_TREES)
     steps: Any = {"sparse": bags is not None and bags.is_sparse, "impute": impute}
-    made = {
-        "majority": blind,  # it does not use the instances
-        "pooled trees": ("pooled trees", prepared(trees, scale=False, **steps)),
-        "sil": ("sil", prepared(sil, **steps)),
-    }
-    names = list(names)
+    made = {"majority": blind}  # it does not use the instances
+    made["pooled trees"] = ("pooled trees", prepared(trees, scale=False, **steps))
+    if not numbers:
+        made["sil"] = ("sil", prepared(sil, **steps))
+    found = {}
     for name in names:
         check_name(name, made, "baseline")
-    if numbers and "sil" in names:
-        raise InputError("the baseline 'sil' predicts labels, and these bags have numbers.")
-    found = dict(made[name] for name in names)
-    if bags is not None and "pooled trees" in found:
-        try:
-            require_memory(
-                16.0 * len(bags) * 4 * bags.n_features,  # as float64, and the float32 of trees
-                purpose=f"the baseline pooled trees of {len(bags):,} bags",
-                remedy="it is left out",
-            )
-        except NotEnoughMemoryError as error:
-            warn_user(str(error), DataWarning)
-            del found["pooled trees"]
+        title, model = made[name]
+        found[title] = model
+    # The four statistics are float64, and trees copy them to float32.
+    fits = bags is None or 64.0 * len(bags) * bags.n_features < available_memory()
+    if "pooled trees" in found and not fits:
+        warn_user("the baseline pooled trees is left out: it needs more memory", DataWarning)
+        del found["pooled trees"]
     return found
 
 
