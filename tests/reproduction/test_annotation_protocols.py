@@ -100,14 +100,6 @@ def test_errors_are_planted_in_a_share_of_the_label_sets(error):
     assert wrong.any(axis=1).all()
 
 
-def test_reliability_on_bags_left_out():
-    plan = units("reliability-new", "orlr")
-    unit = replace(plan[0], settings={**plan[0].settings, "options": {"folds": 2}})
-    data, result = unit.load(), PROTOCOLS["reliability"](unit)
-    assert result["counts"].sum() == data.bags.n_instances
-    assert 0.4 * result["counts"].sum() < result["hits"].sum() < result["counts"].sum()
-
-
 def test_an_oracle_sees_only_the_bags_whose_set_is_right():
     paper = load_paper("orlr")
     chosen = paper.experiment("wrong-sets").shortened().narrowed(["orlr-right-sets"])

@@ -79,13 +79,6 @@ def test_hja_has_two_label_matrices():
     assert (instances.label_sets.sum(axis=1) == 1).sum() == 199  # Pei & Fern, Table 2
 
 
-def test_hja_with_unlabelled_syllables():
-    data = load("hja_birdsong", labelled_only=False)
-    assert data.bags.n_instances == 10232
-    assert (data.instance_labels == -1).sum() == 5234
-    assert np.array_equal(data.label_sets, load("hja_birdsong").label_sets)
-
-
 @pytest.mark.parametrize("name", ["msrcv2", "letter_carroll_redraw"])
 def test_label_sets_are_the_union_of_instance_labels(name):
     data = load(name)

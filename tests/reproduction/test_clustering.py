@@ -3,7 +3,6 @@
 import dataclasses
 
 import numpy as np
-import pytest
 
 from reproduction import (
     Store,
@@ -11,7 +10,6 @@ from reproduction import (
     make_plan,
     make_report,
     run_plan,
-    write_report,
 )
 from reproduction.sources import partly_labelled
 
@@ -45,17 +43,3 @@ def test_constraints_help_on_the_letters(tmp_path):
     run_plan(plan, store)
     plain, ours = (row.ours[0] for row in make_report(plan, store).rows if row.metric == "purity")
     assert 0.2 < plain < ours < 1
-
-
-def test_figures_are_curves_with_deviations(tmp_path):
-    sweep = {"name": "data.labelled", "values": [0.5, 1.0]}
-    plan = small("figure2-3", methods=("sp", "csp"), sweep=sweep, repetitions=2)
-    store = Store(tmp_path / "figure2-3.jsonl")
-    run_plan(plan, store)
-    report = make_report(plan, store)
-    assert not report.failures()
-    assert {row.value for row in report.rows} == {0.5, 1.0}
-    assert all(len(row.ours) == 2 for row in report.rows)
-    pytest.importorskip("matplotlib")
-    names = [path.name for path in write_report(report, tmp_path, "figure2-3")]
-    assert names == ["figure2-3.md", "figure2-3-nmi.png", "figure2-3-purity.png"]

@@ -87,19 +87,3 @@ def test_wrong_names_are_one_line_and_exit_code_2(
     assert result.exit_code == 2
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("words", "keys"),
-    [
-        ((), {"paper", "experiment", "title", "data"}),
-        (("pdmisvm", "figure10", "--show"), {"paper", "tables", "verdicts"}),
-    ],
-)
-def test_json_is_a_list_of_documents(run, tmp_path, monkeypatch, words, keys):
-    monkeypatch.chdir(tmp_path)
-    result = run(*words, "--json")
-    assert result.exit_code == 0, result.stderr
-    entries = json.loads(result.stdout)
-    assert entries
-    assert all(keys <= entry.keys() for entry in entries)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from bagwise import datasets
 from bagwise.exceptions import DataNotFoundError, FileFormatError
 from reproduction import row_data
 
@@ -41,14 +40,6 @@ def test_rows_that_do_not_fit(tmp_path, monkeypatch, change):
     np.savez(tmp_path / "isolet_1560.npz", **{**arrays, **change})
     with pytest.raises(FileFormatError, match=r"isolet_1560\.npz"):
         row_data.load_isolet()
-
-
-def test_mnist_images_and_rows_are_the_same():
-    data = load("mnist_test")
-    assert data.X.dtype == np.uint8
-    assert np.array_equal(data.X.reshape(-1, 28, 28), data.images)
-    bags = datasets.make_digit_bags(10, digits=(data.images, data.y), random_state=0).bags
-    assert bags.n_features == 784
 
 
 @pytest.mark.parametrize("name", ["digit1", "g241c", "coil", "bci", "text", "usps"])
@@ -93,15 +84,3 @@ def test_uci_one_hot_columns_are_what_their_names_say(name, width):
 )
 def test_missing_values_are_left_missing(name, n_missing):
     assert np.isnan(load(f"uci_{name}").X).sum() == n_missing
-
-
-def test_spectf_repeats_its_training_rows():
-    data = load("uci_spectf")
-    assert data.is_train.sum() == 80
-    assert len(np.unique(data.X, axis=0)) == 267
-
-
-def test_echocardiogram_has_an_unknown_patient():
-    data = load("uci_echocardiogram")
-    assert (data.y == -1).sum() == 1
-    assert (data.alive_at_1 == -1).sum() == 58

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from bagwise.bags import Bags
-from bagwise.exceptions import MissingExtraError
 from reproduction import (
     Store,
     load_paper,
@@ -15,7 +14,7 @@ from reproduction import (
     units_to_do,
 )
 from reproduction import _runner as runner
-from reproduction._building import build_model, load_data, training_sizes
+from reproduction._building import build_model, training_sizes
 
 
 def scores(store, plan):
@@ -139,17 +138,6 @@ def test_a_failure_is_noted_and_tried_again(plan, store, monkeypatch):
     assert not make_report(plan, store).failures()
 
 
-def test_a_missing_package_is_not_a_failure(plan, store, monkeypatch):
-    def needs_torch(unit):
-        raise MissingExtraError("torch is not installed")
-
-    monkeypatch.setattr(runner, "PROTOCOLS", {"cross_validation": needs_torch})
-    run_plan(plan, store)
-    report = make_report(plan, store)
-    assert not report.failures()
-    assert str(report.rows[0].verdict) == "not available: torch is not installed"
-
-
 def test_models_are_built_as_described(plan):
     replaced = next(u for u in plan.units if (u.data, u.method) == ("replaced", "nsk"))
     bags, y = Bags(np.zeros((50, 1)), np.arange(0, 51, 5)), np.arange(10) % 2
@@ -165,11 +153,3 @@ def test_tables_that_are_no_models_stay_tables():
     sizes = training_sizes(Bags(np.zeros((7, 1)), [0, 1, 5, 7]), np.array([0, 0, 1]))
     assert sizes == {"bags": 3, "instances": 7, "positive bags": 1, "negative instances": 5}
     assert build_model(weights, sizes) == {0: 0.2, 1: 3.0}
-
-
-def test_drawn_data_follow_the_seed_and_shipped_data_ignore_it():
-    options = {"n_bags": 6}
-    one, two = (load_data("bagwise.datasets:make_bags", options, seed) for seed in (1, 2))
-    assert not np.array_equal(one.y, two.y) or one.bags.n_instances != two.bags.n_instances
-    musk = [load_data("bagwise.datasets:load_musk1", {}, seed) for seed in (1, 2)]
-    assert musk[0] is musk[1]

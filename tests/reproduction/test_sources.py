@@ -38,12 +38,6 @@ def test_a_file_of_the_user(home):
     assert few.y.tolist() == [1, 0]
 
 
-def test_bags_in_another_order_keep_their_labels(home):
-    np.savez(home / "own.npz", X=np.zeros((3, 1)), bag=[2, 0, 1], y=[5, 6, 7])
-    data = from_data_home("own.npz")
-    assert data.classes[data.y].tolist() == [7, 5, 6]
-
-
 def test_a_file_that_is_not_there_or_does_not_fit(home):
     with pytest.raises(DataNotFoundError, match=r"own\.npz was not found"):
         from_data_home("own.npz")

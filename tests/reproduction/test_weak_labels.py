@@ -1,6 +1,5 @@
 """Protocols for weak labels, and the summary over data sets."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -97,17 +96,6 @@ def test_large_figures_run_on_a_few_rows(name):
     assert len(results) == len({unit.method for unit in small})
     metric = paper.experiment(name).metrics[0]
     assert all(0.4 < result[metric] <= 1 for result in results.values())
-
-
-def test_methods_that_are_not_here_are_shown_as_published(tmp_path):
-    paper = load_paper("wellsvm")
-    without = paper.methods | {"newton-s3vm": replace(paper.methods["newton-s3vm"], model={})}
-    paper = replace(paper, methods=without)
-    plan = make_plan(paper, paper.experiment("table7"))
-    assert not [unit for unit in plan.units if unit.method == "newton-s3vm"]
-    assert plan.absent["newton-s3vm"] == "published only"
-    table = make_report(plan, Store(tmp_path / "none.jsonl")).tables()["g50c"]
-    assert table["paper"][table["method"].index("Newton S3VM")] == "0.075"
 
 
 @pytest.mark.parametrize("name", ["figure1-2", "figure6"])

@@ -82,20 +82,6 @@ def test_no_clustering_is_below_the_bound(rng):
     assert model.lower_bound_ > 0.5 * best
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_clouds_apart_are_found(clouds, kernel):
-    labels = GeneralizedMMC(kernel=kernel).fit(clouds).labels_
-    assert len(set(labels[:12])) == len(set(labels[12:])) == 1
-    assert labels[0] != labels[-1]
-
-
-def test_new_rows_are_told(clouds):
-    model = GeneralizedMMC().fit(clouds)
-    np.testing.assert_array_equal(model.predict(clouds), model.labels_)
-    far = np.array([[8.0, 0, 0], [-2.0, 0, 0]])
-    assert model.predict(far).tolist() == [model.labels_[0], model.labels_[-1]]
-
-
 def test_lanczos_leads_to_the_same_bound(clouds, monkeypatch):
     Q = quadratic(rbf_kernel(clouds, gamma=0.2), 1.0, 1.0)
     dense = diagonal_bound(Q, steps=range(100), tol=1e-8)

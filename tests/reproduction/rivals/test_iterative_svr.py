@@ -4,7 +4,7 @@ import pytest
 from scipy import sparse
 
 from bagwise.solvers.margin.feature_space import LinearFeatures
-from reproduction.rivals import IterativeSVR
+from reproduction.rivals import CuttingPlaneMMC, GeneralizedMMC, IterativeSVR
 from reproduction.rivals.solvers.iterative_svr import best_threshold, iterative_svr
 
 
@@ -70,7 +70,11 @@ def test_at_the_end_labels_come_back(clouds):
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_clouds_apart_are_found(clouds, kernel):
-    labels = IterativeSVR(kernel=kernel, random_state=0).fit(clouds).labels_
+@pytest.mark.parametrize("rival", [CuttingPlaneMMC, GeneralizedMMC, IterativeSVR])
+def test_distant_clouds_become_clusters_and_new_rows_join_them(clouds, rival, kernel):
+    clouds[:16, 0] += 3
+    model = rival(kernel=kernel).fit(clouds)
+    labels = model.labels_
     assert len(set(labels[:16])) == len(set(labels[16:])) == 1
     assert labels[0] != labels[-1]
+    np.testing.assert_array_equal(model.predict(clouds), labels)

@@ -9,7 +9,6 @@ from bagwise.exceptions import LabelError
 from bagwise.solvers.margin.feature_space import KernelFeatures, LinearFeatures
 from qp_oracle import solve_margins
 from reproduction.rivals import AnnealedSVM, GradientS3VM, TransductiveSVM, UniverSVM
-from reproduction.rivals.solvers.label_starts import balanced_labels, n_expected
 from reproduction.rivals.solvers.transductive import (
     annealed_costs,
     switchable,
@@ -126,18 +125,12 @@ def test_exchanges_are_those_of_joachims(rng):
             assert not (both and slacks[i] + slacks[j] > 2)
 
 
-def test_balanced_labels():
-    assert balanced_labels(np.array([3.0, 1.0, 2.0]), 1).tolist() == [1, -1, -1]
-    assert [n_expected(share, 10) for share in (0.001, 0.24, 0.26, 0.999)] == [1, 2, 3, 9]
-    assert n_expected(0.5, 1) in (0, 1)
-    assert n_expected(0.5, 0) == 0
-
-
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_without_unlabelled_rows_it_is_the_ordinary_svm(rng, kernel):
+@pytest.mark.parametrize("rival", [TransductiveSVM, UniverSVM])
+def test_without_unlabelled_rows_it_is_the_ordinary_svm(rng, kernel, rival):
     y = np.arange(40) % 2
     X = rng.normal(size=(40, 3)) + y[:, None]
-    ours = TransductiveSVM(kernel=kernel).fit(X, y)
+    ours = rival(kernel=kernel).fit(X, y)
     svm = SVC(kernel=kernel, tol=1e-8).fit(X, y)
     np.testing.assert_allclose(ours.decision_function(X), svm.decision_function(X), atol=1e-5)
 

@@ -2,10 +2,8 @@ import clarabel
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.svm import SVC
 
 from bagwise.solvers.margin.feature_space import LinearFeatures
-from reproduction.rivals import UniverSVM
 from reproduction.rivals.solvers.universvm import ramp, ramp_svm
 
 
@@ -82,21 +80,3 @@ def test_the_objective_never_rises_and_is_that_of_the_solution(cloud):
         flat = (ramp(f, -0.3) + ramp(-f, -0.3))[signs == 0].sum()
         assert 0.5 * w @ w + loss + flat == pytest.approx(curve[-1], rel=1e-8)
     assert max(lengths) > 1
-
-
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_without_unlabelled_rows_it_is_the_ordinary_svm(rng, kernel):
-    y = np.arange(40) % 2
-    X = rng.normal(size=(40, 3)) + y[:, None]
-    ours = UniverSVM(kernel=kernel).fit(X, y)
-    svm = SVC(kernel=kernel, tol=1e-8).fit(X, y)
-    np.testing.assert_allclose(ours.decision_function(X), svm.decision_function(X), atol=1e-5)
-
-
-def test_a_kernel_and_its_features_agree(cloud):
-    X, signs = cloud
-    y = np.where(signs == 0, -1, signs > 0)
-    linear = UniverSVM(C2=0.3).fit(X, y)
-    kernel = UniverSVM(C2=0.3, kernel=lambda a, b: a @ b).fit(X, y)
-    found, expected = (model.decision_function(X) for model in (kernel, linear))
-    np.testing.assert_allclose(found, expected, atol=1e-4)
