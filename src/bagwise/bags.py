@@ -22,7 +22,7 @@ from bagwise._common.tables import (
 )
 from bagwise._common.types import Array, Ints
 from bagwise.exceptions import InputError
-from bagwise.labels import is_missing, plain_array, refuse_masked
+from bagwise.labels import is_missing, plain_array, refuse_masked, short_list
 
 __all__ = ["Bags"]
 
@@ -663,12 +663,11 @@ def _common_columns(bags: list[Any], ids: Any) -> list[str] | None:
     frames = [(i, _all_columns(bag)) for i, bag in enumerate(bags) if hasattr(bag, "columns")]
     for i, columns in frames[1:]:
         first, expected = frames[0]
-        for k, name in enumerate(columns):
-            if name != expected[k]:
-                raise InputError(
-                    f"column {k} of {_bag_name(i, ids)} is {name!r}, and {expected[k]!r} in "
-                    f"{_bag_name(first, ids)}: give the same columns in the same order."
-                )
+        if columns != expected:
+            raise InputError(
+                f"the columns of {_bag_name(i, ids)} are {short_list(columns)}, and "
+                f"{short_list(expected)} in {_bag_name(first, ids)}: give the same, in one order."
+            )
     return _columns_of(bags[frames[0][0]]) if frames else None
 
 
@@ -697,10 +696,7 @@ def group_rows(groups: ArrayLike) -> tuple[Ints, Ints, Array]:
         raise InputError(f"row {row} belongs to no bag (its bag is {values[row]!r}).")
     if is_object:
         position: dict[Any, int] = {}
-        try:
-            codes = np.array([position.setdefault(v, len(position)) for v in values], np.int64)
-        except TypeError as error:
-            raise InputError(f"groups are not names of bags: {error}.") from error
+        codes = np.array([position.setdefault(v, len(position)) for v in values], np.int64)
         ids = _one_dimensional(list(position))
     else:
         distinct, first, inverse = np.unique(values, return_index=True, return_inverse=True)

@@ -458,9 +458,9 @@ def sorted_labels(labels: Iterable[Any]) -> list[Any]:
     return sorted(set(labels), key=lambda label: (type(label).__name__, label))
 
 
-def short_list(classes: Array) -> str:
+def short_list(classes: Array | list[Any]) -> str:
     """Format classes for a message; only the first ten if there are more."""
-    names = classes.tolist()
+    names = classes if isinstance(classes, list) else classes.tolist()
     return str(names) if len(names) <= 10 else f"{names[:10]} and {len(names) - 10} more"
 
 

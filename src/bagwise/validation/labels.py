@@ -299,8 +299,6 @@ def check_length(y: Any, bags: Bags) -> Any:
     y
         Unchanged.
     """
-    if getattr(y, "shape", None) == ():
-        raise LabelError(f"y is the single value {y!r}: give one label per bag.")
     n_labels = y.shape[0] if hasattr(y, "shape") else len(y)
     if n_labels != len(bags):
         raise LabelError(f"y has {n_labels} labels for {len(bags)} bags: give one per bag.")

@@ -70,8 +70,8 @@ def check_values(
         converted = convert and not bags.is_mapped
         within = SINGLE_RANGE[0] <= largest <= SINGLE_RANGE[1]
         if converted and not (within and (not fitting or _keeps_digits(bags))):
-            rows = bags.instances.astype(np.float64)
-            bags = bags.with_instances(rows, feature_names=bags.feature_names)
+            table = bags.instances.astype(np.float64)
+            bags = bags.with_instances(table, feature_names=bags.feature_names)
         elif not converted:
             smallest_allowed, largest_allowed = SINGLE_SQUARES
     if largest > largest_allowed:
