@@ -68,10 +68,10 @@ class Candidates:
         shape = len(self.offsets) - 1, self.n_labels
         return sparse.csr_array((ones, self.labels, self.label_offsets), shape=shape)
 
-    @property
-    def n_costs(self) -> int:
-        """Number of pairs of a row and a candidate label."""
-        return int(loops.assignment.block_offsets(self.offsets, self.label_offsets)[-1])
+    @cached_property
+    def cost_offsets(self) -> Ints:
+        """Where the costs of each bag begin: one per row and candidate label."""
+        return loops.assignment.block_offsets(self.offsets, self.label_offsets)
 
     def distances(
         self, points: Any, centres: Any, stale: Bools | None = None, before: Floats | None = None
@@ -80,7 +80,7 @@ class Candidates:
 
         With the distances `before`, only those to stale labels are computed.
         """
-        out = np.empty(self.n_costs) if before is None else before.copy()
+        out = np.empty(self.cost_offsets[-1]) if before is None else before.copy()
         stale = np.ones(self.n_labels, bool) if before is None or stale is None else stale
         arrays.distances_to_candidates(points, centres, self, stale, out)
         return out
@@ -88,7 +88,10 @@ class Candidates:
     @cached_property
     def pairs(self) -> tuple[Ints, Ints]:
         """Row and label of each cost."""
-        return pairs_of(self.offsets, self.labels, self.label_offsets)
+        n_rows, n_labels = np.diff(self.offsets), np.diff(self.label_offsets)
+        width, first = (np.repeat(each, n_rows) for each in (n_labels, self.label_offsets[:-1]))
+        place = np.arange(width.sum()) - np.repeat(np.cumsum(width) - width - first, width)
+        return np.repeat(np.arange(len(width)), width), self.labels[place]
 
     @property
     def forced(self) -> bool:
@@ -125,24 +128,6 @@ class Candidates:
         return weighted_sums(points, label, row, weight, self.n_labels), total
 
 
-def pairs_of(offsets: Ints, labels: Ints, label_offsets: Ints) -> tuple[Ints, Ints]:
-    """Row and label of each pair of a row and a candidate label of its bag.
-
-    Parameters
-    ----------
-    offsets, labels, label_offsets : ndarray of int64
-        As in `Candidates`.
-
-    Returns
-    -------
-    rows, labels : ndarray of int64 of shape (n_costs,)
-    """
-    n_rows, n_labels = np.diff(offsets), np.diff(label_offsets)
-    width, first = (np.repeat(values, n_rows) for values in (n_labels, label_offsets[:-1]))
-    place = np.arange(width.sum()) - np.repeat(np.cumsum(width) - width - first, width)
-    return np.repeat(np.arange(len(width)), width), labels[place]
-
-
 class AssignedRows(Part):
     """A block of whole bags: its rows in the space of the clustering, and their labels.
 
@@ -177,7 +162,7 @@ class AssignedRows(Part):
 
     def n_costs(self) -> int:
         """Number of pairs of a row and a candidate label."""
-        return self.candidates.n_costs
+        return int(self.candidates.cost_offsets[-1])
 
     def bag_sums(self) -> tuple[Any, Floats]:
         """Sums and weights of the initial centres."""

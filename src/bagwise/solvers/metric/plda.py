@@ -19,7 +19,7 @@ instance without label is N(0, 1 + b).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ from bagwise.compute.arrays import like, weighted_sums
 from bagwise.loops.arguments import CandidateOffsets, CandidatePosterior, CandidatePrior, Predictive
 from bagwise.loops.lapack import add_product
 from bagwise.loops.threads import bag_bounds, block_bounds, run_blocks
-from bagwise.solvers.metric.multi_instance_kmeans import Candidates, pairs_of
+from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 from bagwise.solvers.result import SolverResult
 
 BLOCK = 2**21  # values of a block of instances
@@ -127,12 +127,17 @@ class Gaussians:
 
 
 class _Block(NamedTuple):
-    """A range of whole bags: its bags, instances and pairs in the part, and offsets in itself."""
+    """A range of whole bags: its bags, instances and pairs in the part, and its candidates."""
 
     bags: slice
     rows: slice
     pairs: slice
-    places: CandidateOffsets
+    candidates: Candidates
+
+    @property
+    def places(self) -> CandidateOffsets:
+        c = self.candidates
+        return CandidateOffsets(c.offsets, c.label_offsets, c.cost_offsets)
 
 
 class PLDAPart(Part):
@@ -164,11 +169,10 @@ class PLDAPart(Part):
         self.dtype = np.dtype(np.float64) if bags.n_features <= DOUBLE else of_bags
         c = Candidates.from_indicator(bags.offsets, indicator, one_each=one_each)
         self.candidates = c
-        self.pair_offsets = loops.assignment.block_offsets(c.offsets, c.label_offsets)
         n, k = np.diff(c.offsets), np.diff(c.label_offsets)
         self.how = _ways(n, k, one_each)
         self.n_possible = int(np.minimum(n, k).sum())
-        self.posterior = np.zeros(self.pair_offsets[-1])
+        self.posterior = np.zeros(c.cost_offsets[-1])
         self.null_posterior = np.zeros(bags.n_instances)
 
     def identity(self) -> str:
@@ -186,7 +190,7 @@ class PLDAPart(Part):
 
         def infer(block: _Block, X: Any) -> None:
             null_scores = np.full(len(X), 0.0 if self.candidates.one_each else log_null)
-            self._infer(block, np.zeros(block.places.pair_offsets[-1]), null_scores, prior)
+            self._infer(block, np.zeros(block.candidates.cost_offsets[-1]), null_scores, prior)
 
         return self._moments(mean, infer)
 
@@ -233,7 +237,7 @@ class PLDAPart(Part):
             else:
                 value += len(X) * model.constant - 0.5 * float((rest * rest).sum())
             scores = self._scores(model, block, Z)
-            scores += model.log_prior[self._rows_and_labels(block)[1]]
+            scores += model.log_prior[block.candidates.pairs[1]]
             null_scores += model.log_null
             found = self._infer(block, scores, null_scores, prior, damping)
             value, change = value + found[0], change + found[1]
@@ -257,22 +261,19 @@ class PLDAPart(Part):
         c = self.candidates
         n_blocks = max(1, int(np.ceil(c.offsets[-1] * self.X.shape[1] / BLOCK)))
         for start, stop in pairwise(block_bounds(c.offsets, n_blocks).tolist()):
-            ends = slice(start, stop + 1)
-            offsets, pairs = c.offsets[ends], self.pair_offsets[ends]
-            rows, own = (slice(*bounds[[0, -1]].tolist()) for bounds in (offsets, pairs))
-            starts = offsets - offsets[0], c.label_offsets[ends], pairs - pairs[0]
-            yield _Block(slice(start, stop), rows, own, CandidateOffsets(*starts))
-
-    def _rows_and_labels(self, block: _Block) -> tuple[Ints, Ints]:
-        """Row within the block, and label, of each pair."""
-        return pairs_of(block.places.offsets, self.candidates.labels, block.places.label_offsets)
+            rows, pairs = (slice(*each[[start, stop]]) for each in (c.offsets, c.cost_offsets))
+            offsets, label_offsets = (
+                each[start : stop + 1] for each in (c.offsets, c.label_offsets)
+            )
+            some = replace(c, offsets=offsets - offsets[0], label_offsets=label_offsets)
+            yield _Block(slice(start, stop), rows, pairs, some)
 
     def _scores(self, model: Gaussians, block: _Block, Z: Floats) -> Floats:
         """Log-density of each pair, up to the constant common to all densities."""
         known = Predictive(model.sums, model.counts, model.inverse_between, model.random)
-        out, share = np.empty(block.places.pair_offsets[-1]), self.posterior[block.pairs]
-        bounds, Z = bag_bounds(block.places.offsets, Z.size), np.ascontiguousarray(Z)
-        score, labels = loops.candidate_labels.predictive_scores, self.candidates.labels
+        out, share = np.empty(block.candidates.cost_offsets[-1]), self.posterior[block.pairs]
+        bounds, Z = bag_bounds(block.candidates.offsets, Z.size), np.ascontiguousarray(Z)
+        score, labels = loops.candidate_labels.predictive_scores, block.candidates.labels
         run_blocks(score, bounds, block.places, labels, Z, share, known, out)
         return out
 
@@ -317,7 +318,7 @@ class PLDAPart(Part):
         for block in self._blocks():
             X = self._centred(block.rows, mean)
             infer(block, X)
-            share, (row, label) = self.posterior[block.pairs], self._rows_and_labels(block)
+            share, (row, label) = self.posterior[block.pairs], block.candidates.pairs
             present, code = np.unique(label, return_inverse=True)
             sums[present] += to_numpy(weighted_sums(X, code.ravel(), row, share, len(present)))
             counts += np.bincount(label, share, k)
