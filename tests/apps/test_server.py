@@ -506,15 +506,15 @@ def test_decisions_survive_kills_at_random_moments(files, sidecar):
                     card = ask(address, "card")[1]
                     if card["instance"] is None:
                         break
-                    decision = (card["bag"], card["row"], card["guess"])
-                    asked.append(decision)
+                    said = (card["bag"], card["row"], card["guess"])
+                    asked.append(said)
                     if ask(address, "decide", decision(card))[0].status == 200:
-                        kept.append(decision)
+                        kept.append(said)
             except (OSError, http.client.HTTPException, ValueError):
                 pass  # killed
             killer.join()
         found = [(c.bag, c.row, c.label) for c in read_corrections(sidecar)]
         # One decision per kill may have been saved without the answer reaching anybody.
         assert set(kept) <= set(found) <= set(asked)
-        assert len(found) == len({decision[:2] for decision in found})
+        assert len(found) == len({said[:2] for said in found})
     assert len(kept) > 20

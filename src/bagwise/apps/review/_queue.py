@@ -130,12 +130,9 @@ class ReviewQueue:
     def others(self, instance: int) -> list[str]:
         """The labels that are not in the label set of the bag, most probable first."""
         bag, row = self.place_of(instance)
-        listed = set(self.choices(bag))
-        others = [name for name in self.names if name not in listed]
-        if others and hasattr(self._model, "predict_proba_instances"):
-            chance = dict(zip(self.names, self._own_proba(bag)[row], strict=False))
-            others.sort(key=lambda name: -chance[name])
-        return others
+        chance = dict(zip(self.names, self._own_proba(bag)[row], strict=False))
+        others = [name for name in chance if name not in self.choices(bag)]
+        return sorted(others, key=lambda name: -chance[name])
 
     def unmet(self, bag: int) -> list[str]:
         """The labels of a bag without a decided instance, if too few undecided ones are left."""

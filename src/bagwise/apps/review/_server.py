@@ -8,6 +8,7 @@ by a path.
 """
 
 import hmac
+import itertools
 import json
 import secrets
 import sqlite3
@@ -15,6 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
@@ -95,7 +97,6 @@ class Review:
 
     def __post_init__(self) -> None:
         self._strips = Strips(self.bags)
-        self._doubts: list[dict[str, Any]] | None = None
         for bag, row in self.corrections.skipped():
             if (instance := self.queue.find(bag, row)) is not None:
                 self.queue.pass_over(instance)
@@ -106,7 +107,7 @@ class Review:
         shown: dict[str, Any] = {"instance": None}
         if instance is not None:
             shown = card(instance, self.queue, self.media, self._strips, self.places)
-            # The last decision that the person has seen: see `_write`.
+            # The last decision that the person has seen: see `decide`.
             shown["after"] = self.corrections.last_about(shown["bag"], shown["row"])
         decided = int((self.queue.state[self.queue.chosen] == DECIDED).sum())
         progress = {"decided": decided, "total": len(self.queue.chosen)}
@@ -114,52 +115,62 @@ class Review:
         about = {"title": self.title, "autoplay": self.autoplay}
         return {**shown, **about, "progress": progress, "last": self.corrections.last(), **more}
 
+    @cached_property
+    def _doubted(self) -> list[dict[str, Any]]:
+        """The label sets that are most probably wrong."""
+        table, queue, found = self.find_doubts() if self.find_doubts else {}, self.queue, []
+        columns = (table[name].tolist() for name in ("bag", "label", "error", "doubt"))
+        for bag, label, error, doubt in itertools.islice(zip(*columns, strict=True), MOST_DOUBTS):
+            if doubt >= LEAST_DOUBT:
+                place, name = queue.position(str(bag)), queue.name_of(label)
+                row = {"bag": str(bag), "position": place, "label": name, "error": error}
+                found.append(row | {"doubt": doubt, "instance": queue.likeliest(place, name)})
+        return found
+
     def doubts(self) -> dict[str, Any]:
         """The label sets that are most probably wrong, and the decisions about them."""
         if self.find_doubts is None:
             return {"doubts": None}
-        if self._doubts is None:
-            table = self.find_doubts()
-            columns = (table[name].tolist() for name in ("bag", "label", "error", "doubt"))
-            rows = list(zip(*columns, strict=True))[:MOST_DOUBTS]
-            self._doubts = [self._doubt(*row) for row in rows if row[-1] >= LEAST_DOUBT]
         shown = []
-        for row in self._doubts:
+        for row in self._doubted:
             bag, label = row["position"], row["label"]
             state = {"labels": self.queue.set_of(bag), "present": self.queue.changed(bag, label)}
             shown.append(row | state)
         return {"doubts": shown}
 
-    def _doubt(self, bag: Any, label: Any, error: str, doubt: float) -> dict[str, Any]:
-        place, name = self.queue.position(str(bag)), self.queue.name_of(label)
-        row = {"bag": str(bag), "position": place, "label": name, "error": error, "doubt": doubt}
-        return row | {"instance": self.queue.likeliest(place, name)}
-
     def judge(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Write a decision on whether a bag has a label to the file, then update the queue."""
-        place, present = request["row"], request["present"]
-        if place not in range(len(self._doubts or ())) or present not in (True, False, None):
-            raise ValueError(f"{present!r} is not a decision about a listed label set")
-        row = (self._doubts or [])[place]
+        row, present = self._doubted[request["row"]], request["present"]
+        if present not in (True, False, None):
+            raise ValueError(f"{present!r} is not a decision about a label set")
         self.corrections.decide_set(row["bag"], row["label"], present, doubt=row["doubt"])
         self.queue.change_set(row["position"], row["label"], present)
         return self.doubts()
 
     def decide(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Write a decision, or a skip (label null), to the file, then update the queue."""
-        instance, label = self._instance(request["instance"]), request["label"]
-        if label is not None and label not in self.queue.names:
+        """Write a decision, or a skip (label null), to the file, then update the queue.
+
+        It is refused if another page or process made a later decision than the person has seen.
+        """
+        instance, label, queue = self._instance(request["instance"]), request["label"], self.queue
+        if label is not None and label not in queue.names:
             raise ValueError(f"{label!r} is not a label")
-        self._write(instance, label, after=int(request.get("after", 0)))
+        place, guess = queue.written(instance), queue.guess(instance)
+        sure, after = float(queue.certainty(instance)), int(request.get("after", 0))
+        try:
+            self.corrections.decide(*place, label, guess=guess, probability=sure, after=after)
+        except ConflictError as error:
+            self._read_again(instance)
+            decided = f"decided as {queue.guess(instance)}"
+            state = decided if queue.state[instance] == DECIDED else "undone or skipped"
+            reason = f"Not saved: this instance was {state} elsewhere. Decide again to change it."
+            raise _RefusedError(HTTPStatus.CONFLICT, reason, **self.show(instance)) from error
         if label is None:
-            self.queue.pass_over(instance)
+            queue.pass_over(instance)
             return self.show()
-        self.queue.decide(instance, label)
-        unmet, name = (
-            self.queue.unmet(self.queue.place_of(instance)[0]),
-            self.queue.written(instance)[0],
-        )
-        note = f"Saved, but no instance of {name} is left for {' or '.join(unmet)}."
+        queue.decide(instance, label)
+        unmet = queue.unmet(queue.place_of(instance)[0])
+        note = f"Saved, but no instance of {place[0]} is left for {' or '.join(unmet)}."
         return self.show(note=note) if unmet else self.show()
 
     def move(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,24 +194,6 @@ class Review:
             return self.show(note=f"Undone: a decision about {last[0]}.")
         self._read_again(instance)
         return self.show(instance, note="Undone.")
-
-    def _write(self, instance: int, label: str | None, after: int) -> None:
-        """Append to the file, unless another page or process made a later decision."""
-        queue = self.queue
-        try:
-            self.corrections.decide(
-                *queue.written(instance),
-                label,
-                guess=queue.guess(instance),
-                probability=float(queue.certainty(instance)),
-                after=after,
-            )
-        except ConflictError as error:
-            self._read_again(instance)
-            decided = f"decided as {queue.guess(instance)}"
-            state = decided if queue.state[instance] == DECIDED else "undone or skipped"
-            reason = f"Not saved: this instance was {state} elsewhere. Decide again to change it."
-            raise _RefusedError(HTTPStatus.CONFLICT, reason, **self.show(instance)) from error
 
     def _read_again(self, instance: int) -> None:
         """Update the queue with the decision in the file."""
@@ -305,7 +298,7 @@ class _Handler(BaseHTTPRequestHandler):
             status, (kind, body) = HTTPStatus.OK, make()
         except _RefusedError as refused:
             status, (kind, body) = refused.status, _as_json(refused.answer)
-        except (ValueError, TypeError, KeyError, RecursionError) as error:  # not from our page
+        except (ValueError, TypeError, LookupError, RecursionError) as error:  # not from our page
             status, (kind, body) = HTTPStatus.BAD_REQUEST, _as_json({"error": str(error)})
         except sqlite3.Error as error:
             status = HTTPStatus.INTERNAL_SERVER_ERROR
