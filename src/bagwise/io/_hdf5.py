@@ -14,7 +14,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -64,13 +64,13 @@ class _BagFile:
     slide_size: tuple[float, float] = (math.nan, math.nan)
 
     @contextlib.contextmanager
-    def open(self) -> Iterator[dict[str, Any]]:
-        """The datasets that exist, by name: "features", "coords", "instance_labels"."""
+    def open(self, names: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """Those of the datasets "features", "coords" and "instance_labels" that exist."""
         h5py = import_extra("h5py", extra="io")
         with format_errors(self.path), h5py.File(self.path, "r") as file:
-            keys = {"features": self.dataset} | {name: name for name in _BESIDE}
+            keys = {name: self.dataset if name == "features" else name for name in names}
             found = {name: self._find(file, key) for name, key in keys.items()}
-            if found["features"] is None:
+            if "features" in found and found["features"] is None:
                 raise FileFormatError(
                     f"{self.path} has no dataset {self.dataset!r}: there are "
                     f"{listed(file.keys())}. Name the one with the features with features=."
@@ -79,7 +79,7 @@ class _BagFile:
 
     def inspected(self) -> _BagFile:
         """Read shapes and types; a leading axis of length 1 is dropped."""
-        with self.open() as parts:
+        with self.open(("features", *_BESIDE)) as parts:
             shapes = {name: _shape(part) for name, part in parts.items()}
             dtypes = {name: part.dtype for name, part in parts.items()}
             features, dtype = shapes["features"], dtypes["features"]
@@ -99,9 +99,8 @@ class _BagFile:
 
     def read(self, rows: slice, targets: Mapping[str, Array]) -> None:
         """Read rows of some datasets into arrays."""
-        with self.open() as parts:
-            for name in targets.keys() & self.shapes.keys():
-                part = parts[name]
+        with self.open(targets.keys() & self.shapes.keys()) as parts:
+            for name, part in parts.items():
                 if _shape(part) != self.shapes[name]:
                     raise FileFormatError(f"{self.path} has changed: read the bags again.")
                 values = part[rows] if part.ndim == len(self.shapes[name]) else part[0, rows]

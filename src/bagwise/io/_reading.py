@@ -16,7 +16,7 @@ from bagwise._common.files import replacing
 from bagwise._common.types import Array, Ints
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
-from bagwise.exceptions import DataNotFoundError, DataWarning, InputError, LabelError
+from bagwise.exceptions import DataWarning, InputError, LabelError
 from bagwise.io._contents import (
     ROLES,
     Cluster,
@@ -398,8 +398,6 @@ def _open_labels(request: Request) -> Any:
     if not isinstance(labels, str | os.PathLike):
         return open_frame(labels)
     path = Path(labels)
-    if not path.exists():
-        raise DataNotFoundError(f"labels={str(path)!r}: no such file.")
     with format_errors(path):
         format = format_of(path, None)
         if format not in TABLES:

@@ -178,18 +178,16 @@ def _read_bags(
     names = source.notes.get("feature_names", _feature_names(source, features))
     has_ids = request.bag is not None and source.notes.get("ids", True)
     ids = rows.ids if has_ids else None
-    positions, offsets = rows.positions, rows.offsets
+    offsets = rows.offsets if sizes is None else offsets_of(sizes)
     blocks: Any = source.blocks
-    if sizes is not None:
-        offsets = offsets_of(sizes)
-        positions, blocks = np.arange(offsets[-1]), partial(blocks, sizes=sizes)
-    elif cluster is not None and isinstance(source, ParquetSource):
+    blocks = blocks if sizes is None else partial(blocks, sizes=sizes)
+    if sizes is None and cluster is not None and isinstance(source, ParquetSource):
         in_order = bool((np.diff(rows.order) == 1).all())
         if in_order and cluster.sees(source.path):
             table = ParquetTable(source.path.resolve(), features, (len(rows.order), width), dtype)
             return cluster.load(table, offsets, ids, names)
     instances = workspace.empty((int(offsets[-1]), width), dtype)
-    _scatter(blocks(features, dtype), instances, positions)
+    _scatter(blocks(features, dtype), instances, rows.positions if sizes is None else None)
     return Bags(instances, offsets, ids, feature_names=names)
 
 
@@ -201,15 +199,16 @@ def _feature_names(source: Source, features: list[str]) -> list[str]:
     return names
 
 
-def _scatter(blocks: Iterable[Array], instances: Array, positions: Ints) -> None:
-    """Write the rows of blocks to their positions."""
+def _scatter(blocks: Iterable[Array], instances: Array, positions: Ints | None = None) -> None:
+    """Write the rows of blocks to their positions, by default one after the other."""
     start = 0
     for block in blocks:
-        instances[positions[start : start + len(block)]] = block
+        rows: Any = slice(start, start + len(block))
+        instances[rows if positions is None else positions[rows]] = block
         release_pages(instances)
         start += len(block)
-    if start != len(positions):
-        raise FileFormatError(f"the columns have different lengths: {start} and {len(positions)}.")
+    if start != len(instances):
+        raise FileFormatError(f"the columns have different lengths: {start} and {len(instances)}.")
 
 
 class ParquetTable(StreamedTable):
@@ -236,7 +235,7 @@ class ParquetTable(StreamedTable):
         out = np.empty((stop - start, self.shape[1]), self.dtype)
         with format_errors(self._path):
             blocks = ParquetSource(self._path, (start, stop)).blocks(self._features, self.dtype)
-            _scatter(blocks, out, np.arange(len(out)))
+            _scatter(blocks, out)
         return out
 
 
