@@ -117,13 +117,10 @@ def instance_attributions(
     check_scalar(n_samples, "n_samples", Integral, min_val=1)
     rng = check_random_state(random_state)
     bags = check_bags(None, X, reset=True, allow_nan=True)
-    if method == "score":
-        return _own_scores(model, bags)
-    if method == "single":
-        return _single(model, bags)
-    if method == "one_removed":
-        return _one_removed(model, bags)
-    return _sampled(model, bags, int(n_samples), rng)
+    if method == "sampled":
+        return _sampled(model, bags, int(n_samples), rng)
+    calls = {"score": _own_scores, "single": _single, "one_removed": _one_removed}
+    return calls[method](model, bags)
 
 
 def _own_scores(model: Any, bags: Bags) -> Floats:

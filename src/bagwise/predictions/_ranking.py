@@ -112,19 +112,9 @@ def _add_classes(found: Predictions, predicted: Labels, ranking: Ranking) -> Non
 
 def _add_scores(found: Predictions, predicted: Labels, ranking: Ranking) -> None:
     """The scores of the instances, and the labels that they have on their own."""
-    scores = found.instance_scores()
-    ranking.scores, of_class = _of_class(found, predicted, scores)
+    ranking.scores, of_class = _of_class(found, predicted, found.instance_scores())
     ranking.score_name = f"score for {of_class}"
-    if scores.ndim == 1:
-        ranking.explanation = (
-            f"Scores are for {of_class}, the positive label: one positive instance makes a bag "
-            "positive. The key instance has the highest score, for bags of either label."
-        )
-    elif not predicted.has_sets:
-        ranking.explanation = "The key instance has the highest score for that class."
-    else:
-        ranking.score_name = "best score for a predicted label"
-        ranking.explanation = "A key instance has the highest score for a predicted label."
+    ranking.explanation = f"Scores are for {of_class}. The key instance has the highest."
     pooling = getattr(found.estimator, "instance_pooling", None)
     if pooling in POOLINGS:
         ranking.explanation += f" The score of a bag is {POOLINGS[pooling]}."
