@@ -83,8 +83,8 @@ def test_mean_fisher_vector_of_the_training_data_vanishes():
     bags = Bags(rng.normal(size=(2000, 3)), [0, 2000])
     model = FisherVector(1, None, random_state=0).fit(bags)
     rows = (bags.instances - model.center_) @ model.projection_
-    mixture = _fisher_vector.Mixture(model.weights_, model.means_, model.covariances_)
-    scores = _fisher_vector.fisher_scores(rows, mixture).mean(axis=0)
+    mixture = model.weights_, model.means_, model.covariances_
+    scores = _fisher_vector.fisher_scores(rows, *mixture).mean(axis=0)
     np.testing.assert_allclose(scores[:3], 0, atol=1e-12)
     # (1 - 1.01) / 1.01 / sqrt(2), and the variance of PCA is divided by n - 1
     np.testing.assert_allclose(scores[3:], -0.01 / 1.01 / np.sqrt(2), atol=1e-3)

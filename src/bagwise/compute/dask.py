@@ -399,9 +399,6 @@ def _loaded(
     client: Any, npartitions: int | None, loader: Callable[..., Callable[[], Bags]], about: About
 ) -> DistributedBags:
     """Distributed bags; ``loader(start, stop, ids)()`` makes some of them on a worker."""
-    if not hasattr(client, "scheduler_info"):
-        import_extra("distributed", extra="dask")
-        raise InputError(f"client= is a {type(client).__name__}: expected a distributed.Client.")
     workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
     n = max(1, len(workers)) if npartitions is None else npartitions
     if n < 1 or len(about.offsets) < 2:

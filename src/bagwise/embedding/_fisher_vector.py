@@ -2,7 +2,7 @@
 
 import warnings
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
@@ -117,10 +117,10 @@ class FisherVector(BagEmbedding):
         self.center_, self.projection_ = center, projection
 
     def _embedded(self, bags: Bags) -> Floats:
-        mixture = Mixture(self.weights_, self.means_, self.covariances_)
+        mixture = self.weights_, self.means_, self.covariances_
 
         def of_instances(rows: Array) -> Floats:
-            return fisher_scores((rows - self.center_) @ self.projection_, mixture)
+            return fisher_scores((rows - self.center_) @ self.projection_, *mixture)
 
         # Sums instead of means: the number of instances cancels at unit length.
         vectors = sums_by_bag(bags, of_instances, self._n_features_out)
@@ -133,30 +133,23 @@ class FisherVector(BagEmbedding):
         return 2 * self.means_.size
 
 
-class Mixture(NamedTuple):
-    """A mixture of Gaussians with diagonal covariances."""
-
-    weights: Floats  # (n_components,)
-    means: Floats  # (n_components, n_axes)
-    covariances: Floats  # (n_components, n_axes): variances
-
-
-def fisher_scores(rows: Floats, mixture: Mixture) -> Floats:
+def fisher_scores(rows: Floats, weights: Floats, means: Floats, covariances: Floats) -> Floats:
     """Gradients of the log-likelihood of each row, divided by the root of the Fisher information.
 
     Parameters
     ----------
     rows : ndarray of shape (n_rows, n_axes)
         The rows.
-    mixture : Mixture
-        The mixture.
+    weights : ndarray of shape (n_components,)
+        Weights of the mixture.
+    means, covariances : ndarray of shape (n_components, n_axes)
+        Means and variances of its components.
 
     Returns
     -------
     ndarray of shape (n_rows, 2 * n_components * n_axes)
         By the means, then by the standard deviations.
     """
-    weights, means, covariances = mixture
     deviations = (rows[:, None, :] - means) / np.sqrt(covariances)  # (n_rows, n_components, n_axes)
     squares = np.square(deviations)
     log_densities = np.log(weights) - 0.5 * (squares + np.log(covariances)).sum(axis=2)
@@ -194,7 +187,7 @@ def principal_axes(rows: Floats, n_axes: float | None) -> tuple[Floats, Floats]:
     return found.mean, found.directions[:n].T / np.sqrt(found.variances[:n])
 
 
-def diagonal_mixture(rows: Floats, n_components: int, rng: Any) -> Mixture:
+def diagonal_mixture(rows: Floats, n_components: int, rng: Any) -> tuple[Floats, Floats, Floats]:
     """Fit a mixture of Gaussians with diagonal covariances.
 
     Parameters
@@ -208,21 +201,16 @@ def diagonal_mixture(rows: Floats, n_components: int, rng: Any) -> Mixture:
 
     Returns
     -------
-    Mixture
+    weights, means, covariances : ndarray
     """
-    n_distinct = len(np.unique(rows.round(9), axis=0))
-    model = GaussianMixture(
-        min(n_components, n_distinct),
-        covariance_type="diag",
-        reg_covar=REG_COVAR,
-        random_state=rng,
-    )
+    n = min(n_components, len(np.unique(rows.round(9), axis=0)))
+    model = GaussianMixture(n, covariance_type="diag", reg_covar=REG_COVAR, random_state=rng)
     # scikit-learn starts from k-means only without array API dispatch.
     with warnings.catch_warnings(), config_context(array_api_dispatch=False):
         # Any mixture defines gradients, even one that has not converged.
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(rows)
-    return Mixture(model.weights_, model.means_, model.covariances_)
+    return model.weights_, model.means_, model.covariances_
 
 
 def _drawn_instances(bags: Bags, n_most: int | None, rng: Any) -> Floats:
@@ -239,8 +227,5 @@ def _drawn_instances(bags: Bags, n_most: int | None, rng: Any) -> Floats:
     rows = bags.rows(drawn).astype(np.float64)
     ranks = row_ranks(rows)
     if not ranks.any():
-        raise InputError(
-            f"all instances are equal (n_samples={n}), and a mixture needs instances that differ: "
-            "leave constant data out."
-        )
+        raise InputError(f"all instances are equal (n_samples={n}): a mixture needs others.")
     return rows[np.argsort(ranks, kind="stable")]

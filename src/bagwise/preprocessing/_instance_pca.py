@@ -12,11 +12,7 @@ from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagTransformerMixin, UnlabelledFit
 from bagwise.base._parameters import COUNT, with_parameters
-from bagwise.compute import (
-    each_partition,
-    map_bags,
-    map_rows,
-)
+from bagwise.compute import each_partition, map_bags, map_rows
 from bagwise.exceptions import InputError
 from bagwise.solvers.principal_components import Moments, principal_components, row_moments
 from bagwise.validation import is_table
@@ -90,11 +86,7 @@ class InstancePCA(UnlabelledFit, BagTransformerMixin, BagEstimator):
     _runs_elsewhere = ("cluster",)
 
     _parameter_constraints = {
-        "n_components": [
-            StrOptions({"auto"}),
-            COUNT,
-            Interval(RealNotInt, 0, 1, closed="neither"),
-        ],
+        "n_components": [StrOptions({"auto"}), COUNT, Interval(RealNotInt, 0, 1, closed="neither")],
         "standardize": ["boolean"],
         "whiten": ["boolean"],
     }

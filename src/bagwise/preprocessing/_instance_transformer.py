@@ -10,12 +10,7 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    MaxAbsScaler,
-    MinMaxScaler,
-    StandardScaler,
-)
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -25,14 +20,7 @@ from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagTransformerMixin, fit_method
 from bagwise.base._parameters import POSITIVE, with_parameters
-from bagwise.compute import (
-    fold_bags,
-    in_blocks,
-    is_here,
-    map_bags,
-    map_rows,
-    row_blocks,
-)
+from bagwise.compute import fold_bags, in_blocks, is_here, map_bags, map_rows, row_blocks
 from bagwise.exceptions import InputError
 from bagwise.validation import check_bags, check_length, is_table
 
@@ -152,20 +140,16 @@ class InstanceTransformer(BagTransformerMixin, BagEstimator):
         return self._read(X, reset=False)
 
     def _with_new_rows(self, bags: Bags, *, as_table: bool = False) -> Any:
-        rows = self._transformed(bags)
+        # Rows may be computed later, after another fit: do not keep a reference to this object.
+        new_rows = partial(_new_rows, self.transformer_, self.clip)
+        whole = bags.is_sparse or not in_blocks(bags)
+        rows = new_rows(_rows(bags)) if whole else map_rows(new_rows, bags)
         if as_table:
             return rows
         names = None
         if bags.feature_names is not None and hasattr(self, "get_feature_names_out"):
             names = self.get_feature_names_out(bags.feature_names)
         return bags.with_instances(rows, feature_names=names)
-
-    def _transformed(self, bags: Bags) -> Any:
-        # Rows may be computed later, after another fit: do not keep a reference to this object.
-        new_rows = partial(_new_rows, self.transformer_, self.clip)
-        if bags.is_sparse or not in_blocks(bags):
-            return new_rows(_rows(bags))
-        return map_rows(new_rows, bags)
 
     @available_if(
         lambda self: hasattr(getattr(self, "transformer_", self._given), "get_feature_names_out")
@@ -232,8 +216,7 @@ def _fitted_on_workers(transformer: Any, bags: Bags) -> Any:
         return transformer.fit(np.zeros((1, bags.n_features)))
     if not hasattr(transformer, "partial_fit"):
         raise InputError(
-            f"{type(transformer).__name__} has no partial_fit and cannot learn from bags on a "
-            "cluster: fit it on bags.collect(), or on some of the bags."
+            f"{type(transformer).__name__} has no partial_fit: fit it on bags.collect()."
         )
     return fold_bags(lambda model, some: model.partial_fit(_rows(some)), transformer, bags)
 
