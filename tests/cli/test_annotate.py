@@ -97,17 +97,6 @@ def test_sure_background_is_not_least_certain(run, syllables):
     assert "--background-above needs --background" in plain.stderr
 
 
-def test_bad_words(run, syllables):
-    out = syllables.parent / "out.csv"
-    assert "no column 'specie'" in run(
-        "annotate", syllables, "--label-set", "specie", "--bag", "recording", "-o", out
-    ).stderr.replace("\n", " ")
-    assert run("annotate", syllables, *WORDS, "-o", syllables.parent / "out.txt").exit_code == 2
-    wrong = run("annotate", syllables, *WORDS, "--set", "colour=1", "-o", out)
-    assert wrong.exit_code == 2
-    assert "colour" in wrong.stderr
-
-
 def test_one_label_per_bag_needs_background(run, tmp_path):
     rng = np.random.default_rng(0)
     rows = [["bag", "y", "a", "b"]]

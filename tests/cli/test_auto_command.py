@@ -43,10 +43,3 @@ def test_groups_change_the_folds_of_a_fit(run, tmp_path):
         assert result.exit_code == 0, result.stderr
         scores.append(json.loads(result.stdout)["leaderboard"]["log_loss"])
     assert scores[0] != scores[1]
-
-
-def test_groups_are_refused_where_no_folds_are_drawn(run, table, tmp_path):
-    pytest.importorskip("skops")
-    result = run("fit", table, "-m", "nsk", "--group", "f1", "-o", str(tmp_path / "m.skops"))
-    assert result.exit_code == 2
-    assert "--group is for methods that hold out bags" in result.stderr

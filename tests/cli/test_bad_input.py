@@ -109,26 +109,3 @@ def test_a_label_that_never_changes(refused, command):
 def test_a_column_that_is_not_there(refused, command):
     words = [word.format("slides.csv") for word in READERS[command]]
     refused([*words, "--bag", "slyde"], "slyde")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("evaluate", "-m", "nks"), "Did you mean nsk?"),
-        (("fit", "-m", "nsk", "--set", "D=1", "-o", "new.skops"), "no parameter 'D'"),
-        (("fit", "-m", "nsk", "--set", "C=often", "-o", "new.skops"), "'C' parameter"),
-        (("fit", "-m", "nsk", "--set", "C", "-o", "new.skops"), "NAME=VALUE"),
-        (("fit", "-m", "sil", "--set", "C=-1", "-o", "new.skops"), "'C' parameter"),
-        (("fit", "-m", "sil", "--positive", "maybe", "-o", "new.skops"), "--pos-label"),
-        (("fit", "-m", "sil", "--memory-limit", "much", "-o", "new.skops"), "much"),
-        (("evaluate", "-m", "sil", "--folds", "100"), "each fold needs one"),
-        (("evaluate", "-m", "sil", "--folds", "few"), "--folds"),
-        (("evaluate", "-m", "sil", "--group", "nobody"), "nobody"),
-        (("cluster", "-k", "0", "-o", "new.csv"), "-k"),
-        (("cluster", "-k", "2", "--set", "alpha=-1", "-o", "new.csv", "--no-report"), "alpha"),
-        (("cluster", "-k", "100000", "-o", "new.csv", "--no-report"), "100000"),
-    ],
-)
-def test_a_value_that_cannot_be(refused, words, message):
-    command, *options = words
-    refused([command, "slides.csv", *COLUMNS, *PLAIN, *options], message)

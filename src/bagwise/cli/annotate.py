@@ -71,7 +71,7 @@ def annotate(
         columns.keep = list(dict.fromkeys([*(columns.keep or ()), shown[1]]))
     refuse_existing(written, force=force, inputs=[file])
     method = find_method("orlr")
-    flags = options.annotator_parameters(method, background=background, noisy_sets=noisy_sets)
+    flags = options.own_parameters(method, background=background, noisy_sets=noisy_sets)
     values = flags | options.parse_parameters(parameters)
     if background_above is not None and values.get("background", False) is False:
         raise InputError("--background-above needs --background.")

@@ -88,7 +88,7 @@ def evaluate(
     for name, found in chosen.items():
         make_for_task(found, settings[name], task.task)
     bags, labels, groups = read_labelled(
-        file, columns, positive=task.positive, group=group, memory_limit=memory_limit
+        file, columns, memory_limit, positive=task.positive, group=group
     )
     check_features(bags, steps, wide=set(chosen) != {"pooled-trees"})
     # The scorers of scikit-learn expect the positive label to be 1.

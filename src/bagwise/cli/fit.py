@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from bagwise.auto._methods import Method, find_method, make_model
+from bagwise.auto._methods import find_method, make_model
 from bagwise.cli import options
 from bagwise.cli.output import note, print_json, print_table, progress, refuse_existing
 from bagwise.exceptions import InputError
@@ -48,40 +49,29 @@ def fit(
     refuse_existing([output], force=force, inputs=[file])
 
     from bagwise.base._pipelines import final_estimator, fit_arguments
-    from bagwise.cli.reading import (
-        check_features,
-        make_for_task,
-        read_known,
-        read_labelled,
-        target_of,
-    )
+    from bagwise.cli import reading
     from bagwise.extras import import_extra
     from bagwise.persistence import MOST_MARKS, fingerprints, save_model
     from bagwise.report._models import LEADERBOARD_CAPTION, leaderboard_columns
 
     import_extra("skops.io", extra="persist")  # fail now rather than after a long fit
     chosen = find_method(method)
-    flags = options.annotator_parameters(chosen, background=background, noisy_sets=noisy_sets)
-    values = flags | options.parse_parameters(parameters) | _drawn(chosen, folds, seed)
+    own: Any = {"background": background, "noisy_sets": noisy_sets, "folds": folds, "seed": seed}
+    values = options.own_parameters(chosen, **own) | options.parse_parameters(parameters)
     settings = values if checkpoint is None else values | {"checkpoint": str(checkpoint)}
-    estimator = make_for_task(chosen, settings, task.task)
-    corrected = read_known(corrections, estimator, chosen.name)
+    estimator = reading.make_for_task(chosen, settings, task.task)
+    corrected = reading.read_known(corrections, estimator, chosen.name)
     if group is not None and not fit_arguments(estimator, groups=group):
         raise InputError(
             f"--group is for methods that hold out bags during a fit (auto, attention): "
             f"{chosen.name} does not. Use --keep {group} to copy the column to the results."
         )
-    bags, labels, groups = read_labelled(
-        file,
-        columns,
-        positive=task.positive,
-        group=group,
-        memory_limit=memory_limit,
-        corrected=corrected,
+    bags, labels, groups = reading.read_labelled(
+        file, columns, memory_limit, positive=task.positive, group=group, corrected=corrected
     )
-    check_features(bags, steps, wide=chosen.name != "pooled-trees")
+    reading.check_features(bags, steps, wide=chosen.name != "pooled-trees")
     chosen.check_labels(label_sets=labels.has_sets)
-    target = target_of(labels, task, columns)
+    target = reading.target_of(labels, task, columns)
     chosen = chosen.for_numbers() if target.is_number else chosen
     model = make_model(chosen, settings, sparse=bags.is_sparse, **steps.arguments)
     y, known = (labels.tolist() if labels.has_sets else target.y), None
@@ -114,13 +104,3 @@ def fit(
         facts |= {"bags": len(bags), "instances": bags.n_instances, "features": bags.n_features}
         facts |= {"feature_names": bags.feature_names, "classes": target.classes}
         print_json({"model": output, **facts})
-
-
-def _drawn(method: Method, folds: int | None, seed: int | None) -> dict[str, int]:
-    """``--folds`` and ``--seed`` as parameters of the method; an error if it lacks them."""
-    if folds is not None and "cv" not in method.parameters:
-        raise InputError(f"--folds does not apply to {method.name}, which does not use folds.")
-    if seed is not None and "random_state" not in method.parameters:
-        raise InputError(f"--seed does not apply to {method.name}, which is not random.")
-    given = {"cv": folds, "random_state": seed}
-    return {name: value for name, value in given.items() if value is not None}

@@ -61,11 +61,8 @@ def heatmap(
     from bagwise.apps.heatmap._heat_maps import check_folder
     from bagwise.apps.heatmap._thumbnails import find_thumbnails
     from bagwise.cli.reading import labels_for, open_saved, places, seen_in_training
-    from bagwise.extras import import_extra
 
     check_folder(output, force=force)
-    import_extra("matplotlib.figure", extra="plot")
-    import_extra("jinja2", extra="report")
     axes = options.split_names(coords, 2)
     model, facts, data = open_saved(saved, columns, merged=False, extra_columns=axes)
     classes, slides, n_slides = facts.get("classes"), data.bags.names.tolist(), len(data.bags)

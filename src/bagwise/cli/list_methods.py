@@ -51,16 +51,13 @@ def methods(
         print_lines(["Parameters and paper of a method: bagwise methods NAME"])
         return
     (method,) = chosen
-    facts = _facts(method)
-    shown: dict[str, Any] = {"what": method.title, "class": method.class_name or ""}
-    shown |= {"also called": ", ".join(method.aliases), "labels": facts["labels"]}
-    shown |= {"keeps": facts["keeps"] or "", "paper": method.paper, "--set": method.parameters}
-    if method.regressor is not None:
-        shown["--set for numbers"] = method.for_numbers().parameters
-    for name, value in shown.items():
-        if isinstance(value, dict):
-            shown[name] = ", ".join(f"{key}={default}" for key, default in value.items())
-    print_table({"": list(shown), "value": list(shown.values())}, title=method.name, heading=False)
+    shown = _facts(method) | {"aliases": ", ".join(method.aliases)}
+    for name in [name for name in shown if name.startswith("parameters")]:
+        values: Any = shown.pop(name) or {}
+        shown[name.replace("parameters", "--set").replace("_", " ")] = ", ".join(
+            f"{key}={default}" for key, default in values.items()
+        )
+    print_table({"": list(shown), "value": list(shown.values())}, heading=False)
 
 
 def _facts(method: Method) -> dict[str, object]:
@@ -75,6 +72,7 @@ def _facts(method: Method) -> dict[str, object]:
         "labels": labels if method.regressor is None else f"{labels}, or a number per bag",
         "keeps": method.keeps if method.command is None else None,
         "parameters": method.parameters,
+        "parameters_for_numbers": method.regressor and method.for_numbers().parameters,
         "paper": method.paper,
         "needs": method.needs,
         "available": method.available,

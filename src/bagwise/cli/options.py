@@ -372,16 +372,27 @@ def parameters_by_method(values: Mapping[str, Any], methods: Iterable[str]) -> d
     return found
 
 
-def annotator_parameters(method: Method, *, background: bool, noisy_sets: bool) -> dict[str, Any]:
-    """``--background`` and ``--noisy-sets`` as parameters; an error if the method lacks them."""
-    found: dict[str, Any] = {"background": True} if background else {}
-    if noisy_sets:
-        found |= {"missing": "learn", "spurious": "learn", "random_state": 0}
-    odd = [name for name in found if name not in method.parameters]
-    if odd:
-        name = "--background" if odd[0] == "background" else "--noisy-sets"
-        raise InputError(f"{name} is not for {method.name}: use it with -m orlr.")
-    return found
+def own_parameters(
+    method: Method,
+    *,
+    background: bool = False,
+    noisy_sets: bool = False,
+    folds: int | None = None,
+    seed: int | None = None,
+) -> dict[str, Any]:
+    """The parameters that options of their own set; an error if the method lacks them."""
+    noisy = {"missing": "learn", "spurious": "learn", "random_state": 0}
+    given: dict[str, dict[str, Any]] = {
+        "--background": {"background": True} if background else {},
+        "--noisy-sets": noisy if noisy_sets else {},
+        "--folds": {} if folds is None else {"cv": folds},
+        "--seed": {} if seed is None else {"random_state": seed},
+    }
+    for name, values in given.items():
+        if not values.keys() <= method.parameters.keys():
+            able = " It is for -m orlr." if name in ("--background", "--noisy-sets") else ""
+            raise InputError(f"{name} does not apply to {method.name}: leave it out.{able}")
+    return {key: value for values in given.values() for key, value in values.items()}
 
 
 def is_model(path: Path) -> bool:

@@ -87,10 +87,10 @@ def check_features(bags: Bags, steps: Any, *, wide: bool = True) -> None:
 def read_labelled(
     path: Path,
     chosen: Columns,
+    memory_limit: str | None = None,
     *,
     positive: str | None = None,
     group: str | None = None,
-    memory_limit: str | None = None,
     corrected: Known | None = None,
 ) -> tuple[Bags, Labels, Array | None]:
     """Read bags to learn from: those without a label are left out, with a note.
@@ -101,11 +101,11 @@ def read_labelled(
         The file of bags.
     chosen : Columns
         Its columns.
+    memory_limit, group
+        As in `Request`.
     positive : str or None
         The positive one of two labels, which becomes the last class; by default it is chosen by
         the names of the labels, see `positive_by_name`.
-    group, memory_limit
-        As in `Request`.
     corrected : Known or None
         Known labels of instances; bags with such instances are kept even without a label.
 
@@ -528,12 +528,10 @@ def _in_order(bags: Bags, names: list[str]) -> Bags:
 # Files
 
 
-def _format(path: Path) -> str | None:
+def _format(path: Path) -> str:
     """The format of a file or folder; "recordings" if it is of BirdNET or Perch-Hoplite."""
     from bagwise.apps.audio._recordings import are_recordings
 
-    if not path.exists():
-        return None
     if is_model(path):
         raise InputError(f"{path} is a model: expected a file of bags.")
     return "recordings" if are_recordings(path) else format_of(path, None)
