@@ -7,7 +7,6 @@ instances is never stored.
 
 import itertools
 from collections.abc import Callable
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -191,13 +190,9 @@ def bag_kernel(
     _check_choice(normalization, "normalization", NORMALIZATIONS)
     if not callable(kernel):
         _check_choice(kernel, "kernel", tuple(sorted(PAIRWISE_KERNEL_FUNCTIONS)))
-    params: dict[str, Any] = {"gamma": gamma, "degree": degree, "coef0": coef0}
-    for name, value in params.items():
-        if not (name == "gamma" and value is None):
-            _check_number(value, name)
-    return kernel_between(
-        *_two_sets(X, Y), kind=kind, kernel=kernel, normalization=normalization, **params
-    )
+    options: dict[str, Any] = {"kind": kind, "kernel": kernel, "normalization": normalization}
+    options |= {"gamma": gamma, "degree": degree, "coef0": coef0}
+    return kernel_between(*_two_sets(X, Y), **options)
 
 
 def kernel_between(
@@ -321,7 +316,7 @@ def kernel_width(gamma: str | float, bags: Bags, weights: Floats | None = None) 
     1.0
     """
     if not isinstance(gamma, str):
-        return _check_number(gamma, "gamma")
+        return float(gamma)
     if gamma == "auto":
         return 1.0 / bags.n_features
     variance = _variance(bags.instances, None if weights is None else weights[bags.bag_index])
@@ -614,9 +609,3 @@ def kernel_takes_long(kernel: Kernel, bags: Bags) -> bool:
 def _check_choice(value: Any, name: str, choices: tuple[str | None, ...]) -> None:
     if not isinstance(value, str | None) or value not in choices:
         raise InputError(f"{name} is {value!r}: expected one of {choices}.")
-
-
-def _check_number(value: Any, name: str) -> float:
-    if not isinstance(value, Real) or not np.isfinite(float(value)):
-        raise InputError(f"{name} is {value!r}: expected a finite number.")
-    return float(value)
