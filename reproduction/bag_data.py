@@ -10,7 +10,7 @@ from sklearn.utils import Bunch
 from bagwise import datasets
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
-from bagwise.datasets._bag_sets import LETTER_FEATURES, bags_of, per_bag, word_ids
+from bagwise.datasets._bag_sets import LETTER_FEATURES, bags_of, per_bag
 from bagwise.datasets._registry import DatasetInfo, bag_bunch, damaged, read_dataset
 from bagwise.exceptions import InputError
 from reproduction.row_data import info_of
@@ -200,7 +200,7 @@ def load_letter_carroll_redraw() -> Bunch:
     arrays = read_dataset(info, ["X", "bag", "Y", "instance_labels", "classes", "letter_row"])
     bunch = _label_set_bunch(info, arrays, arrays["Y"], feature_names=LETTER_FEATURES)
     words = bunch.bags.split(bunch.classes[bunch.instance_labels])
-    ids = word_ids(["".join(letters) for letters in words])
+    ids = np.array([f"{i:03d} {''.join(letters)}" for i, letters in enumerate(words)])
     bunch.bags = Bags(bunch.bags.instances, bunch.bags.offsets, ids, feature_names=LETTER_FEATURES)
     bunch.letter_row = arrays["letter_row"].astype(np.int64)
     return bunch

@@ -8,7 +8,6 @@ from sklearn.utils import Bunch, check_random_state
 
 from bagwise._common.types import Floats, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.datasets._bag_sets import indicator
 from bagwise.datasets._registry import bag_bunch
 from bagwise.exceptions import InputError
 from reproduction.row_data import info_of
@@ -206,7 +205,9 @@ def _place(rng: np.random.RandomState, names: Ints, size: int) -> Ints:
 
 def _label_sets(names: list[Ints], n_classes: int) -> NDArray[np.uint8]:
     photo = np.repeat(np.arange(len(names)), [len(some) for some in names])
-    return indicator(photo, np.concatenate(names), (len(names), n_classes))
+    label_sets = np.zeros((len(names), n_classes), dtype=np.uint8)
+    label_sets[photo, np.concatenate(names)] = 1
+    return label_sets
 
 
 # --- Face vectors -------------------------------------------------------------------------------

@@ -12,16 +12,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils import check_scalar
 
 from bagwise._common.types import Floats
-from bagwise.assumptions._draws import (
-    Drawn,
-    Generator,
-    false_frequency,
-    shuffled,
-    single_concept,
-    two_concepts,
-    with_another,
-    with_copies,
-)
+from bagwise.assumptions import _draws as draws
+from bagwise.assumptions._draws import Drawn, Generator
 from bagwise.bags import Bags
 from bagwise.base._selections import bag_scores
 from bagwise.exceptions import InputError
@@ -308,18 +300,18 @@ def trials() -> list[Trial]:
     """The tests that fit models, at each strength of the decoy."""
     found = [
         Trial(test, strength, *(partial(draw, strength=strength, decoy_in=held) for held in (0, 1)))
-        for test, draw in ((SINGLE, single_concept), (TWO, two_concepts))
+        for test, draw in ((SINGLE, draws.single_concept), (TWO, draws.two_concepts))
         for strength in STRENGTHS
     ]
-    states = (partial(false_frequency, copies=copies) for copies in ((1, 1), (35, 45)))
+    states = (partial(draws.false_frequency, copies=copies) for copies in ((1, 1), (35, 45)))
     return [*found, Trial(FREQUENCY, None, *states)]
 
 
 def _properties(rng: Generator, model: Any, bags: Bags, scores: Floats) -> list[Row]:
     """Largest changes by permuted, repeated and added instances, relative to the largest score."""
-    permuted = np.abs(_scores(model, shuffled(rng, bags)) - scores)
-    repeated = np.abs(_scores(model, with_copies(rng, bags)) - scores)
-    fall = np.maximum(0, scores - _scores(model, with_another(rng, bags, STRENGTHS[-1])))
+    permuted = np.abs(_scores(model, draws.shuffled(rng, bags)) - scores)
+    repeated = np.abs(_scores(model, draws.with_copies(rng, bags)) - scores)
+    fall = np.maximum(0, scores - _scores(model, draws.with_another(rng, bags, STRENGTHS[-1])))
     largest = np.max(np.abs(scores)) or 1.0
     changes = {ORDER: permuted, COPIES: repeated, MONOTONE: fall}
     return [Row(test, change=(float(np.max(c) / largest),)) for test, c in changes.items()]

@@ -6,10 +6,9 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import Bunch, check_random_state
 
-from bagwise._common.types import Array, Ints
+from bagwise._common.types import Array
 from bagwise.bags import Bags, offsets_of
 from bagwise.datasets._registry import DatasetInfo, bag_bunch, damaged, dataset_info, read_dataset
 
@@ -195,27 +194,13 @@ def _letters_of(name: str, words: list[str], random_state: Any) -> Bunch:
         places = np.flatnonzero(instance_labels == c)
         rows[places] = rng.choice(np.flatnonzero(letter["y"] == c), size=len(places), replace=False)
     offsets = offsets_of([len(word) for word in spelled])
+    ids = np.array([f"{i:03d} {word}" for i, word in enumerate(words)])
     X = letter["X"][rows].astype(np.float64)
-    bags = Bags(X, offsets, word_ids(words), feature_names=LETTER_FEATURES)
-    return bag_bunch(
-        info,
-        bags,
-        label_sets=indicator(bags.bag_index, instance_labels, (len(bags), len(LETTERS))),
-        instance_labels=instance_labels,
-        classes=LETTERS.copy(),
-        letter_row=rows,
-    )
-
-
-def indicator(bag: Ints, label: Ints, shape: tuple[int, int]) -> NDArray[np.uint8]:
-    """Return the 0/1 array (n_bags, n_classes) of label sets from pairs of a bag and a label."""
-    label_sets = np.zeros(shape, dtype=np.uint8)
-    label_sets[bag, label] = 1
-    return label_sets
-
-
-def word_ids(words: list[str]) -> NDArray[np.str_]:
-    return np.array([f"{i:03d} {word}" for i, word in enumerate(words)])
+    bags = Bags(X, offsets, ids, feature_names=LETTER_FEATURES)
+    label_sets = np.zeros((len(bags), len(LETTERS)), dtype=np.uint8)
+    label_sets[bags.bag_index, instance_labels] = 1
+    found: dict[str, Any] = {"label_sets": label_sets, "instance_labels": instance_labels}
+    return bag_bunch(info, bags, **found, classes=LETTERS.copy(), letter_row=rows)
 
 
 # --- From arrays to bags ------------------------------------------------------------------------

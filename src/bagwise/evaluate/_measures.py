@@ -5,16 +5,7 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
-from sklearn.metrics import (
-    accuracy_score,
-    get_scorer,
-    get_scorer_names,
-    log_loss,
-    mean_absolute_error,
-    r2_score,
-    recall_score,
-    roc_auc_score,
-)
+from sklearn import metrics as sk
 
 from bagwise import metrics
 from bagwise._common.names import did_you_mean
@@ -62,7 +53,7 @@ def check_scoring(scoring: str | Iterable[str] | None, kind: str) -> list[str] |
         return None
     listed = isinstance(scoring, Iterable) and not isinstance(scoring, str | Mapping)
     names: list[Any] = list(scoring) if listed else [scoring]
-    known = [*MEASURES[kind], *get_scorer_names()]
+    known = [*MEASURES[kind], *sk.get_scorer_names()]
     for name in names:
         if name not in known:
             raise InputError(
@@ -135,13 +126,13 @@ def measures_of(
         # A class without training bags has probability 0: one test bag would dominate the mean.
         trained = classes[proba.any(axis=0)]
         defined = np.isin(y, trained).all() and bool(np.isfinite(proba).all())
-        measures["log loss"] = float(log_loss(y, proba, labels=classes)) if defined else np.nan
+        measures["log loss"] = float(sk.log_loss(y, proba, labels=classes)) if defined else np.nan
     return measures
 
 
 def _scikit_learn_score(name: str, model: Any, bags: Any, y: Array, classes: Array) -> float:
     try:
-        return float(get_scorer(name)(model, bags, y))
+        return float(sk.get_scorer(name)(model, bags, y))
     except (ValueError, TypeError, AttributeError) as error:
         if y.ndim == 1 and not predicts_numbers(model) and len(np.unique(y)) < len(classes):
             return np.nan  # undefined in this fold, as for the measures of bagwise
@@ -154,8 +145,8 @@ def number_measures(truth: Array, predicted: Array) -> dict[str, float]:
     varies = len(truth) > 1 and np.ptp(truth) > 0
     ranked = varies and np.ptp(predicted) > 0
     return {
-        "R2": float(r2_score(truth, predicted)) if varies else np.nan,
-        "MAE": float(mean_absolute_error(truth, predicted)),
+        "R2": float(sk.r2_score(truth, predicted)) if varies else np.nan,
+        "MAE": float(sk.mean_absolute_error(truth, predicted)),
         "Spearman": float(spearmanr(truth, predicted).statistic) if ranked else np.nan,
     }
 
@@ -168,8 +159,8 @@ def label_measures(truth: Array, predicted: Array) -> dict[str, float]:
     """
     present = {"labels": np.unique(truth), "average": "macro", "zero_division": 0}
     return {
-        "accuracy": float(accuracy_score(truth, predicted)),
-        "balanced accuracy": float(recall_score(truth, predicted, **present)),
+        "accuracy": float(sk.accuracy_score(truth, predicted)),
+        "balanced accuracy": float(sk.recall_score(truth, predicted, **present)),
     }
 
 
@@ -191,7 +182,7 @@ def label_set_log_loss(truth: Array, proba: Array) -> float:
 def area_under_roc(positive: Bools, scores: Array) -> float:
     """Area under the ROC curve; NaN if one class is absent or a score is not finite."""
     defined = 0 < positive.sum() < len(positive) and bool(np.isfinite(scores).all())
-    return float(roc_auc_score(positive, scores)) if defined else np.nan
+    return float(sk.roc_auc_score(positive, scores)) if defined else np.nan
 
 
 def mean_area_under_roc(truth: Array, scores: Array, classes: Array) -> float:
