@@ -155,21 +155,18 @@ def test_data_of_another_file_is_refused_unless_allowed(tmp_path, rng, kind):
     np.testing.assert_array_equal(found[0], secret)
 
 
-@pytest.mark.parametrize("name", ["coords", "instance_labels"])
-def test_other_parts_of_another_file_are_refused_too(tmp_path, name):
-    with h5py.File(tmp_path / "bag.h5", "w") as file:
-        file["features"] = np.ones((2, 3))
-        file[name] = h5py.ExternalLink("/nowhere.h5", "x")
-    with pytest.raises(FileFormatError, match="another file"):
-        read_bags(tmp_path)
-
-
 def test_the_other_file_is_not_even_opened(tmp_path):
     os.mkfifo(tmp_path / "pipe")  # opening it would wait for ever
     with h5py.File(tmp_path / "bag.h5", "w") as file:
         file["features"] = h5py.ExternalLink(str(tmp_path / "pipe"), "x")
     with pytest.raises(FileFormatError, match="another file"):
         read_bags(tmp_path / "bag.h5")
+    for name in ("coords", "instance_labels"):
+        with h5py.File(tmp_path / "bag.h5", "w") as file:
+            file["features"] = np.ones((2, 3))
+            file[name] = h5py.ExternalLink(str(tmp_path / "pipe"), "x")
+        with pytest.raises(FileFormatError, match="another file"):
+            read_bags(tmp_path / "bag.h5")
 
 
 def test_soft_links_inside_a_file_are_followed(tmp_path):

@@ -98,6 +98,8 @@ def test_a_folder_of_the_users_keeps_the_file(tmp_path, temporary, bags, name):
     data = read_bags(write(tmp_path, name, bags), memory_limit=1000, scratch=scratch)
     del data
     gc.collect()
+    with pytest.raises(FileNotFoundError, match="scratch="):
+        read_bags(tmp_path / name, scratch=tmp_path / "absent")
     (kept,) = scratch.iterdir()
     np.testing.assert_array_equal(np.load(kept), bags.instances)
     assert list(temporary.iterdir()) == []
@@ -162,12 +164,6 @@ def test_sizes(limit, expected):
     for wrong in ("much", "-1", "2 bananas", -1, True, float("nan")):
         with pytest.raises(InputError, match="memory_limit="):
             byte_count(wrong)
-
-
-def test_scratch_must_be_a_folder(tmp_path, bags):
-    path = write(tmp_path, "bags.npz", bags)
-    with pytest.raises(FileNotFoundError, match="scratch="):
-        read_bags(path, scratch=tmp_path / "absent")
 
 
 # A full disk
