@@ -187,7 +187,7 @@ def test_vectors_of_fixed_size_are_features(tmp_path):
     assert read_bags(table, features="e").bags.dtype == np.float32
 
 
-def test_csv_missing_values(tmp_path):
+def test_csv_missing_values_and_quotes(tmp_path):
     path = tmp_path / "bags.csv"
     path.write_text('bag,label,x\n"1",NA,1\n"2","NA",NA\n"3",,2.5\n')
     data = read_bags(path)
@@ -198,6 +198,10 @@ def test_csv_missing_values(tmp_path):
     data = read_bags(path)
     np.testing.assert_array_equal(data.y, [np.nan, 0, 1])
     assert data.instance_labels.tolist() == [3, -1, -1]
+    path.write_text('"bag","label","x"\n"1","0","1.5"\n"2","1","2.5"\n')  # all in quotes
+    data = read_bags(path)
+    assert (data.bags.ids.tolist(), data.y.tolist()) == ([1, 2], [0, 1])
+    assert data.bags.instances.tolist() == [[1.5], [2.5]]
 
 
 def test_csv_features_are_floats_unless_told(tmp_path):

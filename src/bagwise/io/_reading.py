@@ -170,9 +170,8 @@ def read_bags(
     Warns
     -----
     DataWarning
-        About probable mistakes: columns that have one value in every bag, as labels have; infinite
-        values, a column without a name, labels that differ only by case or spaces, ids such as
-        "7" and "007".
+        About probable mistakes: features that have one value in every bag, as labels have; a column
+        without a name, labels that differ only by case or spaces, bags without a label.
 
     See Also
     --------
