@@ -320,7 +320,7 @@ def test_mimlca_agrees_on_dependent_columns(move):
 
 def test_mimlca_of_few_or_kernel_instances_stays_here(client):
     bags, sets = with_label_sets(n_features=400)
-    with pytest.raises(InputError, match="fit them here"):
+    with pytest.raises(InputError, match="in this process"):
         MIMLCA().fit(bags.distribute(client), sets)
     with pytest.raises(InputError, match="kernel='linear'"):
         MIMLCA(kernel="rbf").fit(bags.distribute(client), sets)
