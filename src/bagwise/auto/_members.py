@@ -297,7 +297,9 @@ def chosen_members(
     elif isinstance(candidates, Mapping):
         members = [_own(name, model, kind) for name, model in candidates.items()]
     else:
-        members = [known[name] if name in known else _listed(name, kind) for name in candidates]
+        members = [
+            known[name] if name in known else _listed(name, kind) for name in map(str, candidates)
+        ]
     if assumption is not None:
         members = keeping(members, assumption)
     if not members:
