@@ -67,10 +67,18 @@ class SetKernelMixin:
         n_landmarks = self._n_landmarks_of(bags)
         self.gamma_ = self._width(bags)
         if n_landmarks is not None:
-            features = self._approximate(bags, n_landmarks, rng)
+            seed = int(rng.randint(2**31 - 1))
+            rows = bags.instances if self.bag_kernel == "nsk" else minimax_statistics(bags)
+            self.nystroem_ = nystroem_of(self, self.gamma_, n_landmarks, seed, rows)
+            features = self._features(bags)
             self.coef_, self.intercept_ = self._weights(features, labels, weight, "linear")
             return
-        gram = self._gram(bags, self.gamma_)
+        require_memory(
+            3 * 8.0 * len(bags) ** 2,
+            purpose=f"the kernel of {len(bags):,} bags",
+            remedy="set n_landmarks, or use fewer bags",
+        )
+        gram = kernel_between(bags, kind=self.bag_kernel, **self._kernel_options())
         dual, self.intercept_ = self._weights(gram, labels, weight, "precomputed")
         support = np.any(dual != 0, axis=0)
         support[0] |= not support.any()  # with a large tol all weights may be 0; scores need a bag
@@ -83,22 +91,6 @@ class SetKernelMixin:
         # The kernel between all pairs of bags, or of instances, may be too expensive.
         pairs = self.bag_kernel == "nsk" and kernel_takes_long(self.kernel, bags)
         return LANDMARKS if len(bags) > LARGEST_GRAM or pairs else None
-
-    def _gram(self, bags: Bags, gamma: float) -> Floats:
-        """Kernel matrix of all pairs of bags."""
-        require_memory(
-            3 * 8.0 * len(bags) ** 2,
-            purpose=f"the kernel of {len(bags):,} bags",
-            remedy="set n_landmarks, or use fewer bags",
-        )
-        return kernel_between(bags, kind=self.bag_kernel, **self._kernel_options(gamma))
-
-    def _approximate(self, bags: Bags, n_landmarks: int, rng: Any) -> Floats:
-        """Fit the approximation of the kernel; return the features of the bags."""
-        seed = int(rng.randint(2**31 - 1))
-        rows = bags.instances if self.bag_kernel == "nsk" else minimax_statistics(bags)
-        self.nystroem_ = nystroem_of(self, self.gamma_, n_landmarks, seed, rows)
-        return self._features(bags)
 
     def _features(self, bags: Bags) -> Floats:
         """Feature vectors of bags, whose inner products approximate the kernel."""
@@ -126,8 +118,8 @@ class SetKernelMixin:
     def _bag_scores(self, bags: Bags) -> Array:
         if hasattr(self, "nystroem_"):
             return self._features(bags) @ self.coef_.T + self.intercept_
-        options = self._kernel_options(self.gamma_)
-        gram = kernel_between(bags, self.support_bags_, kind=self.bag_kernel, **options)
+        options = {"kind": self.bag_kernel} | self._kernel_options()
+        gram = kernel_between(bags, self.support_bags_, **options)
         return gram @ self.dual_coef_.T + self.intercept_
 
     def _score(self, bags: Bags) -> Array:
@@ -136,7 +128,7 @@ class SetKernelMixin:
             norms = self._feature_norms(self._sums(bags), bags)
             sums = kernel_scores(bags.instances, self.nystroem_.transform, self.coef_)
             return sums * (bags.sizes / norms)[bags.bag_index, None] + self.intercept_
-        options = self._kernel_options(self.gamma_)
+        options = self._kernel_options()
         norms = set_kernel_norms(bags, **options)
         # Each instance is scored as a bag of its own: the sum of weight x kernel sum over the
         # support bags, then the normalisation of the bag that contains the instance.
@@ -147,9 +139,9 @@ class SetKernelMixin:
         scale = (bags.sizes / norms)[bags.bag_index]
         return sums * scale[:, None] + self.intercept_
 
-    def _kernel_options(self, gamma: float) -> dict[str, Any]:
+    def _kernel_options(self) -> dict[str, Any]:
         shape = {"kernel": self.kernel, "normalization": self.normalization}
-        return shape | kernel_params(self, gamma)
+        return shape | kernel_params(self, self.gamma_)
 
 
 def sums_by_bag(bags: Bags, features: Callable[[Any], Floats], n_columns: int) -> Floats:
