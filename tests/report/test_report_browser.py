@@ -145,21 +145,6 @@ def test_images_and_boxes_show(open_page, tmp_path, bags, y):
     expect(page.locator("#bag .source svg")).to_have_attribute("viewBox", "0 0 30 20")
 
 
-def test_sounds_can_be_played(open_page, tmp_path, bags, y):
-    header = b"RIFF" + (36 + 8).to_bytes(4, "little") + b"WAVEfmt " + (16).to_bytes(4, "little")
-    numbers = [(1, 2), (1, 2), (8000, 4), (8000, 4), (1, 2), (8, 2)]
-    header += b"".join(value.to_bytes(size, "little") for value, size in numbers)
-    (tmp_path / "a.wav").write_bytes(header + b"data" + (8).to_bytes(4, "little") + b"\x80" * 8)
-    media = Media(audio=[tmp_path / "a.wav"] * bags.n_instances, per_bag=1)
-    model = SingleInstanceClassifier().fit(bags, y)
-    page = open_page(Report(model, bags, y, media=media).save(tmp_path / "report.html"))
-    assert page.locator("#bag audio").count() == 1
-    expect(page.locator("#bag audio")).to_have_js_property("duration", 0.001)
-    assert page.locator("#bag tbody .caption").all_text_contents() == ["a.wav"] * 3
-    page.emulate_media(media="print")
-    expect(page.locator("#bag audio")).to_be_hidden()
-
-
 def test_a_clip_is_the_part_of_its_recording(open_page, tmp_path, bags, y):
     frames = np.arange(800, dtype="<i2")
     with wave.open(str(tmp_path / "a.wav"), "wb") as file:

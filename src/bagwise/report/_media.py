@@ -18,9 +18,12 @@ from bagwise.extras import import_extra
 from bagwise.report._page import data_url, shorten
 
 # The files that a page shows, by their suffix.
-FILES = {f".{kind}": f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "bmp")}
-FILES |= {".jpg": "image/jpeg", ".wav": "audio/wav", ".mp3": "audio/mpeg", ".flac": "audio/flac"}
-FILES |= {".m4a": "audio/mp4", ".ogg": "audio/ogg", ".oga": "audio/ogg", ".opus": "audio/ogg"}
+_IMAGES = ("avif", "bmp", "gif", "jpeg", "png", "webp")
+_SOUNDS = ("aac", "aiff", "flac", "ogg", "wav")
+FILES = {f".{kind}": f"image/{kind}" for kind in _IMAGES}
+FILES |= {f".{kind}": f"audio/{kind}" for kind in _SOUNDS}
+FILES |= {".jpg": "image/jpeg", ".svg": "image/svg+xml", ".aif": "audio/aiff"}
+FILES |= {".m4a": "audio/mp4", ".mp3": "audio/mpeg", ".oga": "audio/ogg", ".opus": "audio/ogg"}
 LONGEST_TEXT = 1000
 
 
@@ -35,10 +38,10 @@ class Media:
     Parameters
     ----------
     images : sequence, default=None
-        Image files (PNG, JPEG, GIF, WebP, BMP), or arrays of shape (height, width) or
+        Image files (PNG, JPEG, GIF, WebP, ...), or arrays of shape (height, width) or
         (height, width, 3): bytes, or floats from 0 (black) to 1 (white).
     audio : sequence of path, default=None
-        Sound files (WAV, MP3, Ogg, FLAC, M4A).
+        Sound files (WAV, MP3, Ogg, FLAC, M4A, ...).
     clips : array-like of shape (n_instances, 2), default=None
         Start and end of each instance in its `audio`, in seconds; only this part is embedded.
         Needs ``pip install "bagwise[audio]"``.
