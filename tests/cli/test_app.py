@@ -1,6 +1,7 @@
 """Errors of commands: one line on stderr, an exit code, nothing on stdout."""
 
 import os
+import shlex
 import subprocess
 import sys
 import warnings
@@ -172,6 +173,13 @@ def test_ctrl_c_is_one_line():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
+def test_a_closed_output_is_no_bug():
+    command = shlex.join([*PROGRAM, "methods"])
+    done = subprocess.run(f"{command} >&-", shell=True, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX pipes")

@@ -52,6 +52,8 @@ def audit(
         print_json({"seeds": seeds, "parameters": values, "methods": facts})
     elif len(checks) == 1:
         ((name, check),) = checks.items()
-        print_table(check.table(), title=f"{name} keeps: {check.keeps}")
+        table = check.table()
+        table["decoy"] = ["" if decoy is None else f"{decoy:g}" for decoy in table["decoy"]]
+        print_table(table, title=f"{name} keeps: {check.keeps}")
     else:
         print_table(overview(checks), title="AUC as trained → after the move (worst decoy)")
