@@ -265,8 +265,7 @@ def check_contents(
         contents.coords = np.asarray(coords)
         if contents.coords.shape[:1] != (bags.n_instances,):
             raise InputError(
-                f"coords has shape {contents.coords.shape} for {bags.n_instances} instances: give "
-                "one row each."
+                f"coords has shape {contents.coords.shape} for {bags.n_instances} instances."
             )
     for name, values in (extras or {}).items():
         refuse_masked(values, f"the values of {name!r}")
@@ -290,8 +289,7 @@ def _label_sets(label_sets: Any, classes: Array | None, bags: Bags) -> Labels:
     for i, own in enumerate(sets):
         if own is not None and (not isinstance(own, Collection) or isinstance(own, str | bytes)):
             raise LabelError(
-                f"the label set of {bags.name_of(i)} is {own!r}: expected a set of labels, or None "
-                "when nothing is known."
+                f"the label set of {bags.name_of(i)} is {own!r}: expected a set, None if unknown."
             )
     return Labels.from_sets(sets, classes, name_of=bags.name_of)
 

@@ -171,8 +171,7 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
     named = {**request.roles, "group": request.group, "merge": request.merge}
     for role in [role for role, name in named.items() if name][:1]:
         raise InputError(
-            f"{role}= names a column, but HDF5 files have none: give the labels as a dict or a "
-            "table with labels=."
+            f"{role}= names a column, but HDF5 files have none: give a dict or table to labels=."
         )
     notes = _read_notes(path)
     dataset, external = (request.features or ["features"])[0], request.allow_external

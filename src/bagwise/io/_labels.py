@@ -105,8 +105,7 @@ def bag_labels(column: Column, name: str) -> Labels:
     values, codes = plain_array(column.values), column.codes
     if values.dtype == object and len({str(v) for v in values}) < len(values):
         raise LabelError(
-            f"the label column {name!r} has labels of different types that are written the same, "
-            f"such as 1 and '1' (among {column.values[:5]}): use one type."
+            f"the label column {name!r} has labels that are written the same, such as 1 and '1'."
         )
     if not (codes < 0).any():
         return labels_in_file(values[codes])
@@ -228,8 +227,7 @@ def _places(classes: list[Any]) -> Callable[[Any], int]:
     def place(label: Any) -> int:
         if _written(label) not in position:
             raise LabelError(
-                f"the label {label!r} is not among the classes {sorted(position)}. Add it to "
-                "classes=, or correct the table."
+                f"the label {label!r} is not among the classes {sorted(position)} (classes=)."
             )
         return position[_written(label)]
 

@@ -91,7 +91,6 @@ def assign(target: Array, values: Array) -> None:
     exact = target.dtype.kind == "f" or target.dtype == values.dtype
     if not exact and not np.array_equal(target, values):
         raise InputError(
-            f"{values.dtype} values cannot be stored as {target.dtype} without loss: choose "
-            "another dtype=."
+            f"{values.dtype} values do not fit {target.dtype} exactly: choose another dtype=."
         )
     release_pages(target)

@@ -73,8 +73,7 @@ def read_npz(path: Path, request: Request, workspace: Workspace) -> Contents:
         contents.groups = extras.get(request.group)
         if contents.groups is None or contents.groups.shape != (len(contents.bags),):
             raise InputError(
-                f"{path} has no array {request.group!r} with a value per bag: give a table of bags "
-                "and groups with labels=."
+                f"{path} has no array {request.group!r} with a value per bag: use labels=."
             )
     return contents
 
@@ -131,8 +130,7 @@ class _Members:
             start = file.tell()
             if dtype.hasobject:
                 raise FileFormatError(
-                    f"{self._path}: the array {name!r} holds Python objects, which are never "
-                    "loaded. Save texts as a unicode array."
+                    f"{self._path}: the array {name!r} holds Python objects: save strings instead."
                 )
             if start + n_bytes != info.file_size:
                 raise FileFormatError(f"{self._path}: the array {name!r} is damaged.")
@@ -231,7 +229,6 @@ def _storable(name: str, values: Any) -> Array:
     array = plain_array(values if isinstance(values, list) else np.asarray(values))
     if array.dtype.kind not in "biufcUSmM":
         raise InputError(
-            f"{name} mixes types or holds Python objects ({array[:3].tolist()} ...), which an npz "
-            "file cannot store without pickle: use only integers, or only texts."
+            f"{name} mixes types ({array[:3].tolist()} ...): use only integers, or only strings."
         )
     return array

@@ -347,9 +347,7 @@ def write_bags(
         format = "hdf5"
     format = format_of(target, format, writing=True)
     if layout not in ("rows", "bags") or (layout == "bags" and format != "parquet"):
-        raise InputError(
-            f"layout={layout!r} for {format}: expected 'rows', or 'bags' in a Parquet file."
-        )
+        raise InputError(f"layout={layout!r} for {format}: expected 'rows', or 'bags' (Parquet).")
     if format == "hdf5":
         write_hdf5(target, contents, compress=compress, force=force)
         return
@@ -379,8 +377,7 @@ def _read_file(path: Path, request: Request, workspace: Workspace) -> Contents:
         for name in request.beside:
             if name not in (request.group, request.merge):
                 raise InputError(
-                    f"{path.name} has no column {name!r}, as CSV, TSV and Parquet tables have: "
-                    "columns of bags may come from a table in labels=."
+                    f"{path.name} has no column {name!r}: give a table of the bags with labels=."
                 )
         read = read_hdf5 if format == "hdf5" else read_npz
         return read(path, request, workspace)
@@ -444,10 +441,7 @@ def _relabel(contents: Contents, request: Request, table: Any) -> Contents:
 def _mapped_labels(labels: Mapping[Any, Any]) -> dict[str, Column]:
     twice = [name for name, n in Counter(map(str, labels)).items() if n > 1]
     if twice:
-        raise LabelError(
-            f"labels= has several keys that are {twice[0]!r} as text, and bags are matched by the "
-            "text of their ids: keep one."
-        )
+        raise LabelError(f"labels= has several keys that are {twice[0]!r} as text: keep one.")
     has_sets = any(isinstance(v, set | frozenset | list | tuple) for v in labels.values())
     return {"label_set" if has_sets else "label": Column.of(labels.values())}
 

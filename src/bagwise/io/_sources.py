@@ -212,8 +212,7 @@ class TableSource:
         if self._pa.types.is_nested(values.type):
             if np.any(self._lengths(values, name) != width):
                 raise InputError(
-                    f"the vectors in the column {name!r} have different lengths: expected {width} "
-                    "numbers for every instance."
+                    f"the vectors in the column {name!r} have different lengths: expected {width}."
                 )
             values = values.flatten()
         whole = not self._pa.types.is_floating(values.type)
