@@ -178,7 +178,7 @@ def test_groups_that_are_the_labels_are_refused(n_classes):
         make_folds(y, n_folds=n_classes, groups=-y)
 
 
-def test_a_label_in_the_groups_of_one_fold_is_refused_or_with_other_labels_left_warned_of():
+def test_a_label_in_the_groups_of_one_fold_is_an_error_for_two_labels_and_a_warning_for_more():
     y = np.array(["no", "no", "yes"] * 4)
     groups = np.where(y == "yes", 9, np.arange(12) % 4)
     with pytest.raises(LabelError, match="all bags with the label yes are in groups of one fold"):

@@ -175,10 +175,13 @@ class DifferenceDisplay(Display):
     Examples
     --------
     >>> from bagwise.displays import DifferenceDisplay
-    >>> from bagwise.evaluate import Comparison, Evaluation
-    >>> nsk = Evaluation("nsk", {"AUC": [0.91, 0.94, 0.92]}, [0.1, 0.1, 0.1])
-    >>> sil = Evaluation("sil", {"AUC": [0.84, 0.81, 0.86]}, [0.1, 0.1, 0.1])
-    >>> DifferenceDisplay.from_comparison(Comparison([nsk, sil], 0.5))  # doctest: +SKIP
+    >>> from bagwise.classification import CitationKNN, SetKernelSVM
+    >>> from bagwise.datasets import make_bags
+    >>> from bagwise.evaluate import compare
+    >>> data = make_bags(n_bags=40, random_state=0)
+    >>> models = {"nsk": SetKernelSVM(), "citation-knn": CitationKNN()}
+    >>> comparison = compare(models, data.bags, data.y)
+    >>> DifferenceDisplay.from_comparison(comparison)  # doctest: +SKIP
     """
 
     differences: Sequence[Difference]
