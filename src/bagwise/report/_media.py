@@ -143,12 +143,16 @@ class _Embedder:
                 f"{n_missing} media files were not found, {self.missing[0]!r} among them: they are "
                 "shown by name."
             )
-        left_out = (
-            f" {self.n_left_out} files are shown by name: they are missing, exceed the size limit "
-            'of the page, or are clips that cannot be cut out (pip install "bagwise[audio]").'
-        )
-        text = f"Images and sounds are shown for the first {per_bag} instances of a bag."
-        return text * bool(self.files) + left_out * bool(self.n_left_out)
+        texts = []
+        if self.files:
+            texts.append(f"Images and sounds are shown for the first {per_bag} instances of a bag.")
+        if self.n_left_out:
+            texts.append(
+                f"{self.n_left_out} files are shown by name: they are missing, exceed the size "
+                "limit of the page, or are clips that cannot be cut out (pip install "
+                '"bagwise[audio]").'
+            )
+        return " ".join(texts)
 
 
 def embed(media: Media | None, rows: Ints, ranks: Ints) -> tuple[list[str], dict[str, Any], str]:

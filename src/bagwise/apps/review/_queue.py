@@ -220,10 +220,11 @@ class ReviewQueue:
             given = self._given[bag]
             if given is None:  # an unknown set stays unknown
                 continue
-            found = set(given)
-            for name, present in self._changes[bag].items():
-                (found.add if present else found.discard)(self._labels[name])
-            self._sets[bag] = found | self._classes.intersection(self._known[self._rows(bag)])
+            decided = self._changes[bag].items()
+            added = {self._labels[name] for name, present in decided if present}
+            removed = {self._labels[name] for name, present in decided if not present}
+            seen = self._classes.intersection(self._known[self._rows(bag)])
+            self._sets[bag] = ((given | added) - removed) | seen
         rows = slice(int(self._bags.offsets[bags.start]), int(self._bags.offsets[bags.stop]))
         proba = self._model.annotate_proba(
             self._bags[bags], self._sets[bags], instance_labels=self._known[rows]
