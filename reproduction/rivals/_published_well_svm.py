@@ -1,10 +1,12 @@
 """WellSVM with the settings of the paper, which does not centre the rows."""
 
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from typing import Any
 
 from bagwise.base._parameters import with_parameters
 from bagwise.semi_supervised import WellSVMClassifier
+from bagwise.solvers.wellsvm.well_svm import MixtureResult, PartialLabels, canonical_order
+from reproduction.rivals.solvers.well_svm_alternation import refine
 
 
 @with_parameters
@@ -13,11 +15,17 @@ class PublishedWellSVM(WellSVMClassifier):
 
     Parameters
     ----------
-    C1, C2, balance, threshold, kernel, gamma, offset, refine, tol, max_cuts, random_state, verbose
+    C1, C2, balance, threshold, kernel, gamma, offset, tol, max_cuts, random_state, verbose
         As in `WellSVMClassifier`.
     center : bool, default=True
         Whether to centre the rows, in the feature space of the kernel.
+    refine : bool, default=False
+        Whether to end with an alternation, as the authors' program does: fit an SVM to the labels,
+        assign labels by its sorted scores, at most ten times. The result is used if its objective
+        as a semi-supervised SVM is lower than that of the mixture.
     """
+
+    _parameter_constraints = {"refine": ["boolean"]}
 
     C1: float = 1.0
     C2: Any = "auto"
@@ -33,3 +41,11 @@ class PublishedWellSVM(WellSVMClassifier):
     max_cuts: int = 50
     random_state: Any = 0
     verbose: int = 0
+
+    def _generate(self, rows: Any, labels: PartialLabels, seed: int) -> MixtureResult:
+        result = super()._generate(rows, labels, seed)
+        if not self.refine or len(labels.unknown) == 0:
+            return result
+        options = {"order": canonical_order(rows, labels.signs), "tol": self.tol / 10, "seed": seed}
+        refined = refine(rows, labels, self._costs(labels), result.solution, **options)
+        return replace(result, solution=refined)

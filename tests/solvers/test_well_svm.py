@@ -16,11 +16,10 @@ from bagwise.solvers.wellsvm.well_svm import (
     PartialLabels,
     aligned_start,
     canonical_order,
-    refine,
-    s3vm_objective,
     split,
     well_svm,
 )
+from reproduction.rivals.solvers.well_svm_alternation import refine, s3vm_objective
 from well_svm_oracle import all_labels, relaxation, sdp_relaxation, svm_value
 
 

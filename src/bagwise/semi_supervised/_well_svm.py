@@ -1,6 +1,6 @@
 """WellSVMClassifier: a convex semi-supervised SVM, for rows with few labels (Li 2013)."""
 
-from dataclasses import KW_ONLY, replace
+from dataclasses import KW_ONLY
 from numbers import Real
 from typing import Any, Self
 
@@ -20,7 +20,6 @@ from bagwise.solvers.wellsvm.well_svm import (
     MixtureResult,
     PartialLabels,
     canonical_order,
-    refine,
     supervised,
     well_svm,
 )
@@ -65,10 +64,6 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         Value of the constant feature whose weight is the offset of the SVM, in units of the root
         mean squared length of the rows; 0 for none. With a dozen labels and balanced classes, 0 is
         often better.
-    refine : bool, default=False
-        Whether to alternate at the end, at most ten times, between an SVM on the labels and the
-        labels given by its scores, as the authors' program does. The result, the SVM of one label
-        vector, is kept if it has a lower objective as a semi-supervised SVM (S3VM).
     tol : float, default=1e-2
         Violation of a new label vector, and decrease of the objective, to stop at; relative. The
         search also stops if two consecutive label vectors change a smaller share of the labels.
@@ -97,7 +92,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
     transduction_ : ndarray of shape (n_rows,)
         The label of each training row: as given, or as predicted.
     label_vectors_ : list of ndarray of int8 of shape (n_cuts, n_rows)
-        For each SVM, the generated label vectors; only the best one if `refine` found a better one.
+        For each SVM, the generated label vectors.
     label_weights_ : list of ndarray of shape (n_cuts,)
         The weights of the label vectors, with sum 1.
     objective_curve_ : ndarray of shape (n_iterations,)
@@ -135,7 +130,6 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         "C2": [StrOptions({"auto"}), POSITIVE],
         "balance": [None, Interval(Real, 0, 1, closed="both"), "array-like"],
         "threshold": [StrOptions({"auto", "zero", "balanced"})],
-        "refine": ["boolean"],
     }
 
     C1: float = 1.0
@@ -146,7 +140,6 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
     kernel: Any = "linear"
     gamma: Any = "scale"
     offset: float = 0.2
-    refine: bool = False
     tol: float = 1e-2
     max_cuts: int = 50
     random_state: Any = 0
@@ -185,9 +178,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
 
     def _generate(self, rows: Any, labels: PartialLabels, seed: int) -> MixtureResult:
         signs = labels.signs
-        n_known = len(signs) - len(labels.unknown)
-        C2 = self.C2 if self.C2 != "auto" else self.C1 * n_known / max(1, len(labels.unknown))
-        costs = np.where(signs != 0, self.C1, C2)
+        costs = self._costs(labels)
         order = canonical_order(rows, signs)
         known = order[signs[order] != 0]
         tol = self.tol if len(labels.unknown) else self.tol / 100  # nothing to choose
@@ -199,14 +190,16 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         start = np.zeros(len(signs))
         start[known] = alpha
         first = labels.choose(scores, np.ones(len(signs)), scores)
-        result = well_svm(
+        return well_svm(
             rows, labels, costs, first, alpha=start, order=order, tol=tol,
             max_cuts=self.max_cuts, stable=self.tol, seed=seed,
         )  # fmt: skip
-        if not self.refine or len(labels.unknown) == 0:
-            return result
-        refined = refine(rows, labels, costs, result.solution, order=order, tol=tol / 10, seed=seed)
-        return replace(result, solution=refined)
+
+    def _costs(self, labels: PartialLabels) -> Array:
+        n_unknown = len(labels.unknown)
+        n_known = len(labels.signs) - n_unknown
+        C2 = self.C2 if self.C2 != "auto" else self.C1 * n_known / max(1, n_unknown)
+        return np.where(labels.signs != 0, self.C1, C2)
 
     def _thresholds(self, X: Any, labels: list[PartialLabels]) -> Array:
         """For each SVM, a score between the negatives and the positives of its balance."""
@@ -227,15 +220,11 @@ def _shares(balance: Any, labels: Labels) -> Array:
     shares = np.asarray(balance, dtype=np.float64)
     if shares.ndim == 0:
         shares = np.array([1 - shares, shares])
-    if shares.shape != labels.classes.shape:
+    fits = shares.shape == labels.classes.shape
+    if not fits or not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-6:
         raise LabelError(
-            f"balance={balance} has shares of {shares.size} classes, and y has "
-            f"{len(labels.classes)}: give the share of each class, or leave it out to take the "
-            "shares among the labelled rows."
-        )
-    if not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-6:
-        raise LabelError(
-            f"balance={balance} are not shares: none may be negative, and they add up to 1."
+            f"balance={balance}: expected a share for each of the {len(labels.classes)} classes, "
+            "not negative, with sum 1; leave it out to take the shares among the labelled rows."
         )
     return shares
 

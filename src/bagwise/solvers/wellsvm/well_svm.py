@@ -21,7 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
@@ -43,7 +43,6 @@ MAX_PASSES = 1000  # over the variables, for one mu
 MOST_PASSES = 20_000  # over the variables, for one fit
 MAX_STEPS = 100  # of the level method, for one working set
 ASCENT = 10  # steps of the label search
-ALTERNATIONS = 10  # between labels and SVM, in `refine`
 GROWTH = 0.05  # least relative growth of the violation per step of the label search
 MAX_PLANES = 8  # kept from one working set to the next
 
@@ -80,13 +79,6 @@ class MixtureResult(SolverResult):
     """The result of `well_svm`."""
 
     solution: Mixture
-
-
-class LabelSet(Protocol):
-    """B: the set of admissible label vectors."""
-
-    def choose(self, scores: Floats, alpha: Floats, tie: Floats) -> Column:
-        """Maximise the linear score a_i (x_i . v) over B; `tie` breaks ties."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +158,9 @@ class KeyInstances:
         keys = best[self.positive]
         signs = np.repeat(np.array([1, -1], np.int8), [len(keys), len(self.negatives)])
         return np.concatenate([keys, self.negatives]), signs
+
+
+LabelSet = PartialLabels | BoundedLabels | KeyInstances  # B, the admissible label vectors
 
 
 def split(r: Floats, tie: Floats, n_negative: int) -> Ints:
@@ -407,86 +402,6 @@ def well_svm(
             master.add(column)
     found = Mixture(master.f, master.coef(), master.pick, master.signs, master.mu, np.array(gap))
     return MixtureResult(found, curve, converged)
-
-
-def refine(
-    rows: Rows,
-    labels: PartialLabels,
-    costs: Floats,
-    mixture: Mixture,
-    *,
-    order: Ints,
-    tol: float,
-    seed: int = 0,
-) -> Mixture:
-    """Alternate between labels and SVM, from a mixture; keep the lowest S3VM objective.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows, one for each variable.
-    labels : PartialLabels
-        B.
-    costs : ndarray of shape (n_rows,)
-        C of each row.
-    mixture : Mixture
-        Starting point.
-    order : ndarray of int64 of shape (n_rows,)
-        Canonical order of the rows, which is then shuffled.
-    tol : float
-        Relative duality gap of each SVM.
-    seed : int, default=0
-        Seed of the shuffling.
-
-    Returns
-    -------
-    Mixture
-        The SVM of one label vector, or the given mixture if it is better.
-    """
-    lowest, signs = s3vm_objective(rows, labels, costs, mixture)
-    best, picks = mixture, np.arange(rows.n_rows)
-    alpha = np.minimum(np.abs(mixture.coef), costs)
-    for _ in range(ALTERNATIONS):
-        f, alpha = supervised(
-            rows, picks, signs, costs, start=alpha, order=order, tol=tol, seed=seed
-        )
-        found = Mixture(f, alpha * signs, picks[:, None], signs[:, None], np.ones(1), mixture.gap)
-        objective, after = s3vm_objective(rows, labels, costs, found)
-        if objective < lowest:
-            lowest, best = objective, found
-        if (after == signs).all():
-            break
-        signs = after
-    return best
-
-
-def s3vm_objective(
-    rows: Rows, labels: PartialLabels, costs: Floats, mixture: Mixture
-) -> tuple[float, Ints]:
-    """The S3VM's |f|^2 / 2 + sum_i C_i max(0, 1 - y_i f(x_i)), under the best labels y of B.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows, one for each variable.
-    labels : PartialLabels
-        B.
-    costs : ndarray of shape (n_rows,)
-        C of each row; equal for all unlabelled rows, so that sorting finds the best y.
-    mixture : Mixture
-        The model.
-
-    Returns
-    -------
-    objective : float
-        The objective.
-    signs : ndarray of int8 of shape (n_rows,)
-        The best labels.
-    """
-    scores = loops.dual_descent.score(rows, mixture.f)
-    _, signs = labels.choose(scores, np.ones(len(scores)), scores)
-    loss = float(costs @ np.maximum(0.0, 1 - signs * scores))
-    return loops.dual_descent.square(rows, mixture.coef, mixture.f) / 2 + loss, signs
 
 
 class _Master:
