@@ -12,7 +12,6 @@ from bagwise.classification import AttentionMIL, _attention, _training
 from bagwise.classification._networks import GATED, draw, gated_logits, gated_shapes
 from bagwise.classification._training import held_out_folds, losses_of, moments, order_of_bags
 from bagwise.compute.mapped import mapped_array
-from bagwise.datasets import make_bags
 from bagwise.exceptions import InputError, NotEnoughMemoryError
 from checks import example
 from torch_checks import check_example_of_the_docstring, check_without_torch
@@ -25,18 +24,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 def small(**options):
     return AttentionMIL(**(FEW | options))
-
-
-def test_a_training_that_fails_leaves_no_fitted_attribute(monkeypatch):
-    def fail(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(_training, "train", fail)
-    bags, y = example()
-    model = small()
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(bags, y)
-    assert not {"classes_", "label_kind_"} & set(vars(model))
 
 
 def sigmoid(x):
@@ -201,14 +188,6 @@ def test_the_weights_of_the_best_epoch_are_kept():
     np.testing.assert_array_equal(again.hidden_coef_, model.hidden_coef_)
 
 
-def test_without_held_out_bags_all_epochs_are_run():
-    bags, y = example()
-    model = small(validation_fraction=None, max_epochs=30, learning_rate=0.01).fit(bags, y)
-    assert model.n_iter_ == 30
-    assert len(model.held_out_curve_) == 0
-    assert model.objective_curve_[-1] < model.objective_curve_[0]
-
-
 @pytest.mark.parametrize("n_folds", [2, 5])
 def test_folds_deal_each_class_evenly(n_folds):
     codes = np.repeat([0, 1, 2, 3], [11, 7, 2, 1])
@@ -248,22 +227,6 @@ def test_groups_are_held_out_together():
     assert not np.allclose(alone.held_out_curve_, together.held_out_curve_)
     with pytest.raises(InputError, match="24"):
         small().fit(bags, y, groups=patients[:-1])
-
-
-@pytest.mark.parametrize("keys", [4, 100, 10_000])
-def test_the_order_of_bags_is_determined_by_what_they_hold(keys, rng, monkeypatch):
-    monkeypatch.setattr(_training, "KEYS", keys)
-    bags, y = example()
-    codes = (y == "q").astype(int)
-    expected = [bags.ids[i] for i in order_of_bags(bags, codes)]
-    p = rng.permutation(len(bags))
-    inside = np.concatenate(
-        [rng.permutation(rows) for rows in bags.split(np.arange(bags.n_instances))]
-    )
-    mixed = bags.with_instances(3 + 2 * bags.instances[inside])[p]
-    assert [mixed.ids[i] for i in order_of_bags(mixed, codes[p])] == expected
-    tensors = mixed.to("cpu")
-    assert [mixed.ids[i] for i in order_of_bags(tensors, codes[p])] == expected
 
 
 @pytest.mark.parametrize(
@@ -450,19 +413,3 @@ def test_a_fitted_model_needs_no_torch(tmp_path):
 
 def test_the_example_of_the_docstring_runs():
     check_example_of_the_docstring(AttentionMIL, n_lines=6)
-
-
-def test_columns_in_reverse_order_of_memory():
-    """torch has no negative strides."""
-    bags, y = example()
-    turned = bags.with_instances(bags.instances[:, ::-1].copy()[:, ::-1])
-    assert turned.instances.strides[1] < 0
-    found, expected = (small().fit(some, y).decision_function(some) for some in (turned, bags))
-    np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.slow
-def test_the_defaults_learn_drawn_bags():
-    data = make_bags(n_bags=60, random_state=0)
-    model = AttentionMIL(random_state=0).fit(data.bags[:40], data.y[:40])
-    assert model.score(data.bags[40:], data.y[40:]) > 0.8

@@ -4,7 +4,6 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from sklearn.model_selection import GridSearchCV
 
 from bagwise.classification import ClassToBag
 from bagwise.exceptions import (
@@ -228,9 +227,3 @@ def test_pairs_are_drawn_where_there_are_too_many():
     again = ClassToBag(max_pairs=50, random_state=0).fit(bags, y)
     np.testing.assert_array_equal(few.components_, again.components_)
     assert not np.allclose(few.components_, ClassToBag().fit(bags, y).components_)
-
-
-def test_parameters_may_be_integers_of_numpy():
-    bags, y = example(12)
-    search = GridSearchCV(ClassToBag(random_state=0), {"n_components": np.arange(1, 3)}, cv=2)
-    assert search.fit(bags, y).best_params_["n_components"] in (1, 2)

@@ -10,7 +10,6 @@ from scipy.optimize import approx_fprime, minimize
 from bagwise import Bags
 from bagwise.base import in_canonical_order
 from bagwise.classification import EMDD, DiverseDensity
-from bagwise.exceptions import InputError
 from bagwise.loops import diverse_density, segments, set_distances
 from bagwise.loops.row_order import row_ranks
 from bagwise.validation import check_bag_labels
@@ -220,13 +219,6 @@ def test_ranks_of_sparse_rows_know_equal_rows(rng):
     table = rng.integers(0, 2, size=(20, 3)).astype(float)
     dense, thin = row_ranks(table), row_ranks(sparse.csr_array(table))
     np.testing.assert_array_equal(dense[:, None] == dense, thin[:, None] == thin)
-
-
-@pytest.mark.parametrize("model", [DiverseDensity(), EMDD()])
-def test_a_search_of_days_is_refused_at_once(model, rng):
-    bags = Bags(rng.normal(size=(50_001, 2)), [0, 1, 50_001])
-    with pytest.raises(InputError, match=r"from 50,000 instances .* over 50,001 instances"):
-        model.fit(bags, [0, 1])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])

@@ -7,10 +7,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from bagwise import Bags
 from bagwise.classification import MINet, _mi_net
 from bagwise.classification._networks import draw_plain
-from bagwise.datasets import make_bags
 from bagwise.exceptions import InputError
 from checks import OUR_CHECKS, example
 from torch_checks import check_example_of_the_docstring, check_without_torch
@@ -150,23 +148,6 @@ def test_other_networks_pass_the_common_checks(options, check):
     check(small(**({"hidden_layer_sizes": (8, 4), "max_epochs": 20} | options)))
 
 
-@every_network
-def test_every_network_learns(level, pooling):
-    data = make_bags(n_bags=60, random_state=0)
-    model = MINet((32, 16), level=level, pooling=pooling, random_state=0)
-    model.fit(data.bags, data.y)
-    assert model.n_iter_ == len(model.objective_curve_) < model.max_epochs
-    assert model.score(data.bags, data.y) > 0.95
-
-
-def test_the_key_instance_is_the_one_that_was_shifted():
-    bags, y = example(60)
-    model = MINet(random_state=0).fit(bags, y)
-    positive = np.flatnonzero(y == "q")
-    shifted = np.array([bags[i][:, 0].argmax() for i in positive])
-    assert np.mean(model.key_instances(bags)[positive] == shifted) > 0.9
-
-
 @pytest.mark.parametrize("level", ["instance", "embedding"])
 @pytest.mark.parametrize("hidden", [(), (3, 2)])
 @pytest.mark.parametrize("batch_size", [7, 32])
@@ -179,26 +160,6 @@ def test_sparse_and_dense_instances_give_the_same_model(level, hidden, batch_siz
     found = clone(model).fit(csr, y)
     np.testing.assert_array_equal(found.coefs_[0], dense.coefs_[0])
     np.testing.assert_allclose(found.decision_function(csr), dense.decision_function(thin))
-
-
-@pytest.mark.parametrize("batch_size", [5, 24])
-def test_a_seed_determines_the_model_and_no_global_state_is_touched(batch_size):
-    bags, y = example()
-    model = small(batch_size=batch_size)
-    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
-    first = clone(model).fit(bags, y)
-    torch.rand(3)
-    second = clone(model).fit(bags, y)
-    other = clone(model).set_params(random_state=1).fit(bags, y)
-    for a, b in zip(first.coefs_, second.coefs_, strict=True):
-        np.testing.assert_array_equal(a, b)
-    assert not np.array_equal(first.coefs_[0], other.coefs_[0])
-    torch.set_rng_state(before[0])
-    clone(model).fit(bags, y)
-    assert torch.equal(torch.get_rng_state(), before[0])
-    np.testing.assert_array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
-    assert (torch.get_num_threads(), torch.get_default_dtype()) == (threads, dtype)
 
 
 def test_mini_batches_see_every_bag_once_an_epoch():
@@ -229,29 +190,6 @@ def test_blocks_of_bags_change_nothing(level, block, monkeypatch):
     expected = model.decision_function(bags)
     monkeypatch.setattr(_mi_net, "BLOCK", block)
     np.testing.assert_allclose(model.decision_function(bags), expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_probabilities_follow_the_scores(n_classes):
-    bags, y = example(n_classes=n_classes)
-    model = small().fit(bags, y)
-    scores = model.decision_function(bags)
-    if n_classes == 2:
-        scores = np.column_stack([np.zeros(len(bags)), scores])
-    powers = np.exp(scores)
-    found = model.predict_proba(bags)
-    np.testing.assert_allclose(found, powers / powers.sum(axis=1, keepdims=True))
-    alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
-    np.testing.assert_allclose(model.predict_proba_instances(bags), model.predict_proba(alone))
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("level", ["instance", "embedding"])
-def test_arithmetic_is_in_the_type_of_the_instances(dtype, level):
-    bags, y = example(dtype=dtype)
-    model = small(level=level, pooling="lse", batch_size=10).fit(bags, y)
-    assert {array.dtype for array in model.coefs_ + model.intercepts_} == {np.dtype(dtype)}
-    assert model.decision_function(bags).dtype == dtype
 
 
 def test_log_mean_exp_does_not_overflow():
@@ -287,45 +225,11 @@ def test_the_budget_and_the_tolerance():
     assert lazy.n_iter_ == 21  # one epoch to compare with, and the 20 that did not beat it
 
 
-def test_without_hidden_layers_the_objective_never_rises():
-    bags, y = example()
-    model = ByGradient((), pooling="mean", weight_decay=0.0, learning_rate=0.05, max_epochs=50)
-    model.set_params(random_state=0).fit(bags, y)
-    assert (np.diff(model.objective_curve_) <= 0).all()
-
-
-def test_divergence_is_an_error():
-    bags, y = example()
-    model = small(ByGradient, learning_rate=1e200, max_epochs=50)
-    with pytest.raises(InputError, match="standardise the instances"):
-        model.fit(bags, y)
-    assert not hasattr(model, "coefs_")
-
-
 @pytest.mark.parametrize("sizes", [(0,), (3, -1), (2.5,), ("a",), ((3, 2), 1)])
 def test_hidden_layers_have_whole_positive_sizes(sizes):
     bags, y = example()
     with pytest.raises(InputError, match="positive whole numbers"):
         MINet(sizes).fit(bags, y)
-
-
-@pytest.mark.parametrize("device", ["nowhere", "cuda:99"])
-def test_an_unknown_device_is_named(device):
-    bags, y = example()
-    with pytest.raises(InputError, match=f"device='{device}'"):
-        small(device=device).fit(bags, y)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device here")
-@pytest.mark.parametrize("level", ["instance", "embedding"])
-@pytest.mark.parametrize("pooling", list(POOL))
-def test_cuda_gives_the_same_model(level, pooling):
-    bags, y = example()
-    model = small(level=level, pooling=pooling)
-    here, there = clone(model).fit(bags, y), clone(model).set_params(device="cuda").fit(bags, y)
-    np.testing.assert_allclose(
-        there.decision_function(bags), here.decision_function(bags), rtol=1e-6
-    )
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -338,12 +242,3 @@ def test_a_fitted_model_needs_no_torch(level, tmp_path):
 
 def test_the_example_of_the_docstring_runs():
     check_example_of_the_docstring(MINet, n_lines=6)
-
-
-def test_columns_in_reverse_order_of_memory():
-    """torch has no negative strides."""
-    bags, y = example()
-    turned = bags.with_instances(bags.instances[:, ::-1].copy()[:, ::-1])
-    assert turned.instances.strides[1] < 0
-    found, expected = (small().fit(some, y).decision_function(some) for some in (turned, bags))
-    np.testing.assert_array_equal(found, expected)

@@ -139,13 +139,6 @@ def test_monotone_changes_of_features_change_nothing():
     )
 
 
-def test_nothing_to_learn_leaves_the_constant():
-    same = [np.ones((2, 2))] * 6
-    model = MILBoost().fit(same, [0, 1] * 3)
-    assert model.n_iter_ == 0
-    np.testing.assert_allclose(model.predict_proba(same), 0.5, atol=1e-6)
-
-
 def test_large_bags_are_not_positive_by_their_size():
     rng = np.random.default_rng(0)
     bags = [rng.normal(size=(60, 2)) for _ in range(20)]

@@ -43,13 +43,6 @@ def test_scores_equal_the_formula_by_loops(normalization):
         np.testing.assert_allclose(parts, len(bag) * shares / norm(bag) + model.intercept_[0])
 
 
-def test_minimax_has_no_instance_scores():
-    bags, y = example()
-    model = SetKernelSVM(bag_kernel="minimax").fit(bags, y)
-    for name in ("score_instances", "predict_instances", "key_instances"):
-        assert not hasattr(model, name)
-
-
 def test_minimax_is_the_ordinary_svm_on_the_extremes_of_each_feature():
     bags, y = example()
     stats = np.array([[*bag.min(axis=0), *bag.max(axis=0)] for bag in bags])
@@ -59,14 +52,6 @@ def test_minimax_is_the_ordinary_svm_on_the_extremes_of_each_feature():
         np.testing.assert_allclose(
             model.decision_function(bags), cousin.decision_function(stats), atol=1e-5
         )
-
-
-def test_class_weights_reach_the_svm():
-    bags, y = example(30)
-    few = np.concatenate([np.flatnonzero(y == "p"), np.flatnonzero(y == "q")[:3]])
-    plain = SetKernelSVM(C=1).fit(bags[few], y[few]).decision_function(bags)
-    balanced = SetKernelSVM(C=1, class_weight="balanced").fit(bags[few], y[few])
-    assert balanced.decision_function(bags).mean() > plain.mean()
 
 
 def test_musk1_agrees_with_two_other_libraries():

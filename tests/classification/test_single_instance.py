@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.svm import SVC, LinearSVC
+from sklearn.svm import LinearSVC
 
 from bagwise.classification import SingleInstanceClassifier
-from bagwise.exceptions import InputError, LabelError
+from bagwise.exceptions import InputError
 from checks import example
 
 
@@ -58,20 +58,6 @@ def test_what_is_no_classifier_is_refused():
     bags, y = example()
     with pytest.raises(InputError, match="expected a scikit-learn classifier"):
         SingleInstanceClassifier(LinearRegression()).fit(bags, y)
-
-
-def test_scores_of_pairs_of_classes_are_refused(rng):
-    y = np.arange(40) % 4
-    X = rng.normal(size=(40, 2)) + y[:, None]
-    model = SingleInstanceClassifier(SVC(decision_function_shape="ovo")).fit(X, y)
-    with pytest.raises(InputError, match="6 scores for 4 classes"):
-        model.predict(X)
-
-
-def test_labels_that_the_instance_classifier_refuses_are_named():
-    bags, y = example(10)
-    with pytest.raises(LabelError, match="give text or whole numbers"):
-        SingleInstanceClassifier().fit(bags, [(label, 0) for label in y.tolist()])
 
 
 @pytest.mark.parametrize("offset", [1e2, 1e6])

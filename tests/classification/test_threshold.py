@@ -173,17 +173,6 @@ def test_few_bags_of_a_class_are_judged_by_their_own_scores(model):
     np.testing.assert_array_equal(training, held_out)
 
 
-def test_classes_after_the_second_each_have_a_threshold():
-    bags, y = example(36, n_classes=3, seed=4)
-    model = BagMarginSVM(kernel="rbf", threshold="out_of_fold")
-    together = clone(model).fit(bags, y)
-    for k, label in enumerate("pqr"):
-        alone = clone(model).fit(bags, y == label)
-        np.testing.assert_allclose(
-            together.decision_function(bags)[:, k], alone.decision_function(bags), atol=1e-8
-        )
-
-
 def test_a_machine_that_cuts_badly_is_mended():
     # All bags are large: the margins of sMIL are near -1, and at zero every bag is negative.
     rng = np.random.default_rng(0)

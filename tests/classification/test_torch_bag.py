@@ -4,18 +4,15 @@ import pickle
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
-from bagwise.classification import AttentionMIL, MINet, TorchBagClassifier
+from bagwise.classification import AttentionMIL, TorchBagClassifier
 from bagwise.classification._networks import draw, gated_logits, gated_shapes
 from bagwise.exceptions import (
     InputError,
-    MissingExtraError,
     ModelFileError,
-    SparseInputError,
 )
 from bagwise.persistence import save_model
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
@@ -189,22 +186,6 @@ def test_what_cannot_be_trained_is_refused(model, message):
     assert not hasattr(model, "module_")
 
 
-@pytest.mark.parametrize(
-    "model",
-    [AttentionMIL(max_epochs=1), MINet(max_epochs=1), quick()],
-    ids=lambda m: type(m).__name__,
-)
-def test_an_old_torch_is_named(model, monkeypatch):
-    bags, y = example()
-    monkeypatch.setattr(torch.version, "__version__", "2.1.2+cpu")
-    with pytest.raises(
-        MissingExtraError, match=r'torch 2\.1\.2\+cpu is .*--upgrade "bagwise\[torch'
-    ):
-        model.fit(bags, y)
-    with pytest.raises(MissingExtraError, match=r"2\.2 or later is needed"):
-        bags.to("cpu")
-
-
 def test_the_abmil_of_torchmil_runs_as_the_guide_says():
     models = pytest.importorskip("torchmil.models", reason="torchmil is not installed")
     bags, y = example()
@@ -231,19 +212,6 @@ def test_a_missing_second_output_is_named():
         InputError, match=r"returned nothing for the \d instances of bag 0 \('b0'\)"
     ):
         model.score_instances(bags)
-
-
-def test_sparse_instances_are_refused():
-    bags, y = example()
-    with pytest.raises(SparseInputError, match="TorchBagClassifier needs dense ones"):
-        quick().fit(bags.with_instances(sparse.csr_array(bags.instances)), y)
-
-
-def test_tensors_give_the_same_model():
-    bags, y = example()
-    expected = quick().fit(bags, y).decision_function(bags)
-    there = bags.to("cpu")
-    np.testing.assert_array_equal(quick().fit(there, y).decision_function(there), expected)
 
 
 def test_it_is_pickled_and_refused_as_a_skops_file(tmp_path):

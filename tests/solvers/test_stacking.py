@@ -35,14 +35,6 @@ def test_platt_is_logistic_regression_on_his_targets(seed):
     assert offset == pytest.approx(model.intercept_[0], abs=1e-4)
 
 
-def test_platt_scales_with_the_scores():
-    scores, targets = drawn(0)
-    s, positive = scores[:, 0, 0], targets[:, 0] == 1
-    slope, offset = platt(s, positive)
-    scaled, shifted = platt(1e6 * s + 3e6, positive)
-    np.testing.assert_allclose(scaled * (1e6 * s + 3e6) + shifted, slope * s + offset, atol=1e-4)
-
-
 @pytest.mark.parametrize("turned", [0.0, -1.0])
 def test_scores_without_information_give_the_share_of_positives(turned):
     scores, targets = drawn(1)
@@ -85,12 +77,6 @@ def test_a_copy_shares_the_weight_of_its_model():
     assert weights[0] == pytest.approx(weights[1], abs=1e-4)
 
 
-def test_a_strong_penalty_gives_equal_weights():
-    log_odds, targets = drawn(4)
-    weights, _ = weigh(log_odds, targets, exclusive=False, reg=1e9)
-    np.testing.assert_allclose(weights, 1 / 3, atol=1e-6)
-
-
 def test_the_stack_is_the_sum_that_it_promises():
     scores, targets = drawn(5, n_columns=3)
     stack = fit_stack(scores, targets, exclusive=True, reg=1.0)
@@ -101,14 +87,3 @@ def test_the_stack_is_the_sum_that_it_promises():
             log_odds = slope * scores[:, k, m] + offset
             expected[:, k] += stack.weights[m] * np.clip(log_odds, -np.log(61), np.log(61))
     np.testing.assert_allclose(stack.logits(scores), expected + stack.intercept, atol=1e-10)
-
-
-def test_a_stack_is_better_than_its_models():
-    scores, targets = drawn(6, n=400)
-    stack = fit_stack(scores, targets, exclusive=False, reg=1.0)
-
-    def log_loss(logits):
-        return -np.mean(np.log(expit(np.where(targets[:, 0] == 1, logits, -logits))))
-
-    alone = stack.log_odds(scores)[:, 0]
-    assert log_loss(stack.logits(scores)[:, 0]) < min(log_loss(alone[:, m]) for m in range(3))

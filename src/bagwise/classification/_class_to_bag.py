@@ -5,28 +5,18 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
-from sklearn.utils import gen_batches
 from sklearn.utils.random import sample_without_replacement
 
 from bagwise import loops
 from bagwise._common.memory import as_float64, require_memory
 from bagwise._common.types import Array, Bools, Ints
 from bagwise.bags import Bags
-from bagwise.base import (
-    BagClassifierMixin,
-    BagEstimator,
-    finite_scores,
-)
+from bagwise.base import BagClassifierMixin, BagEstimator, finite_scores
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
-from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.pairwise import distances_between
 from bagwise.solvers.metric.norm_ratio import minimise_norm_ratio, widest_directions
 from bagwise.solvers.result import SolverResult
-
-BLOCK = 2**22  # distances at a time
-LARGEST_SEARCH = 6e10  # compared features: about a minute of CPU time
 
 
 @with_parameters
@@ -150,7 +140,8 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         near = np.empty(bags.n_instances)
         for c in np.unique(columns):
             rows = np.flatnonzero(columns == c)
-            near[rows] = -self._distances_of_rows(c, bags.instances[rows])
+            alone = Bags(bags.instances[rows], np.arange(len(rows) + 1))
+            near[rows] = -self._distances_of_class(c, alone)
         return loops.segments.argmax(near, bags.offsets)
 
     def _learn(self, bags: Bags, carries: Bools, rng: np.random.RandomState) -> SolverResult:
@@ -194,13 +185,6 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         foreign = bags.bag_index[x] != other
         x, other = x[foreign].astype(np.int64), other[foreign].astype(np.int64)
         X = bags.instances
-        n_compared = float(bags.sizes[other].sum())
-        if n_compared * X.shape[1] > LARGEST_SEARCH:
-            raise InputError(
-                f"{len(other):,} instances would each be compared with all instances of a bag, "
-                f"{n_compared:.1e} pairs of {X.shape[1]} features: draw fewer instances from large "
-                f"bags, or choose a smaller max_pairs than {self.max_pairs:,}."
-            )
         alone = np.arange(len(X) + 1)
         near = loops.set_distances.closest_instances(X, bags.offsets, x, other, alone)[1]
         return X[x] - X[near]
@@ -218,15 +202,6 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         together = Bags(own, [0, len(own)])
         moved = bags.with_instances(bags.instances @ self.components_[c].T)
         return distances_between(together, moved, kind="meanmin")[0]
-
-    def _distances_of_rows(self, c: int, rows: Any) -> Array:
-        """Compute `_distances_of_class` for each row as a bag of its own."""
-        own = self._instances_of_class(c)
-        if len(own) == 0:
-            return np.full(rows.shape[0], np.inf)
-        moved = rows @ self.components_[c].T
-        blocks = gen_batches(len(moved), max(1, BLOCK // len(own)))
-        return np.concatenate([cdist(moved[block], own).mean(axis=1) for block in blocks])
 
     def _instances_of_class(self, c: int) -> Array:
         """The instances of the training bags of a class, in the metric of the class."""

@@ -15,7 +15,7 @@ from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.labels import Labels
 from bagwise.solvers.margin.feature_space import KEPT
 from bagwise.solvers.margin.misvm import bag_margin, instance_margin
-from bagwise.solvers.margin.smil import balanced_sparse_mil, sparse_mil
+from bagwise.solvers.margin.smil import sparse_mil
 from bagwise.solvers.margin.threshold import at_threshold
 from bagwise.solvers.result import SolverResult
 
@@ -326,16 +326,18 @@ class SparseMIL(OneVsRestSVM):
     array([1])
     """
 
+    eta = None  # of sbMIL
     _parameter_constraints = {"negative_weight": [StrOptions({"auto"}), POSITIVE]}
 
     negative_weight: Any = "auto"
 
     def _separate(self, *problem: Any) -> SolverResult:
-        return sparse_mil(*problem, negative_weight=self.negative_weight, tol=self.tol)
+        weight = self.negative_weight
+        return sparse_mil(*problem, negative_weight=weight, tol=self.tol, eta=self.eta)
 
 
 @with_parameters
-class BalancedSparseMIL(OneVsRestSVM):
+class BalancedSparseMIL(SparseMIL):
     r"""SVM on the top instances of positive bags, ranked by sMIL (sbMIL, Bunescu and Mooney 2007).
 
     Rank the instances of positive bags by `SparseMIL`, label the top share `eta` of them positive
@@ -406,15 +408,6 @@ class BalancedSparseMIL(OneVsRestSVM):
     array([1])
     """
 
-    _parameter_constraints = {
-        "eta": [Interval(Real, 0, 1, closed="both")],
-        "negative_weight": [StrOptions({"auto"}), POSITIVE],
-    }
+    _parameter_constraints = {"eta": [Interval(Real, 0, 1, closed="both")]}
 
-    eta: float = 0.3
-    negative_weight: Any = "auto"
-
-    def _separate(self, *problem: Any) -> SolverResult:
-        return balanced_sparse_mil(
-            *problem, eta=self.eta, negative_weight=self.negative_weight, tol=self.tol
-        )
+    eta: float = 0.3  # type: ignore[assignment]

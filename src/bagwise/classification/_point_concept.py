@@ -10,13 +10,11 @@ from bagwise._common.types import Array, Bools, Ints
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, OneVsRestMixin, one_vs_rest_probabilities
 from bagwise.base._parameters import COUNT, with_parameters
-from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.pairwise import kernel_width
-from bagwise.solvers.likelihood.diverse_density import diverse_density, starts_at
+from bagwise.solvers.likelihood.diverse_density import diverse_density
 from bagwise.solvers.result import SolverResult
 
-LONGEST_SEARCH = 1e9  # starts x instances: about an hour for ten features on two cores
 NEAREST = 1e-8  # as in loops.diverse_density: keeps probabilities below 1
 
 
@@ -36,6 +34,7 @@ class PointConceptClassifier(OneVsRestMixin, BagEstimator):
     _accepts_sparse = False
     _in_canonical_order = True
     _advice = "raise max_iter or tol"
+    max_rounds = None  # of EM-DD
 
     n_start_bags: int | None = None
     _: KW_ONLY
@@ -54,9 +53,16 @@ class PointConceptClassifier(OneVsRestMixin, BagEstimator):
 
         def solve(signs: Ints) -> SolverResult:
             points = rows[np.isin(bags.bag_index, self._start_bags(signs > 0, rng))]
-            starts = starts_at(np.unique(points, axis=0), width)
-            self._check_cost(len(starts), len(rows))
-            return self._separate(rows, bags.offsets, signs > 0, starts)
+            return diverse_density(
+                rows,
+                bags.offsets,
+                signs > 0,
+                np.unique(points, axis=0),
+                width,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                max_rounds=self.max_rounds,
+            )
 
         results = self._one_vs_rest(labels, solve)
         self.concepts_ = np.tile(constant, (len(results), 1))
@@ -64,18 +70,6 @@ class PointConceptClassifier(OneVsRestMixin, BagEstimator):
         for i, result in enumerate(results):
             self.concepts_[i, varies], self.weights_[i, varies] = result.solution
         return results
-
-    def _separate(self, *problem: Any) -> SolverResult:
-        raise NotImplementedError
-
-    def _check_cost(self, n_starts: int, n_instances: int) -> None:
-        """Reject a search that would take days: each step of each descent visits all instances."""
-        if n_starts * n_instances > LONGEST_SEARCH:
-            raise InputError(
-                f"{type(self).__name__} would descend from {n_starts:,} instances of positive "
-                f"bags, each time over {n_instances:,} instances: draw fewer instances from large "
-                "bags, or start from few bags of few instances (n_start_bags)."
-            )
 
     def _start_bags(self, positive: Bools, rng: np.random.RandomState) -> Ints:
         found = np.flatnonzero(positive)
@@ -161,9 +155,6 @@ class DiverseDensity(PointConceptClassifier):
 
     instance_pooling = "noisy-or"
 
-    def _separate(self, *problem: Any) -> SolverResult:
-        return diverse_density(*problem, max_iter=self.max_iter, tol=self.tol)
-
 
 @with_parameters
 class EMDD(PointConceptClassifier):
@@ -241,10 +232,5 @@ class EMDD(PointConceptClassifier):
     instance_pooling = "max"
     _parameter_constraints = {"max_rounds": [COUNT]}
 
-    max_rounds: int = 50
+    max_rounds: int = 50  # type: ignore[assignment]
     max_iter: int = 100
-
-    def _separate(self, *problem: Any) -> SolverResult:
-        return diverse_density(
-            *problem, max_iter=self.max_iter, tol=self.tol, max_rounds=self.max_rounds
-        )

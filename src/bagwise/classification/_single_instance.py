@@ -14,7 +14,7 @@ from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator
 from bagwise.base._parameters import with_parameters
-from bagwise.exceptions import InputError, LabelError
+from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 
 
@@ -92,15 +92,7 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
         if not is_classifier(inner):
             raise InputError(f"estimator is {inner!r}: expected a scikit-learn classifier.")
         with config_context(skip_parameter_validation=False):  # validate the user's parameters
-            try:
-                self.estimator_ = inner.fit(bags.instances, classes[codes][bags.bag_index])
-            except ValueError as error:
-                if classes.dtype != object:
-                    raise
-                raise LabelError(
-                    f"{type(inner).__name__} does not accept these labels ({error}): give text or "
-                    "whole numbers."
-                ) from error
+            self.estimator_ = inner.fit(bags.instances, classes[codes][bags.bag_index])
 
     def _score(self, bags: Bags) -> Array:
         """Scores of the positive class by the instance classifier, or of each class."""
@@ -110,14 +102,7 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
         """Scores of the instance classifier: its decision function, or probabilities."""
         if hasattr(self.estimator_, "decision_function"):
             scores = self.estimator_.decision_function(bags.instances)
-            if scores.ndim == 1:
-                return scores[:, None]
-            if scores.shape[1] != len(self.classes_):
-                raise InputError(
-                    f"{self.estimator_!r} gives {scores.shape[1]} scores for {len(self.classes_)} "
-                    "classes: use decision_function_shape='ovr'."
-                )
-            return scores
+            return scores[:, None] if scores.ndim == 1 else scores
         shares = self.estimator_.predict_proba(bags.instances)
         return shares[:, 1:] - shares[:, :1] if len(self.classes_) == 2 else shares
 

@@ -251,13 +251,11 @@ def _select_and_descend(X, offsets, positive, z, curve, max_iter, tol):
         _lbfgs(X, rows, alone, positive, trial, steps, tol)
         _nearest(X, offsets, trial, rows)
         new_value = _density(X, rows, alone, positive, trial, gradient, work)
-        if not new_value < value - tol * max(value, tol):
-            if new_value < value:
-                z[:] = trial
-                value = new_value
-            curve[turn] = value
-            return turn + 1, True
-        z[:] = trial
-        value = new_value
+        ended = not new_value < value - tol * max(value, tol)
+        if new_value < value:
+            z[:] = trial
+            value = new_value
         curve[turn] = value
+        if ended:
+            return turn + 1, True
     return len(curve), False

@@ -113,8 +113,5 @@ def principal_components(moments: Moments, *, standardize: bool, dtype: Any) -> 
         scale = np.where(deviation > rounding, deviation, 1.0)
     covariance = scatter / np.outer(scale, scale) / max(n - 1, 1)
     variances, vectors = eigh(covariance)
-    variances, directions = np.maximum(variances[::-1], 0), vectors.T[::-1]
-    largest = np.take_along_axis(
-        directions, np.abs(directions).argmax(axis=1, keepdims=True), axis=1
-    )
-    return Components(mean, scale, variances, directions * np.where(largest < 0, -1.0, 1.0))
+    directions = lapack.with_fixed_signs(vectors).T[::-1]
+    return Components(mean, scale, np.maximum(variances[::-1], 0), directions)

@@ -11,7 +11,8 @@ def diverse_density(
     X: Floats,
     offsets: Ints,
     positive: Bools,
-    starts: Floats,
+    points: Floats,
+    weight: float,
     *,
     max_iter: int,
     tol: float,
@@ -31,8 +32,10 @@ def diverse_density(
         Where each bag begins.
     positive : ndarray of bool of shape (n_bags,)
         Which bags are positive.
-    starts : ndarray of shape (n_starts, 2 * n_features)
-        Concepts: points and square roots of feature weights, see `starts_at`.
+    points : ndarray of shape (n_starts, n_features)
+        The points to start from.
+    weight : float
+        The weight of each feature at the start.
     max_iter : int
         Maximum number of L-BFGS steps per start (EM-DD: per round).
     tol : float
@@ -45,6 +48,7 @@ def diverse_density(
     SolverResult
         ``solution`` is (point, weights), each of shape (n_features,).
     """
+    starts = np.hstack([points, np.full(points.shape, np.sqrt(weight))])
     concepts, curves, n_iter, converged = loops.diverse_density.descend_from_all(
         X, offsets, positive, starts, max_rounds=max_rounds, max_iter=max_iter, tol=tol
     )
@@ -52,20 +56,3 @@ def diverse_density(
     best = int(np.argmax(ends <= (1 + 1e-12) * ends.min()))  # the first within rounding
     point, root = np.split(concepts[best], 2)
     return SolverResult((point, root**2), curves[best, : n_iter[best]], bool(converged[best]))
-
-
-def starts_at(points: Floats, weight: float) -> Floats:
-    """Concepts at points, with one weight for all features.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n_starts, n_features)
-        The points.
-    weight : float
-        The feature weight.
-
-    Returns
-    -------
-    ndarray of shape (n_starts, 2 * n_features)
-    """
-    return np.hstack([points, np.full(points.shape, np.sqrt(weight))])

@@ -92,12 +92,7 @@ class MarginProblem:
 
     def needed(self, plain: Floats) -> Floats:
         """The largest margin violation in each group, at scores without intercept."""
-        missed = self.margins - self.signs * plain
-        return (
-            missed
-            if len(missed) == len(self.costs)
-            else np.maximum.reduceat(missed, self.offsets[:-1])
-        )
+        return np.maximum.reduceat(self.margins - self.signs * plain, self.offsets[:-1])
 
     @cached_property
     def group_signs(self) -> Floats:
@@ -111,9 +106,7 @@ class MarginProblem:
 
     def least_loss(self, plain: Floats) -> float:
         """Total cost of the slacks at the best intercept."""
-        needed, signs = self.needed(plain), self.group_signs
-        b = best_intercept(signs * needed, signs, self.costs)
-        return float(self.costs @ np.maximum(needed - signs * b, 0.0))
+        return self.loss(plain, self.best_intercept(plain))
 
     def mean_difference(self) -> Floats:
         """Mean of the positive minus mean of the negative points, as coefficients of instances.

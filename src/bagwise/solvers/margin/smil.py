@@ -19,7 +19,7 @@ from scipy import sparse
 from bagwise._common.types import Bools, Floats, Ints
 from bagwise.solvers.margin.cost_range import check_costs
 from bagwise.solvers.margin.feature_space import FeatureSpace
-from bagwise.solvers.margin.max_margin import Machine, MarginProblem, bag_problem, max_margin
+from bagwise.solvers.margin.max_margin import MarginProblem, bag_problem, max_margin
 from bagwise.solvers.result import SolverResult
 
 
@@ -31,8 +31,11 @@ def sparse_mil(
     *,
     negative_weight: float | str,
     tol: float,
+    eta: float | None = None,
 ) -> SolverResult:
     """Learn by sMIL: the mean of a positive bag scores as if one of its instances were positive.
+
+    With `eta`, by sbMIL: an SVM on instance labels imputed by sMIL.
 
     Parameters
     ----------
@@ -49,51 +52,25 @@ def sparse_mil(
         of positive bags divided by that of negative instances.
     tol : float
         Tolerance on the margins.
+    eta : float, default=None
+        Share of the instances of positive bags that sbMIL labels positive; at least one per
+        positive bag on average.
 
     Returns
     -------
     SolverResult
         ``solution`` is (coef, intercept), with coef of shape (n_instances,).
     """
-    return _sparse_machine(space, offsets, positive, costs, negative_weight, tol).result()
-
-
-def balanced_sparse_mil(
-    space: FeatureSpace,
-    offsets: Ints,
-    positive: Bools,
-    costs: Floats,
-    *,
-    eta: float,
-    negative_weight: float | str,
-    tol: float,
-) -> SolverResult:
-    """Learn by sbMIL: an SVM on instance labels imputed by sMIL.
-
-    Parameters
-    ----------
-    space : FeatureSpace
-        The instances.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
-    positive : ndarray of bool of shape (n_bags,)
-        Which bags are positive; both kinds must occur.
-    costs : ndarray of shape (n_bags,)
-        C of each bag (or of its instances).
-    eta : float
-        Share of the instances of positive bags to label positive; at least one per positive bag
-        on average.
-    negative_weight : float or "auto"
-        As in `sparse_mil`, which ranks the instances.
-    tol : float
-        Tolerance on the margins.
-
-    Returns
-    -------
-    SolverResult
-        ``solution`` is (coef, intercept), with coef of shape (n_instances,).
-    """
-    ranking = _sparse_machine(space, offsets, positive, costs, negative_weight, tol)
+    balance = float(positive.sum() / np.diff(offsets)[~positive].sum())
+    weight = balance if isinstance(negative_weight, str) else negative_weight
+    check_costs(1.0, negative_weight=weight)
+    weighted = np.where(positive, costs, weight * costs)
+    problem = bag_problem(offsets, positive, weighted, slack_per_bag=False)
+    margins = problem.margins.copy()
+    margins[problem.signs > 0] = 2 / np.diff(offsets)[positive] - 1
+    ranking = max_margin(space, replace(problem, margins=margins), tol=tol)
+    if eta is None:
+        return ranking.result()
     bag = np.repeat(np.arange(len(positive)), np.diff(offsets))
     ranked = -np.sort(-ranking.scores[positive[bag]])
     n_positive = max(int(np.rint(eta * len(ranked))), int(positive.sum()))
@@ -102,21 +79,3 @@ def balanced_sparse_mil(
     everything = sparse.eye_array(len(bag), format="csr")
     problem = MarginProblem.separate(everything, np.where(chosen, 1, -1), costs[bag])
     return max_margin(space, problem, tol=tol).result()
-
-
-def _sparse_machine(
-    space: FeatureSpace,
-    offsets: Ints,
-    positive: Bools,
-    costs: Floats,
-    negative_weight: float | str,
-    tol: float,
-) -> Machine:
-    balance = float(positive.sum() / np.diff(offsets)[~positive].sum())
-    weight = balance if isinstance(negative_weight, str) else negative_weight
-    check_costs(1.0, negative_weight=weight)
-    costs = np.where(positive, costs, weight * costs)
-    problem = bag_problem(offsets, positive, costs, slack_per_bag=False)
-    margins = problem.margins.copy()
-    margins[problem.signs > 0] = 2 / np.diff(offsets)[positive] - 1
-    return max_margin(space, replace(problem, margins=margins), tol=tol)
