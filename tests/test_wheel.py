@@ -45,7 +45,6 @@ NEEDS = [  # extra, package, code that needs it
      "neighbor_search='approximate').fit(bags)"),
     ("audio", "usearch", "import pathlib; from bagwise.apps.audio._recordings import _from_index; "
      "path = pathlib.Path('index'); path.touch(); _from_index(path, (1,))"),
-    ("dask", "distributed", MUSK + "bags.distribute(None)"),
 ]  # fmt: skip
 
 
@@ -148,7 +147,7 @@ def test_a_missing_extra_names_its_command(python, extra, package, code):
 
 
 def test_every_extra_is_tried():
-    # Users who pass a frame have its package installed.
-    assert {extra for extra, *_ in NEEDS} | {"frames", "all"} == set(
+    # Users who pass a frame or a Dask client have its package installed.
+    assert {extra for extra, *_ in NEEDS} | {"frames", "dask", "all"} == set(
         PROJECT["optional-dependencies"]
     )
