@@ -175,7 +175,8 @@ class Source:
             start, stop, step = which.indices(self.n_rows)
             if starts is None and step == 1:
                 return row_range(table, start, max(start, stop))
-            which = np.arange(start, stop, step)
+            furthest = self.n_rows + 1  # a step may be too large for an array
+            which = np.arange(start, stop, min(max(step, -furthest), furthest))
         if starts is None:
             return table[which]
         bag = np.searchsorted(offsets, which, side="right") - 1
