@@ -172,12 +172,11 @@ class Silent(torch.nn.Module):
     [
         (quick(lambda d, k: MeanLogit(d, 5)), r"logits of shape \(5,\).*expected 1 or 2 logits"),
         (quick(torch.nn.Linear), "Set batch_dimension=True"),
-        (quick(lambda d, k: "nothing"), "returned str: expected a torch.nn.Module"),
         (quick(Silent()), "Silent has no parameters to train"),
         (quick(learning_rate=1e30), "the training loss is"),
         (quick(device="nowhere"), "device='nowhere'"),
     ],
-    ids=["logits", "rows", "no module", "no parameters", "diverged", "device"],
+    ids=["logits", "rows", "no parameters", "diverged", "device"],
 )
 def test_what_cannot_be_trained_is_refused(model, message):
     bags, y = example()
@@ -208,9 +207,7 @@ def test_the_abmil_of_torchmil_runs_as_the_guide_says():
 def test_a_missing_second_output_is_named():
     bags, y = example()
     model = quick(MeanLogit, instance_output="scores").fit(bags, y)
-    with pytest.raises(
-        InputError, match=r"returned nothing for the \d instances of bag 0 \('b0'\)"
-    ):
+    with pytest.raises(InputError, match=r"returned nothing for bag 0 \('b0'\)"):
         model.score_instances(bags)
 
 

@@ -180,14 +180,7 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
         """Copy the module, or make a new one by calling the function."""
         if isinstance(self.module, torch.nn.Module):
             return copy.deepcopy(self.module), {}
-        made = self.module(bags.n_features, n_outputs)
-        if not isinstance(made, torch.nn.Module):
-            raise InputError(
-                f"module={self.module!r} returned {type(made).__name__}: expected a "
-                "torch.nn.Module, or a function of the numbers of features and logits that makes "
-                "one."
-            )
-        return made, {}
+        return self.module(bags.n_features, n_outputs), {}
 
     def _logits(self, module: Any, X: Any, sizes: Any) -> Any:
         """Logits (1, 1, n_outputs) of one bag."""
@@ -228,9 +221,8 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
             if out is None or len(out) != bags.sizes[i]:
                 what = "nothing" if out is None else f"shape {out.shape}"
                 raise InputError(
-                    f"instance_output={self.instance_output!r}: the module returned {what} for the "
-                    f"{bags.sizes[i]} instances of {bags.name_of(i)}; expected a tuple of logits "
-                    "and values with a row per instance."
+                    f"instance_output={self.instance_output!r}: the module returned {what} for "
+                    f"{bags.name_of(i)}: expected logits and {bags.sizes[i]} rows of values."
                 )
         rows = np.concatenate(found)
         return rows if rows.ndim == 2 or _gives_attention(self) else rows[:, None]

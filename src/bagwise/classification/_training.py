@@ -90,10 +90,7 @@ class LogitClassifierMixin(BagClassifierMixin):
         names = np.arange(len(bags)) if groups is None else check_groups(groups, bags)
         sets, n_classes = labels.has_sets, len(labels.classes)
         if sets and self.class_weight is not None:
-            raise InputError(
-                f"class_weight={self.class_weight!r} needs one label per bag: leave it out for "
-                "label sets."
-            )
+            raise InputError(f"class_weight={self.class_weight!r} needs one label per bag.")
         if sets:
             names = names[labels.known]
             bags, labels = with_known_labels(bags, labels)
