@@ -113,8 +113,10 @@ def rows_of(X: Any, centre: Floats | None = None) -> Rows:
         for_score = np.column_stack([for_score, length - along, -ones])
         for_sum = np.column_stack([for_sum, ones, along])
         squares = np.maximum(squares + length - 2 * along, 0.0)
-    table = read_only(np.empty((0, 0), X.data.dtype), X.data, X.indices, X.indptr)
-    return Rows(SPARSE, *table, *X.shape, for_score, for_sum, squares)
+    none = np.empty((0, 0), X.data.dtype)
+    none, data, indices, indptr = read_only(none, X.data, X.indices, X.indptr)
+    n, d = X.shape
+    return Rows(SPARSE, none, data, indices, indptr, n, d, for_score, for_sum, squares)
 
 
 def gram_rows(K: Array) -> Rows:
@@ -134,8 +136,9 @@ def gram_rows(K: Array) -> Rows:
 
 def _dense_rows(kind: int, table: Array, squares: Floats) -> Rows:
     none, extra = np.empty(0, np.int32), np.zeros((len(table), 1))
-    arrays = read_only(np.ascontiguousarray(table), np.empty(0, table.dtype), none, none)
-    return Rows(kind, *arrays, *table.shape, extra, extra, squares)
+    values, data, none = read_only(np.ascontiguousarray(table), np.empty(0, table.dtype), none)
+    n, d = table.shape
+    return Rows(kind, values, data, none, none, n, d, extra, extra, squares)
 
 
 def with_constant(rows: Rows, constant: float) -> Rows:
