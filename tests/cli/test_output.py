@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bagwise.cli.output import note, print_table, progress, show_notes, warning
+from bagwise.cli.output import note, print_table, progress, running, warning
 
 WIDE = {"method": ["pdmisvm exact", "sil"]} | {
     str(10**k): [f"0.9{k} ± 0.04", f"0.8{k} ± 0.05"] for k in range(9)
@@ -65,11 +65,10 @@ def test_steps_print_a_line_every_five_seconds_or_what_was_done(monkeypatch, cap
 
 
 def test_quiet_keeps_warnings(capsys):
-    show_notes(False)
-    with progress("Working", 1) as step:
-        step("one")
+    with running(quiet=True):
+        with progress("Working", 1) as step:
+            step("one")
         note("a note")
         warning("beware")
-    show_notes(True)
     note("a note")
     assert capsys.readouterr().err == "Warning: beware\na note\n"

@@ -8,7 +8,7 @@ from typing import Any
 from bagwise import __version__
 from bagwise.auto._methods import find_method, make_model
 from bagwise.cli import options
-from bagwise.cli.output import as_records, note, print_json, print_table, progress, refuse_existing
+from bagwise.cli.output import as_records, note, print_table, progress, refuse_existing
 from bagwise.exceptions import InputError, LabelError
 
 
@@ -27,11 +27,9 @@ def annotate(
     media_url: str = options.option("Prefix of file names for Label Studio.", "TEXT", default=""),
     review: int = options.option("Print the N least certain instances.", "N", default=10, min=0),
     parameters: list[str] | None = options.PARAMETERS,
-    memory_limit: str | None = options.MEMORY_LIMIT,
     corrections: Path | None = options.CORRECTIONS,
     force: bool = options.FORCE,
-    json: bool = options.JSON,
-) -> None:
+) -> dict[str, Any]:
     """Label each instance, given the label sets of the bags (ORed logistic regression).
 
     Reads a file of bags and fits a model to all of them. Writes a row per instance: the most
@@ -77,7 +75,7 @@ def annotate(
         raise InputError("--background-above needs --background.")
     corrected = read_known(corrections, method.make(values), method.name)
 
-    data = read_columns(file, columns, memory_limit)
+    data = read_columns(file, columns)
     bags, labels, known = data.bags, label_sets_of(data, columns), None
     if labels is None:
         raise LabelError("the bags have no labels: name their column with label_set= or label=.")
@@ -112,17 +110,16 @@ def annotate(
         _write_tasks(label_studio, shown, media_url, tasks, places, labels.names, force=force)
     first = {name: column[:review] for name, column in ranked.items()}
     doubted = {name: column[:review] for name, column in doubts.items()}
-    if json:
-        facts = {"file": file, "bags": len(bags), "instances": bags.n_instances}
-        facts |= {"written": [*written[:2], *folders.values()], "least_certain": as_records(first)}
-        print_json(facts | ({"doubted_sets": as_records(doubted)} if noisy_sets else {}))
-    elif review:
+    if review:
         # The probabilities of each label are in the file.
         left_out = ("probability_", "background_probability")
         brief = {name: cells for name, cells in first.items() if not name.startswith(left_out)}
         print_table(brief, title=f"The {len(first['bag'])} least certain")
         if doubted:
             print_table(doubted, title=f"The {len(doubted['bag'])} most doubtful label sets")
+    facts = {"file": file, "bags": len(bags), "instances": bags.n_instances}
+    facts |= {"written": [*written[:2], *folders.values()], "least_certain": as_records(first)}
+    return facts | ({"doubted_sets": as_records(doubted)} if noisy_sets else {})
 
 
 def _refuse_trivial(sets: list[set[Any] | None], values: dict[str, Any]) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bagwise.auto._methods import METHODS, audited_model, find_method
 from bagwise.cli import options
-from bagwise.cli.output import as_records, print_json, print_table, progress
+from bagwise.cli.output import as_records, print_table, progress
 
 
 def audit(
     method: list[str] | None = options.methods("; repeat for more. By default all."),
     seeds: int = options.option("Number of random data sets per test.", default=20, min=1),
     parameters: list[str] | None = options.PARAMETERS,
-    json: bool = options.JSON,
-) -> None:
+) -> Any:
     """Test which assumption of multiple-instance learning the methods keep.
 
     The tests use synthetic bags. In the training bags, a clue that the assumption forbids also
@@ -43,17 +44,16 @@ def audit(
             name: check_assumptions(model, seeds=seeds, after_fit=step)
             for name, model in models.items()
         }
-    if json:
-        facts = [
-            {"name": name, "declared": kept_assumption(models[name]), "keeps": check.keeps}
-            | {"tests": as_records(check.table())}
-            for name, check in checks.items()
-        ]
-        print_json({"seeds": seeds, "parameters": values, "methods": facts})
-    elif len(checks) == 1:
+    if len(checks) == 1:
         ((name, check),) = checks.items()
         table = check.table()
         table["decoy"] = ["" if decoy is None else f"{decoy:g}" for decoy in table["decoy"]]
         print_table(table, title=f"{name} keeps: {check.keeps}")
     else:
         print_table(overview(checks), title="AUC as trained → after the move (worst decoy)")
+    facts = [
+        {"name": name, "declared": kept_assumption(models[name]), "keeps": check.keeps}
+        | {"tests": as_records(check.table())}
+        for name, check in checks.items()
+    ]
+    return {"seeds": seeds, "parameters": values, "methods": facts}

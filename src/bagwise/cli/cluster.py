@@ -1,10 +1,11 @@
 """``bagwise cluster``: groups and sub-classes of the instances in a file of bags."""
 
 from pathlib import Path
+from typing import Any
 
 from bagwise.auto._methods import CSP
 from bagwise.cli import options
-from bagwise.cli.output import as_records, note, print_json, print_table, progress, refuse_existing
+from bagwise.cli.output import as_records, note, print_table, progress, refuse_existing
 
 
 def cluster(
@@ -17,10 +18,8 @@ def cluster(
     output: Path = options.output("Clusters of instances, .parquet, .csv or .tsv.", "FILE"),
     no_report: bool = options.flag("--no-report", "Do not write the HTML page."),
     parameters: list[str] | None = options.PARAMETERS,
-    memory_limit: str | None = options.MEMORY_LIMIT,
     force: bool = options.FORCE,
-    json: bool = options.JSON,
-) -> None:
+) -> dict[str, Any]:
     """Cluster the instances of bags, guided by the label sets of the bags.
 
     Reads a file of bags, with or without labels. Writes a row per instance: its bag, its row in the
@@ -52,7 +51,7 @@ def cluster(
     for module in ("jinja2", "matplotlib") if not no_report else ():
         import_extra(module, extra="report")
     model = CSP.make({**options.parse_parameters(parameters), "n_clusters": n_clusters})
-    data = read_columns(file, columns, memory_limit)
+    data = read_columns(file, columns)
     bags, labels = data.bags, label_sets_of(data, columns)
     check_features(bags, steps, wide=False)
     known = None if labels is None else labels.tolist()
@@ -68,8 +67,6 @@ def cluster(
         with progress("Drawing the map"):
             Report(model, bags, known, title=f"Clusters of {file.name}").save(page, force=force)
         note(f"Map and tables: {page}")
-    if json:
-        facts = {"file": file, "bags": len(bags), "instances": bags.n_instances}
-        print_json(facts | {"written": written, "clusters": as_records(summary)})
-    else:
-        print_table(summary, title="Clusters")
+    print_table(summary, title="Clusters")
+    facts = {"file": file, "bags": len(bags), "instances": bags.n_instances}
+    return facts | {"written": written, "clusters": as_records(summary)}

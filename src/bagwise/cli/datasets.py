@@ -8,7 +8,15 @@ from typing import Any
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.output import as_records, note, print_json, print_table, progress, refuse_existing
+from bagwise.cli.output import (
+    as_records,
+    note,
+    print_json,
+    print_lines,
+    print_table,
+    progress,
+    refuse_existing,
+)
 
 datasets = options.Application(
     name="datasets", invoke_without_command=True, rich_markup_mode="markdown"
@@ -54,13 +62,13 @@ def show_list(context: typer.Context, json: bool = options.JSON) -> None:
     ]
     if json:
         print_json(as_records(columns))
-        return
-    print_table(columns)
-    note("Details: bagwise datasets describe NAME.")
+    else:
+        print_table(columns)
+        note("Details: bagwise datasets describe NAME.")
 
 
 @datasets.command()
-def describe(name: str = _NAME, json: bool = options.JSON) -> None:
+def describe(name: str = _NAME) -> dict[str, Any]:
     """Describe a data set: contents, source and pitfalls.
 
     ```
@@ -71,10 +79,8 @@ def describe(name: str = _NAME, json: bool = options.JSON) -> None:
     from bagwise.datasets._registry import dataset_info
 
     text = dataset_info(name).details
-    if json:
-        print_json({"name": name, "description": text})
-    else:
-        typer.echo(text)
+    print_lines(text.splitlines())
+    return {"name": name, "description": text}
 
 
 @datasets.command()
@@ -82,8 +88,7 @@ def export(
     name: str = _NAME,
     output: Path = options.output(".csv, .parquet or .npz file.", "FILE"),
     force: bool = options.FORCE,
-    json: bool = options.JSON,
-) -> None:
+) -> dict[str, Any]:
     """Write a data set to a file, as input for the other commands.
 
     ```
@@ -109,6 +114,5 @@ def export(
             force=force,
         )
     note(f"{len(data.bags)} bags, {data.bags.n_instances} instances: {output}")
-    if json:
-        size = {"bags": len(data.bags), "instances": data.bags.n_instances}
-        print_json({"name": name, **size, "written": [output]})
+    size = {"bags": len(data.bags), "instances": data.bags.n_instances}
+    return {"name": name, **size, "written": [output]}

@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bagwise.auto._methods import find_method, make_model
 from bagwise.cli import options
-from bagwise.cli.output import (
-    note,
-    print_json,
-    print_lines,
-    print_table,
-    progress,
-    refuse_existing,
-    warning,
-)
+from bagwise.cli.output import note, print_lines, print_table, progress, refuse_existing, warning
 
 if TYPE_CHECKING:
     from bagwise.evaluate._comparison import Comparison, Difference
@@ -40,11 +32,9 @@ def evaluate(
     baseline: list[str] | None = options.option("Add a baseline: sil.", "NAME"),
     no_baseline: bool = options.flag("--no-baseline", "Leave out the default baselines."),
     parameters: list[str] | None = options.PARAMETERS,
-    memory_limit: str | None = options.MEMORY_LIMIT,
     output: Path | None = options.output("The table, .csv, .tsv or .parquet.", "TABLE", None),
     force: bool = options.FORCE,
-    json: bool = options.JSON,
-) -> None:
+) -> dict[str, Any]:
     """Cross-validate methods and compare them with baselines.
 
     Reads a file of labelled bags. All methods and baselines use the same folds, stratified by
@@ -87,9 +77,7 @@ def evaluate(
     baselines(names)  # reject wrong names and parameters before reading
     for name, found in chosen.items():
         make_for_task(found, settings[name], task.task)
-    bags, labels, groups = read_labelled(
-        file, columns, memory_limit, positive=task.positive, group=group
-    )
+    bags, labels, groups = read_labelled(file, columns, positive=task.positive, group=group)
     check_features(bags, steps, wide=set(chosen) != {"pooled-trees"})
     # The scorers of scikit-learn expect the positive label to be 1.
     target = target_of(labels, task, columns, coded=bool(scoring))
@@ -116,24 +104,22 @@ def evaluate(
     warnings = [_warning(difference) for difference in no_better]
     for path, table in zip(written, _tables(comparison, differences, folds), strict=False):
         write_columns(path, table, force=force)
-    if json:
-        facts = {"file": file, "bags": len(bags), "classes": target.classes or None}
-        facts |= {"task": target.task, "group": group, "folds": folds, "repeats": repeats}
-        facts |= {"seed": seed, "pca": steps.pca, "impute": steps.impute, "parameters": values}
-        facts |= {"methods": [found.summary() for found in comparison]}
-        facts |= {"differences": [difference.summary() for difference in differences]}
-        print_json(facts | {"warnings": warnings, "written": written})
-    else:
-        times = f", {repeats} times" if repeats > 1 else ""
-        whole = f", each {group} in one fold" if group is not None else ""
-        setting = f"{len(bags)} bags{target.positive}, {folds} folds{times}{whole}"
-        print_table(comparison.table(), title=f"{setting}: mean ± sd")
-        shown = [str(found) for found in differences if found.name not in _UNINFORMED]
-        print_lines(line.removeprefix("baseline: ") for line in shown)
+    times = f", {repeats} times" if repeats > 1 else ""
+    whole = f", each {group} in one fold" if group is not None else ""
+    setting = f"{len(bags)} bags{target.positive}, {folds} folds{times}{whole}"
+    print_table(comparison.table(), title=f"{setting}: mean ± sd")
+    shown = [str(found) for found in differences if found.name not in _UNINFORMED]
+    print_lines(line.removeprefix("baseline: ") for line in shown)
     for path in written:
         note(f"Scores: {path}")
     for message in warnings:
         warning(message)
+    facts = {"file": file, "bags": len(bags), "classes": target.classes or None}
+    facts |= {"task": target.task, "group": group, "folds": folds, "repeats": repeats}
+    facts |= {"seed": seed, "pca": steps.pca, "impute": steps.impute, "parameters": values}
+    facts |= {"methods": [found.summary() for found in comparison]}
+    facts |= {"differences": [difference.summary() for difference in differences]}
+    return facts | {"warnings": warnings, "written": written}
 
 
 def _tables(comparison: Comparison, differences: list[Difference], folds: int) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from bagwise.auto._methods import find_method, make_model
 from bagwise.cli import options
-from bagwise.cli.output import note, print_json, print_table, progress, refuse_existing
+from bagwise.cli.output import note, print_table, progress, refuse_existing
 from bagwise.exceptions import InputError
 
 
@@ -24,12 +24,10 @@ def fit(
     background: bool = options.BACKGROUND,
     noisy_sets: bool = options.NOISY_SETS,
     parameters: list[str] | None = options.PARAMETERS,
-    memory_limit: str | None = options.MEMORY_LIMIT,
     checkpoint: Path | None = options.option("File to continue from after a crash.", "PATH"),
     corrections: Path | None = options.CORRECTIONS,
     force: bool = options.FORCE,
-    json: bool = options.JSON,
-) -> None:
+) -> dict[str, Any]:
     """Fit a model to labelled bags.
 
     Reads a file with a row per instance, or an npz or HDF5 file of bags; bags without a label are
@@ -67,7 +65,7 @@ def fit(
             f"{chosen.name} does not. Use --keep {group} to copy the column to the results."
         )
     bags, labels, groups = reading.read_labelled(
-        file, columns, memory_limit, positive=task.positive, group=group, corrected=corrected
+        file, columns, positive=task.positive, group=group, corrected=corrected
     )
     reading.check_features(bags, steps, wide=chosen.name != "pooled-trees")
     chosen.check_labels(label_sets=labels.has_sets)
@@ -88,7 +86,7 @@ def fit(
         "parameters": values,
         "task": target.task,
         "classes": target.classes if target.coded else None,
-        "columns": {k: v for k, v in columns.named.items() if k not in ("labels", "missing")},
+        "columns": columns.saved,
         "impute": steps.impute,
         "corrections": sum(label is not None for label in known or ()),
     }
@@ -96,11 +94,9 @@ def fit(
         facts["training"] = fingerprints(bags)
     save_model(model, output, metadata=facts, force=force)
     leaderboard = getattr(final_estimator(model), "leaderboard_", None)
-    if leaderboard is not None and not json:
+    if leaderboard is not None:
+        facts["leaderboard"] = leaderboard
         print_table(leaderboard_columns(leaderboard), title=LEADERBOARD_CAPTION)
     note(f"{chosen.name} learned from {len(bags)} bags{target.positive}: {output}")
-    if json:
-        facts |= {} if leaderboard is None else {"leaderboard": leaderboard}
-        facts |= {"bags": len(bags), "instances": bags.n_instances, "features": bags.n_features}
-        facts |= {"feature_names": bags.feature_names, "classes": target.classes}
-        print_json({"model": output, **facts})
+    facts |= {"bags": len(bags), "instances": bags.n_instances, "features": bags.n_features}
+    return facts | {"model": output, "feature_names": bags.feature_names, "classes": target.classes}

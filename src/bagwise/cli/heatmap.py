@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from bagwise.cli import options
-from bagwise.cli.output import note, print_json, progress
+from bagwise.cli.output import note, print_address, progress
 from bagwise.exceptions import InputError
 
 
@@ -26,8 +24,7 @@ def heatmap(
     title: str | None = options.TITLE,
     seed: int = options.option("Seed of the subsets of sampled.", default=0, min=0),
     force: bool = options.FORCE,
-    json: bool = options.JSON,
-) -> None:
+) -> dict[str, Any]:
     """Draw heat maps of slides: PNG, GeoJSON for QuPath, and an HTML page.
 
     Reads a model and a folder of HDF5 files with `features` and `coords`, as TRIDENT and CLAM write
@@ -92,11 +89,9 @@ def heatmap(
     with progress(f"Mapping {n_slides} slides", total=n_slides) as step:
         page = maps.save(output, force=force, after_slide=step)
     note(f"{n_slides} slides in {output}. Open this page in a browser, the .geojson in QuPath:")
-    if json:
-        counts = {"slides": n_slides, "patches": data.bags.n_instances}
-        print_json({"model": saved.model, "file": saved.file, **counts, "written": [output]})
-    else:
-        typer.echo(page.resolve())
+    print_address(page.resolve())
+    counts = {"slides": n_slides, "patches": data.bags.n_instances}
+    return {"model": saved.model, "file": saved.file, **counts, "written": [output]}
 
 
 def _class(name: str | None, model: Any, names: list[Any] | None) -> Any:

@@ -12,7 +12,7 @@ import typer
 
 from bagwise import __version__
 from bagwise.cli import options
-from bagwise.cli.output import print_json, print_table
+from bagwise.cli.output import print_lines, print_table
 
 if TYPE_CHECKING:
     from bagwise.io._contents import Contents
@@ -46,15 +46,13 @@ def _print_versions(wanted: bool) -> None:
 def info(
     columns: options.Columns,
     file: Path = options.FILE,
-    memory_limit: str | None = options.MEMORY_LIMIT,
-    json: bool = options.JSON,
     versions: bool = options.flag(
         "--versions",
         "Show instead the installed versions, cores and data folders (for bug reports).",
         callback=_print_versions,
         is_eager=True,
     ),
-) -> None:
+) -> dict[str, Any]:
     """Show how a file is read: bags, instances, features, labels, missing values.
 
     Use it to check that bagwise reads your columns as intended. It reads the file as the other
@@ -69,7 +67,7 @@ def info(
     from bagwise.cli.reading import numbers_of, read_columns
     from bagwise.report._data import summarise
 
-    data = read_columns(file, columns, memory_limit, learn=False)
+    data = read_columns(file, columns, learn=False)
     facts = {"file": str(file), **summarise(data.bags)}
     numbers = None if data.labels is None else numbers_of(data.labels[data.labels.known], None)
     counts = {} if numbers is not None else _label_counts(data)
@@ -79,9 +77,6 @@ def info(
         facts["largest_number"] = float(numbers.max())
     facts |= {"not_features": data.left_out} if data.left_out else {}
     facts |= _unlabelled(data)
-    if json:
-        print_json(facts | {"labels": counts})
-        return
     names = [name.replace("_", " ") for name in facts]
     print_table({"fact": names, "value": [_shown(v) for v in facts.values()]}, heading=False)
     if counts:
@@ -90,7 +85,8 @@ def info(
         names = [name if name == name.strip() else repr(name) for name in common]
         print_table({"label": names, "bags": list(common.values())})
     if len(counts) > _SHOWN:
-        typer.echo(f"and {len(counts) - _SHOWN} more labels")
+        print_lines([f"and {len(counts) - _SHOWN} more labels"])
+    return facts | {"labels": counts}
 
 
 def _unlabelled(data: Contents) -> dict[str, int]:

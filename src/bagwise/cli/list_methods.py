@@ -4,7 +4,7 @@ from typing import Any
 
 from bagwise.auto._methods import METHODS, Method, find_method, search_methods
 from bagwise.cli import options
-from bagwise.cli.output import print_json, print_lines, print_table
+from bagwise.cli.output import print_lines, print_table
 from bagwise.exceptions import InputError
 
 
@@ -15,8 +15,7 @@ def methods(
     search: str | None = options.option(
         'Find methods by a word: "MI-SVM", "key instance" or an author.', "WORD"
     ),
-    json: bool = options.JSON,
-) -> None:
+) -> list[dict[str, Any]]:
     """List the methods, their parameters and their papers.
 
     -m of the other commands accepts the name in the first column, the name in the paper, or the
@@ -37,9 +36,7 @@ def methods(
             raise InputError(f"no method matches {search!r}: see `bagwise methods`.")
     else:
         chosen = list(METHODS.values()) if name is None else [find_method(name)]
-    if json:
-        print_json([_facts(method) for method in chosen])
-        return
+    facts = [_facts(method) for method in chosen]
     if len(chosen) > 1:
         columns = {
             "-m": [method.name for method in chosen],
@@ -49,18 +46,18 @@ def methods(
         }
         print_table(columns)
         print_lines(["Parameters and paper of a method: bagwise methods NAME"])
-        return
-    (method,) = chosen
-    shown = _facts(method) | {"aliases": ", ".join(method.aliases)}
+        return facts
+    shown = facts[0] | {"aliases": ", ".join(chosen[0].aliases)}
     for name in [name for name in shown if name.startswith("parameters")]:
         values: Any = shown.pop(name) or {}
         shown[name.replace("parameters", "--set").replace("_", " ")] = ", ".join(
             f"{key}={default}" for key, default in values.items()
         )
     print_table({"": list(shown), "value": list(shown.values())}, heading=False)
+    return facts
 
 
-def _facts(method: Method) -> dict[str, object]:
+def _facts(method: Method) -> dict[str, Any]:
     sets = "one label or a label set per bag"
     labels = sets if method.label_sets else "one label per bag"
     return {

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_type_hints
 import typer
 
 from bagwise.auto._methods import METHODS, Method
-from bagwise.cli.output import show_notes
+from bagwise.cli.output import print_json, running
 from bagwise.exceptions import FileFormatError, InputError
 
 EXIT_CODES = (
@@ -75,12 +75,11 @@ def methods(help: str, default: Any = None) -> Any:
 
 FILE = argument("CSV, TSV, Parquet, npz, a folder of HDF5 or BirdNET, or Perch-Hoplite.", "FILE")
 FORCE = flag("--force", "Overwrite existing files.", "-f")
-JSON = flag("--json", "Print the result as one JSON document to stdout; notes go to stderr.")
+JSON = flag("--json", "Print the result as one JSON document.", rich_help_panel=_PANEL)
 SEED = option("Seed of the folds.", "N", "--seed", default=0, min=0)
 TITLE = option("Title of the page.", "TEXT")
 COORDS = column("Two columns with the position of each row, for tables without `coords`.", "X,Y")
 GROUP = column("Keep bags with equal values in this column, such as a patient, in one fold.")
-MEMORY_LIMIT = option("Keep instances that are larger, such as 2GB, in a file.", "SIZE")
 TRUST = option("Accept this type in a model file that you trust; repeat for more.", "TYPE")
 PARAMETERS = option(
     "Set a parameter of the method, of one of several by METHOD.NAME=VALUE; repeat for more.",
@@ -113,6 +112,7 @@ class Columns:
     features: Names = column("Feature columns; by default all remaining columns.", "A,B,...")
     exclude: Names = column("Columns to leave out.", "A,B,...")
     keep: Names = column("Columns to copy to the results; they are not features.", "A,B")
+    memory_limit: Text = option("Keep instances that are larger, such as 2GB, in a file.", "SIZE")
     separator: Text = column("Separator between the labels of a set, `;` by default.", "TEXT")
 
     def __post_init__(self) -> None:
@@ -129,6 +129,12 @@ class Columns:
     def named(self) -> dict[str, Any]:
         """The options that were given."""
         return {name: value for name, value in vars(self).items() if value is not None}
+
+    @property
+    def saved(self) -> dict[str, Any]:
+        """The options that a model file has: they also apply to new bags."""
+        of_this_file = ("labels", "missing", "memory_limit")
+        return {name: value for name, value in self.named.items() if name not in of_this_file}
 
 
 def _components(text: str) -> int | str:
@@ -178,7 +184,6 @@ class Saved:
 
     model: Path = argument("Model file written by `bagwise fit`.", "MODEL")
     file: Path = FILE
-    memory_limit: Text = MEMORY_LIMIT
     trust: Names = TRUST
 
     def __post_init__(self) -> None:
@@ -265,6 +270,7 @@ class Common:
         callback=_read_options,
         rich_help_panel=_PANEL,
     )
+    json: bool = JSON
     quiet: bool = flag("--quiet", "Print no notes and no progress.", "-q", rich_help_panel=_PANEL)
     debug: bool = flag("--debug", "Show the traceback of an error.", rich_help_panel=_PANEL)
 
@@ -272,7 +278,8 @@ class Common:
 class Application(typer.Typer):
     """A Typer application whose commands have the options of `Common`.
 
-    A parameter whose type is a dataclass of options is expanded into these options.
+    A parameter whose type is a dataclass of options is expanded into these options. A command
+    returns what it prints with ``--json``.
     """
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
@@ -286,7 +293,7 @@ class Application(typer.Typer):
         return decorate
 
 
-def _with_groups(function: Callable[..., None]) -> Callable[..., None]:
+def _with_groups(function: Callable[..., Any]) -> Callable[..., None]:
     """Expand the groups among the parameters of a command, and add those of `Common`."""
     own = inspect.signature(function, eval_str=True)
     groups: dict[str, Any] = {
@@ -297,8 +304,11 @@ def _with_groups(function: Callable[..., None]) -> Callable[..., None]:
     def run(**options: Any) -> None:
         for name, group in (groups | {"common": Common}).items():
             options[name] = group(**{f.name: options.pop(f.name) for f in fields(group)})
-        show_notes(not options.pop("common").quiet)
-        function(**options)
+        common = options.pop("common")
+        with running(quiet=common.quiet, json=common.json):
+            record = function(**options)
+        if common.json:
+            print_json(record)
 
     common = inspect.Parameter("common", inspect.Parameter.KEYWORD_ONLY, annotation=Common)
     parameters = [q for p in (*own.parameters.values(), common) for q in _expanded(p)]

@@ -22,13 +22,13 @@ _WRAPPED = 24  # a column wider than this may be wrapped
 _LEAST = 16  # minimum width of a wrapped column
 _GAP = 2  # spaces between two columns
 _BETWEEN_LINES = 5.0  # seconds between lines of progress if no bar is shown
-_shown = {"notes": True}  # False while a command runs with --quiet
+_given = {"quiet": False, "json": False}  # options of the command that runs
 
 
 def print_table(
     columns: Mapping[str, Sequence[Any]], *, title: str = "", heading: bool = True
 ) -> None:
-    """Print columns as a table on stdout, numbers flush right.
+    """Print columns as a table on stdout, numbers flush right; nothing with ``--json``.
 
     Parameters
     ----------
@@ -45,6 +45,8 @@ def print_table(
 
     from bagwise.report._page import are_numbers, cell_text
 
+    if _given["json"]:
+        return
     console = _console()
     cells = {name: [_visible(cell_text(v)) for v in values] for name, values in columns.items()}
     if title:
@@ -71,7 +73,7 @@ def print_table(
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print sentences on stdout, each on a new line, wrapped at the width of the terminal.
+    """Print sentences on stdout, wrapped at the width of the terminal; nothing with ``--json``.
 
     Parameters
     ----------
@@ -79,8 +81,19 @@ def print_lines(lines: Iterable[str]) -> None:
         The sentences.
     """
     console = _console()
-    for line in lines:
-        console.print(_visible(line))
+    for line in () if _given["json"] else lines:
+        console.print(_visible(line), soft_wrap=not console.is_terminal)
+
+
+def print_address(address: Any) -> None:
+    """Print the address of a page, on stdout or, with ``--json``, on stderr.
+
+    Parameters
+    ----------
+    address : object
+        A path or a URL.
+    """
+    typer.echo(str(address), err=_given["json"])
 
 
 def print_json(value: Any) -> None:
@@ -116,9 +129,21 @@ def as_records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-def show_notes(shown: bool) -> None:
-    """Whether notes and progress are printed; a command with ``--quiet`` turns them off."""
-    _shown["notes"] = shown
+@contextmanager
+def running(*, quiet: bool = False, json: bool = False) -> Iterator[None]:
+    """Run a command: no notes and progress with ``--quiet``, no tables with ``--json``.
+
+    Parameters
+    ----------
+    quiet, json : bool, default=False
+        Whether the option was given.
+    """
+    before = _given.copy()
+    _given.update(quiet=quiet, json=json)
+    try:
+        yield
+    finally:
+        _given.update(before)
 
 
 def note(message: str) -> None:
@@ -129,7 +154,7 @@ def note(message: str) -> None:
     message : str
         One line.
     """
-    if _shown["notes"]:
+    if not _given["quiet"]:
         typer.echo(_visible(message), err=True)
 
 
@@ -166,7 +191,7 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[..., None
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = _console(stderr=True)
-    if not (_shown["notes"] and console.is_terminal):
+    if _given["quiet"] or not console.is_terminal:
         yield _printed_steps(task, total)  # rich ends even a disabled bar with an empty line
         return
     counter = [] if total is None else [MofNCompleteColumn()]

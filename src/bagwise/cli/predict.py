@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bagwise.cli import options
-from bagwise.cli.output import note, print_json, progress, refuse_existing
+from bagwise.cli.output import note, progress, refuse_existing
 from bagwise.exceptions import InputError
 
 
@@ -16,8 +16,7 @@ def predict(
     output: Path = options.output("Predictions of bags, .parquet, .csv or .tsv.", "FILE"),
     background_above: float | None = options.BACKGROUND_ABOVE,
     force: bool = options.FORCE,
-    json: bool = options.JSON,
-) -> None:
+) -> dict[str, Any]:
     """Predict the bags of a file, with the key instance of each.
 
     Reads a model and a file with the feature columns it was fitted on; labels are not needed.
@@ -74,11 +73,9 @@ def predict(
         if folders:
             named = instances | label_columns(instances)
             write_folders(folders, data, named, background=found.background_name, force=force)
-    if json:
-        predicted = table["predicted"].tolist()
-        counts: Any = Counter(map(str, predicted))
-        if found.is_regressor:
-            counts = dict(zip(map(str, bags.names), predicted, strict=True))
-        size = {"bags": len(bags), "instances": bags.n_instances}
-        result = {"model": saved.model, "file": saved.file, **size, "predicted": counts}
-        print_json(result | {"written": written})
+    predicted = table["predicted"].tolist()
+    counts: Any = Counter(map(str, predicted))
+    if found.is_regressor:
+        counts = dict(zip(map(str, bags.names), predicted, strict=True))
+    size = {"bags": len(bags), "instances": bags.n_instances, "predicted": counts}
+    return {"model": saved.model, "file": saved.file, **size, "written": written}

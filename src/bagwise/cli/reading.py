@@ -35,9 +35,7 @@ _MANY, _FEW = 10, 5  # numbers of distinct values, not all integers
 _MANY_WHOLE = 20  # number of distinct integers
 
 
-def read_columns(
-    path: Path, chosen: Columns, memory_limit: str | None = None, *, learn: bool = True, **more: Any
-) -> Contents:
+def read_columns(path: Path, chosen: Columns, *, learn: bool = True, **more: Any) -> Contents:
     """Read the columns of a file that the options of a command name.
 
     Parameters
@@ -46,16 +44,16 @@ def read_columns(
         The file of bags.
     chosen : Columns
         The columns; None stands for the default names.
-    memory_limit, **more
-        As in `Request`.
     learn : bool, default=True
         Whether features that look like labels are rejected, instead of only reported.
+    **more
+        As in `Request`.
 
     Returns
     -------
     Contents
     """
-    data = _read(path, chosen.named, memory_limit=memory_limit, **more)
+    data = _read(path, chosen.named, **more)
     if data.suspects:
         message = f"{path}: {suspicion(data.suspects)}"
         if learn:
@@ -87,7 +85,6 @@ def check_features(bags: Bags, steps: Any, *, wide: bool = True) -> None:
 def read_labelled(
     path: Path,
     chosen: Columns,
-    memory_limit: str | None = None,
     *,
     positive: str | None = None,
     group: str | None = None,
@@ -101,11 +98,11 @@ def read_labelled(
         The file of bags.
     chosen : Columns
         Its columns.
-    memory_limit, group
-        As in `Request`.
     positive : str or None
         The positive one of two labels, which becomes the last class; by default it is chosen by
         the names of the labels, see `positive_by_name`.
+    group : str or None
+        The column with the group of each bag.
     corrected : Known or None
         Known labels of instances; bags with such instances are kept even without a label.
 
@@ -121,7 +118,7 @@ def read_labelled(
     if group is not None and chosen.labels is not None and corrected is None:
         # Bags that are not in the table are left out in any case, and need no group.
         chosen = replace(chosen, missing=chosen.missing or "drop")
-    data = _without_empty(read_columns(path, chosen, memory_limit, group=group))
+    data = _without_empty(read_columns(path, chosen, group=group))
     single, labels = data.labels, data.label_sets
     if None not in (single, labels) and chosen.label is None is chosen.label_set:
         raise LabelError("the bags have labels and label sets: choose label= or label_set=.")
@@ -374,7 +371,7 @@ def open_saved(
     names = None if names is None else list(names)
     fitted = {k: v for k, v in metadata.get("columns", {}).items() if merged or k != "merge"}
     columns = _as_fitted(saved.file, fitted, names, chosen, labelled=labelled)
-    data = _without_empty(_read(saved.file, columns, memory_limit=saved.memory_limit, **more))
+    data = _without_empty(_read(saved.file, columns, **more))
     if names is not None and data.bags.feature_names is not None:
         data.bags = _in_order(data.bags, names)
     _note_features(data.bags)

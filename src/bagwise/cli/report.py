@@ -6,10 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from bagwise.cli import options
-from bagwise.cli.output import note, print_json, progress, refuse_existing
+from bagwise.cli.output import note, print_address, progress, refuse_existing
 from bagwise.exceptions import InputError, LabelError
 
 if TYPE_CHECKING:
@@ -34,8 +32,7 @@ def report(
     budget: str = options.option("Maximum size of the media in the page.", default="20MB"),
     title: str | None = options.TITLE,
     force: bool = options.FORCE,
-    json: bool = options.JSON,
-) -> None:
+) -> dict[str, Any]:
     """Write an HTML report: data, metrics, and every bag with its key instance.
 
     Reads a model and a file with the same columns; labels are optional. Writes a page that opens
@@ -91,11 +88,9 @@ def report(
         page.save(output, force=force)
     size = output.stat().st_size
     note(f"{len(bags)} bags, {size / 1e6:.2g} MB. Open this page in a browser:")
-    if json:
-        result = {"model": saved.model, "file": file, "bags": len(bags), "bytes": size}
-        print_json(result | {"written": [output]})
-    else:
-        typer.echo(output.resolve())
+    print_address(output.resolve())
+    result = {"model": saved.model, "file": file, "bags": len(bags), "bytes": size}
+    return result | {"written": [output]}
 
 
 def _held_out(

@@ -8,10 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from bagwise.cli import options
-from bagwise.cli.output import note, print_json, progress, refuse_existing
+from bagwise.cli.output import note, print_address, progress, refuse_existing
 from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -31,11 +29,9 @@ def review(
     port: int = options.option("Port of the page; 0: any.", default=0, min=0, max=65535),
     no_browser: bool = options.flag("--no-browser", "Do not open a browser."),
     export: Path | None = options.option("Write the corrections to a table, and stop.", "TABLE"),
-    memory_limit: str | None = options.MEMORY_LIMIT,
     trust: list[str] | None = options.TRUST,
     force: bool = options.FORCE,
-    json: bool = options.JSON,
-) -> None:
+) -> dict[str, Any]:
     """Review labels of instances on a web page, least certain first.
 
     Reads a model and the file it was fitted on. Opens a page that is served only to this machine,
@@ -54,14 +50,13 @@ def review(
     ```
     """
     if export is not None:
-        _export(output, file or model, export, force=force, json=json)
-        return
+        return _export(output or _sidecar(file or model), export, force=force)
     if file is None:
         given, absent = ("model", "file") if options.is_model(model) else ("file", "model")
         raise InputError(
             f"the {absent} is missing, {model} is a {given}: write bagwise review MODEL FILE."
         )
-    saved = options.Saved(model, file, memory_limit, trust)
+    saved = options.Saved(model, file, trust)
     sidecar, folder = output or _sidecar(saved.file), media_folder or saved.file.parent
     # An existing file of decisions is continued.
     refuse_existing([sidecar], force=True, inputs=[saved.file, saved.model])
@@ -103,7 +98,7 @@ def review(
             find_doubts=partial(doubted_bags, estimator, seen, sets) if learns_errors else None,
         )
         with ReviewServer(state, port) as server:
-            _serve(server, no_browser=no_browser, json=json)
+            _serve(server, no_browser=no_browser)
         counts = corrections.counts() | {"label_sets": len(corrections.sets())}
     note(
         f"{counts['confirmed']} confirmed, {counts['corrected']} corrected, {counts['skipped']} "
@@ -111,20 +106,18 @@ def review(
     )
     if counts["confirmed"] + counts["corrected"] + counts["label_sets"]:
         note(f"next: fit the model again, with --corrections {sidecar}")
-    if json:
-        result = {"file": saved.file, "model": saved.model, "decisions": counts}
-        print_json(result | {"written": [sidecar]})
+    result = {"file": saved.file, "model": saved.model, "decisions": counts}
+    return result | {"written": [sidecar]}
 
 
 def _sidecar(file: Path) -> Path:
     return file.with_name(f"{file.stem}.corrections.sqlite")
 
 
-def _serve(server: Any, *, no_browser: bool, json: bool) -> None:
+def _serve(server: Any, *, no_browser: bool) -> None:
     """Answer requests until Ctrl-C."""
-    show = note if json else typer.echo
     try:
-        show(server.address)
+        print_address(server.address)
         note("Every decision is saved immediately. Press Ctrl-C to end.")
         if not no_browser:
             webbrowser.open(server.address)
@@ -133,20 +126,18 @@ def _serve(server: Any, *, no_browser: bool, json: bool) -> None:
         note("")
 
 
-def _export(sidecar: Path | None, file: Path, table: Path, *, force: bool, json: bool) -> None:
+def _export(sidecar: Path, table: Path, *, force: bool) -> dict[str, Any]:
     """Write the corrections of instances, and those of label sets to a second table."""
     from bagwise.apps.review._known import export, sets_file
 
     if table.suffix.lower() not in (".csv", ".tsv", ".parquet", ".pq", ".json"):
         raise InputError(f"--export {table.name}: expected a .parquet, .csv, .tsv or .json file.")
-    sidecar = sidecar or _sidecar(file)
     refuse_existing([table, sets_file(table)], force=force, inputs=[sidecar])
     n_corrections, n_sets, written = export(sidecar, table, force=force)
     note(f"{n_corrections} corrections: {table}")
     if n_sets:
         note(f"{n_sets} labels of bags: {written[-1]}")
-    if json:
-        print_json({"corrections": n_corrections, "label_sets": n_sets, "written": written})
+    return {"corrections": n_corrections, "label_sets": n_sets, "written": written}
 
 
 def _media(shown: tuple[str, str] | None, data: Contents, folder: Path) -> ServedMedia | None:
