@@ -5,7 +5,6 @@ import pytest
 from cli.tables import COLUMNS, read_rows, slide_rows, write_rows
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from slide_folders import write_slides
 
 from bagwise import Bags
 from bagwise.auto._methods import METHODS
@@ -111,8 +110,8 @@ def test_folders_of_hdf5_with_labels_elsewhere(run, tmp_path, slides):
     pytest.importorskip("h5py")
     data, model = in_python(slides)
     plain = Bags(data.bags.instances, data.bags.offsets, data.bags.ids)
-    saved, out = tmp_path / "m.skops", tmp_path / "out.csv"
-    folder = write_slides(tmp_path / "features", plain)
+    folder, saved, out = tmp_path / "features", tmp_path / "m.skops", tmp_path / "out.csv"
+    write_bags(f"{folder}/", plain)
     words = (
         "--labels",
         slides,

@@ -11,7 +11,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from slide_folders import write_slides
 
 from bagwise import Bags, preprocessing
 from bagwise._common.tables import is_mapped
@@ -236,8 +235,8 @@ def test_parts_continue_from_the_state_that_was_collected(client, monkeypatch):
 def test_workers_read_their_own_files(client, tmp_path):
     pytest.importorskip("h5py")
     bags, y = example(12)
-    folder = write_slides(tmp_path / "slides", bags, y=y)
-    data = read_bags(folder, client=client, npartitions=3)
+    write_bags(tmp_path / "slides", bags, y=y, format="hdf5")
+    data = read_bags(tmp_path / "slides", client=client, npartitions=3)
     assert data.bags.npartitions == 3
     np.testing.assert_array_equal(data.y, y)
     np.testing.assert_array_equal(data.bags.ids, bags.ids)

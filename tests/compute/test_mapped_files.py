@@ -5,7 +5,6 @@ import tracemalloc
 import numpy as np
 import pytest
 from sklearn.base import clone
-from slide_folders import write_slides
 from typer.testing import CliRunner
 
 from bagwise import Bags
@@ -122,7 +121,7 @@ def test_a_mapped_table_of_label_sets_is_read_in_blocks(model, tmp_path, rng, mo
     [
         ("bags.csv", {}),
         ("bags.parquet", {}),
-        ("folder", {}),
+        ("folder", {"format": "hdf5"}),
         ("small.npz", {}),
         ("bags.npz", {"compress": False}),
     ],
@@ -136,8 +135,7 @@ def test_the_command_line_fits_a_file_larger_than_memory(name, options, method, 
     labels = y.astype(object)
     if name.endswith("npz"):
         labels[3] = -1  # a bag without label is left out, also of a mapped file
-    write = write_slides if name == "folder" else write_bags
-    write(tmp_path / name, bags, y=labels, **options)
+    write_bags(tmp_path / name, bags, y=labels, **options)
     models = []
     for limit in ("1GB", "1KB"):
         output = tmp_path / f"{limit}.skops"

@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.kernel_approximation import Nystroem
 from sklearn.preprocessing import StandardScaler
-from slide_folders import write_slides
 
 from bagwise import Bags
 from bagwise._common import tables
@@ -19,7 +18,7 @@ from bagwise.base._kernel_bags import kernel_bags, width_of
 from bagwise.classification import PrimalDualMISVM
 from bagwise.compute import blocks, mapped, readable_table
 from bagwise.exceptions import DataNotFoundError
-from bagwise.io import read_bags
+from bagwise.io import read_bags, write_bags
 from bagwise.metric_learning import MultiInstancePLDA
 from bagwise.preprocessing import InstancePCA, InstanceTransformer, make_bag_pipeline
 from bagwise.solvers.margin import primal_dual
@@ -56,7 +55,8 @@ def streamed(kind, bags, folder):
     if kind == "mapped":
         return in_file(bags, folder)
     pytest.importorskip("h5py")
-    return read_bags(write_slides(folder / "slides", bags), memory_limit=0).bags
+    write_bags(folder / "slides", bags, format="hdf5")
+    return read_bags(folder / "slides", memory_limit=0).bags
 
 
 @pytest.mark.parametrize("kind", ["converted", "hdf5", "computed"])

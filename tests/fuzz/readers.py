@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import sparse
-from slide_folders import write_slides
 
 from bagwise import Bags
 from bagwise.exceptions import BagwiseError
@@ -161,7 +160,7 @@ def written(subject, folder, rng):
             file.create_dataset("coords", data=rng.integers(0, 99, size=(len(X), 2)))
         return path, path, options
     if subject == "folder":
-        write_slides(path, bags, y=y)
+        write_bags(f"{path}/", bags, **known)
         files = sorted(path.iterdir())
         return path, files[int(rng.integers(len(files)))], options
     if subject == "labels.csv":

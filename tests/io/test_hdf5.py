@@ -6,11 +6,9 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
-from slide_folders import write_slides
 
-from bagwise import Bags
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError, LabelError
-from bagwise.io import read_bags
+from bagwise.io import read_bags, write_bags
 from bagwise.io._contents import Request
 from bagwise.io._reading import read_contents
 
@@ -97,31 +95,13 @@ def test_bad_files(slides, name, values, message):
 def test_empty_and_changed_folders(tmp_path, rng):
     with pytest.raises(DataNotFoundError, match=r"no \.h5"):
         read_bags(tmp_path)
-    folder = write_slides(tmp_path / "out", Bags.from_arrays([rng.normal(size=(2, 2))] * 2))
+    folder = tmp_path / "out"
+    write_bags(folder, [rng.normal(size=(2, 2))] * 2, format="hdf5")
     (folder / "bag_1.h5").unlink()
     with pytest.raises(FileFormatError, match=r"disagree about 'bag_1\.h5'"):
         read_bags(folder)
     (folder / "bags.json").unlink()
     assert read_bags(folder).bags.ids.tolist() == ["bag_0"]
-
-
-@pytest.mark.parametrize("ids", [None, ["..", "/tmp/x", "é", "b"], [10, 2, 7, 1]])
-@pytest.mark.parametrize("y", [[0, 3, 0, 7], ["pos", None, "neg", "NA"], [0.5, 1, 2, 1.5]])
-def test_a_folder_of_version_0_2(tmp_path, rng, ids, y):
-    X = rng.normal(size=(7, 2)).astype("float32")
-    bags = Bags(X, [0, 2, 2, 3, 7], ids, feature_names=["red", "green"])
-    labels, sets = np.array([0, 1, -1, 1, 1, -1, 0]), [[0, 1], None, [], [1]]
-    known = {"y": y, "sets": sets, "classes": ["ant", "bee"], "instance_labels": labels}
-    data = read_bags(write_slides(tmp_path / "slides", bags, **known))
-    np.testing.assert_array_equal(data.bags.instances, X)
-    assert data.bags.dtype == X.dtype
-    assert data.bags.offsets.tolist() == bags.offsets.tolist()
-    assert data.feature_names == ["red", "green"]
-    assert (data.bags.ids if ids is None else data.bags.ids.tolist()) == ids
-    assert data.y.tolist() == y
-    assert data.classes.tolist() == ["ant", "bee"]
-    assert data.label_sets.tolist() == [[1, 1], [-1, -1], [0, 0], [0, 1]]
-    assert data.instance_labels.tolist() == labels.tolist()
 
 
 # Data that is kept in another file

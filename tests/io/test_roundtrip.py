@@ -12,7 +12,7 @@ from bagwise.exceptions import InputError, LabelError, OutputExistsError
 from bagwise.io import read_bags, write_bags
 
 pytestmark = pytest.mark.filterwarnings("ignore::bagwise.exceptions.DataWarning")
-DENSE = ["bags.csv", "bags.csv.gz", "bags.tsv", "bags.parquet", "bags.npz"]
+DENSE = ["bags.csv", "bags.csv.gz", "bags.tsv", "bags.parquet", "bags.npz", "bags/"]
 CSV = ("bags.csv", "bags.tsv")
 LISTS = {"bags.parquet": {"layout": "bags"}}
 
@@ -105,7 +105,7 @@ def test_label_sets_and_instance_labels(tmp_path, bags, name):
     np.testing.assert_array_equal(read_bags(path).instance_labels, labels)
 
 
-@pytest.mark.parametrize("name", ["bags.parquet", "bags.npz"])
+@pytest.mark.parametrize("name", ["bags.parquet", "bags.npz", "bags/"])
 def test_a_class_that_never_occurs_is_remembered(tmp_path, bags, name):
     path = f"{tmp_path}/{name}"
     write_bags(path, bags, label_sets=[{"a"}, None, set()], classes=iter(["never", "a"]))
@@ -131,7 +131,7 @@ def test_what_csv_does_not_contain(tmp_path, bags):
         read_bags(path, classes=["b"])
 
 
-@pytest.mark.parametrize("name", ["bags.parquet", "bags.npz"])
+@pytest.mark.parametrize("name", ["bags.parquet", "bags.npz", "bags/"])
 def test_no_ids_and_no_names_stay_so(tmp_path, bags, name):
     bare = Bags(bags.instances, bags.offsets)
     path = f"{tmp_path}/{name}"
@@ -139,7 +139,7 @@ def test_no_ids_and_no_names_stay_so(tmp_path, bags, name):
     assert_same_bags(read_bags(path).bags, bare)
 
 
-@pytest.mark.parametrize("name", ["bags.parquet", "bags.npz"])
+@pytest.mark.parametrize("name", ["bags.parquet", "bags.npz", "bags/"])
 def test_empty_bags_survive_where_a_row_is_a_bag(tmp_path, rng, name):
     bags = Bags(rng.normal(size=(3, 2)), [0, 0, 2, 2, 3, 3], ids=list("abcde"))
     path = f"{tmp_path}/{name}"
@@ -169,8 +169,9 @@ def test_sparse_bags_go_through_npz(tmp_path, kind, compress):
 
 def test_extras_are_kept_in_npz_only(tmp_path, bags):
     coords = np.arange(14).reshape(7, 2)
-    write_bags(tmp_path / "coords.npz", bags, coords=coords)
-    same(read_bags(tmp_path / "coords.npz").coords, coords)
+    for name in ("coords.npz", "coords/"):
+        write_bags(f"{tmp_path}/{name}", bags, coords=coords)
+        same(read_bags(f"{tmp_path}/{name}").coords, coords)
     extras = {"fold": np.arange(6).reshape(2, 3)}
     write_bags(tmp_path / "bags.npz", bags, extras=extras)
     same(read_bags(tmp_path / "bags.npz").extras["fold"], extras["fold"])
@@ -206,6 +207,15 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, bags, name, monkeypatch):
     monkeypatch.undo()
     assert sorted(tmp_path.rglob("*")) == before
     assert read_bags(path).y.tolist() == [0, 0, 0]
+
+
+def test_a_folder_with_other_files_is_never_replaced(tmp_path, bags):
+    folder = tmp_path / "bags"
+    write_bags(folder, bags, format="hdf5")
+    (folder / "thesis.txt").write_text("do not lose me")
+    with pytest.raises(OutputExistsError, match=r"thesis\.txt"):
+        write_bags(folder, bags, format="hdf5", force=True)
+    assert (folder / "thesis.txt").read_text() == "do not lose me"
 
 
 @pytest.mark.parametrize(
@@ -247,11 +257,11 @@ TWICE = Bags(np.ones((2, 1)), [0, 1, 2], ids=["b", "b"])
 @pytest.mark.parametrize(
     ("bags", "known", "names", "message"),
     [
-        (SPARSE, {}, ["a.csv", "a.parquet"], r"sparse: write \.npz"),
+        (SPARSE, {}, ["a.csv", "a.parquet", "a/"], r"sparse: write \.npz"),
         (HOLLOW, {}, ["a.csv", "a.parquet"], r"bag 1 \('hollow'\) is empty"),
         (MIXED, {}, ["a.csv", "a.npz", "a.parquet"], "only"),
         (TWICE, {}, DENSE, r"bag 0 \('b'\) and bag 1 \('b'\)"),
-        (HOLLOW[:1], {"extras": {"fold": [1]}}, ["a.csv", "a.parquet"], r"write \.npz"),
+        (HOLLOW[:1], {"extras": {"fold": [1]}}, ["a.csv", "a.parquet", "a/"], r"write \.npz"),
         *(
             (HOLLOW[:1], {"label_sets": [{label}]}, ["a.csv"], "separated by")
             for label in ("a;b", "", " a")
@@ -285,9 +295,8 @@ def test_where_to_write(tmp_path, bags):
         write_bags(tmp_path / "absent" / "bags.npz", bags)
     with pytest.raises(InputError, match="has an unknown suffix"):
         write_bags(tmp_path / "bags.xyz", bags)
-    for words in (["bags.h5"], ["bags", "hdf5"]):
-        with pytest.raises(InputError, match=r"only read: write \.npz"):
-            write_bags(tmp_path / words[0], bags, format=words[-1] if words[1:] else None)
+    with pytest.raises(InputError, match="one file per bag"):
+        write_bags(tmp_path / "bags.h5", bags)
     (tmp_path / "folder.npz").mkdir()
     with pytest.raises(OutputExistsError, match="is a folder"):
         write_bags(tmp_path / "folder.npz", bags, force=True)

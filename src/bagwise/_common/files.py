@@ -18,8 +18,7 @@ def replacing(path: Path, *, force: bool) -> Iterator[Path]:
     """
     check_output(path, force=force)
     path = Path(os.path.realpath(path))  # write through a link
-    # In the same folder, so that the final rename stays on one file system.
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    temporary = temporary_beside(path)
     try:
         if path.exists():  # keep its mode: it may be private
             temporary.touch(mode=0o600)
@@ -48,3 +47,8 @@ def check_place(path: Path, *, exists: bool, force: bool) -> None:
         raise DataNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name} in.")
     if exists and not force:
         raise OutputExistsError(f"{path} exists already: pass force=True to overwrite it.")
+
+
+def temporary_beside(path: Path, ending: str = ".tmp") -> Path:
+    """Make a hidden name in the same folder, so that the final rename stays on one file system."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}{ending}")

@@ -22,19 +22,22 @@ TABLES = ("csv", "tsv", "parquet")
 
 def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
     """Return the format of a path: as given, or by its suffix; a folder contains HDF5 files."""
-    if format is not None and format not in FORMATS:
-        raise InputError(f"unknown format {format!r}: expected one of {sorted(FORMATS)}.")
     if format is not None:
+        if format not in FORMATS:
+            raise InputError(f"unknown format {format!r}: expected one of {sorted(FORMATS)}.")
         return format
-    if path.is_dir() and not writing:
-        return "hdf5"
+    name = path.name.lower()
     for known, endings in FORMATS.items():
-        if path.name.lower().endswith(endings):
+        if name.endswith(endings) and (writing or not path.is_dir()):
             return known
+    if path.is_dir():
+        return "hdf5"
     if not writing:
         _refuse_special(path)
     every = ", ".join(itertools.chain(*FORMATS.values()))
-    raise FileFormatError(f"{path} has an unknown suffix: expected {every}, or give format=.")
+    raise FileFormatError(
+        f"{path} has an unknown suffix: expected {every}, a folder of HDF5 files, or format=."
+    )
 
 
 @contextlib.contextmanager

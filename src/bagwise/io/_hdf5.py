@@ -2,8 +2,8 @@
 
 A file contains ``features`` (instances x features, or 1 x instances x features) and optionally
 ``coords``, with the size of the patches as an attribute; its name without the suffix is the id of
-the bag. bagwise 0.2 also wrote such folders, where ``bags.json`` contains the rest: labels, the
-order and the type of the ids, the names of classes and features.
+the bag. If bagwise wrote the folder, ``bags.json`` contains the rest: labels, the order and the
+type of the ids, the names of classes and features.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
+import re
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -18,11 +21,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from bagwise._common.files import check_place, temporary_beside
 from bagwise._common.tables import StreamedTable, float_type
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
+from bagwise.exceptions import (
+    DataNotFoundError,
+    FileFormatError,
+    InputError,
+    OutputExistsError,
+    SparseInputError,
+)
 from bagwise.extras import import_extra
 from bagwise.io._contents import Contents, Request, check_contents
 from bagwise.io._data_warnings import find_suspects
@@ -289,3 +300,102 @@ def _check_same_shapes(files: Sequence[_BagFile]) -> None:
 
 def _offsets(files: Sequence[_BagFile]) -> Ints:
     return offsets_of([file.shapes["features"][0] for file in files])
+
+
+# Writing
+
+
+def write_hdf5(path: Path, contents: Contents, *, compress: bool, force: bool) -> None:
+    """Write a folder with one HDF5 file per bag and ``bags.json``, completely or not at all."""
+    bags = contents.bags
+    if sparse.issparse(bags.instances):
+        raise SparseInputError("HDF5 files are dense, but these bags are sparse: write .npz.")
+    if contents.extras:
+        raise InputError("extras cannot be stored in HDF5 files: write .npz.")
+    if path.suffix.lower() in FORMATS["hdf5"]:
+        raise InputError(
+            f"HDF5 is written as a folder with one file per bag, and {path.name!r} is the name of "
+            "a file: give the name of a folder, ending in '/'."
+        )
+    path = Path(os.path.realpath(path))  # write through a link
+    _check_folder(path, force=force)
+    h5py = import_extra("h5py", extra="io")
+    notes = _notes(contents)
+    found = {"features": bags.instances, **{name: getattr(contents, name) for name in _BESIDE}}
+    datasets = {name: values for name, values in found.items() if values is not None}
+    temporary = temporary_beside(path)
+    temporary.mkdir()
+    if path.exists():  # keep its mode: it may be private
+        shutil.copymode(path, temporary)
+    try:
+        for name, (start, stop) in zip(notes["files"], pairwise(bags.offsets), strict=True):
+            with h5py.File(temporary / name, "w") as file:
+                for dataset, values in datasets.items():
+                    part = values[start:stop]
+                    codec = "gzip" if compress and part.size else None  # empty: no chunks
+                    file.create_dataset(dataset, data=part, compression=codec)
+        (temporary / _SIDECAR).write_text(json.dumps(notes, indent=1), encoding="utf-8")
+        _move_into_place(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _notes(contents: Contents) -> dict[str, Any]:
+    """What the files do not contain."""
+    bags, labels, sets = contents.bags, contents.labels, contents.label_sets
+    lists = {"ids": bags.ids, "classes": contents.classes}
+    notes = {name: None if v is None else plain_array(v).tolist() for name, v in lists.items()}
+    notes["y"] = None if labels is None else labels.tolist()
+    for name, values in notes.items():
+        for odd in [v for v in values or () if not isinstance(v, str | int | float | None)][:1]:
+            raise InputError(f"{name} has {odd!r}: only strings and numbers can be written.")
+    notes |= {"bagwise": _VERSION, "files": _file_names(bags), "feature_names": bags.feature_names}
+    if sets is not None:
+        positions = Labels("sets", np.arange(len(sets.classes)), indicator=sets.indicator)
+        notes["n_classes"] = len(sets.classes)
+        notes["label_sets"] = [own if own is None else sorted(own) for own in positions.tolist()]
+    return notes
+
+
+def _file_names(bags: Bags) -> list[str]:
+    """File name of each bag: its id if that is a safe name, else its position."""
+    stems = [str(name) for name in bags.names.tolist()]
+    safe = re.compile(r"\w[\w .+=-]{0,198}[\w.+=-]?", re.ASCII)
+    distinct = len({stem.lower() for stem in stems}) == len(stems)
+    if bags.ids is None or not distinct or not all(map(safe.fullmatch, stems)):
+        digits = len(str(max(len(bags) - 1, 0)))
+        stems = [f"bag_{i:0{digits}d}" for i in range(len(bags))]
+    return [f"{stem}.h5" for stem in stems]
+
+
+def _check_folder(path: Path, *, force: bool) -> None:
+    """Refuse to replace anything but a folder that bagwise wrote, and that only if `force`."""
+    is_empty = path.is_dir() and not any(path.iterdir())
+    check_place(path, exists=path.exists() and not is_empty, force=force)
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise OutputExistsError(f"{path} is a file: remove it, or give another folder.")
+    with format_errors(path):
+        ours = {_SIDECAR, *_read_notes(path).get("files", ())}
+    foreign = sorted(p.name for p in path.iterdir() if p.name not in ours)
+    if foreign:
+        raise OutputExistsError(
+            f"{path} contains files that bagwise did not write and will not delete "
+            f"({listed(foreign, 3)}): give another folder."
+        )
+
+
+def _move_into_place(temporary: Path, path: Path) -> None:
+    """Rename a finished folder to `path`; delete an older folder only afterwards."""
+    if not path.exists():
+        os.rename(temporary, path)
+        return
+    aside = temporary_beside(path, ".old")
+    os.rename(path, aside)
+    try:
+        os.rename(temporary, path)
+    except OSError:
+        os.rename(aside, path)
+        raise
+    shutil.rmtree(aside)

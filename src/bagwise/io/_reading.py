@@ -27,7 +27,7 @@ from bagwise.io._contents import (
 )
 from bagwise.io._data_warnings import is_id_name, suspicion, warn_of_labels
 from bagwise.io._files import TABLES, format_errors, format_of, listed, naming
-from bagwise.io._hdf5 import read_hdf5
+from bagwise.io._hdf5 import read_hdf5, write_hdf5
 from bagwise.io._labels import Column, group
 from bagwise.io._memory import Workspace, make_workspace
 from bagwise.io._npz import read_npz, write_npz
@@ -269,7 +269,7 @@ def write_bags(
     format: str | None = None,
     force: bool = False,
 ) -> None:
-    """Write bags and their labels to a file for `read_bags`.
+    """Write bags and their labels to a file or a folder for `read_bags`.
 
     The file appears only when it is complete: after a crash there is no file, or the old one. Data
     that a format cannot represent are an error, with these exceptions in CSV: bags without ids are
@@ -281,7 +281,8 @@ def write_bags(
     Parameters
     ----------
     path : path
-        ``.csv``, ``.tsv`` (also ``.gz``), ``.parquet`` or ``.npz``. Sparse instances need ``.npz``.
+        ``.csv``, ``.tsv`` (also ``.gz``), ``.parquet``, ``.npz``, or a folder for HDF5 files, one
+        per bag: an existing one, or a name that ends in ``/``. Sparse instances need ``.npz``.
     bags : Bags or sequence of 2-D arrays
         The bags.
     y : array-like of shape (n_bags,), default=None
@@ -293,7 +294,7 @@ def write_bags(
     classes : array-like of shape (n_classes,), default=None
         The classes.
     coords : array-like of shape (n_instances, ...), default=None
-        Position of each instance in its bag (npz).
+        Position of each instance in its bag (npz and HDF5).
     extras : dict of arrays, default=None
         Additional arrays (npz).
     bag, label, label_set, instance_label : str
@@ -304,11 +305,11 @@ def write_bags(
         Parquet: one row per instance, or one row per bag with a list of vectors. Only the second
         can represent empty bags.
     compress : bool, default=True
-        Whether to compress (npz, Parquet). An uncompressed npz can be read memory-mapped.
-    format : {"csv", "tsv", "parquet", "npz"}, default=None
+        Whether to compress (npz, Parquet, HDF5). An uncompressed npz can be read memory-mapped.
+    format : {"csv", "tsv", "parquet", "npz", "hdf5"}, default=None
         The format, if the suffix does not determine it.
     force : bool, default=False
-        Whether to replace an existing file.
+        Whether to replace an existing file, or a folder written by bagwise.
 
     Raises
     ------
@@ -342,11 +343,14 @@ def write_bags(
         extras=extras,
     )
     target = Path(path)
+    if format is None and os.fspath(path).endswith(("/", os.sep)):
+        format = "hdf5"
     format = format_of(target, format, writing=True)
-    if format == "hdf5":
-        raise InputError("HDF5 files are only read: write .npz or .parquet.")
     if layout not in ("rows", "bags") or (layout == "bags" and format != "parquet"):
         raise InputError(f"layout={layout!r} for {format}: expected 'rows', or 'bags' (Parquet).")
+    if format == "hdf5":
+        write_hdf5(target, contents, compress=compress, force=force)
+        return
     columns = dict(zip(ROLES, (bag, label, label_set, instance_label), strict=True))
     with replacing(target, force=force) as temporary:
         if format == "npz":
