@@ -157,7 +157,12 @@ class TruncatedSparseMIL(SummedSparseMIL):
 class PaperMINet(MINet):
     """MINet trained by gradient descent with momentum 0.9, for all epochs."""
 
-    _training = dict[str, Any](tol=None, momentum=0.9)
+    _training_tol = None
+
+    def _optimizer(self, weights: Any, **options: Any) -> Any:
+        import torch
+
+        return torch.optim.SGD(weights, lr=self.learning_rate, momentum=0.9, **options)
 
 
 class SummedBalancedSparseMIL(BalancedSparseMIL):

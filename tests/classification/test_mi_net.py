@@ -28,13 +28,16 @@ every_network = pytest.mark.parametrize(
 class Patient(MINet):
     """It runs all epochs."""
 
-    _training = {"tol": None}
+    _training_tol = None
 
 
-class ByGradient(MINet):
-    """Plain gradient descent."""
+class ByGradient(Patient):
+    """Gradient descent."""
 
-    _training = {"tol": None, "momentum": 0.0}
+    momentum = 0.0
+
+    def _optimizer(self, weights, **options):
+        return torch.optim.SGD(weights, lr=self.learning_rate, momentum=self.momentum)
 
 
 def small(cls=Patient, **options):
@@ -116,7 +119,7 @@ def test_singletons_without_hidden_layers_are_logistic_regression(rng, level, n_
     y = np.arange(60) % n_classes
     X = rng.normal(size=(60, 3)) + y[:, None]
     model = ByGradient((), level=level, learning_rate=0.5, weight_decay=0.1, batch_size=60)
-    model._training = {"tol": None, "momentum": 0.9}
+    model.momentum = 0.9
     model.set_params(max_epochs=400).fit(X, y)
     cousin = LogisticRegression(C=1 / (0.1 * 60), tol=1e-10, max_iter=1000).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X), cousin.predict_proba(X), atol=1e-6)

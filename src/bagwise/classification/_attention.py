@@ -1,15 +1,15 @@
 """AttentionMIL: gated attention pooling with an additive head."""
 
 from dataclasses import KW_ONLY
-from typing import Any, Self
+from functools import partial
+from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from bagwise import loops
 from bagwise._common.types import Array
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, fit_method
+from bagwise.base import BagEstimator
 from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.classification._networks import GATED, draw, gated_layers, gated_logits, gated_shapes
 from bagwise.classification._training import (
@@ -21,7 +21,7 @@ from bagwise.classification._training import (
 )
 from bagwise.compute.arrays import dense, like, to_numpy
 from bagwise.compute.blocks import row_blocks
-from bagwise.validation import check_bags
+from bagwise.compute.tensors import torch
 
 LIMIT = 5.0  # bound on standardised values
 BLOCK = 4096  # instances whose layers are held in memory at once when predicting
@@ -162,42 +162,23 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
     random_state: Any = None
     verbose: int = 0
 
-    @fit_method
-    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
-        """Train the networks, with torch.
+    def _network(self, bags: Bags, n_outputs: int, rng: Any) -> tuple[Any, dict[str, Any]]:
+        """Draw the weights, which include the mean and scale of the instances."""
+        shapes = gated_shapes(self.n_models, bags.n_features, self.hidden_size, n_outputs)
+        mean, scale = moments(bags, self.device)
+        module = parameters_of(draw(shapes, rng), bags.dtype)
+        for name, array in {"mean": mean, "scale": scale}.items():
+            module[name] = torch.nn.Parameter(torch.tensor(array), requires_grad=False)
+        row_values = 4 * bags.n_features + 20 * self.n_models * self.hidden_size
+        prepare = partial(_standardised, mean=mean, scale=scale)
+        return module, {"prepare": prepare, "row_values": row_values}
 
-        Parameters
-        ----------
-        {X}
-        y : array-like of shape (n_bags,), 0/1 array of shape (n_bags, n_classes) or list of sets
-            The class, or the label set, of each bag.
-        groups : array-like of shape (n_bags,), default=None
-            Bags of one group, such as the slides of a patient, are held out together.
+    _logits = staticmethod(gated_logits)
 
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        rng = check_random_state(self.random_state)
-        scaling: dict[str, Array] = {}  # set after the training, which may be interrupted
-
-        def make(bags: Bags, n_outputs: int) -> tuple[Any, dict[str, Any]]:
-            shapes = gated_shapes(self.n_models, bags.n_features, self.hidden_size, n_outputs)
-            mean, scale = moments(bags, self.device)
-            scaling.update(mean_=mean, scale_=scale)
-            return parameters_of(draw(shapes, rng), bags.dtype), {
-                "n_models": self.n_models,
-                "patience": self.patience,
-                "prepare": lambda X: _standardised(X, mean, scale),
-                "row_values": 4 * bags.n_features + 20 * self.n_models * self.hidden_size,
-            }
-
-        module = self._train(bags, y, groups, rng, make, gated_logits)
-        weights = {f"{name}_": array for name, array in arrays_of(module).items()}
-        for name, value in (scaling | weights).items():
-            setattr(self, name, value)
-        return self
+    def _keep(self, module: Any, held_out: Array) -> None:
+        self.held_out_curve_ = held_out
+        for name, array in arrays_of(module).items():
+            setattr(self, f"{name}_", array)
 
     def attention(self, X: Any) -> Array:
         """Attention of each instance, the mean over the networks.

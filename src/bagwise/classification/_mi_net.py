@@ -1,36 +1,28 @@
 """MINet: mi-Net and MI-Net, neural networks whose instance scores or embeddings are pooled."""
 
 from dataclasses import KW_ONLY
-from functools import partial
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from bagwise._common.sklearn import StrOptions
-from bagwise._common.types import Array
+from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
-from bagwise.base import (
-    BagClassifierMixin,
-    BagEstimator,
-    class_weights,
-    fit_method,
-    softmax_probabilities,
-)
+from bagwise.base import BagEstimator
 from bagwise.base._parameters import with_parameters
 from bagwise.classification._networks import draw_plain, plain_logits, plain_scores
-from bagwise.classification._training import TRAINING, arrays_of, parameters_of, train
+from bagwise.classification._training import TRAINING, NetworkMixin, arrays_of, parameters_of
+from bagwise.compute.tensors import torch
 from bagwise.exceptions import InputError
 from bagwise.loops.threads import block_bounds
-from bagwise.validation import check_bag_labels, check_bags
 
 # Instances whose hidden layers are held in memory at once when predicting.
 BLOCK = 4096
 
 
 @with_parameters
-class MINet(BagClassifierMixin, BagEstimator):
+class MINet(NetworkMixin, BagEstimator):
     r"""Multi-instance neural networks, mi-Net and MI-Net (Wang 2018).
 
     Fully connected layers with ReLU map each instance. Then either the scores of the instances are
@@ -116,8 +108,7 @@ class MINet(BagClassifierMixin, BagEstimator):
     array([1])
     """
 
-    _probabilities = staticmethod(softmax_probabilities)
-    _training = dict[str, Any](tol=0.02)  # fall of the loss that counts as progress
+    _training_tol = 0.02  # fall of the loss that counts as progress
 
     _parameter_constraints = TRAINING | {
         "hidden_layer_sizes": [list, tuple, np.ndarray],
@@ -149,38 +140,24 @@ class MINet(BagClassifierMixin, BagEstimator):
         """Multi-instance assumption: "standard" if the best instance decides."""
         return "standard" if self.instance_pooling == "max" else "collective"
 
-    @fit_method
-    def fit(self, X: Any, y: Any) -> Self:
-        """Train the network, with torch.
+    def _optimizer(self, weights: list[dict[str, Any]], **options: Any) -> Any:
+        """The weight decay is the gradient of the penalty."""
+        return torch.optim.Adam(weights, lr=self.learning_rate, **options)
 
-        Parameters
-        ----------
-        {X}
-        y : array-like of shape (n_bags,)
-            The class of each bag.
+    def _order(self, bags: Bags, codes: Ints) -> Ints:
+        return np.arange(len(bags))
 
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        labels = self._with_positive(check_bag_labels(y, bags, min_classes=2))
-        classes, codes = labels.classes, labels.oriented_codes
-        weights = class_weights(self.class_weight, labels)
-        rng = check_random_state(self.random_state)
-        n_outputs = 1 if len(classes) == 2 else len(classes)
+    def _network(self, bags: Bags, n_outputs: int, rng: Any) -> tuple[Any, dict[str, Any]]:
         widths = [bags.n_features, *self._hidden_sizes(), n_outputs]
-        module = parameters_of(draw_plain(widths, rng), bags.dtype)
-        forward = partial(plain_logits, level=self.level, pooling=self.pooling)
-        options = {"penalty": self.weight_decay, "row_values": 4 * sum(widths)} | self._training
-        order = np.arange(len(bags))
-        result, _ = train(self, module, forward, bags, codes, weights, order, rng, **options)
-        self._keep_progress(result, "raise max_epochs")
-        arrays, n_layers = arrays_of(module), len(widths) - 1
-        self.coefs_ = [arrays[f"coef_{k}"] for k in range(n_layers)]
-        self.intercepts_ = [arrays[f"intercept_{k}"] for k in range(n_layers)]
-        self.classes_, self.pos_label_ = classes, labels.pos_label
-        return self
+        return parameters_of(draw_plain(widths, rng), bags.dtype), {"row_values": 4 * sum(widths)}
+
+    def _logits(self, module: Any, X: Any, sizes: Any) -> Any:
+        return plain_logits(module, X, sizes, self.level, self.pooling)
+
+    def _keep(self, module: Any, held_out: Array) -> None:
+        arrays = arrays_of(module)
+        self.coefs_ = [arrays[f"coef_{k}"] for k in range(len(arrays) // 2)]
+        self.intercepts_ = [arrays[f"intercept_{k}"] for k in range(len(arrays) // 2)]
 
     def _hidden_sizes(self) -> tuple[int, ...]:
         sizes = tuple(self.hidden_layer_sizes)

@@ -5,23 +5,21 @@ import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Array
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, fit_method
+from bagwise.base import BagEstimator
 from bagwise.base._parameters import with_parameters
 from bagwise.classification._training import TRAINING, LogitClassifierMixin
 from bagwise.compute.arrays import to_numpy
 from bagwise.compute.batches import Batches, device_named
 from bagwise.compute.tensors import torch
 from bagwise.exceptions import InputError
-from bagwise.validation import check_bags
 
 
 def _gives_scores(self: Any) -> bool:
@@ -138,27 +136,12 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
     random_state: Any = None
     verbose: int = 0
 
-    @fit_method
-    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
-        """Train a copy of the module.
-
-        Parameters
-        ----------
-        {X}
-        y : array-like of shape (n_bags,), 0/1 array of shape (n_bags, n_classes) or list of sets
-            The class, or the label set, of each bag.
-        groups : array-like of shape (n_bags,), default=None
-            Bags of one group, such as the slides of a patient, are held out together.
-
-        Returns
-        -------
-        self
-        """
-        bags = check_bags(self, X, reset=True)
-        rng = check_random_state(self.random_state)
+    def _train(self, bags: Bags, y: Any, groups: Any, rng: Any) -> Any:
         with _seeded(self.device, int(rng.randint(2**31 - 1))):
-            self.module_ = self._train(bags, y, groups, rng, self._fresh, self._logits)
-        return self
+            return super()._train(bags, y, groups, rng)
+
+    def _keep(self, module: Any, held_out: Array) -> None:
+        self.module_, self.held_out_curve_ = module, held_out
 
     @available_if(_gives_attention)
     def attention(self, X: Any) -> Array:
@@ -176,7 +159,7 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
         """
         return self._evaluate(X, self._score)
 
-    def _fresh(self, bags: Bags, n_outputs: int) -> tuple[Any, dict[str, Any]]:
+    def _network(self, bags: Bags, n_outputs: int, rng: Any) -> tuple[Any, dict[str, Any]]:
         """Copy the module, or make a new one by calling the function."""
         if isinstance(self.module, torch.nn.Module):
             return copy.deepcopy(self.module), {}
@@ -184,7 +167,15 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
 
     def _logits(self, module: Any, X: Any, sizes: Any) -> Any:
         """Logits (1, 1, n_outputs) of one bag."""
-        return self._forward(module, X)[0][None, None]
+        logits, n_classes = self._forward(module, X)[0], len(self.classes_)
+        accepted = (1, 2) if n_classes == 2 and not self._has_label_sets else (n_classes,)
+        if logits.ndim != 1 or len(logits) not in accepted:
+            raise InputError(
+                f"the module returned logits of shape {tuple(logits.shape)} for one bag: expected "
+                f"{' or '.join(map(str, accepted))} logits. Set batch_dimension=True if it works "
+                "on batches of bags."
+            )
+        return logits[None, None]
 
     def _forward(self, module: Any, rows: Any) -> tuple[Any, Any]:
         """Logits of a bag, and the second output of the module, or None."""

@@ -11,12 +11,19 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit
+from sklearn.utils import check_random_state
 
 from bagwise._common.memory import available_memory, require_memory
 from bagwise._common.sklearn import Interval
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, class_weights, softmax_probabilities, with_known_labels
+from bagwise.base import (
+    BagClassifierMixin,
+    class_weights,
+    fit_method,
+    softmax_probabilities,
+    with_known_labels,
+)
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE
 from bagwise.compute.arrays import float64, like, to_numpy
 from bagwise.compute.batches import Batches, blocks_on, extremes_of_bags
@@ -24,7 +31,7 @@ from bagwise.compute.tensors import torch
 from bagwise.exceptions import InputError
 from bagwise.loops.threads import block_bounds
 from bagwise.solvers.result import SolverResult
-from bagwise.validation import check_groups, check_label_sets
+from bagwise.validation import check_bags, check_groups
 
 SMOOTHED = 5.0  # epochs over which held-out losses are averaged, exponentially
 TOL = 0.005  # smallest fall of the held-out cross entropy that counts as progress
@@ -47,121 +54,121 @@ TRAINING: dict[str, list[Any]] = {  # constraints of the parameters
 }
 
 
-class LogitClassifierMixin(BagClassifierMixin):
-    """Classifier whose scores are logits: one for two classes, one per class, or one per label."""
+class NetworkMixin(BagClassifierMixin):
+    """Classifier that trains a torch module, whose scores are logits.
 
-    _learns_label_sets = True
+    There is one logit for two classes, one per class, or one per label. A subclass defines
+    `_network`, which also returns options of `train`, `_logits`, and `_keep`, which stores the
+    trained module.
+
+    Attributes
+    ----------
+    n_models : int
+        Number of networks.
+    validation_fraction : float or None
+        Share of the groups of bags that a network leaves out; None to hold out no bag.
+    patience : int
+        Number of epochs without progress that end the training.
+    """
+
+    n_models = 1
+    validation_fraction: float | None = None
+    patience = PATIENCE
+    _training_tol: float | None = None  # progress without held-out bags; None to run all epochs
+    _advice = "raise max_epochs or learning_rate"
+
+    _network: Any  # (bags, n_outputs, rng) -> module, options
+    _logits: Any  # (module, instances, sizes of bags) -> logits (n_models, n_bags, n_outputs)
+    _keep: Any  # (module, curve of the held-out loss) -> None
 
     def _probabilities(self, scores: Array) -> Array:
         return expit(scores) if self._has_label_sets else softmax_probabilities(scores)
 
-    def _train(
-        self,
-        bags: Bags,
-        y: Any,
-        groups: Any,
-        rng: np.random.RandomState,
-        make: Callable[[Bags, int], tuple[Any, dict[str, Any]]],
-        forward: Callable[[Any, Tensor, Tensor], Tensor],
-    ) -> Any:
-        """Train a module by early stopping on held-out groups of bags, and set all attributes.
+    def _optimizer(self, weights: list[dict[str, Any]], **options: Any) -> Any:
+        """Make the optimiser of groups of weights."""
+        return torch.optim.AdamW(weights, lr=self.learning_rate, **options)
+
+    def _order(self, bags: Bags, codes: Ints) -> Ints:
+        """The order of the bags before they are shuffled."""
+        return order_of_bags(bags, codes)
+
+    def _fit(self, X: Any, y: Any, groups: Any = None) -> Any:
+        bags = check_bags(self, X, reset=True)
+        self._keep(*self._train(bags, y, groups, check_random_state(self.random_state)))
+        return self
+
+    def _train(self, bags: Bags, y: Any, groups: Any, rng: np.random.RandomState) -> Any:
+        """Return the trained module and the curve of the held-out loss; set what all have."""
+        labels = self._check_labels(y, bags)
+        names = np.arange(len(bags)) if groups is None else check_groups(groups, bags)
+        if labels.has_sets:
+            names = names[labels.known]
+            bags, labels = with_known_labels(bags, labels)
+            codes, targets = np.zeros(len(bags), np.int64), labels.indicator.astype(np.int64)
+        else:
+            codes = targets = labels.oriented_codes
+        weights = class_weights(self.class_weight, labels)
+        two = len(labels.classes) == 2 and not labels.has_sets
+        module, options = self._network(bags, 1 if two else len(labels.classes), rng)
+        order, own = self._order(bags, codes), np.unique(names, return_inverse=True)[1]
+        folds = held_out_folds(codes, own, order, self.validation_fraction, rng)
+        result, held_out = train(self, module, bags, targets, weights, order, folds, rng, **options)
+        self._keep_progress(result, self._advice)
+        return module, np.array(held_out)
+
+
+class LogitClassifierMixin(NetworkMixin):
+    """Network that learns classes or label sets, and ends training by held-out groups of bags."""
+
+    _learns_label_sets = True
+
+    @fit_method
+    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Any:
+        """Train the network, with torch.
 
         Parameters
         ----------
-        bags : Bags
-            The bags; those with an unknown label set are left out.
-        y : array-like or list of sets
+        {X}
+        y : array-like of shape (n_bags,), 0/1 array of shape (n_bags, n_classes) or list of sets
             The class, or the label set, of each bag.
-        groups : array-like of shape (n_bags,) or None
-            The group of each bag; None if each bag is a group of its own.
-        rng : RandomState
-            Draws the folds and the batches.
-        make : callable
-            Maps the bags and the number of logits to the module, and further options of `train`.
-        forward : callable
-            As of `train`.
+        groups : array-like of shape (n_bags,), default=None
+            Bags of one group, such as the slides of a patient, are held out together.
 
         Returns
         -------
-        torch.nn.Module
-            The trained module.
+        self
         """
-        labels = check_label_sets(y, bags, min_classes=2)
-        names = np.arange(len(bags)) if groups is None else check_groups(groups, bags)
-        sets, n_classes = labels.has_sets, len(labels.classes)
-        if sets and self.class_weight is not None:
-            raise InputError(f"class_weight={self.class_weight!r} needs one label per bag.")
-        if sets:
-            names = names[labels.known]
-            bags, labels = with_known_labels(bags, labels)
-            codes, weights = np.zeros(len(bags), dtype=np.int64), np.ones(len(bags))
-        else:
-            codes, weights = labels.codes, class_weights(self.class_weight, labels)
-        two = n_classes == 2 and not sets
-        accepted = (1, 2) if two else (n_classes,)
-
-        def checked(module: Any, X: Tensor, sizes: Tensor) -> Tensor:
-            logits = forward(module, X, sizes)
-            if logits.ndim != 3 or logits.shape[2] not in accepted:
-                raise InputError(
-                    f"the module returned logits of shape {tuple(logits.shape[2:])} for one bag: "
-                    f"expected {' or '.join(map(str, accepted))} logits. Set batch_dimension=True "
-                    "if it works on batches of bags."
-                )
-            return logits
-
-        module, options = make(bags, 1 if two else n_classes)
-        order = order_of_bags(bags, codes)
-        fraction, own = self.validation_fraction, np.unique(names, return_inverse=True)[1]
-        options["folds"] = held_out_folds(codes, own, order, fraction, rng)
-        targets = labels.indicator.astype(np.int64) if sets else codes
-        options["decay"] = self.weight_decay
-        result, held_out = train(
-            self, module, checked, bags, targets, weights, order, rng, **options
-        )
-        self._keep_progress(result, "raise max_epochs or learning_rate")
-        self.held_out_curve_ = np.array(held_out)
-        self.classes_, self.label_kind_ = labels.classes, labels.kind
-        return module
+        return self._fit(X, y, groups)
 
 
 def train(
     model: Any,
     module: Any,
-    forward: Callable[[Any, Tensor, Tensor], Tensor],
     bags: Bags,
     targets: Ints,
     weights: Floats,
     order: Ints,
+    folds: Ints,
     rng: np.random.RandomState,
     *,
-    folds: Ints | None = None,
-    n_models: int = 1,
     prepare: Callable[[Tensor], Tensor] | None = None,
     row_values: int | None = None,
-    decay: float = 0.0,
-    penalty: float = 0.0,
-    momentum: float | None = None,
-    patience: int = PATIENCE,
-    tol: float | None = TOL,
 ) -> tuple[SolverResult, list[float]]:
     """Minimise the cross entropy of the bags by AdamW on mini-batches; the module is modified.
 
     Network m does not learn from the bags of fold m. The losses of these bags, over all networks,
     are a cross-validated loss, which is smoothed over the last epochs. Training ends when it has
-    not fallen by `tol` in `patience` epochs, and the weights of the best epoch are kept. The loss
+    not fallen by `TOL` in `patience` epochs, and the weights of the best epoch are kept. The loss
     of a bag that some network learns from is computed with its batch, so that an epoch reads each
     bag once; the loss of the other held-out bags after the epoch, with the module in evaluation
-    mode. Without `folds`, `tol` and `patience` apply to the training loss.
+    mode. If no bag is held out, the training loss ends the training, by `_training_tol`.
 
     Parameters
     ----------
-    model : estimator
-        Provides `learning_rate`, `batch_size`, `max_epochs`, `device` and the progress bar.
+    model : NetworkMixin
+        Provides the parameters, the logits, the optimiser and the progress bar.
     module : torch.nn.Module
         Contains the first weights.
-    forward : callable
-        Maps the module, instances and sizes of bags to logits (n_models, n_bags, n_outputs).
     bags : Bags
         The training bags.
     targets : ndarray of int of shape (n_bags,) or (n_bags, n_outputs)
@@ -170,26 +177,14 @@ def train(
         Weights of the bags.
     order : ndarray of shape (n_bags,)
         Order of the bags before they are shuffled.
+    folds : ndarray of shape (n_bags,)
+        The fold of each bag; -1 if no network leaves it out.
     rng : RandomState
         Shuffles the bags into batches.
-    folds : ndarray of shape (n_bags,), default=None
-        The fold of each bag; -1 if no network leaves it out. None to hold out no bag.
-    n_models : int, default=1
-        Number of networks.
     prepare : callable, default=None
         Maps a tensor of instances to a new one.
     row_values : int, default=None
-        Values per instance that training keeps; None to pass bags to `forward` one by one.
-    decay : float, default=0.0
-        Weight decay of AdamW, per unit of the learning rate.
-    penalty : float, default=0.0
-        The loss contains the sum of squares of the weights, times half of this.
-    momentum : float, default=None
-        Momentum of stochastic gradient descent, which then replaces AdamW.
-    patience : int, default=20
-        Number of epochs without progress that end the training.
-    tol : float or None, default=0.005
-        Smallest decrease of the loss that counts as progress; None to run all epochs.
+        Values per instance that training keeps; None to pass bags to the module one by one.
 
     Returns
     -------
@@ -202,7 +197,7 @@ def train(
     place = batches.device
     module.to(place)
     known, sizes = (torch.tensor(a, device=place) for a in (targets, bags.sizes))
-    shares = _shares(weights, np.full(len(bags), -1) if folds is None else folds, n_models)
+    shares = _shares(weights, folds, model.n_models)
     learned, held = (torch.tensor(a, dtype=batches.dtype, device=place) for a in shares)
     apart = shares[0].max(axis=0)[order] == 0  # bags that no network learns from
     learners, others = order[~apart], order[apart]
@@ -215,14 +210,14 @@ def train(
         positions = torch.as_tensor(np.concatenate(blocks), device=place)
         parts = positions.split([*map(len, blocks)])
         for at, X in zip(parts, batches.each(blocks), strict=True):
-            yield at, losses_of(forward(module, X, sizes[at]), known[at])
+            yield at, losses_of(model._logits(module, X, sizes[at]), known[at])
 
     with torch.no_grad():
         next(losses([[order[:1]]]))  # initialises lazy layers, and checks the output
-    coefs, optimizer = _optimizer(model, module, decay, momentum)
+    optimizer = _optimizer(model, module)
     n_batches = -(-len(learners) // model.batch_size)
     stops_early = bool(shares[1].any())
-    tol = tol if stops_early or folds is None else None
+    tol = TOL if stops_early else model._training_tol
     curve: list[float] = []
     held_out: list[float] = []
     kept = None
@@ -243,8 +238,6 @@ def train(
                     loss = (learned[:, at] * each).sum()
                     (loss / n_bags).backward()
                     sums += torch.stack([loss, (held[:, at] * each).sum()]).detach()
-                if penalty:
-                    (penalty / 2 * sum(W.square().sum() for W in coefs)).backward()
                 optimizer.step()
             if len(others):
                 module.eval()
@@ -252,7 +245,7 @@ def train(
                     for at, each in losses([[*blocks_of(others)]]):
                         sums[1] += (held[:, at] * each).sum()
             in_training, outside = sums.tolist()
-            curve.append(in_training / len(bags) / n_models)
+            curve.append(in_training / len(bags) / model.n_models)
             if not np.isfinite(curve[-1]):
                 raise InputError(
                     f"the training loss is {curve[-1]} after {len(curve)} epochs: lower "
@@ -265,12 +258,12 @@ def train(
                 if outside < min(held_out, default=np.inf):
                     kept = {name: w.clone() for name, w in module.state_dict().items()}
                 held_out.append(outside)
-            if tol is not None and has_stalled(held_out or curve, patience, tol):
+            if tol is not None and has_stalled(held_out or curve, model.patience, tol):
                 break
     if kept is not None:
         module.load_state_dict(kept)
     module.eval().cpu()
-    converged = tol is None or has_stalled(held_out or curve, patience, tol)
+    converged = tol is None or has_stalled(held_out or curve, model.patience, tol)
     return SolverResult((), curve, converged), held_out
 
 
@@ -398,22 +391,18 @@ def _shares(weights: Floats, folds: Ints, n_models: int) -> tuple[Floats, Floats
     return learned, held / max(held.sum(), np.finfo(np.float64).tiny)
 
 
-def _optimizer(
-    model: Any, module: Any, decay: float, momentum: float | None
-) -> tuple[list[Tensor], Any]:
-    """The weights that decay, and the optimiser of all; intercepts do not decay."""
+def _optimizer(model: Any, module: Any) -> Any:
+    """The optimiser of the model for all weights; intercepts do not decay."""
     named = [(name, w) for name, w in module.named_parameters() if w.requires_grad]
     if not named:
         raise InputError(f"{type(module).__name__} has no parameters to train.")
     coefs = [w for name, w in named if "intercept" not in name]
     others = [w for name, w in named if "intercept" in name]
-    if momentum is not None:
-        sgd = torch.optim.SGD(coefs + others, lr=model.learning_rate, momentum=momentum)
-        return coefs, sgd
-    groups = [{"params": coefs}, {"params": others, "weight_decay": 0.0}]
-    fused = named[0][1].device.type == "cuda"
-    adamw = torch.optim.AdamW(groups, lr=model.learning_rate, weight_decay=decay, fused=fused)
-    return coefs, adamw
+    groups = [
+        {"params": coefs, "weight_decay": model.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return model._optimizer(groups, fused=named[0][1].is_cuda)
 
 
 def _blocks(
