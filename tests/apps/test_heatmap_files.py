@@ -212,7 +212,7 @@ def test_maps_are_drawn_over_thumbnails(data, tmp_path, monkeypatch):
     drawn = {}
 
     def picture(slide, limits):
-        drawn[slide.name] = slide.thumbnail, slide.size
+        drawn[slide.name] = slide.thumbnail, slide.map.image_size
         return b""
 
     monkeypatch.setattr("bagwise.apps.heatmap._heat_maps._picture", picture)

@@ -1,6 +1,6 @@
 """Plots of models and their predictions, drawn by matplotlib."""
 
-from bagwise.displays._clusters import ClusterChoiceDisplay, ClusterMapDisplay
+from bagwise.displays._clusters import ClusterMapDisplay
 from bagwise.displays._heat_maps import HeatMapDisplay
 from bagwise.displays._instances import (
     InstanceScoreDisplay,
@@ -16,7 +16,6 @@ from bagwise.displays._models import (
 )
 
 __all__ = [
-    "ClusterChoiceDisplay",
     "ClusterMapDisplay",
     "ComparisonDisplay",
     "DifferenceDisplay",

@@ -77,8 +77,17 @@ class Predictions:
         The given model, and the last step of its pipeline or the best model of its search.
     seen : Bags or None
         The bags after the preceding steps; None if these turn a bag into a row.
-    is_regressor : bool
-        Whether the model predicts a number per bag.
+    is_regressor, works_on_rows, scores_instances, has_keys : bool
+        Whether the model predicts a number per bag, works on rows instead of bags, has scores of
+        instances, has key instances.
+    unit : {"bag", "row"}
+        What is predicted.
+    names : list of str
+        The names of the classes.
+    label_names : ndarray
+        The names of the classes, with the background last if the model has one.
+    background_name : object
+        Name of the background in a table; None without background.
 
     Examples
     --------
@@ -98,18 +107,27 @@ class Predictions:
         self, model: Any, X: Any, y: Any = None, *, classes: ArrayLike | None = None
     ) -> None:
         self.model, self.bags = model, check_bags(None, X, reset=True, allow_nan=True)
-        self.is_regressor = predicts_numbers(model)
+        self.is_regressor, self._y = predicts_numbers(model), y
         self.estimator, self.seen = self._last_step()
-        self._y = y
         self._cache: dict[str, Array] = {}
+        self.works_on_rows = isinstance(self.estimator, RowEstimator)
+        self.unit = "row" if self.works_on_rows and (self.bags.sizes == 1).all() else "bag"
+        self.scores_instances = self.seen is not None and hasattr(self.estimator, "score_instances")
+        self.has_keys = self.seen is not None and hasattr(self.estimator, "key_instances")
         own = getattr(self.estimator, "classes_", None)
         self.classes: Array = np.array([]) if own is None or self.is_regressor else np.asarray(own)
-        self.class_names = self.classes if classes is None else np.asarray(classes)
-        if self.class_names.shape != self.classes.shape:
+        names = self.label_names = self.classes if classes is None else np.asarray(classes)
+        if names.shape != self.classes.shape:
             raise InputError(
-                f"classes has {len(self.class_names)} names, but the model has "
-                f"{len(self.classes)} classes: give one name each."
+                f"classes has {len(names)} names, but the model has {len(self.classes)} classes: "
+                "give one name each."
             )
+        self.class_names, self.names = names, [str(name) for name in names.tolist()]
+        self.background_name = label = getattr(self.estimator, "background_label_", None)
+        if label is not None:
+            is_text = not np.issubdtype(names.dtype, np.number)
+            self.background_name = "background" if is_text and not isinstance(label, str) else label
+            self.label_names = np.append(names, [self.background_name])
 
     def _last_step(self) -> tuple[Any, Bags | None]:
         last = final_estimator(self.model)
@@ -137,47 +155,12 @@ class Predictions:
             self._cache[method] = np.asarray(getattr(caller, method)(X))
         return self._cache[method]
 
-    @property
-    def works_on_rows(self) -> bool:
-        """Whether the model works on rows instead of bags."""
-        return isinstance(self.estimator, RowEstimator)
-
-    @property
-    def unit(self) -> str:
-        """The unit of prediction: "bag" or "row"."""
-        return "row" if self.works_on_rows and (self.bags.sizes == 1).all() else "bag"
-
-    @property
-    def scores_instances(self) -> bool:
-        """Whether the model has scores of instances."""
-        return self.seen is not None and hasattr(self.estimator, "score_instances")
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the classes."""
-        return [str(name) for name in self.class_names.tolist()]
-
-    @property
-    def label_names(self) -> Array:
-        """The names of the classes, with the background last if the model has one."""
-        label = getattr(self.estimator, "background_label_", None)
-        if label is None:
-            return self.class_names
-        is_text = not np.issubdtype(self.class_names.dtype, np.number)
-        name = "background" if is_text and not isinstance(label, str) else label
-        return np.append(self.class_names, [name])
-
-    @property
-    def background_name(self) -> Any:
-        """Name of the background in a table; None without background."""
-        return None if len(self.label_names) == len(self.classes) else self.label_names[-1]
+    # Labels and numbers ---------------------------------------------------------------------
 
     @cached_property
     def bag_names(self) -> list[str]:
         """The names of the bags."""
         return [str(name) for name in self.bags.names.tolist()]
-
-    # Labels and numbers ---------------------------------------------------------------------
 
     @cached_property
     def known(self) -> Labels | None:
@@ -217,11 +200,6 @@ class Predictions:
         return Labels(kind, classes, codes, names=names)
 
     @cached_property
-    def numbers(self) -> Floats | None:
-        """For a regressor the predicted number of each bag."""
-        return np.asarray(self.call("predict"), dtype=float) if self.is_regressor else None
-
-    @cached_property
     def known_numbers(self) -> Floats | None:
         """For a regressor the known number of each bag, NaN if unknown."""
         if not self.is_regressor or self._y is None:
@@ -237,7 +215,7 @@ class Predictions:
     def bag_scores(self) -> tuple[Floats | None, str]:
         """One score per bag, if there is one, and its name."""
         if self.is_regressor:
-            return self.numbers, "prediction"
+            return np.asarray(self.call("predict"), dtype=float), "prediction"
         raw, predicted = self.call("decision_function"), self.predicted
         if raw is None or predicted is None or predicted.has_sets:
             return None, "score"
@@ -245,26 +223,7 @@ class Predictions:
             return raw, f"score for “{self.names[1]}”" if len(self.names) > 1 else "score"
         return raw[np.arange(len(raw)), predicted.codes], "score of that class"
 
-    @cached_property
-    def certainty(self) -> Floats | None:
-        """Margin between the predicted class of a bag and the next one."""
-        if self.predicted is None:
-            return None
-        raw, proba = self.call("decision_function"), self.call("predict_proba")
-        if self.predicted.has_sets:
-            return None if raw is None else np.abs(raw).min(axis=1)
-        values = proba if raw is None else raw
-        if values is None or values.ndim == 1:
-            return None if values is None else np.abs(values)
-        top = np.sort(values, axis=1)
-        return top[:, -1] - top[:, -2] if top.shape[1] > 1 else top[:, 0]
-
     # Instances ------------------------------------------------------------------------------
-
-    @property
-    def has_keys(self) -> bool:
-        """Whether the model has key instances."""
-        return self.seen is not None and hasattr(self.estimator, "key_instances")
 
     @cached_property
     def keys(self) -> list[tuple[int, int]]:

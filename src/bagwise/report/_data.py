@@ -8,15 +8,13 @@ from scipy import sparse
 from bagwise._common.types import Array, Bools, Ints
 from bagwise.bags import Bags
 from bagwise.compute import row_blocks
-from bagwise.displays._base import DOTS
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.predictions import Predictions
-from bagwise.report._page import Figure, Section, Table, axes
+from bagwise.report._page import Section, Table
 
 MOST_LABELS = 12
 MOST_COMPARED = 1_000_000  # maximum number of instances in the search for copies
-MOST_BARS = 24  # of the histogram of sizes
 
 
 def summarise(bags: Bags) -> dict[str, Any]:
@@ -79,11 +77,11 @@ def data_section(subject: Predictions, groups: Any, seen: Bools | None) -> Secti
     """
     bags, known, unit = subject.bags, subject.known, subject.unit
     items = {f"{unit}s": f"{len(bags):,}"}
-    items |= {"instances": f"{bags.n_instances:,}"} if unit == "bag" else {}
+    if unit == "bag":
+        items["instances"] = f"{bags.n_instances:,}"
+        items["in a bag"] = f"{bags.sizes.min():,} to {bags.sizes.max():,}"
     items["features"] = f"{bags.n_features:,}"
     beside: list[Any] = []
-    if unit == "bag" and bags.sizes.max() > 1:
-        beside.append(_sizes(bags))
     if known is not None:
         items["labels"] = f"{int((known.counts > 0).sum()):,}"
         if not known.known.all():
@@ -100,17 +98,6 @@ def data_section(subject: Predictions, groups: Any, seen: Bools | None) -> Secti
     if group_of is not None:
         leakage.append(_groups(known, unit, group_of, seen))
     return Section("The data", items, beside, *leakage)
-
-
-def _sizes(bags: Bags) -> Figure:
-    """A histogram of the sizes of bags."""
-    low, high = int(bags.sizes.min()), int(bags.sizes.max())
-    n_bars, ends = min(high - low + 1, MOST_BARS), (low - 0.5, high + 0.5)
-    ax = axes("instances in a bag", "bags")
-    ax.hist(bags.sizes, n_bars, range=ends, rwidth=0.94, color=DOTS)
-    caption = f"Sizes of the {len(bags):,} bags."
-    spread = f"From {low} to {high}, median {np.median(bags.sizes):g}."
-    return Figure(ax.figure, f"Histogram: {caption} {spread}", caption)
 
 
 def _numbers(numbers: Array) -> Table:

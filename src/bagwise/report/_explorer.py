@@ -86,20 +86,24 @@ def _bag_columns(subject: Predictions, held_out: HeldOut | None) -> dict[str, An
         "id": subject.bag_names,
         "size": subject.bags.sizes.tolist(),
         "score": _numbers(subject.bag_scores[0]),
-        "certainty": _numbers(subject.certainty),
         "truth": known and known.texts,
         "predicted": own and own.texts,
         "heldOut": other and other.texts,
     }
-    if subject.numbers is not None:
+    if subject.is_regressor:
+        numbers: Any = subject.bag_scores[0]
+        truth = subject.known_numbers
         found = None if held_out is None else as_numbers(held_out.predicted)
-        texts = {"truth": subject.known_numbers, "predicted": subject.numbers, "heldOut": found}
+        texts = {"truth": truth, "predicted": numbers, "heldOut": found}
         columns |= {name: _number_texts(values) for name, values in texts.items()}
-        if subject.known_numbers is not None:
-            error = (subject.numbers if found is None else found) - subject.known_numbers
+        if truth is not None:
+            error = (numbers if found is None else found) - truth
             columns["error"] = _numbers(np.abs(error))
         return columns
     proba, answers = subject.call("predict_proba"), other or own
+    raw = subject.call("decision_function")
+    if own is not None and own.has_sets and raw is not None:
+        columns["certainty"] = _numbers(np.abs(raw).min(axis=1))
     if proba is not None and own is not None and not own.has_sets:
         columns["probability"] = _numbers(of_labels(proba, own))
     if known is not None and answers is not None:

@@ -1,4 +1,4 @@
-"""Sections of a report about the model: parameters, leaderboard, annotations, clusters, maps."""
+"""Sections of a report about the model: parameters, leaderboard, clusters."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,12 +11,10 @@ from bagwise.base._pipelines import is_search
 from bagwise.displays import ClusterMapDisplay, ObjectiveDisplay
 from bagwise.labels import Labels
 from bagwise.predictions import Predictions
-from bagwise.predictions._predictions import runner_up
 from bagwise.predictions._ranking import are_those_of_fit
 from bagwise.report._page import Figure, Section, Table, link_points, shorten
 
 LEADERBOARD_CAPTION = "Scores of held-out bags ± standard error, and weights in the ensemble"
-MOST_ROWS = 40
 MOST_POINTS = 1000
 LONGEST = 600  # characters of a model
 
@@ -91,32 +89,6 @@ def leaderboard_columns(leaderboard: Mapping[str, Sequence[Any]]) -> dict[str, l
     return columns | skipped
 
 
-def annotation_section(subject: Predictions) -> Section | None:
-    """Show the instances whose label is least certain, given the labels of their bags."""
-    ranking, bags = subject.ranking, subject.bags
-    posterior, labels, best = ranking.posterior, ranking.labels, ranking.proba
-    if posterior is None or labels is None or best is None:
-        return None
-    second, chance = runner_up(posterior, labels.codes)
-    order = np.argsort(best, kind="stable")[:MOST_ROWS]
-    order = order[best[order] < 1 - 1e-9]
-    owners = bags.bag_index[order]
-    columns = {
-        "bag": [subject.bag_names[i] for i in owners],
-        "row": (order - bags.offsets[owners]).tolist(),
-        "label": [labels.names[k] for k in labels.codes[order]],
-        "probability": best[order].tolist(),
-        "second label": [labels.names[k] for k in second[order]],
-        "its probability": chance[order].tolist(),
-    }
-    table = Table(columns, f"The {len(order)} least certain instances", bags=owners.tolist())
-    text = (
-        f"Each instance gets a label, given the label set of its bag. {np.mean(best >= 0.95):.0%} "
-        f"of the {len(best):,} labels have a probability of at least 0.95."
-    )
-    return Section("Annotation", text, table if len(order) else None)
-
-
 def cluster_section(subject: Predictions) -> Section | None:
     """Show the clusters: sizes, classes, and a map."""
     clusters, estimator = subject.ranking.labels, subject.estimator
@@ -136,7 +108,7 @@ def cluster_section(subject: Predictions) -> Section | None:
     space, where = getattr(estimator, "embedding_", None), "the space of the clustering"
     if space is None or not are_those_of_fit(getattr(estimator, "labels_", None), codes):
         space, where = (subject.seen or bags).instances, "the space of the features"
-    drawn = _map(space, clusters, subject, f"Instances in {where}, coloured by cluster")
+    drawn = _map(space, clusters, subject, where)
     return Section("Clusters", Table(columns, f"{len(columns['cluster'])} clusters"), text, drawn)
 
 
@@ -164,37 +136,18 @@ def clustered_instances(model: Any, bags: Any, known: Any) -> dict[str, Any]:
     return columns
 
 
-def space_section(subject: Predictions) -> Section | None:
-    """Show the space of a learned distance, alone or as a step of a pipeline."""
-    steps = [step for _, step in steps_of(subject.model) if not is_search(step)]
-    place = next((i for i, step in enumerate(steps) if hasattr(step, "get_metric")), None)
-    if place is None:
-        return None
-    mapped, known, ranking = subject.bags, subject.known, subject.ranking
-    for step in steps[: place + 1]:
-        mapped = step.transform(mapped)
-    shown, by = Labels("instances", (), np.full(subject.bags.n_instances, -1)), ""
-    if subject.estimator is steps[place] and ranking.labels is not None:
-        shown, by = ranking.labels, f", coloured by {ranking.heading}"
-    elif known is not None and not known.has_sets:
-        shown, by = known[subject.bags.bag_index], ", coloured by label of their bag"
-    caption = f"Instances in the learned space{by}"
-    return Section("The learned distance", _map(mapped.instances, shown, subject, caption))
-
-
-def _map(space: Any, labels: Labels, subject: Predictions, caption: str) -> Figure:
+def _map(space: Any, clusters: Labels, subject: Predictions, where: str) -> Figure:
     """Draw a map of instances, whose points link to their bags."""
-    n = space.shape[0]
-    rows = np.sort(np.random.default_rng(0).permutation(n)[:MOST_POINTS])
-    bags, texts = subject.bags, labels[rows].texts
+    rows = np.sort(np.random.default_rng(0).permutation(space.shape[0])[:MOST_POINTS])
+    index, texts = subject.bags.bag_index[rows], clusters[rows].texts
     (display,) = ClusterMapDisplay.from_embedding(space[rows], texts, max_instances=len(rows))
-    figure, index = display.figure(), bags.bag_index[rows]
+    figure = display.figure()
     link_points(figure.axes[0].collections[0], index.tolist())
-    titles = [
-        f"{subject.bag_names[i]}, row {row}" + ("" if label is None else f": {label}")
-        for i, row, label in zip(index, rows - bags.offsets[index], texts, strict=True)
-    ]
-    by = ", laid out by t-SNE (similar instances are close)" if space.shape[1] > 2 else ""
-    part = f"{len(rows):,} of {n:,} are shown. " if len(rows) < n else ""
-    shown = f"{caption}{by}. {part}Click a point to open its bag."
-    return Figure(figure, f"Map. {caption}; the numbers are in the table.", shown, titles)
+    titles = [f"{subject.bag_names[i]}: {text}" for i, text in zip(index, texts, strict=True)]
+    caption = f"Map of {len(rows):,} of {space.shape[0]:,} instances in {where}, by cluster."
+    return Figure(
+        figure,
+        caption,
+        f"{caption} Similar instances are close. Click a point to open its bag.",
+        titles,
+    )

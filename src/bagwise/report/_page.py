@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+import bagwise
 from bagwise.displays._base import plain_frame
 from bagwise.extras import import_extra
 
+FOOTER = f"Made by bagwise {bagwise.__version__}. This page needs no network and sends no data."
 _SHORT = 24  # maximum characters of a cell without line breaks
 _FIGURE_SIZE = (4.4, 3.3)  # inches
 
@@ -210,7 +212,7 @@ def _without_none(parts: Iterable[Any]) -> list[Any]:
 
 
 def render_page(
-    title: str, sections: Iterable[Section], *, lead: str = "", footer: str = ""
+    title: str, sections: Iterable[Section], *, lead: str = "", footer: str = FOOTER
 ) -> str:
     """Write sections as one HTML page that opens from disk.
 
@@ -225,7 +227,7 @@ def render_page(
         The sections.
     lead : str, default=""
         A sentence below the title.
-    footer : str, default=""
+    footer : str, default=FOOTER
         A line at the end.
 
     Returns

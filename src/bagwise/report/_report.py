@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-import bagwise
 from bagwise._common.files import replacing
 from bagwise.evaluate import HeldOut
 from bagwise.exceptions import InputError
@@ -19,11 +18,9 @@ from bagwise.report._evaluation import evaluation_section
 from bagwise.report._explorer import explorer_section
 from bagwise.report._media import Media
 from bagwise.report._models import (
-    annotation_section,
     cluster_section,
     leaderboard_section,
     model_section,
-    space_section,
 )
 from bagwise.report._page import render_page
 
@@ -34,8 +31,8 @@ class Report:
 
     It describes the data, compares predictions with labels if they are given, and shows every bag
     with its instances in the order of their contribution. Depending on the model, it also shows
-    clusters on a map, the least certain annotations, the learned distance, and the objective during
-    training. The page needs no network.
+    clusters on a map, the methods of an ensemble, and the objective during training. The page needs
+    no network.
 
     Parameters
     ----------
@@ -111,17 +108,13 @@ class Report:
             evaluation_section(subject, self.held_out, seen),
             leaderboard_section(subject),
             explorer_section(subject, self.media, self.held_out, self.coords, self.patch_size),
-            annotation_section(subject),
             cluster_section(subject),
-            space_section(subject),
             model_section(subject, self.facts or {}),
         ]
         return render_page(
             self.title or f"{name} on {len(bags):,} {unit}s",
             [section for section in found if section is not None],
             lead=f"Predictions of {name} for these {unit}s, and their explanation.",
-            footer=f"Made by bagwise {bagwise.__version__}. This page needs no network and sends "
-            "no data.",
         )
 
     def save(self, path: str | os.PathLike[str], force: bool = False) -> Path:

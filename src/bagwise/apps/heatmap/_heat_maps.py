@@ -4,7 +4,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-import bagwise
 from bagwise._common.files import check_place, replacing
 from bagwise._common.types import Array
 from bagwise.apps._names import distinct_names
@@ -33,25 +32,22 @@ INDEX, TOP = "index.html", "top_patches.csv"
 MOST_PICTURES = 300  # on the page; all maps are files
 PIXELS_PER_INCH = 130
 _OF_PATCHES = ("rank", "row", "x", "y", "value")
-_TAKEN = ("slide", *_OF_PATCHES, "class", "predicted", "label")
+_FACTS = ("class", "predicted", "label")
+_TAKEN = ("slide", *_OF_PATCHES, *_FACTS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _SlideMap:
-    """A slide: its predictions, and the values of its patches."""
+class _Slide:
+    """A slide: its name, the values of its patches and their map, and what the model predicts."""
 
     name: str
-    coords: Array
-    edge: float
     found: Contributions
-    predicted: str
+    map: HeatMapDisplay
+    facts: dict[str, Any]  # "class", "predicted" and "label"
     score: float
-    truth: str | None
     seen: bool
-    top: int
     meta: dict[str, Sequence[Any]]  # further columns of the patches
     thumbnail: Any  # file with a picture of the slide, or None
-    size: Array  # width and height, in the unit of the coords
 
     @cached_property
     def order(self) -> Array:
@@ -61,19 +57,11 @@ class _SlideMap:
     @cached_property
     def top_columns(self) -> dict[str, list[Any]]:
         """The top patches, as columns of a table."""
-        rows = self.order[: self.top]
-        n, (x, y) = len(rows), self.coords[rows].T.tolist()
-        table = {
-            "slide": [self.name] * n,
-            "rank": list(range(1, n + 1)),
-            "row": rows.tolist(),
-            "x": x,
-            "y": y,
-            "value": self.found.values[rows].tolist(),
-            "class": [self.found.name] * n,
-            "predicted": [self.predicted] * n,
-            "label": [self.truth] * n,
-        }
+        rows = self.order[: self.map.top]
+        n, (x, y) = len(rows), self.map.coords[rows].T.tolist()
+        own = list(range(1, n + 1)), rows.tolist(), x, y, self.found.values[rows].tolist()
+        table = {"slide": [self.name] * n, **dict(zip(_OF_PATCHES, own, strict=True))}
+        table |= {name: [fact] * n for name, fact in self.facts.items()}
         return table | {name: [column[row] for row in rows] for name, column in self.meta.items()}
 
 
@@ -195,7 +183,7 @@ class HeatMaps:
         _write(target / INDEX, page.encode("utf-8"), force=force)
         return target / INDEX
 
-    def _maps(self, after_slide: Callable[[], None]) -> list[_SlideMap]:
+    def _maps(self, after_slide: Callable[[], None]) -> list[_Slide]:
         """Score the patches of each slide; slides with the highest score first."""
         bags = check_bags(None, self.bags, reset=True, allow_nan=True)
         coords = check_coords(self.coords, bags)
@@ -224,42 +212,36 @@ class HeatMaps:
             found = predictions.contributions(
                 self.label, method=self.method, random_state=self.random_state
             )
+            style: Any = {"value_name": found.value_name, "top": self.top, "image_size": sizes[i]}
             table = predictions.bag_table()
-            slide = _SlideMap(
+            answers = found.name, str(table["predicted"][0]), truths[i]
+            slide = _Slide(
                 name=str(bags.names[i]),
-                coords=coords[start:stop],
-                edge=edges[i],
                 found=found,
-                predicted=str(table["predicted"][0]),
+                map=HeatMapDisplay(found.values, coords[start:stop], edges[i], **style),
+                facts=dict(zip(_FACTS, answers, strict=True)),
                 score=_score(table, found.name, names),
-                truth=truths[i],
                 seen=bool(seen[i]),
-                top=self.top,
                 meta={str(name): v[start:stop] for name, v in (self.meta or {}).items()},
                 thumbnail=pictures[i],
-                size=sizes[i],
             )
             maps.append(slide)
             after_slide()
         return sorted(maps, key=lambda slide: -slide.score)
 
-    def _page(self, maps: list[_SlideMap], pictures: list[bytes], *, signed: bool) -> str:
+    def _page(self, maps: list[_Slide], pictures: list[bytes], *, signed: bool) -> str:
         labels = {slide.found.name for slide in maps}
         kind = "probability" if hasattr(self.model, "predict_proba") else "score"
         heading = f"{kind} of {labels.pop() if len(labels) == 1 else 'that class'}"
         columns: dict[str, list[Any]] = {
             "slide": [slide.name for slide in maps],
             heading: [slide.score for slide in maps],
-            "predicted": [slide.predicted for slide in maps],
-            "label": [slide.truth for slide in maps],
+            **{name: [slide.facts[name] for slide in maps] for name in _FACTS[1:]},
             "fitted on": [slide.seen or None for slide in maps],
-            "patches": [len(slide.coords) for slide in maps],
+            "patches": [len(slide.order) for slide in maps],
             "highest value": [float(slide.found.values.max()) for slide in maps],
         }
         numbers = {"slides": f"{len(maps):,}", "patches": f"{sum(columns['patches']):,}"}
-        if known := [slide for slide in maps if slide.truth is not None]:
-            wrong = sum(slide.truth != slide.predicted for slide in known)
-            numbers["wrongly predicted"] = f"{wrong:,} of {len(known):,}"
         methods = dict.fromkeys(METHODS[slide.found.method] for slide in maps)
         meaning = "red patches support the class, blue ones oppose it"
         texts = [
@@ -279,57 +261,46 @@ class HeatMaps:
         parts: list[Any] = [_card(slide, png, i, heading) for i, (slide, png) in enumerate(both)]
         if len(maps) > MOST_PICTURES:
             parts.append(f"{len(maps) - MOST_PICTURES} more maps are in the folder of this page.")
-        return render_page(
-            self.title,
-            [Section("Slides", numbers, *texts, table), Section("Maps", *parts)],
-            lead=f"Heat maps of the patches, by {type(final_estimator(self.model)).__name__}.",
-            footer=f"Made by bagwise {bagwise.__version__}. This page needs no network and sends "
-            "no data.",
-        )
+        sections = [Section("Slides", numbers, *texts, table), Section("Maps", *parts)]
+        lead = f"Heat maps of the patches, by {type(final_estimator(self.model)).__name__}."
+        return render_page(self.title, sections, lead=lead)
 
 
-def _card(slide: _SlideMap, picture: bytes, number: int, heading: str) -> Card:
-    truth = "" if slide.truth is None else f", labelled {slide.truth}"
-    facts = f"Predicted {slide.predicted}{truth}; {heading}: {slide.score:.3g}."
+def _card(slide: _Slide, picture: bytes, number: int, heading: str) -> Card:
+    truth = "" if slide.facts["label"] is None else f", labelled {slide.facts['label']}"
+    facts = f"Predicted {slide.facts['predicted']}{truth}; {heading}: {slide.score:.3g}."
     top = slide.top_columns
-    place = f"x {top['x'][0]:g}, y {top['y'][0]:g}"
-    alt = f"Heat map of {slide.name}: {len(slide.coords)} patches, the highest at {place}."
+    alt = f"Heat map of {slide.name}: {len(slide.order)} patches; the table has the highest."
     caption = f"Top patches of {slide.name} by {slide.found.value_name}"
     table = Table({name: top[name] for name in _OF_PATCHES}, caption)
     return Card(number, slide.name, [facts, [Figure(picture, alt), table]])
 
 
-def _picture(slide: _SlideMap, limits: tuple[float, float]) -> bytes:
-    settings: dict[str, Any] = {}
-    if slide.thumbnail is not None:
-        settings = {"image": read_thumbnail(slide.thumbnail), "image_size": tuple(slide.size)}
-    found = slide.found
-    settings |= {"value_name": found.value_name, "limits": limits, "top": slide.top}
-    return HeatMapDisplay(found.values, slide.coords, slide.edge, **settings).png(PIXELS_PER_INCH)
+def _picture(slide: _Slide, limits: tuple[float, float]) -> bytes:
+    image = None if slide.thumbnail is None else read_thumbnail(slide.thumbnail)
+    return replace(slide.map, limits=limits, image=image).png(PIXELS_PER_INCH)
 
 
-def _geojson(slide: _SlideMap, limits: tuple[float, float]) -> bytes:
+def _geojson(slide: _Slide, limits: tuple[float, float]) -> bytes:
     """The patches as square tiles, as QuPath reads them.
 
     QuPath shows a tile in its own colour, and its measurements as a measurement map. Measurements
     are a list of names and values, which all versions of QuPath read; metadata are strings, which
     it reads since version 0.5.
     """
-    values = slide.found.values
-    ranks = np.argsort(slide.order).tolist()
-    rings = squares(slide.coords, slide.edge).tolist()
-    tints = colours(values, limits).tolist()
-    (highest,) = colours(np.array([limits[1]]), limits).tolist()
+    values, ranks = slide.found.values, (np.argsort(slide.order) + 1).tolist()
+    *tints, highest = colours(np.append(values, limits[1]), limits).tolist()
+    rings = squares(slide.map.coords, slide.map.patch_size).tolist()
     features = []
-    for i, value in enumerate(values.tolist()):
-        measured = {slide.found.value_name: value, "rank": ranks[i] + 1}
+    for i, (value, rank) in enumerate(zip(values.tolist(), ranks, strict=True)):
+        measured = {slide.found.value_name: value, "rank": rank}
         properties: dict[str, Any] = {
             "objectType": "tile",
             "color": tints[i],
             "measurements": [{"name": name, "value": v} for name, v in measured.items()],
         }
-        if ranks[i] < slide.top:
-            properties["name"] = f"top {ranks[i] + 1}"
+        if rank <= slide.map.top:
+            properties["name"] = f"top {rank}"
         if value > 0:
             properties["classification"] = {"name": slide.found.name, "color": highest}
         if own := {name: str(v[i]) for name, v in slide.meta.items() if v[i] is not None}:

@@ -37,8 +37,7 @@
     if (instances.text) parts.push(...instances.text.slice(offsets[i], offsets[i + 1]));
     return parts.join("\n").toLowerCase();
   });
-  // The margin of the prediction; smaller is less certain.
-  const certainty = bags.certainty;
+  const certainty = numbers ? null : bags.certainty ?? bags.probability ?? bags.score?.map((value) => value && Math.abs(value));
   const compare = (values, sign) => (a, b) => sign * ((values[a] ?? Infinity) - (values[b] ?? Infinity)) || a - b;
   const orders = { "as in the file": null };
   if (certainty) orders["least certain first"] = compare(certainty, 1);
