@@ -17,7 +17,7 @@ from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
 from bagwise.metric_learning import MIMLCA
-from bagwise.solvers.annotation.orlr_parts import TensorORLRPart
+from bagwise.solvers.annotation.orlr_parts import BagLabelSets, TensorORLRPart
 
 from .harness import Fact, Row, table
 
@@ -97,10 +97,7 @@ def posterior_labels(device, share):
     turn = first[:, None] + np.arange(size) % n_labels[:, None]
     X += rng.standard_normal((K, d), dtype=np.float32)[np.nonzero(indicator)[1][turn.ravel()]] / 3
     bags = on_device(X, size * np.arange(n_bags + 1), device)
-    part = TensorORLRPart(
-        bags, indicator, np.ones(n_bags), background=False, fit_intercept=True,
-        max_operations=1e9,
-    )  # fmt: skip
+    part = TensorORLRPart(bags, BagLabelSets(bags.offsets, indicator, False), np.ones(n_bags))
     theta = 0.1 * rng.standard_normal((K, d + 1))
     W = torch.as_tensor(theta[:, :-1].astype(np.float32)).to(device)
     product = seconds(device, lambda: torch.softmax((bags.instances @ W.T).double(), dim=1), 10)

@@ -7,8 +7,11 @@ import numpy as np
 from scipy.special import log_softmax
 
 from bagwise import Bags
+from bagwise.compute.parts import Parts
 from bagwise.loops import label_sets
 from bagwise.loops.arguments import Inference, LabelSets, read_only
+from bagwise.solvers.annotation.orlr import PenalisedLoss
+from bagwise.solvers.annotation.orlr_parts import CORRECT, ORLRPart, infer
 
 
 def drawn(n_bags=40, n_classes=4, seed=0, spread=3.0):
@@ -69,6 +72,37 @@ def by_enumeration(scores, labels, background=False, known=None):
             joint[np.arange(n), labeling] += chance
             total += chance
     return joint / total, np.log(total)
+
+
+def surrogate(problem, theta, before):
+    """The auxiliary function of EM (Pham 2014, Eq. 7) for the posterior at `before`."""
+    part = problem.parts.part
+    here, there = (part._scores(problem.uncentred(at), slice(None)) for at in (theta, before))
+    posterior = infer(part.bag_sets, slice(0, len(part.bags)), there).posterior
+    weights = np.repeat(part.weights, part.bags.sizes)
+    value = -weights @ (posterior * log_softmax(here, axis=1)).sum(axis=1)
+    return (value + problem.reg / 2 * np.sum(theta[:, :-1] ** 2)) / problem.scale
+
+
+def generalised_em(bags, sets, tol=1e-6, max_iter=5000):
+    """The paper's solver: one gradient step on the auxiliary function, with backtracking (Eq. 13).
+
+    Returns W and the objective after each step.
+    """
+    weights = np.ones(len(bags))
+    parts = Parts(ORLRPart(bags, sets, weights))
+    problem = PenalisedLoss.of(parts, bags, weights, 1.0, (CORRECT,))
+    theta, length, curve = np.zeros((sets.n_classes, bags.n_features + 1)), 1.0, []
+    for _ in range(max_iter):
+        value, gradient = problem.loss(theta)
+        curve.append(value)
+        if np.abs(gradient).max() <= tol:
+            break
+        length, before, square = 4 * length, surrogate(problem, theta, theta), np.sum(gradient**2)
+        while surrogate(problem, theta - length * gradient, theta) > before - length / 2 * square:
+            length /= 2
+        theta = theta - length * gradient
+    return theta[:, :-1], curve
 
 
 def with_wrong_sets(scores, labels, background, missing, spurious, known=None):

@@ -70,7 +70,7 @@ class TestAgainstEnumeration:
     @pytest.mark.parametrize("size", [1.0, 300.0])  # probabilities down to 1e-300
     def test_the_gradient_is_that_of_the_loss(self, rng, size):
         bags, sets, _ = overlaps(8)
-        part = NoisyOrPart(bags, sets, rng.uniform(1, 2, 8), fit_intercept=True)
+        part = NoisyOrPart(bags, sets, rng.uniform(1, 2, 8))
         theta = rng.normal(size=(3, 4))
         theta[:, -1] -= size
 

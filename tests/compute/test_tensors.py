@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch_recursion import subset_recursion
 
 from bagwise import Bags
-from bagwise.compute import arrays, codes_by_bag, jit, tensors
+from bagwise.compute import arrays, jit, tensors
 from bagwise.loops import segments
 from bagwise.solvers.annotation import orlr_parts
 from bagwise.solvers.annotation.orlr_parts import BagLabelSets
@@ -41,15 +41,14 @@ class PlainTorchPart(orlr_parts.TensorORLRPart):
 def test_orlr_on_tensors_hands_hard_bags_to_the_kernel(monkeypatch):
     pytest.importorskip("torch")
     bags, sets = with_label_sets()
-    how = BagLabelSets(bags.offsets, sets, background=False, max_operations=300.0).how
-    assert len(np.unique(how)) == 2  # some bags are approximated
+    bag_sets = BagLabelSets(bags.offsets, sets.astype(np.int8), False, max_operations=300.0)
+    assert len(np.unique(bag_sets.how)) == 2  # some bags are approximated
     theta = 100 * np.random.default_rng(0).normal(size=(5, 7))  # and some underflow
-    options = {"background": False, "fit_intercept": True, "max_operations": 300.0}
-    arguments = sets.astype(np.int8), np.linspace(1, 2, len(bags))
-    expected = orlr_parts.ORLRPart(bags, *arguments, **options).loss(theta)
+    arguments = bag_sets, np.linspace(1, 2, len(bags))
+    expected = orlr_parts.ORLRPart(bags, *arguments).loss(theta)
     for table in (orlr_parts.TENSOR_TABLE, 200):  # all bags at once, and a few at a time
         monkeypatch.setattr(orlr_parts, "TENSOR_TABLE", table)
-        part = PlainTorchPart(bags.to(DEVICE), *arguments, **options)
+        part = PlainTorchPart(bags.to(DEVICE), *arguments)
         value, gradient = part.loss(theta)
         assert value == pytest.approx(expected[0], rel=1e-12)
         np.testing.assert_allclose(gradient, expected[1], atol=1e-10)
@@ -66,24 +65,22 @@ def test_orlr_on_tensors_is_that_on_arrays(background, rates, codes, rng):
     sets = np.zeros((len(sizes), n_labels), np.int8)
     for i, size in enumerate(sizes):  # up to 14 labels: some sets are too large for the device
         sets[i, rng.permutation(n_labels)[: rng.integers(1, size + 1)]] = 1
-    known = []
+    known = np.full(len(X), -1)
     if codes:
-        instance_codes = np.full(len(X), -1)
-        instance_codes[offsets[:-1:2]] = sets[::2].argmax(axis=1)
-        known = [codes_by_bag(instance_codes, offsets)]
-    options = {"background": background, "fit_intercept": True, "max_operations": 1e9}
-    arguments = sets, rng.uniform(0.5, 2, len(sizes)), *known
+        known[offsets[:-1:2]] = sets[::2].argmax(axis=1)
+    bag_sets = BagLabelSets(offsets, sets, background, instance_codes=known)
+    arguments = bag_sets, rng.uniform(0.5, 2, len(sizes))
     theta = rng.normal(size=(n_labels + background, 5))
     for dtype, tolerance in ((np.float64, 1e-12), (np.float32, 1e-5)):
         bags = Bags(X.astype(dtype), offsets)
-        here = orlr_parts.ORLRPart(bags, *arguments, **options, rates=rates)
-        there = PlainTorchPart(bags.to(DEVICE), *arguments, **options, rates=rates)
+        here = orlr_parts.ORLRPart(bags, *arguments)
+        there = PlainTorchPart(bags.to(DEVICE), *arguments)
         assert len(there.groups) == 4
         assert 0 < len(there.others) < 10
         (value, gradient), (other, found) = here.loss(theta, rates), there.loss(theta, rates)
         assert other == pytest.approx(value, rel=tolerance)
         np.testing.assert_allclose(found, gradient, atol=tolerance * np.abs(gradient).max())
-        compiled = orlr_parts.TensorORLRPart(bags.to("cpu"), *arguments, **options, rates=rates)
+        compiled = orlr_parts.TensorORLRPart(bags.to("cpu"), *arguments)
         assert not compiled.groups  # without kernels the compiled code has all bags
         value, gradient = compiled.loss(theta, rates)
         assert value == pytest.approx(other, rel=tolerance)

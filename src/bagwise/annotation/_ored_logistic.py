@@ -24,7 +24,7 @@ from bagwise.compute import over_blocks
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
 from bagwise.solvers.annotation.orlr import FIRST_MISSING, FIRST_SPURIOUS, ored_logistic
-from bagwise.solvers.annotation.orlr_parts import BagLabelSets, blocks_of_bags, infer
+from bagwise.solvers.annotation.orlr_parts import NO_CODES, BagLabelSets, blocks_of_bags, infer
 from bagwise.solvers.result import SolverResult
 from bagwise.validation import check_instance_labels, check_sample_weight
 
@@ -224,21 +224,15 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
             raise LabelError("all bags have an unknown or impossible label set, or weight 0.")
         self.approximate_bags_ = np.flatnonzero(sets.approximate & used)
         self.left_out_ = np.flatnonzero(sets.impossible)
-        if used.all():
-            return bags, sets, weight
-        return bags[used], sets.take(np.flatnonzero(used)), weight[used]
+        return (bags, sets, weight) if used.all() else (bags[used], sets[used], weight[used])
 
     def _solve(
         self, bags: Bags, sets: BagLabelSets, weight: Floats, rng: RandomState
     ) -> SolverResult:
         result = ored_logistic(
             self._features(bags, rng),
-            sets.indicator,
-            instance_codes=sets.instance_codes if len(sets.instance_codes) else None,
-            background=sets.background,
-            missing=self.missing,
-            spurious=self.spurious,
-            max_operations=self.max_operations,
+            sets,
+            learn=[rate for rate in ("missing", "spurious") if getattr(self, rate) == "learn"],
             random_state=check_random_state(self.random_state),
             **self._options(weight),
         )
@@ -398,10 +392,9 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
     def _bag_sets(self, bags: Bags, labels: Labels, instance_labels: Any) -> BagLabelSets:
         background = self.background_label_
         known = check_instance_labels(instance_labels, bags, labels, background=background)
-        return BagLabelSets(
-            bags.offsets, labels.indicator, background is not None, self.max_operations,
-            np.empty(0, np.int64) if known is None else known.codes, self.missing_, self.spurious_,
-        )  # fmt: skip
+        codes = NO_CODES if known is None else known.codes
+        about = background is not None, self.max_operations, codes, self.missing_, self.spurious_
+        return BagLabelSets(bags.offsets, labels.indicator, *about)
 
     def _background_label(self) -> Any:
         if self.background is False:

@@ -19,7 +19,7 @@ from bagwise.compute.blocks import (
     take_rows,
 )
 from bagwise.compute.checkpoint import Checkpoint, iterate
-from bagwise.compute.parts import Part, Parts, codes_by_bag, codes_of_instances, digest
+from bagwise.compute.parts import Part, Parts, digest
 from bagwise.compute.placement import (
     bytes_in_file,
     check_each,

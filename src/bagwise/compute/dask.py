@@ -220,8 +220,8 @@ class DaskParts(Parts):
         The bags.
     part : class
         The class of the parts.
-    per_bag : tuple of ndarray
-        Arrays with a row per bag, partitioned like the bags.
+    per_bag : tuple
+        Arrays with a row per bag and the like, partitioned like the bags.
     options : dict
         Keyword arguments of every part.
     """
@@ -230,12 +230,12 @@ class DaskParts(Parts):
         self,
         bags: DistributedBags,
         part: type[Any],
-        per_bag: tuple[Array, ...],
+        per_bag: tuple[Any, ...],
         options: dict[str, Any],
     ) -> None:
         self._bags, self._client = bags, bags.client
         made = [
-            _packed((part, [array[i:j] for array in per_bag], options))
+            _packed((part, [each[i:j] for each in per_bag], options))
             for i, j in pairwise(bags.bounds.tolist())
         ]
         self._held = self._first = self._client.map(_begin, bags.futures, made, pure=False)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from scipy import sparse
 
-from bagwise._common.types import Array, Ints
+from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.compute.arrays import to_numpy
 
@@ -110,47 +110,6 @@ class Parts:
 
     def __exit__(self, *error: object) -> None:
         self.release()
-
-
-def codes_by_bag(codes: Ints, offsets: Ints) -> sparse.csr_array:
-    """Convert codes of few instances to one row per bag, which `place` partitions like the bags.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n_instances,)
-        A code of each instance, -1 for most.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
-
-    Returns
-    -------
-    csr_array of shape (n_bags, largest size)
-        Code + 1 at the position of the instance in its bag.
-    """
-    rows = np.flatnonzero(codes >= 0)
-    bag = np.searchsorted(offsets, rows, side="right") - 1
-    shape = len(offsets) - 1, int(np.diff(offsets).max(initial=1))
-    return sparse.csr_array((codes[rows] + 1, (bag, rows - offsets[bag])), shape=shape)
-
-
-def codes_of_instances(by_bag: sparse.csr_array, offsets: Ints) -> Ints:
-    """Undo `codes_by_bag`.
-
-    Parameters
-    ----------
-    by_bag : csr_array of shape (n_bags, largest size)
-        Rows of `codes_by_bag`.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each of these bags begins.
-
-    Returns
-    -------
-    ndarray of shape (n_instances,)
-    """
-    codes = np.full(offsets[-1], -1, np.int64)
-    bag, row = by_bag.tocoo().coords
-    codes[offsets[bag] + row] = by_bag.data - 1
-    return codes
 
 
 def digest(bags: Bags, *arrays: Array) -> str:

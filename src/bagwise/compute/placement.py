@@ -10,7 +10,6 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.compute.arrays import stacked
 from bagwise.compute.blocks import bag_blocks, in_blocks
@@ -93,7 +92,7 @@ def memory_of_parts(bags: Bags) -> float | None:
     return free_memory(bags.instances.device) if bags.where == "device" else None
 
 
-def place(bags: Bags, part: type[Any], *per_bag: Array, **options: Any) -> Parts:
+def place(bags: Bags, part: type[Any], *per_bag: Any, **options: Any) -> Parts:
     """Create the parts of a solver where the bags are.
 
     Parameters
@@ -102,8 +101,8 @@ def place(bags: Bags, part: type[Any], *per_bag: Array, **options: Any) -> Parts
         The bags: arrays, tensors, or distributed.
     part : class
         A `Part`; ``part(bags, *per_bag, **options)`` creates the part of a block of bags.
-    *per_bag : ndarray of shape (n_bags, ...)
-        Arrays that are partitioned like the bags.
+    *per_bag : object
+        Arrays with a row per bag, and other values that a slice of bags partitions.
     **options : object
         Keyword arguments of every part.
 

@@ -67,8 +67,8 @@ def noisy_or_logistic(
     if n_labels == 0:
         nothing = np.zeros((0, bags.n_features), dtype), np.zeros(0, dtype)
         return SolverResult(nothing, [0.0], converged=True)
-    with place(bags, NoisyOrPart, indicator, weights, fit_intercept=True) as parts:
-        problem = PenalisedLoss.of(parts, bags, weights, reg, centre=True)
+    with place(bags, NoisyOrPart, indicator, weights) as parts:
+        problem = PenalisedLoss.of(parts, bags, weights, reg)
         # W = 0, and b as if one instance of each bag that carries the label had it.
         theta = np.zeros((n_labels, bags.n_features + 1))
         share = weights @ (indicator == 1) / problem.scale

@@ -21,16 +21,15 @@ the latter on held-out bags: a flexible model explains every label set of its tr
 Value and gradient are sums over parts: blocks of whole bags, in memory, on a device or on workers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
-from bagwise._common.types import Array, Floats, Ints
+from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
-from bagwise.compute import Checkpoint, Parts, codes_by_bag, place
+from bagwise.compute import Checkpoint, Parts, place
 from bagwise.solvers.annotation.orlr_parts import NO_CODES, BagLabelSets, ORLRPart
 from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.result import SolverResult
@@ -51,19 +50,13 @@ Outcome = tuple[Floats, list[float], bool]
 
 def ored_logistic(
     bags: Bags,
-    indicator: Ints,
+    sets: BagLabelSets,
     *,
     weights: Floats | None = None,
-    instance_codes: Ints | None = None,
     reg: float = 1.0,
-    background: bool = False,
-    missing: float | str = 0.0,
-    spurious: float | str = 0.0,
-    fit_intercept: bool = True,
-    solver: str = "lbfgs",
+    learn: Sequence[str] = (),
     max_iter: int = 1000,
     tol: float = 1e-5,
-    max_operations: float = 1e9,
     start: tuple[Array, Array] | None = None,
     random_state: Any = None,
     track: Callable[[range], Any] = iter,
@@ -75,31 +68,18 @@ def ored_logistic(
     ----------
     bags : Bags
         The bags: in memory, on a device or on workers.
-    indicator : ndarray of shape (n_bags, n_labels)
-        Their label sets.
+    sets : BagLabelSets
+        What is known of their labels.
     weights : ndarray of shape (n_bags,), default=None
         Weights of the bags.
-    instance_codes : ndarray of int64 of shape (n_instances,), default=None
-        The class of each instance, -1 if unknown.
     reg : float, default=1.0
-        lambda, relative to the sum over bags.
-    background : bool, default=False
-        Whether there is a background class: the last one, allowed in any bag, in no label set.
-    missing : float or "learn", default=0.0
-        Probability that the label of an instance is not reported.
-    spurious : float or "learn", default=0.0
-        Probability that a label is listed which no instance reports.
-    fit_intercept : bool, default=True
-        Whether b is fitted; it is not penalised.
-    solver : {"lbfgs", "gem"}, default="lbfgs"
-        L-BFGS on the likelihood, or the paper's generalised EM, with one gradient step per M-step.
-        Both maximise the same likelihood; L-BFGS is faster.
+        lambda, relative to the sum over bags; b is not penalised.
+    learn : sequence of {"missing", "spurious"}, default=()
+        The rates of `sets` that are learned, from the given ones.
     max_iter : int, default=1000
         Maximum number of iterations.
     tol : float, default=1e-5
         Largest entry of the gradient, per instance, at which to stop.
-    max_operations : float, default=1e9
-        Cost of a bag, instances x subsets x labels, beyond which its posterior is approximated.
     start : tuple (W, b), default=None
         Starting point; zeros by default.
     random_state : RandomState, default=None
@@ -116,39 +96,29 @@ def ored_logistic(
         curve is minus the penalised log-likelihood.
     """
     weights = np.ones(len(bags)) if weights is None else weights
-    options = {"background": background, "max_operations": max_operations}
-    options["fit_intercept"] = fit_intercept
-    if isinstance(missing, str):
-        usual = 0.0 if isinstance(spurious, str) else spurious
+    if "missing" in learn:
+        usual = replace(sets, spurious=0.0) if "spurious" in learn else sets
         ends = {"reg": reg, "max_iter": max_iter, "tol": max(tol, MISSING_TOL)}
-        fit: Any = partial(ored_logistic, spurious=usual, **ends)  # type: ignore[arg-type]
-        data = bags, indicator, weights, instance_codes
-        missing = _learn_missing(fit, *data, random_state, usual, options)
+        sets = replace(sets, missing=_learn_missing(bags, usual, weights, random_state, **ends))
     # Classes without data are left out: their probability is zero.
-    seen = np.append((indicator == 1).any(axis=0), np.ones(int(background), bool))
-    known = []
-    if instance_codes is not None:
-        seen[instance_codes[instance_codes >= 0]] = True
-        instance_codes = np.where(instance_codes < 0, -1, (np.cumsum(seen) - 1)[instance_codes])
-        known = [codes_by_bag(instance_codes, bags.offsets)]
-    indicator, n_classes = indicator[:, seen[: indicator.shape[1]]], int(seen.sum())
-    rates = missing, FIRST_SPURIOUS if isinstance(spurious, str) else spurious
-    settings = "ORLR", reg, solver, options, n_classes, missing, spurious
-    with place(bags, ORLRPart, indicator, weights, *known, rates=rates, **options) as parts:
-        problem = PenalisedLoss.of(parts, bags, weights, reg, fit_intercept, (rates,))
-        theta = np.zeros((n_classes, bags.n_features + 1))
+    seen = sets.seen_classes
+    sets, rates = sets.of_classes(seen), (sets.missing, sets.spurious)
+    settings = "ORLR", reg, sets.background, sets.max_operations, sets.n_classes, rates, [*learn]
+    with place(bags, ORLRPart, sets, weights) as parts:
+        problem = PenalisedLoss.of(parts, bags, weights, reg, (rates,))
+        theta = np.zeros((sets.n_classes, bags.n_features + 1))
         if start is not None:
             theta = problem.centred(np.column_stack(start)[seen].astype(np.float64))
-        run = minimise if solver == "lbfgs" else gradient_em
         problem, theta, is_resumed = problem.resumed(theta, checkpoint, settings)
         if rates[1] > RARE and start is None and not is_resumed:
             # From W = 0, labels of rare classes would be taken for spurious ones before W has
             # learned to recognise these classes.
-            near = replace(problem, arguments=((missing, RARE),), checkpoint=None)
-            theta, _, _ = run(near, theta, min(FIRST_ITERATIONS, max_iter), 5 * tol, iter)
-        if spurious == "learn":
-            problem, theta = _learn_spurious(problem, theta, run, max_iter, tol)
-        theta, curve, converged = run(problem, theta, max_iter - len(problem.before), tol, track)
+            near = replace(problem, arguments=((rates[0], RARE),), checkpoint=None)
+            theta, _, _ = minimise(near, theta, min(FIRST_ITERATIONS, max_iter), 5 * tol, iter)
+        if "spurious" in learn:
+            problem, theta = _learn_spurious(problem, theta, max_iter, tol)
+        n_left = max_iter - len(problem.before)
+        theta, curve, converged = minimise(problem, theta, n_left, tol, track)
         if problem.before and not curve:  # already converged after the last change of the rates
             curve = [problem.loss(theta)[0]]
         result = problem.result(theta, curve, converged, bags)
@@ -179,13 +149,10 @@ class PenalisedLoss:
     before: tuple[float, ...] = ()
 
     @classmethod
-    def of(
-        cls, parts: Parts, bags: Bags, weights: Floats, reg: float, centre: bool, more: Any = ()
-    ) -> Self:
+    def of(cls, parts: Parts, bags: Bags, weights: Floats, reg: float, more: Any = ()) -> Self:
         """Build the loss of placed bags; their weighted mean is the origin."""
         scale = float(weights @ bags.sizes)
-        origin = parts.total("sums") / scale if centre else np.zeros(bags.n_features)
-        return cls(parts, reg, scale, origin, more)
+        return cls(parts, reg, scale, parts.total("sums") / scale, more)
 
     def centred(self, theta: Floats) -> Floats:
         """Convert [W b] of the original instances to theta."""
@@ -204,15 +171,8 @@ class PenalisedLoss:
         value, gradient = self.total("loss", theta)
         gradient = gradient.copy()
         gradient[:, :-1] += self.reg * theta[:, :-1] - np.outer(gradient[:, -1], self.origin)
-        return self._penalised(value, theta), gradient / self.scale
-
-    def surrogate(self, theta: Floats, posterior_at: Floats) -> float:
-        """The auxiliary function (Eq. 7) of EM for the posterior at another theta."""
-        value = self.total("surrogate", theta, self.uncentred(posterior_at))
-        return self._penalised(value, theta)
-
-    def _penalised(self, value: float, theta: Floats) -> float:
-        return (value + 0.5 * self.reg * float(np.sum(theta[:, :-1] ** 2))) / self.scale
+        value += 0.5 * self.reg * float(np.sum(theta[:, :-1] ** 2))
+        return value / self.scale, gradient / self.scale
 
     def resumed(self, theta: Floats, path: Any, settings: Any) -> tuple[Self, Floats, bool]:
         """The problem and the iterate of the checkpoint, if there is one."""
@@ -245,7 +205,7 @@ class PenalisedLoss:
 
 
 def _learn_spurious(
-    problem: PenalisedLoss, theta: Floats, run: Callable[..., Outcome], max_iter: int, tol: float
+    problem: PenalisedLoss, theta: Floats, max_iter: int, tol: float
 ) -> tuple[PenalisedLoss, Floats]:
     """Update the rate of spurious labels and W alternately; leave one iteration for the end."""
     for _ in range(SPURIOUS_STEPS):
@@ -256,48 +216,36 @@ def _learn_spurious(
         n_iter = min(ITERATIONS_PER_STEP, max_iter - 1 - len(problem.before))
         if abs(rate - last) <= SPURIOUS_CHANGE * rate or n_iter < 1:
             break
-        theta, more, _ = run(problem, theta, n_iter, tol, iter)
+        theta, more, _ = minimise(problem, theta, n_iter, tol, iter)
         problem = replace(problem, before=(*problem.before, *more))
     return problem, theta
 
 
-def _learn_missing(
-    fit: Callable[..., SolverResult],
-    bags: Bags,
-    indicator: Ints,
-    weights: Floats,
-    codes: Ints | None,
-    rng: Any,
-    spurious: float,
-    options: dict[str, Any],
-) -> float:
+def _learn_missing(bags: Bags, sets: BagLabelSets, weights: Floats, rng: Any, **ends: Any) -> float:
     """Estimate the rate of missing labels by EM, with the E-step on held-out bags."""
-    fold_of, rate = rng.permutation(len(bags)) % N_FOLDS, FIRST_MISSING
+    fold_of = rng.permutation(len(bags)) % N_FOLDS
     starts: list[Any] = [None] * len(np.unique(fold_of))
-    sets = BagLabelSets(bags.offsets, indicator, options["background"], missing=rate)
-    sets = replace(sets, spurious=spurious, instance_codes=NO_CODES if codes is None else codes)
     for _ in range(MISSING_STEPS if len(starts) > 1 else 0):
-        counts, rates = np.zeros(4), (rate, spurious)
+        last, counts = sets.missing, np.zeros(4)
         for fold, start in enumerate(starts):
             inside = np.flatnonzero(~sets.impossible & (fold_of != fold))
-            known = None if codes is None else sets.take(inside).instance_codes
-            data = {"weights": weights[inside], "instance_codes": known, "start": start}
-            result = fit(bags[inside], indicator[inside], missing=rate, **data, **options)
-            W, b, _ = result.solution
+            data = {"weights": weights[inside], "start": start}
+            W, b, rates = ored_logistic(bags[inside], sets[inside], **data, **ends).solution
             seen = np.isfinite(b)
             starts[fold] = W, np.where(seen, b, 0.0)
             # A bag with a label that is absent from the other folds has probability zero.
-            absent = (indicator[:, ~seen[: indicator.shape[1]]] == 1).any(axis=1)
+            absent = (sets.indicator[:, ~seen[: sets.indicator.shape[1]]] == 1).any(axis=1)
             out = np.flatnonzero((fold_of == fold) & ~absent)
             if len(out):
-                with place(bags[out], ORLRPart, indicator[out], weights[out], **options) as parts:
-                    counts += parts.total("reports", np.column_stack([W, b]), rates)
+                unnamed = replace(sets[out], instance_codes=NO_CODES)
+                with place(bags[out], ORLRPart, unnamed, weights[out]) as parts:
+                    counts += parts.total("reports", np.column_stack([W, b]), tuple(rates))
         if counts[:2].sum() == 0:
             break
-        last, rate = rate, float(np.clip(counts[0] / counts[:2].sum(), *RATE_RANGE))
-        if abs(rate - last) <= MISSING_CHANGE * last or rate <= NEGLIGIBLE:
+        sets = replace(sets, missing=float(np.clip(counts[0] / counts[:2].sum(), *RATE_RANGE)))
+        if abs(sets.missing - last) <= MISSING_CHANGE * last or sets.missing <= NEGLIGIBLE:
             break
-    return rate
+    return sets.missing
 
 
 def minimise(
@@ -338,30 +286,3 @@ def minimise(
     ends = {"ftol": 64 * np.finfo(float).eps, "gtol": tol, "maxls": 50}
     found = lbfgs(problem.loss, theta, max_iter=max_iter, callback=after, **ends)
     return found.x, curve, bool(found.success)
-
-
-def gradient_em(
-    problem: PenalisedLoss, theta: Floats, max_iter: int, tol: float, track: Any
-) -> Outcome:
-    """The paper's generalised EM: one gradient step on the auxiliary function, with backtracking.
-
-    Parameters and results are those of `minimise`.
-    """
-    _, gradient = problem.loss(theta)
-    curve: list[float] = []
-    length, square = 1.0, float(np.sum(gradient**2))
-    for _ in track(range(max_iter)):
-        if np.abs(gradient).max() <= tol:
-            break
-        length, before = 4.0 * length, problem.surrogate(theta, theta)
-        # Eq. 13: halve the step until the function decreases enough.
-        while problem.surrogate(theta - length * gradient, theta) > before - 0.5 * length * square:
-            length *= 0.5
-            if length * np.sqrt(square) < 1e-14:  # the level of rounding
-                return theta, curve, False
-        theta = theta - length * gradient
-        value, gradient = problem.loss(theta)
-        square = float(np.sum(gradient**2))
-        curve.append(value)
-        problem.keep(theta, curve)
-    return theta, curve, bool(np.abs(gradient).max() <= tol)

@@ -18,7 +18,7 @@ import numpy as np
 from bagwise import loops
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.compute import Part, codes_of_instances, digest, readable_table, to_numpy
+from bagwise.compute import Part, digest, readable_table, to_numpy
 from bagwise.compute.arrays import beside, column_sums, float64, like, log_softmax, product
 from bagwise.compute.tensors import Replay, has_kernels, torch
 from bagwise.loops.arguments import Inference, LabelSets, read_only
@@ -139,13 +139,32 @@ class BagLabelSets:
         """Which posteriors are approximated by belief propagation."""
         return self.how == loops.label_sets.APPROXIMATE
 
-    def take(self, chosen: Ints) -> BagLabelSets:
-        """The label sets of some bags."""
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, the background included."""
+        return int(self.indicator.shape[1] + self.background)
+
+    @property
+    def seen_classes(self) -> Bools:
+        """Whether a class is in some label set, the background, or that of a known instance."""
+        seen = np.append((self.indicator == 1).any(axis=0), np.ones(int(self.background), bool))
+        seen[self.known_instances[1]] = True
+        return seen
+
+    def of_classes(self, chosen: Bools) -> BagLabelSets:
+        """The same with some of the classes; all that are seen are chosen."""
+        codes, number = self.instance_codes, np.cumsum(chosen) - 1
+        codes = np.where(codes < 0, -1, number[codes])
+        indicator = self.indicator[:, chosen[: self.indicator.shape[1]]]
+        return replace(self, indicator=indicator, instance_codes=codes)
+
+    def __getitem__(self, key: Any) -> BagLabelSets:
+        """Some of the bags: a slice, positions or a mask."""
+        chosen = np.arange(len(self.sizes))[key]
         offsets, rows = offsets_of(self.sizes[chosen]), self.rows_of(chosen)
         codes = self.instance_codes[rows] if len(self.instance_codes) else self.instance_codes
-        return replace(
-            self, offsets=offsets, indicator=self.indicator[chosen], instance_codes=codes
-        )
+        indicator = self.indicator[chosen]
+        return replace(self, offsets=offsets, indicator=indicator, instance_codes=codes)
 
     def rows_of(self, chosen: Ints) -> Ints:
         """Positions of the instances of some bags, bag by bag."""
@@ -226,15 +245,11 @@ class LinearPart(Part):
         Their label sets.
     weights : ndarray of shape (n_bags,)
         Their weights.
-    fit_intercept : bool
-        Whether b is fitted.
     """
 
-    def __init__(
-        self, bags: Bags, indicator: Ints, weights: Floats, *, fit_intercept: bool
-    ) -> None:
+    def __init__(self, bags: Bags, indicator: Ints, weights: Floats) -> None:
         self.bags, self.X, self.weights = bags, readable_table(bags), weights
-        self.indicator, self.fit_intercept = indicator, fit_intercept
+        self.indicator = indicator
 
     def identity(self) -> str:
         """Digest of the bags, their label sets and weights."""
@@ -252,8 +267,7 @@ class LinearPart(Part):
 
     def _add_gradient(self, gradient: Floats, residual: Any, rows: slice) -> None:
         gradient[:, :-1] += to_numpy(product(self.X[rows].T, like(residual, self.X).T)).T
-        if self.fit_intercept:
-            gradient[:, -1] += to_numpy(residual.sum(axis=0))
+        gradient[:, -1] += to_numpy(residual.sum(axis=0))
 
 
 class ORLRPart(LinearPart):
@@ -263,38 +277,15 @@ class ORLRPart(LinearPart):
     ----------
     bags : Bags
         The bags.
-    indicator : ndarray of shape (n_bags, n_labels)
-        Their label sets, without the background class.
+    sets : BagLabelSets
+        What is known of their labels.
     weights : ndarray of shape (n_bags,)
         Their weights.
-    instance_codes : csr_array, default=None
-        The known classes of instances, from `codes_by_bag`.
-    fit_intercept : bool
-        Whether b is fitted.
-    **options
-        ``background`` and ``max_operations``, as for `BagLabelSets`.
-    rates : tuple of float
-        Probabilities that a label is missing, and that it is spurious, in the first call.
     """
 
-    def __init__(
-        self,
-        bags: Bags,
-        indicator: Ints,
-        weights: Floats,
-        instance_codes: Any = None,
-        *,
-        fit_intercept: bool,
-        rates: Rates = CORRECT,
-        **options: Any,
-    ) -> None:
-        super().__init__(bags, indicator, weights, fit_intercept=fit_intercept)
-        sets = BagLabelSets(bags.offsets, indicator, **options)
-        if instance_codes is not None:
-            sets = replace(sets, instance_codes=codes_of_instances(instance_codes, bags.offsets))
-        self.bag_sets = sets
-        self._set_rates(rates)
-        self.n_classes = indicator.shape[1] + sets.background
+    def __init__(self, bags: Bags, sets: BagLabelSets, weights: Floats) -> None:
+        super().__init__(bags, sets.indicator, weights)
+        self.bag_sets, self.n_classes = sets, sets.n_classes
 
     def identity(self) -> str:
         """Digest of the bags, their label sets, weights and known instance labels."""
@@ -321,20 +312,6 @@ class ORLRPart(LinearPart):
             value -= float(self.weights[bags] @ found.log_likelihood)
             self._add_gradient(gradient, found.posterior, rows)
         return value, gradient
-
-    def surrogate(self, theta: Floats, before: Floats, rates: Rates) -> float:
-        """Minus the auxiliary function (Eq. 7) for the posterior at `before`."""
-        self._set_rates(rates)
-        sets, value = self.bag_sets, 0.0
-        counted = np.repeat(sets.has_label_set, sets.sizes)
-        if len(sets.instance_codes):
-            counted |= sets.instance_codes >= 0
-        weights = np.repeat(self.weights, sets.sizes) * counted
-        for bags, rows in blocks_of_bags(sets.offsets, self.n_classes):
-            posterior = infer(sets, bags, to_numpy(self._scores(before, rows))).posterior
-            log_p = to_numpy(log_softmax(self._scores(theta, rows)))
-            value -= float(weights[rows] @ (posterior * log_p).sum(axis=1))
-        return value
 
     def _set_rates(self, rates: Rates) -> None:
         if rates != (self.bag_sets.missing, self.bag_sets.spurious):
@@ -370,8 +347,8 @@ class TensorORLRPart(ORLRPart):
 
     recursion: Any = None  # the function of `orlr_kernels`
 
-    def __init__(self, bags: Bags, *per_bag: Any, **options: Any) -> None:
-        super().__init__(bags, *per_bag, **options)
+    def __init__(self, bags: Bags, sets: BagLabelSets, weights: Floats) -> None:
+        super().__init__(bags, sets, weights)
         if self.recursion is None and has_kernels(self.X):
             from bagwise.solvers.annotation import orlr_kernels
 
@@ -420,17 +397,16 @@ class TensorORLRPart(ORLRPart):
             self._infer_group(group, log_p, posterior, log_likelihood, failed)
         if len(hard):
             bags, rows = (beside(at, scores) for at in (hard, self.bag_sets.rows_of(hard)))
-            block, theirs = slice(0, len(hard)), self.bag_sets.take(hard)
+            block, theirs = slice(0, len(hard)), self.bag_sets[hard]
             found = infer(theirs, block, to_numpy(scores[rows]))
             posterior[rows] = beside(found.posterior, posterior)
             log_likelihood[bags] = beside(found.log_likelihood, posterior)
             failed[bags] = False
         residual = log_p.exp_().sub_(posterior).mul_(self.row_weights)
-        of_b = residual.sum(dim=0) if self.fit_intercept else torch.zeros_like(residual[0])
         of_W = float64(residual.to(self.X.dtype).T @ self.X)
         value = -(self.bag_weights @ log_likelihood)
         head = torch.stack([value, failed.sum().to(value.dtype)])
-        gradient = torch.cat([of_W, of_b[:, None]], dim=1)
+        gradient = torch.cat([of_W, residual.sum(dim=0)[:, None]], dim=1)
         return torch.cat([head, gradient.ravel()]), failed
 
     def _infer_group(
