@@ -72,7 +72,7 @@ def test_no_code_of_a_cache_beside_the_model_is_run(run, slides, monkeypatch, wr
         grid = {"svm__C": [1.0]} if wrap == "search" else {"memory": ["cache"]}
         model = GridSearchCV(model, grid, cv=2).fit(data.bags, data.y)
     save_model(model, "model.skops", metadata={"columns": {"bag": "slide", "label": "tumour"}})
-    report = ("report", "model.skops", slides, "--cv", "2", "-o", "out.html", "--force")
+    report = ("report", "model.skops", slides, "--folds", "2", "-o", "out.html", "--force")
     with monkeypatch.context() as patch:
         patch.setattr("bagwise.persistence._forget_paths", lambda model: None)
         assert run(*report).exit_code == 0  # fills the cache

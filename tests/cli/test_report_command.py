@@ -60,7 +60,7 @@ def test_the_page_knows_which_bags_the_model_was_fitted_on(run, slides, page):
 
 def test_folds_give_the_figures(run, slides, model, page):
     words = ("report", model, slides, "--group", "patient", "-o", page)
-    result = run(*words, "--cv", 4)
+    result = run(*words, "--folds", 4)
     assert result.exit_code == 0, result.stderr
     text = page.read_text(encoding="utf-8")
     assert "4-fold cross-validation, groups whole" in text
@@ -81,7 +81,7 @@ def test_bags_need_no_labels(run, slides, model, page):
     assert run("report", model, new, "-o", page).exit_code == 0
     assert payload(page)["bags"]["truth"] is None
     page.unlink()
-    result = run("report", model, new, "--cv", 3, "-o", page)
+    result = run("report", model, new, "--folds", 3, "-o", page)
     assert result.exit_code == 2
     assert "--folds needs labels" in result.stderr
     known = [[f"s{i}", "yes" if i % 2 else "no"] for i in range(24)]
@@ -95,7 +95,7 @@ def test_bags_need_no_labels(run, slides, model, page):
 def test_a_positive_label_and_label_sets(run, slides, page):
     other = slides.parent / "positive.skops"
     run("fit", slides, *COLUMNS, "--positive", "no", "-m", "sil", "-o", other)
-    result = run("report", other, slides, "--cv", 3, "-o", page)
+    result = run("report", other, slides, "--folds", 3, "-o", page)
     assert result.exit_code == 0, result.stderr
     data = payload(page)
     assert data["bags"]["truth"] == ["no", "yes"] * 12
@@ -103,7 +103,7 @@ def test_a_positive_label_and_label_sets(run, slides, page):
     sets = slides.parent / "sets.skops"
     words = ("--bag", "slide", "--label-set", "tumour", "--features", "red,green,blue")
     assert run("fit", slides, *words, "-m", "orlr", "-o", sets).exit_code == 0
-    result = run("report", sets, slides, "--cv", 3, "-o", page, "--force")
+    result = run("report", sets, slides, "--folds", 3, "-o", page, "--force")
     assert result.exit_code == 0, result.stderr
     assert "one-error" in page.read_text(encoding="utf-8")
 
@@ -114,24 +114,20 @@ def test_media_come_from_the_folder_of_the_table(run, slides, model, page):
     head, *rows = slide_rows()
     for i, row in enumerate(rows):
         (folder / f"{i}.png").write_bytes(png(np.full((4, 4), i / len(rows))))
-        row += [f"tiles/{i}.png" if i else "", f"note {i}", f"tiles/{i}.png", 1, 2, 3, 4]
-    head += ["tile", "remark", "slide_image", "x", "y", "w", "h"]
+        row += [f"tiles/{i}.png" if i else "", f"note {i}"]
     order = np.random.default_rng(0).permutation(len(rows))  # rows of a bag need not be together
-    table = write_rows(slides.parent / "media.csv", [head, *(rows[i] for i in order)])
-    words = ("--image", "tile", "--text", "remark", "--source", "slide_image", "--box", "x,y,w,h")
-    result = run("report", model, table, *words, "--per-bag", 1, "-o", page)
+    sorted_rows = [[*head, "tile", "remark"], *(rows[i] for i in order)]
+    table = write_rows(slides.parent / "media.csv", sorted_rows)
+    result = run("report", model, table, "--image", "tile", "--text", "remark", "-o", page)
     assert result.exit_code == 0, result.stderr
     data = payload(page)
     bags = read_bags(table, bag="slide", label="tumour", features=["red", "green", "blue"]).bags
-    place = {tuple(row[3:6]): f"note {i}" for i, row in enumerate(rows)}
+    place = {tuple(row[3:6]): (row[6] != "", row[7]) for row in rows}
     for i in range(len(bags)):
-        start, stop = data["offsets"][i : i + 2]
-        for j in range(start, stop):
+        for j in range(*data["offsets"][i : i + 2]):
             instance = bags[i][data["instances"]["row"][j]]
-            assert data["instances"]["text"][j] == place[tuple(instance.tolist())]
-            assert data["instances"]["box"][j] == [1, 2, 3, 4]
-            assert data["instances"]["source"]["place"][j] >= 0
-        assert data["instances"]["image"]["place"][start + 1 : stop] == [-1] * (stop - start - 1)
+            found = data["instances"]["image"]["place"][j] >= 0, data["instances"]["text"][j]
+            assert found == place[tuple(instance.tolist())]
 
 
 @pytest.mark.parametrize(
@@ -139,11 +135,9 @@ def test_media_come_from_the_folder_of_the_table(run, slides, model, page):
     [
         (("--image", "nothing"), "there is no column 'nothing'"),
         (("--image", "patient"), "'p0' is not a file that a page can show as image"),
-        (("--box", "x,y"), "expected the names of 4 columns"),
         (("--group", "nothing"), "no column 'nothing'"),
         (("--label", "nothing"), "no column 'nothing'"),
-        (("--cv", 30), "30 folds"),
-        (("--budget", "much"), "much"),
+        (("--folds", 30), "30 folds"),
     ],
 )
 def test_bad_words_are_one_line(run, slides, model, page, words, told):
@@ -194,7 +188,7 @@ def test_figures_of_folds_do_not_depend_on_the_labels_of_the_model(
     other = fitted(run, three_labels(tmp_path / "other.csv", of_model))
     found = []
     for model in (fitted(run, table), other):
-        result = run("report", model, table, "--cv", 3, "-o", page, "--force")
+        result = run("report", model, table, "--folds", 3, "-o", page, "--force")
         assert result.exit_code == 0, result.stderr
         found.append((figures(page)[0], payload(page)["bags"]["heldOut"]))
         if of_file == "abc":

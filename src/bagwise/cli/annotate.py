@@ -76,7 +76,7 @@ def annotate(
     corrected = read_known(corrections, method.make(values), method.name)
 
     data = read_columns(file, columns)
-    bags, labels, known = data.bags, label_sets_of(data, columns), None
+    bags, labels, known = data.bags, label_sets_of(data), None
     if labels is None:
         raise LabelError("the bags have no labels: name their column with label_set= or label=.")
     check_features(bags, steps)
@@ -105,9 +105,9 @@ def annotate(
     note(f"{bags.n_instances} instances of {len(bags)} bags: {output}")
     note(f"least certain first: {unsure}")
     if label_studio is not None:
-        tasks = ranked | {"size": bags.sizes[bags.bag_index][order]}
-        places = [*with_places({"bag": 0, "row": 0}, data), "size"]
-        _write_tasks(label_studio, shown, media_url, tasks, places, labels.names, force=force)
+        size = {"size": bags.sizes[bags.bag_index][order]}
+        tasks = {name: ranked[name] for name in with_places({"bag": 0, "row": 0}, data)} | size
+        _write_tasks(label_studio, shown, media_url, tasks, ranked, labels.names, force)
     first = {name: column[:review] for name, column in ranked.items()}
     doubted = {name: column[:review] for name, column in doubts.items()}
     if review:
@@ -134,34 +134,20 @@ def _refuse_trivial(sets: list[set[Any] | None], values: dict[str, Any]) -> None
 
 
 def _write_tasks(
-    path: Path,
-    shown: tuple[str, str] | None,
-    prefix: str,
-    table: dict[str, Any],
-    places: list[str],
-    names: list[str],
-    *,
-    force: bool,
+    path: Path, shown: Any, prefix: str, tasks: Any, results: Any, names: list[str], force: bool
 ) -> None:
     """Write the instances as tasks for Label Studio, and the labelling interface."""
     from bagwise.apps.review._label_studio import write_interface, write_tasks
 
     kind, column = shown or ("text", None)
-    cells = {name: values.tolist() for name, values in table.items()}
-    write_tasks(
-        path,
-        {name: cells[name] for name in places if name != column},
-        results=cells,
-        kind=kind,
-        media=None if column is None else cells[column],
-        prefix=prefix,
-        model=f"bagwise {__version__} orlr",
-        force=force,
-    )
+    data = {name: values.tolist() for name, values in tasks.items()}
+    media = data.pop(column, None)
+    how: Any = {"kind": kind, "media": media, "prefix": prefix, "force": force}
+    results = {name: results[name].tolist() for name in ("label", "probability")}
+    write_tasks(path, data, results=results, model=f"bagwise {__version__} orlr", **how)
     interface = path.with_suffix(".xml")
-    write_interface(
-        interface, dict.fromkeys([*names, *map(str, cells["label"])]), kind, force=force
-    )
+    choices = dict.fromkeys([*names, *map(str, results["label"])])
+    write_interface(interface, choices, kind, force=force)
     note(f"tasks for Label Studio: {path}, with the interface {interface}")
 
 

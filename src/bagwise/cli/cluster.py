@@ -12,9 +12,7 @@ def cluster(
     columns: options.Columns,
     steps: options.Steps,
     file: Path = options.FILE,
-    n_clusters: int = options.option(
-        "Number of clusters.", "K", "--clusters", "-k", default=..., min=1
-    ),
+    k: int = options.option("Number of clusters.", "K", "--clusters", "-k", default=..., min=1),
     output: Path = options.output("Clusters of instances, .parquet, .csv or .tsv.", "FILE"),
     no_report: bool = options.flag("--no-report", "Do not write the HTML page."),
     parameters: list[str] | None = options.PARAMETERS,
@@ -50,9 +48,9 @@ def cluster(
 
     for module in ("jinja2", "matplotlib") if not no_report else ():
         import_extra(module, extra="report")
-    model = CSP.make({**options.parse_parameters(parameters), "n_clusters": n_clusters})
+    model = CSP.make({**options.parse_parameters(parameters), "n_clusters": k})
     data = read_columns(file, columns)
-    bags, labels = data.bags, label_sets_of(data, columns)
+    bags, labels = data.bags, label_sets_of(data)
     check_features(bags, steps, wide=False)
     known = None if labels is None else labels.tolist()
     for _, step in instance_steps(sparse=bags.is_sparse, **steps.arguments):
@@ -61,7 +59,7 @@ def cluster(
         model.fit(bags, known)
     instances = with_places(clustered_instances(model, data.bags, known), data)
     write_columns(output, instances, force=force)
-    note(f"{bags.n_instances} instances in {n_clusters} clusters: {output}")
+    note(f"{bags.n_instances} instances in {k} clusters: {output}")
     summary = cluster_columns(model, model.labels_)
     if not no_report:
         with progress("Drawing the map"):

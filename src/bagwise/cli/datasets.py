@@ -14,7 +14,6 @@ from bagwise.cli.output import (
     print_json,
     print_lines,
     print_table,
-    progress,
     refuse_existing,
 )
 
@@ -100,19 +99,11 @@ def export(
     from bagwise.datasets import load_dataset
     from bagwise.io import write_bags
 
-    with progress(f"Writing {output.name}"):
-        data = load_dataset(name)
-        sets = data.get("label_sets")
-        write_bags(
-            output,
-            data.bags,
-            y=data.get("y"),
-            label_sets=sets,
-            instance_labels=data.instance_labels,
-            # Labels stay 0 and 1, so that 1 is positive also after sorting.
-            classes=None if sets is None else data.classes,
-            force=force,
-        )
+    data = load_dataset(name)
+    sets, parts = data.get("label_sets"), data.instance_labels
+    # Labels stay 0 and 1, so that 1 is positive also after sorting.
+    names = {} if sets is None else {"label_sets": sets, "classes": data.classes}
+    write_bags(output, data.bags, y=data.get("y"), instance_labels=parts, **names, force=force)
     note(f"{len(data.bags)} bags, {data.bags.n_instances} instances: {output}")
     size = {"bags": len(data.bags), "instances": data.bags.n_instances}
     return {"name": name, **size, "written": [output]}

@@ -26,9 +26,7 @@ def evaluate(
     folds: int = options.option("Number of folds.", "N", default=5, min=2),
     repeats: int = options.option("Number of repetitions, with new folds.", "N", default=1, min=1),
     seed: int = options.SEED,
-    scoring: list[str] | None = options.option(
-        "A measure instead of the default ones, such as AUC or f1_macro; repeat for more.", "NAME"
-    ),
+    scoring: list[str] | None = options.option("A measure, such as f1; repeat for more.", "NAME"),
     baseline: list[str] | None = options.option("Add a baseline: sil.", "NAME"),
     no_baseline: bool = options.flag("--no-baseline", "Leave out the default baselines."),
     parameters: list[str] | None = options.PARAMETERS,
@@ -47,7 +45,7 @@ def evaluate(
     on the first. The baselines are the most common label, and trees on pooled statistics (mean,
     min, max and std of each feature); --baseline sil adds a linear SVM on instances that inherit
     the label of their bag. A warning names the methods that are not significantly better than these
-    trees. -o scores.csv also writes the table, and the scores of each fold to scores.folds.csv.
+    trees. -o scores.csv also writes the table; --json has the scores of each fold.
 
     A label column with many different numbers is a regression target (--task): the scores are R2,
     MAE (mean absolute error) and Spearman (rank correlation), and the baselines are the mean and
@@ -68,7 +66,9 @@ def evaluate(
     from bagwise.evaluate._baselines import BASELINES, baselines
     from bagwise.io._write_table import file_beside, write_columns
 
-    written = [] if output is None else [output, file_beside(output, "folds")]
+    written = [] if output is None else [output]
+    for path in written:
+        file_beside(path, "folds")  # rejects an unknown suffix
     refuse_existing(written, force=force, inputs=[file])
     chosen = {found.name: found for found in map(find_method, method or ["auto"])}
     values = options.parse_parameters(parameters)
@@ -102,8 +102,6 @@ def evaluate(
     beside = comparison.differences(measure, reference=trees) if trees else []
     no_better = [d for d in beside if d.name in chosen and d.n_folds and d.verdict != "better"]
     warnings = [_warning(difference) for difference in no_better]
-    for path, table in zip(written, _tables(comparison, differences, folds), strict=False):
-        write_columns(path, table, force=force)
     times = f", {repeats} times" if repeats > 1 else ""
     whole = f", each {group} in one fold" if group is not None else ""
     setting = f"{len(bags)} bags{target.positive}, {folds} folds{times}{whole}"
@@ -111,6 +109,7 @@ def evaluate(
     shown = [str(found) for found in differences if found.name not in _UNINFORMED]
     print_lines(line.removeprefix("baseline: ") for line in shown)
     for path in written:
+        write_columns(path, _table(comparison, differences), force=force)
         note(f"Scores: {path}")
     for message in warnings:
         warning(message)
@@ -122,12 +121,12 @@ def evaluate(
     return facts | {"warnings": warnings, "written": written}
 
 
-def _tables(comparison: Comparison, differences: list[Difference], folds: int) -> Any:
-    """A row per method, and a row per method and fold; None for what is undefined."""
+def _table(comparison: Comparison, differences: list[Difference]) -> dict[str, Any]:
+    """A row per method; None for what is undefined."""
     import numpy as np
 
     by_name = {difference.name: difference.summary() for difference in differences}
-    means, each = [], []
+    rows = []
     for found in comparison:
         row: dict[str, Any] = {"method": found.name}
         for measure in comparison.measures:
@@ -135,14 +134,8 @@ def _tables(comparison: Comparison, differences: list[Difference], folds: int) -
         difference = by_name.get(found.name, {})
         row["difference"] = difference.get("mean")
         row |= {name: difference.get(name) for name in ("lower", "upper", "p_value")}
-        means.append(row | {"seconds": sum(found.seconds)})
-        scores = found.summary()
-        for k, seconds in enumerate(found.seconds):
-            row = {"method": found.name, "repeat": k // folds + 1, "fold": k % folds + 1}
-            row |= {m: scores[m]["folds"][k] if m in scores else None for m in comparison.measures}
-            each.append(row | {"seconds": seconds})
-    for rows in (means, each):
-        yield {name: np.array([row[name] for row in rows], dtype=object) for name in rows[0]}
+        rows.append(row | {"seconds": sum(found.seconds)})
+    return {name: np.array([row[name] for row in rows], dtype=object) for name in rows[0]}
 
 
 def _warning(difference: Difference) -> str:

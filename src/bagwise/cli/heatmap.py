@@ -60,7 +60,7 @@ def heatmap(
     from bagwise.cli.reading import labels_for, open_saved, places, seen_in_training
 
     check_folder(output, force=force)
-    axes = options.split_names(coords, 2)
+    axes = options.two_columns(coords)
     model, facts, data = open_saved(saved, columns, merged=False, extra_columns=axes)
     classes, slides, n_slides = facts.get("classes"), data.bags.names.tolist(), len(data.bags)
     pictures, sizes = None, None

@@ -28,6 +28,7 @@ _OF_NO_RUN = {"config", "debug", "force", "help", "quiet"}  # not read from a fi
 
 Text = str | None
 Names = list[str] | None
+TaskName = Literal["classification", "regression"]
 
 
 def flag(name: str, help: str, *more: str, **settings: Any) -> Any:
@@ -82,20 +83,14 @@ COORDS = column("Two columns with the position of each row, for tables without `
 GROUP = column("Keep bags with equal values in this column, such as a patient, in one fold.")
 TRUST = option("Accept this type in a model file that you trust; repeat for more.", "TYPE")
 PARAMETERS = option(
-    "Set a parameter of the method, of one of several by METHOD.NAME=VALUE; repeat for more.",
-    "NAME=VALUE",
-    "--set",
+    "Set a parameter, such as C=10 or nsk.C=10; repeat for more.", "NAME=VALUE", "--set"
 )
 CORRECTIONS = option(
-    "Known labels of instances, kept fixed: a file from `bagwise review`, a table (bag, row, "
-    "label), an export from Label Studio (.json), or .txt files from Raven or Audacity.",
-    "FILE",
+    "Known labels: a table, or from `bagwise review`, Label Studio, Raven or Audacity.", "FILE"
 )
 BACKGROUND = flag("--background", "Add a background class for instances without a label.")
 NOISY_SETS = flag("--noisy-sets", "Allow for missing and spurious labels in label sets.")
-BACKGROUND_ABOVE = option(
-    "Least probability of background; by default above every label.", "P", min=0, max=1
-)
+BACKGROUND_ABOVE = option("Least probability of an instance of background.", "P", min=0, max=1)
 
 
 @dataclass
@@ -148,9 +143,7 @@ class Steps:
     """The options for the preprocessing of instances before a method learns from them."""
 
     pca: Any = option("Number of principal components, or auto.", "N", parser=_components)
-    impute: Literal["mean", "median"] | None = option(
-        "Fill missing values: `mean` or `median` of the training bags.", "HOW"
-    )
+    impute: Literal["mean", "median"] | None = option("Fill missing values.")
     no_scale: bool = flag("--no-scale", "Do not standardise the features.")
 
     @property
@@ -163,14 +156,8 @@ class Steps:
 class Task:
     """What to learn: a label or a number."""
 
-    task: Literal["classification", "regression"] | None = option(
-        "regression or classification; by default regression for many different numbers.", "TASK"
-    )
-    positive: Text = column(
-        "The positive one of two labels; by default the larger number, a word for presence "
-        "(active, yes, tumor), or the last one.",
-        *("LABEL", "--pos-label", "--positive"),
-    )
+    task: TaskName | None = option("By default regression for many different numbers.")
+    positive: Text = column("The positive one of two labels.", "LABEL", "--pos-label", "--positive")
 
     def __post_init__(self) -> None:
         """Reject a positive label for regression."""
@@ -334,11 +321,16 @@ def _expanded(parameter: inspect.Parameter) -> list[inspect.Parameter]:
     ]
 
 
-def split_names(text: str | None, n_names: int | None = None) -> list[str]:
-    """Split names that are separated by commas; an error if there are not `n_names`, or none."""
-    names = [name.strip() for name in (text or "").split(",") if name.strip()]
-    if names and n_names not in (None, len(names)):
-        raise InputError(f"{text}: expected the names of {n_names} columns, separated by commas.")
+def split_names(text: str | None) -> list[str]:
+    """Split names that are separated by commas."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def two_columns(text: str | None) -> list[str]:
+    """Split the value of ``--coords``."""
+    names = split_names(text)
+    if len(names) not in (0, 2):
+        raise InputError(f"--coords {text}: expected the names of 2 columns, separated by commas.")
     return names
 
 

@@ -133,7 +133,7 @@ def read_labelled(
     if corrected is not None:
         labels = corrected.correct_sets(labels, data)
         known = labels.known | corrected.about(data.bags)
-    _note_unknown(labels, known, data, chosen, " and are left out")
+    _note_unknown(labels, known, " and are left out")
     if not known.any():
         raise LabelError("no bag has a label.")
     groups = None if data.groups is None else data.groups[known]
@@ -153,26 +153,20 @@ def read_known(path: Path | None, estimator: Any, method: str) -> Known | None:
     return read_known(path, note)
 
 
-def label_sets_of(data: Contents, chosen: Columns) -> Labels | None:
+def label_sets_of(data: Contents) -> Labels | None:
     """The label sets of bags, some perhaps unknown, with a note; a label becomes a set of one."""
     labels = data.labels if data.label_sets is None else data.label_sets
     if labels is None:
         return None
-    _note_unknown(labels, labels.known, data, chosen)
+    _note_unknown(labels, labels.known)
     return labels.as_sets()
 
 
-def _note_unknown(
-    labels: Labels, known: Bools, data: Contents, chosen: Columns, then: str = ""
-) -> None:
+def _note_unknown(labels: Labels, known: Bools, then: str = "") -> None:
     """Print how many bags have no label, and how many the empty set, which is not the same."""
-    n_bags, n_unknown, unknown = len(labels), int((~known).sum()), ""
-    if n_unknown and chosen.labels is not None:
-        names = data.bags.names[~known].astype(str)
-        n_absent = 0 if chosen.missing == "drop" else int(np.isin(names, data.absent).sum())
-        unknown = f" (not in {chosen.labels.name}: {n_absent}, empty there: {n_unknown - n_absent})"
+    n_bags, n_unknown = len(labels), int((~known).sum())
     if n_unknown:
-        note(f"{n_unknown} of {n_bags} bags have no label{then}{unknown}.")
+        note(f"{n_unknown} of {n_bags} bags have no label{then}.")
     n_empty = int((labels.known & ~labels.indicator.any(axis=1)).sum()) if labels.has_sets else 0
     if n_empty:
         others = f" (the sets of {n_unknown} others are unknown)" if n_unknown else ""
@@ -416,24 +410,17 @@ def seen_in_training(data: Contents, metadata: Mapping[str, Any]) -> list[bool] 
 def places(data: Contents, axes: list[str], file: Path) -> Any:
     """The position of each instance, from two columns of a table or from the file."""
     if axes:
-        return numbers_in(data, axes)
+        try:
+            columns = [[np.nan if v is None else float(v) for v in data.columns[n]] for n in axes]
+        except (TypeError, ValueError) as error:
+            raise InputError(f"the columns {', '.join(axes)} must be numbers.") from error
+        return np.array(columns).T
     if data.coords is None:
         raise InputError(
             f"{file} has no coords: a heat map needs the position of each patch. Name two "
             "columns of a table with --coords X,Y, or write `coords` into the HDF5 files."
         )
     return data.coords
-
-
-def numbers_in(data: Contents, names: list[str]) -> Floats:
-    """Columns of a table as numbers, of shape (n_instances, n_names); NaN for an empty cell."""
-    try:
-        columns = [[np.nan if v is None else float(v) for v in data.columns[n]] for n in names]
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"the columns {', '.join(names)} hold values that are no numbers."
-        ) from error
-    return np.array(columns).T
 
 
 def clip_sounds(

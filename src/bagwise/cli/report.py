@@ -21,15 +21,9 @@ def report(
     media: options.Media,
     output: Path = options.output("The page, .html.", "PAGE"),
     group: str | None = options.GROUP,
-    folds: int = options.option(
-        "Refit in N folds: held-out metrics.", "N", "--folds", "--cv", default=0, min=0
-    ),
+    folds: int = options.option("Refit in N folds: held-out metrics.", "N", default=0, min=0),
     seed: int = options.SEED,
-    source: str | None = options.column("Column with the image that an instance is part of."),
-    box: str | None = options.column("Columns: the box of an instance in --source.", "X,Y,W,H"),
     coords: str | None = options.COORDS,
-    per_bag: int = options.option("Instances of a bag shown with media.", default=6, min=1),
-    budget: str = options.option("Maximum size of the media in the page.", default="20MB"),
     title: str | None = options.TITLE,
     force: bool = options.FORCE,
 ) -> dict[str, Any]:
@@ -49,24 +43,19 @@ def report(
     """
     file = saved.file
     refuse_existing([output], force=force, inputs=[saved.model, file])
-    from bagwise._common.memory import byte_count
     from bagwise.base._pipelines import predicts_numbers
     from bagwise.cli.reading import known_numbers, labels_for, open_saved, places, seen_in_training
     from bagwise.extras import import_extra
     from bagwise.report import Media, Report
 
     import_extra("jinja2", extra="report")
-    n_bytes, axes = byte_count(budget), options.split_names(coords, 2)
-    edges = options.split_names(box, 4)
-    if edges and source is None:
-        raise InputError("--box needs --source, the image that the boxes lie in.")
-    shown = media.columns | ({} if source is None else {"source": source})
-    extra = [*shown.values(), *edges, *axes]
+    shown, axes = media.columns, options.two_columns(coords)
+    extra = [*shown.values(), *axes]
     model, facts, data = open_saved(saved, columns, group=group, extra_columns=extra)
     bags, numbers = data.bags, predicts_numbers(model)
     y: Any = known_numbers(data.labels) if numbers else labels_for(model, data, facts)
     has_places = data.coords is not None and data.coords.shape[1:] == (2,)
-    lists = _media(file.parent, data, shown, edges)
+    lists = _media(file.parent, data, shown)
     method, impute = facts.get("method"), facts.get("impute")
     about = {"file": str(file), "model file": str(saved.model)}
     about["written by"] = f"bagwise {facts['bagwise_version']}"
@@ -75,7 +64,7 @@ def report(
         bags,
         y,
         title=title or f"{method or 'A model'} on {file.name}",
-        media=Media(**lists, per_bag=per_bag, budget=n_bytes) if lists else None,
+        media=Media(**lists) if lists else None,
         coords=places(data, axes, file) if axes or has_places else None,
         patch_size=data.patch_sizes,
         groups=data.groups,
@@ -120,12 +109,9 @@ def _held_out(
     return replace(found[0], baselines=dict(zip(beside, found[1:], strict=True)))
 
 
-def _media(folder: Path, data: Contents, shown: dict[str, str], edges: list[str]) -> dict[str, Any]:
-    """The images, sounds and texts of instances; paths are relative to the folder of the table.
-
-    `shown` names the column of each kind, `edges` those of x, y, width and height in the source.
-    """
-    from bagwise.cli.reading import clip_sounds, numbers_in
+def _media(folder: Path, data: Contents, shown: dict[str, str]) -> dict[str, Any]:
+    """The images, sounds and texts of instances; paths are relative to the folder of the table."""
+    from bagwise.cli.reading import clip_sounds
 
     lists: dict[str, Any] = {}
     for kind, column in shown.items():
@@ -133,8 +119,6 @@ def _media(folder: Path, data: Contents, shown: dict[str, str], edges: list[str]
         if kind != "text":
             values = [folder / v if v and v.strip() else None for v in values]
         lists[kind if kind == "audio" else f"{kind}s"] = values
-    if edges:
-        lists["boxes"] = numbers_in(data, edges)
     sounds = clip_sounds(data, folder, shown.get("audio"))
     if sounds is not None and data.clips is not None:
         lists["audio"] = [None if name is None else folder / name for name in sounds]
