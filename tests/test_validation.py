@@ -316,3 +316,21 @@ def test_masked_values_are_refused(call):
     bags = Bags(np.eye(4), [0, 1, 2, 4])
     with pytest.raises(InputError, match="masked array"):
         call(bags)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda bags: SetKernelSVM().fit(bags, ["a\0", "a", "b"]),
+        lambda bags: SetKernelSVM().fit(bags, np.array(["a\0", "a", "b"], dtype=object)),
+        lambda bags: CitationKNN().fit(bags, [{"a\0"}, {"a"}, {"b"}]),
+        lambda bags: Labels.from_values(["a\0", "a", "b"]),
+        lambda bags: Bags(bags.instances, bags.offsets, ["a\0", "a", "b"]),
+        lambda bags: Bags.from_groups(np.ones((3, 1)), ["a\0", "a", "b"]),
+        lambda bags: check_contents(bags, y=["a\0", "a", "b"]),
+    ],
+)
+def test_a_trailing_nul_is_refused(call):
+    bags = Bags(np.eye(4), [0, 1, 2, 4])
+    with pytest.raises(InputError, match=r"'a\\x00' ends with a NUL"):
+        call(bags)

@@ -439,6 +439,7 @@ def plain_array(values: Sequence[Any] | Array) -> Array:
             array[i] = value
     if array.dtype != object:
         return array
+    refuse_nul(array)
     items = [_python(v) for v in array]
     kinds = {type(v) for v in items}
     return np.array(items) if len(kinds) == 1 and kinds <= {bool, int, float, str} else array
@@ -451,6 +452,13 @@ def refuse_masked(values: Any, what: str = "labels, ids or weights") -> None:
             f"{what} are a masked array: leave the masked entries out, or fill them with None, as "
             "in values.astype(object).filled(None)."
         )
+
+
+def refuse_nul(values: Iterable[Any]) -> None:
+    """Raise `LabelError` for a string that ends with NUL, which arrays of strings drop."""
+    for value in values:
+        if isinstance(value, str) and value.endswith("\0"):
+            raise LabelError(f"{value!r} ends with a NUL character, which is lost: rename it.")
 
 
 def sorted_labels(labels: Iterable[Any]) -> list[Any]:

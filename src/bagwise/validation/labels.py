@@ -20,6 +20,7 @@ from bagwise.labels import (
     is_unlabelled,
     plain_array,
     refuse_masked,
+    refuse_nul,
     short_list,
     sorted_labels,
 )
@@ -377,6 +378,8 @@ def _label_column(y: Any) -> Array:
         column = np.empty(len(y), dtype=object)
         column[:] = y
         return column
+    if isinstance(y, list | tuple) or getattr(y, "dtype", None) == np.dtype(object):
+        refuse_nul(y)
     try:
         column = column_or_1d(y)
     except (TypeError, ValueError) as error:
