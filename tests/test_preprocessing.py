@@ -208,3 +208,13 @@ def test_an_imputer_reads_a_mapped_table_in_blocks(
         filled, expected = found.transform(bags), own.transform(X)
     np.testing.assert_allclose(filled.instances, expected, rtol=1e-6)
     assert np.isnan(mapped).any()
+
+
+@pytest.mark.parametrize(
+    "inner", [make_pipeline(PCA(2)), FeatureUnion([("pca", PCA(2))])], ids=["pipeline", "union"]
+)
+def test_single_precision_far_from_zero_loses_no_digits_in_a_composite(rng, inner):
+    X = (rng.normal(size=(60, 3)) * [4, 2, 1] + 1e5).astype(np.float32)
+    found = InstanceTransformer(inner).fit_transform(Bags(X, [0, 20, 60]))
+    expected = PCA(2).fit_transform(X.astype(np.float64))
+    np.testing.assert_allclose(found.instances, expected, atol=1e-4)

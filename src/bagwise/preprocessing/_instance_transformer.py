@@ -22,7 +22,7 @@ from bagwise.base import BagEstimator, BagTransformerMixin, fit_method
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compute import fold_bags, in_blocks, is_here, map_bags, map_rows, row_blocks
 from bagwise.exceptions import InputError
-from bagwise.validation import check_bags, check_length, is_table
+from bagwise.validation import VALUE_RANGE, check_bags, check_length, check_values, is_table
 
 EXACT = (MaxAbsScaler, MinMaxScaler, StandardScaler)  # partial_fit in blocks equals fit
 COMPOSITES = (ColumnTransformer, FeatureUnion, Pipeline)  # their parts refuse missing values
@@ -176,7 +176,10 @@ class InstanceTransformer(BagTransformerMixin, BagEstimator):
         return PASS_THROUGH if self.transformer is None else self.transformer
 
     def _read(self, X: Any, *, reset: bool) -> Bags:
-        return check_bags(self, X, reset=reset, allow_nan=get_tags(self).input_tags.allow_nan)
+        bags = check_bags(self, X, reset=reset, allow_nan=get_tags(self).input_tags.allow_nan)
+        if isinstance(self.transformer, COMPOSITES):  # float32 far from 0 becomes float64
+            bags = check_values(bags, VALUE_RANGE, fitting=reset, allow_nan=True)
+        return bags
 
 
 def _fitted_here(transformer: Any, y_instances: Any, bags: Bags) -> Any:

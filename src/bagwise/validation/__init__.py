@@ -13,4 +13,4 @@ from bagwise.validation.labels import (
     check_partial_labels,
     check_sample_weight,
 )
-from bagwise.validation.values import VALUE_RANGE
+from bagwise.validation.values import VALUE_RANGE, check_values

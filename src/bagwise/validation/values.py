@@ -31,6 +31,7 @@ def check_values(
     fitting: bool,
     convert: bool = True,
     rows: bool = False,
+    allow_nan: bool = False,
 ) -> Bags:
     """Reject NaN, infinity, and magnitudes outside the range of a model.
 
@@ -47,6 +48,8 @@ def check_values(
         Whether float32 in memory may become float64.
     rows : bool, default=False
         Whether the bags are plain rows, for the messages.
+    allow_nan : bool, default=False
+        Whether bags with missing values are returned unchanged.
 
     Returns
     -------
@@ -57,6 +60,8 @@ def check_values(
         return bags
     low, high = _extremes(bags)
     largest = max(-low, high)
+    if allow_nan and not np.isfinite(largest):
+        return bags
     unit, step = ("row", "{}") if rows else ("instance", "InstanceTransformer({})")
     if not np.isfinite(largest):
         value, place = _first(bags, lambda values: ~np.isfinite(values), rows)
