@@ -17,7 +17,7 @@ from bagwise.annotation import ORedLogisticRegression
 from bagwise.base._kernel_bags import kernel_bags, width_of
 from bagwise.classification import PrimalDualMISVM
 from bagwise.compute import blocks, mapped, readable_table
-from bagwise.exceptions import DataNotFoundError
+from bagwise.exceptions import DataNotFoundError, FileFormatError
 from bagwise.io import read_bags, write_bags
 from bagwise.metric_learning import MultiInstancePLDA
 from bagwise.preprocessing import InstancePCA, InstanceTransformer, make_bag_pipeline
@@ -197,10 +197,16 @@ def test_computed_rows_are_those_of_the_fit(transformer, lazy, tmp_path):
         np.testing.assert_array_equal(found.rows(slice(None)), expected)
 
 
-def test_a_file_that_went_away_is_refused(tmp_path):
+def test_a_file_that_changed_or_went_away_is_refused(tmp_path):
     bags, _ = numbers("float32")
     there = streamed("hdf5", bags, tmp_path)
-    first = min((tmp_path / "slides").glob("*.h5"))
+    first, second, third = (tmp_path / "slides" / f"b{i}.h5" for i in range(3))
     first.unlink()
     with pytest.raises(DataNotFoundError, match=first.name):
         there[0]
+    write_bags(tmp_path / "other", [bags[1] + 1, np.ones((99, bags.n_features))], format="hdf5")
+    same_shape, longer = sorted((tmp_path / "other").glob("*.h5"))
+    for i, (old, new) in enumerate([(second, same_shape), (third, longer)]):
+        new.replace(old)
+        with pytest.raises(FileFormatError, match=rf"{old.name} has changed"):
+            there[i + 1]

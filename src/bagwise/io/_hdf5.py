@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,7 @@ class _BagFile:
     allow_external: bool
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     dtypes: dict[str, np.dtype[Any]] = field(default_factory=dict)
+    changed: int = 0  # when, in nanoseconds
     patch_size: float = math.nan
     slide_size: tuple[float, float] = (math.nan, math.nan)
 
@@ -94,14 +95,15 @@ class _BagFile:
                         f"{self.path}: {name} has shape {shape} for {features[0]} instances."
                     )
             attributes = parts["coords"].attrs if "coords" in parts else {}
-            edge, sides = _sizes(attributes)
-        return replace(self, shapes=shapes, dtypes=dtypes, patch_size=edge, slide_size=sides)
+            found = shapes, dtypes, self.path.stat().st_mtime_ns, *_sizes(attributes)
+        return _BagFile(self.path, self.dataset, self.allow_external, *found)
 
     def read(self, rows: slice, targets: Mapping[str, Array]) -> None:
         """Read rows of some datasets into arrays."""
         with self.open(targets.keys() & self.shapes.keys()) as parts:
             for name, part in parts.items():
-                if _shape(part) != self.shapes[name]:
+                same_shape = _shape(part) == self.shapes[name]
+                if not same_shape or self.path.stat().st_mtime_ns != self.changed:
                     raise FileFormatError(f"{self.path} has changed: read the bags again.")
                 values = part[rows] if part.ndim == len(self.shapes[name]) else part[0, rows]
                 assign(targets[name], values)
