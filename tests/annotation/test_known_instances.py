@@ -202,8 +202,31 @@ class TestLaws:
         proba = model.annotate_proba(bags, sets, instance_labels=known)
         assert_array_equal(proba[rows], np.eye(4)[known[rows]])
 
+    def test_the_order_of_bags_and_instances_does_not_matter(self, rng):
+        bags, sets, _, known = drawn()
+        model = ORedLogisticRegression(tol=1e-8).fit(bags, sets, instance_labels=known)
+        order = rng.permutation(len(bags))
+        rows = np.concatenate(
+            [rng.permutation(np.arange(bags.offsets[i], bags.offsets[i + 1])) for i in order]
+        )
+        offsets = np.concatenate([[0], np.cumsum(bags.sizes[order])])
+        mixed = Bags(bags.instances[rows], offsets)
+        same = ORedLogisticRegression(tol=1e-8)
+        same.fit(mixed, sets[order], instance_labels=known[rows])
+        assert_allclose(same.coef_, model.coef_, atol=1e-5)
+        assert_allclose(
+            same.annotate_proba(mixed, sets[order], instance_labels=known[rows]),
+            model.annotate_proba(bags, sets, instance_labels=known)[rows],
+            atol=1e-5,
+        )
+
 
 class TestDoor:
+    def test_a_wrong_length(self):
+        bags, sets, _, known = drawn()
+        with pytest.raises(LabelError, match=f"{len(bags)} entries for {bags.n_instances} inst"):
+            ORedLogisticRegression().fit(bags, sets, instance_labels=known[: len(bags)])
+
     def test_a_label_that_the_bag_does_not_carry(self):
         bags, sets, _, known = drawn()
         bags = Bags(bags.instances, bags.offsets, ids=[f"rec{i}" for i in range(len(bags))])

@@ -204,6 +204,17 @@ def test_kept_columns_reach_the_table_and_qupath(data, tmp_path, no_pictures):
             HeatMaps(model, bags, coords, meta=wrong).save(tmp_path / "none")
 
 
+def test_no_cell_of_the_top_patches_is_a_formula(data, tmp_path, no_pictures):
+    bags, coords, _, model = data
+    named = Bags(bags.instances, bags.offsets, ["=1+1", "@a", "+b", "-c"])
+    meta = {"=note": ['=HYPERLINK("x")'] * bags.n_instances}
+    HeatMaps(model, named, coords, meta=meta).save(tmp_path / "maps")
+    with open(tmp_path / "maps" / "top_patches.csv", newline="") as file:
+        cells = {cell for row in csv.reader(file) for cell in row}
+    assert {"'=1+1", "'@a", "'+b", "'-c", "'=note", '\'=HYPERLINK("x")'} <= cells
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "@"))]
+
+
 def test_maps_are_drawn_over_thumbnails(data, tmp_path, monkeypatch):
     images = pytest.importorskip("PIL.Image")
     bags, coords, _, model = data

@@ -455,6 +455,27 @@ class TestPage:
         with serving(sidecar) as (address, _):
             assert accessibility_faults(address, press) == []
 
+    def test_the_second_page_is_shown_what_the_first_decided(self, chromium, sidecar):
+        # The browser itself complains about a status of 409, so these pages are not watched.
+        with serving(sidecar) as (address, _), closing(chromium.new_context()) as context:
+            pages = [context.new_page() for _ in range(2)]
+            for page in pages:
+                page.goto(address)
+                page.wait_for_selector("#choices button")
+            first, second = pages
+            before = second.evaluate("card")
+            decide(first, "1")
+            second.keyboard.press("2")
+            second.wait_for_selector("#alert:not([hidden])")
+            label = before["choices"][0]["label"]
+            assert f"decided as {label} elsewhere" in second.inner_text("#alert")
+            assert second.inner_text("#choices .guess .chance") == "decided"
+            assert [c.label for c in read_corrections(sidecar)] == [label]
+            decide(second, "2")
+            assert not second.is_visible("#alert")
+            (kept,) = read_corrections(sidecar)
+            assert kept.label == before["choices"][1]["label"]
+
     def test_it_says_when_the_server_has_ended(self, open_page, sidecar):
         with serving(sidecar) as (address, _):
             page = open_page(address, quiet=True)

@@ -416,3 +416,13 @@ def test_every_default_is_fitted_and_described():
     assert not any(model.leaderboard_["skipped"])
     told = dict(zip(model.leaderboard_["method"], model.leaderboard_["parameters"], strict=True))
     assert all(told[name] for name in names)
+
+
+def test_sparse_bags_have_the_same_folds_and_scores_in_both_precisions(rng):
+    table = rng.integers(-2, 3, size=(160, 6)) * (rng.random((160, 6)) < 0.5)
+    scores = []
+    for dtype in (np.float32, np.float64):
+        bags = Bags(sparse.csr_array(table.astype(dtype)), np.arange(0, 161, 4))
+        model = auto(candidates=["nsk", "mind"]).fit(bags, np.arange(40) % 2)
+        scores.append([*model.leaderboard_["log_loss"], *model.decision_function(bags)])
+    np.testing.assert_allclose(*scores, rtol=1e-3, atol=1e-4)

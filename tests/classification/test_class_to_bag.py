@@ -4,6 +4,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from sklearn.model_selection import GridSearchCV
 
 from bagwise.classification import ClassToBag
 from bagwise.exceptions import (
@@ -227,3 +228,12 @@ def test_pairs_are_drawn_where_there_are_too_many():
     again = ClassToBag(max_pairs=50, random_state=0).fit(bags, y)
     np.testing.assert_array_equal(few.components_, again.components_)
     assert not np.allclose(few.components_, ClassToBag().fit(bags, y).components_)
+
+
+def test_numpy_integers_are_numbers_of_components():
+    """As a grid of ``np.arange`` gives them."""
+    bags, y = example(20)
+    grid = {"n_components": np.arange(1, 3)}
+    for model in (ClassToBag(), GridSearchCV(ClassToBag(), grid, cv=2, error_score="raise")):
+        n = {} if isinstance(model, GridSearchCV) else {"n_components": np.int64(2)}
+        assert set(model.set_params(**n).fit(bags, y).predict(bags)) <= set(y)

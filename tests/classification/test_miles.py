@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import linprog
 
+from bagwise import Bags
 from bagwise.classification import MILES
 from bagwise.embedding import InstanceSimilarity
 from bagwise.solvers.margin.l1_svm import l1_svm
@@ -116,3 +117,13 @@ def test_sparse_and_dense_instances_agree(cls):
         np.testing.assert_allclose(
             np.sort(found.transform(thin)), np.sort(expected.transform(dense)), atol=1e-8
         )
+
+
+def test_prototypes_are_the_same_for_dense_and_sparse_tables_of_any_precision(rng):
+    table = rng.integers(-2, 3, size=(30, 4)).astype(np.float64)
+    bags = Bags(table, np.arange(0, 31, 3))
+    expected = InstanceSimilarity().fit_transform(bags)
+    thin = sparse.csr_array(table)
+    for same in (table.astype(np.float32), thin, thin.astype(np.float32)):
+        found = InstanceSimilarity().fit_transform(bags.with_instances(same))
+        np.testing.assert_allclose(found, expected, atol=1e-6)

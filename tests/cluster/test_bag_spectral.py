@@ -409,3 +409,10 @@ def test_a_cluster_without_labelled_instances_has_no_shares():
     shares = class_shares(np.array([0, 1]), np.array([[True, False], [False, False]]), 2)
     np.testing.assert_array_equal(shares, [[1, 0], [0, 0]])
     assert class_shares(np.array([0]), np.zeros((1, 2), bool), 1).sum() == 0
+
+
+def test_large_sets_are_clustered_from_a_sample(monkeypatch):
+    monkeypatch.setattr("bagwise.solvers.spectral.bag_spectral.KMEANS_SAMPLE", 20)
+    bags, sets, truth = blobs(n_bags=150)
+    found = BagConstrainedSpectralClustering(3, random_state=0).fit_predict(bags, sets)
+    assert adjusted_rand_score(truth, found) == 1

@@ -95,6 +95,14 @@ def test_a_test_part_of_one_class_has_a_log_loss():
     assert np.isnan(measures["AUC"])
 
 
+def test_probabilities_that_are_not_finite_have_no_log_loss():
+    y = np.array([0, 1])
+    measures = model_measures(
+        Fixed([0, 1], [[np.nan, np.nan], [0.5, 0.5]]), y, y, classes=np.array([0, 1])
+    )
+    assert np.isnan(measures["log loss"])
+
+
 def test_the_measures_of_models_of_three_classes(rng):
     y = np.arange(24) % 3
     bags = [rng.normal(size=(3, 2)) + np.array([[0, 0], [3, 0], [0, 3]])[k] for k in y]

@@ -175,6 +175,9 @@ def test_extras_are_kept_in_npz_only(tmp_path, bags):
     extras = {"fold": np.arange(6).reshape(2, 3)}
     write_bags(tmp_path / "bags.npz", bags, extras=extras)
     same(read_bags(tmp_path / "bags.npz").extras["fold"], extras["fold"])
+    for name in ["bags.csv", "bags.parquet", "bags/"]:
+        with pytest.raises(InputError, match=r"extras cannot be stored in .*: write \.npz\.$"):
+            write_bags(f"{tmp_path}/{name}", bags, extras=extras)
     with pytest.raises(InputError, match="'offsets' has a name bagwise uses"):
         write_bags(tmp_path / "more.npz", bags, extras={"offsets": np.arange(3)})
 

@@ -265,6 +265,22 @@ def test_laws_of_assignments(n_bags, n_labels, n_features, seed, per_label, null
     assert np.isfinite(model.transform(bags).instances).all()
 
 
+@pytest.mark.parametrize("effects", ["fixed", "random"])
+@pytest.mark.parametrize("per_label", [1, None])
+def test_order_does_not_matter(effects, per_label):
+    bags, label_sets, _ = example(seed=2)
+    model = MultiInstancePLDA(effects, instances_per_label=per_label, null=per_label == 1)
+    expected = model.fit(bags, label_sets).assignment_probabilities_
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(bags))
+    within = [rng.permutation(size) for size in bags.sizes[order]]
+    turned = Bags.from_arrays([bags[int(i)][w] for i, w in zip(order, within, strict=True)])
+    found = model.fit(turned, label_sets[order]).assignment_probabilities_
+    parts = bags.split(expected)
+    expected = np.concatenate([parts[i][w] for i, w in zip(order, within, strict=True)])
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
 def test_metric_is_that_of_the_coordinates():
     bags, label_sets, _ = example(n_bags=60, seed=4)
     model = MultiInstancePLDA().fit(bags, label_sets)

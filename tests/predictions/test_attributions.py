@@ -192,6 +192,17 @@ def test_order_and_company_are_irrelevant(rng, method):
     np.testing.assert_allclose(alone, parts[4], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_contributions_have_the_scale_of_the_score(rng, method):
+    bags = drawn(rng)
+    options = {"method": method, "n_samples": 40, "random_state": 0}
+    found = instance_attributions(Pooled(np.max), bags, **options)
+    scaled = instance_attributions(
+        Pooled(np.max), bags.with_instances(1e3 * bags.instances), **options
+    )
+    np.testing.assert_allclose(scaled, 1e3 * found, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("method", ["single", "one_removed", "sampled"])
 @pytest.mark.parametrize(
     "model",

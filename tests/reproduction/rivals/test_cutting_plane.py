@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bagwise.solvers.margin.feature_space import LinearFeatures
+from bagwise.solvers.margin.feature_space import KernelFeatures, LinearFeatures
 from reproduction.rivals.solvers.cutting_plane_mmc import cutting_plane_mmc, signed_svm
 from reproduction.rivals.solvers.small_qp import solve_small_qp
 
@@ -72,6 +72,15 @@ def test_the_objective_never_rises_and_is_that_of_the_solution(rng):
         assert 0.5 * w @ w + np.maximum(0, 1 - np.abs(f)).sum() == pytest.approx(min(curve))
         assert abs(f.mean()) <= 0.1 + 1e-6
     assert max(lengths) > 2
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_rows_and_their_kernel_agree(clouds, kind):
+    z = np.where(clouds[:, 0] > 2, 1, -1)
+    options = {"C": 0.5, "balance": 0.3, "tol": 1e-8}
+    rows = signed_svm(LinearFeatures(kind(clouds)), z, **options)
+    kernel = signed_svm(KernelFeatures(clouds, lambda A, B: A @ B.T), z, **options)
+    np.testing.assert_allclose(rows.scores, kernel.scores, atol=1e-4)
 
 
 def test_the_small_qp_against_a_general_solver(rng):

@@ -119,6 +119,16 @@ def test_gradient_and_hessian(cloud, rng, kind, schedule, labelled_only):
     np.testing.assert_allclose(risk.hessian(point)(step), near, atol=1e-3)
 
 
+def test_the_objective_is_that_of_the_formula(cloud, rng):
+    X, signs = cloud
+    risk = PartlyLabelledRisk(X, signs, C1=2.0, C2=0.5, loss=lambda f: gaussian_loss(f, 0.0))
+    w, b = rng.normal(size=3), 0.2
+    f = (X - X[signs == 0].mean(axis=0)) @ w + b
+    labelled = np.maximum(0, 1 - signs * f)[signs != 0] ** 2
+    expected = 0.5 * w @ w + labelled.sum() + 0.25 * np.exp(-3 * f[signs == 0] ** 2).sum()
+    assert risk.value(np.append(w, b))[0] == pytest.approx(expected, rel=1e-12)
+
+
 # --- The solver ----------------------------------------------------------------------------------
 
 
@@ -131,6 +141,17 @@ def squared_hinge_svm(X, y, C):
         )
 
     return minimize(value, np.zeros(X.shape[1] + 1), method="BFGS", options={"gtol": 1e-7}).x
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_at_no_cost_of_unlabelled_rows_it_is_the_l2_svm(cloud, solver):
+    X, signs = cloud
+    known = signs != 0
+    svm = squared_hinge_svm(X[known], signs[known], 2.0)
+    # With the mean score that the SVM has, the constraint does not bind.
+    level = float(X[~known].mean(axis=0) @ svm[:-1] + svm[-1])
+    w, b = solved(X, signs, C1=2.0, C2=1e-12, share=(1 + level) / 2, solver=solver).solution
+    np.testing.assert_allclose(np.append(w, b), svm, atol=1e-4)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.cluster import KMeans
+from sklearn.datasets import make_circles
+from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import rbf_kernel
 
 from bagwise.solvers.margin.feature_space import LinearFeatures
@@ -55,6 +57,16 @@ def test_new_rows_go_to_the_nearest_mean(rng, kernel, kind):
     X = rng.normal(size=(40, 3)) + 5
     model = KernelKMeans(3, kernel=kernel, random_state=0).fit(kind(X))
     np.testing.assert_array_equal(model.predict(kind(X)), model.labels_)
+
+
+def test_rings_need_a_kernel():
+    X, rings = make_circles(120, factor=0.2, noise=0.03, random_state=0)
+    agreement = [
+        adjusted_rand_score(rings, KernelKMeans(2, kernel=kernel, random_state=0).fit(X).labels_)
+        for kernel in (lambda a, b: (a @ a) * (b @ b), "linear")
+    ]
+    assert agreement[0] == 1
+    assert agreement[1] < 0.4
 
 
 def test_the_aligned_labels_are_the_best_of_those_drawn(rng):

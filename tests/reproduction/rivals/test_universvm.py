@@ -4,6 +4,7 @@ import pytest
 from scipy import sparse
 
 from bagwise.solvers.margin.feature_space import LinearFeatures
+from reproduction.rivals import UniverSVM
 from reproduction.rivals.solvers.universvm import ramp, ramp_svm
 
 
@@ -80,3 +81,18 @@ def test_the_objective_never_rises_and_is_that_of_the_solution(cloud):
         flat = (ramp(f, -0.3) + ramp(-f, -0.3))[signs == 0].sum()
         assert 0.5 * w @ w + loss + flat == pytest.approx(curve[-1], rel=1e-8)
     assert max(lengths) > 1
+
+
+def test_the_ramp_is_a_hinge_minus_a_hinge(rng):
+    z = rng.normal(size=50, scale=2)
+    hinges = [np.maximum(0, a - z) for a in (1.0, -0.4)]
+    np.testing.assert_allclose(ramp(z, -0.4), hinges[0] - hinges[1], atol=1e-15)
+
+
+def test_a_kernel_and_its_features_agree(cloud):
+    X, signs = cloud
+    y = np.where(signs == 0, -1, signs > 0)
+    linear = UniverSVM(C2=0.3).fit(X, y)
+    kernel = UniverSVM(C2=0.3, kernel=lambda a, b: a @ b).fit(X, y)
+    found, expected = (model.decision_function(X) for model in (kernel, linear))
+    np.testing.assert_allclose(found, expected, atol=1e-4)
