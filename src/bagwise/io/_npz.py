@@ -7,18 +7,21 @@ row is a bag; ``y`` or ``Y`` (bags x classes, 0/1, a row of -1 if unknown);
 to `extras`. Nothing is unpickled.
 """
 
+import math
+import os
 import zipfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import gen_batches
 
+from bagwise._common.memory import require_memory
 from bagwise._common.tables import is_range
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, group_rows, offsets_of
-from bagwise.compute.mapped import release_pages
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.io._contents import Contents, Request, check_contents
 from bagwise.io._data_warnings import find_suspects
@@ -30,23 +33,22 @@ _KEYS = {"bag": "bag", "label": "y", "label_set": "Y", "instance_label": "instan
 _PARTS = ("X_data", "X_indices", "X_indptr", "X_shape")
 _OTHERS = ("offsets", "ids", "feature_names", "coords", "classes", "y_unknown")
 _OURS = {"X", *_PARTS, *_OTHERS}
-_CHUNK = 2**24
 
 
 def read_npz(path: Path, request: Request, workspace: Workspace) -> Contents:
     """Read bags from a NumPy archive; large arrays are memory-mapped."""
-    with zipfile.ZipFile(path) as archive:
-        members = _Members(path, archive, workspace)
+    with np.load(path, allow_pickle=False) as archive:
+        read = partial(_array, path, archive, workspace.limit)
         for role, key in request.roles.items():
-            if key is not None and key not in members.names:
+            if key is not None and key not in archive.files:
                 raise InputError(
-                    f"{path} has no array {key!r} for {role}=: there are {listed(members.names)}."
+                    f"{path} has no array {key!r} for {role}=: there are {listed(archive.files)}."
                 )
         keys = {usual: request.roles.get(role) or usual for role, usual in _KEYS.items()}
-        known = {name: members.get(keys.get(name, name)) for name in (*keys, *_OTHERS)}
-        others = [n for n in members.names if n not in _OURS and n not in keys.values()]
-        extras: dict[str, Any] = {name: members.get(name) for name in others}
-        instances = _instances(members)
+        known = {name: read(keys.get(name, name)) for name in (*keys, *_OTHERS)}
+        ours = {*_OURS, *keys.values()}
+        extras = {name: read(name) for name in archive.files if name not in ours}
+        instances = _instances(read, archive.files)
     names = known["feature_names"]
     features = None if names is None else [str(name) for name in names]
     offsets, ids, rows = _bags_of(known, instances.shape[0])
@@ -108,65 +110,41 @@ def write_npz(path: Path, contents: Contents, *, compress: bool) -> None:
         save(file, allow_pickle=False, **storable)
 
 
-class _Members:
-    """The arrays of an archive, checked before they are read, and mapped if large."""
-
-    def __init__(self, path: Path, archive: zipfile.ZipFile, workspace: Workspace) -> None:
-        self._path, self._archive, self._workspace = path, archive, workspace
-        names = [name for name in archive.namelist() if name.endswith(".npy")]
-        self.names = [name.removesuffix(".npy") for name in names]
-
-    def get(self, name: str) -> Array | None:
-        """The array with this name, or None."""
-        if name not in self.names:
-            return None
-        info = self._archive.getinfo(f"{name}.npy")
-        with self._archive.open(info) as file:
-            is_first = np.lib.format.read_magic(file) == (1, 0)
-            read = np.lib.format.read_array_header_1_0
-            read = read if is_first else np.lib.format.read_array_header_2_0
-            shape, fortran, dtype = read(file)
-            n_bytes = dtype.itemsize * int(np.prod(shape, dtype=object))
-            start = file.tell()
-            if dtype.hasobject:
-                raise FileFormatError(
-                    f"{self._path}: the array {name!r} holds Python objects: save strings instead."
-                )
-            if start + n_bytes != info.file_size:
-                raise FileFormatError(f"{self._path}: the array {name!r} is damaged.")
-            if n_bytes > self._workspace.limit and info.compress_type == zipfile.ZIP_STORED:
-                offset = _data_offset(self._path, info) + start
-                return np.memmap(self._path, dtype, "r", offset, shape, "F" if fortran else "C")
-            array = self._workspace.empty(shape[::-1] if fortran else shape, dtype)
-            flat = array.reshape(-1)
-            for part in gen_batches(flat.size, max(1, _CHUNK // max(dtype.itemsize, 1))):
-                data = file.read(flat[part].nbytes)
-                flat[part] = np.frombuffer(data, dtype, count=flat[part].size)
-                release_pages(array)
-            file.read()  # zipfile verifies the checksum at the end
-            return array.T if fortran else array
-
-
-def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
-    """Position of the bytes of a stored member: after its local header, name and extra field."""
+def _array(path: Path, archive: Any, limit: int, name: str) -> Any:
+    """An array of an archive, mapped if it is uncompressed and large; None if it is absent."""
+    if name not in archive.files:
+        return None
+    info = archive.zip.getinfo(f"{name}.npy")
+    if info.compress_type != zipfile.ZIP_STORED:
+        remedy = "write the file uncompressed (compress=False)"
+        require_memory(info.file_size, purpose=f"the array {name!r} of {path}", remedy=remedy)
+    if info.compress_type != zipfile.ZIP_STORED or info.file_size <= limit:
+        return archive[name]
     with open(path, "rb") as file:
-        file.seek(info.header_offset + 26)
-        name_and_extra = np.frombuffer(file.read(4), "<u2")
-    return info.header_offset + 30 + int(name_and_extra.sum(dtype=np.int64))
+        file.seek(info.header_offset + 26)  # of the lengths of the name and of an extra field
+        file.seek(int(np.frombuffer(file.read(4), "<u2").sum(dtype=np.int64)), os.SEEK_CUR)
+        start = file.tell()
+        is_first = np.lib.format.read_magic(file) == (1, 0)
+        read = np.lib.format.read_array_header_1_0
+        read = read if is_first else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read(file)
+        end = file.tell() + dtype.itemsize * math.prod(shape)
+        if dtype.hasobject or end - start != info.file_size:
+            raise FileFormatError(f"{path}: {name!r} is damaged, or an array of Python objects.")
+        return np.memmap(path, dtype, "r", file.tell(), shape, "F" if fortran else "C")
 
 
-def _instances(members: _Members) -> Any:
-    table = members.get("X")
-    if table is not None:
-        return table
-    parts = [members.get(name) for name in _PARTS]
+def _instances(read: Callable[[str], Any], names: list[str]) -> Any:
+    if "X" in names:
+        return read("X")
+    parts = list(map(read, _PARTS))
     if any(part is None for part in parts):
         raise FileFormatError(
             f"no instances: expected an array X (instances x features), or {', '.join(_PARTS)}; "
-            f"there are {listed(members.names)}."
+            f"there are {listed(names)}."
         )
     *arrays, shape = parts
-    matrix = sparse.csr_array(tuple(arrays), shape=tuple(shape.tolist()))  # type: ignore[union-attr]
+    matrix = sparse.csr_array(tuple(arrays), shape=tuple(shape.tolist()))
     matrix.check_format(full_check=True)
     return matrix
 

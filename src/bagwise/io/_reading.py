@@ -128,8 +128,9 @@ def read_bags(
         The format, if the suffix does not determine it.
     memory_limit : int or str, default=None
         Instances larger than this (bytes, or ``"2GB"``) are streamed into a memory-mapped file; an
-        uncompressed npz is mapped in place, and HDF5 files are read each time they are used, unless
-        `scratch` is given. Half of the available memory by default.
+        uncompressed npz is mapped in place (a compressed one must fit into memory), and HDF5 files
+        are read each time they are used, unless `scratch` is given. Half of the available memory by
+        default.
     scratch : path, default=None
         The folder for memory-mapped files, which are then kept. By default they are temporary and
         deleted with the last array that refers to them.
