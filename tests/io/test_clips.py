@@ -8,8 +8,8 @@ import pytest
 
 from bagwise.exceptions import BagwiseError, FileFormatError, InputError
 from bagwise.io import read_bags
-from bagwise.io._clips import clip_columns
-from bagwise.io._contents import Request
+from bagwise.io._contents import clip_columns
+from bagwise.io._files import Request
 from bagwise.io._reading import read_contents
 
 pytest.importorskip("pyarrow")

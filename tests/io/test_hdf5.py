@@ -9,7 +9,7 @@ import pytest
 
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError, LabelError
 from bagwise.io import read_bags, write_bags
-from bagwise.io._contents import Request
+from bagwise.io._files import Request
 from bagwise.io._reading import read_contents
 
 

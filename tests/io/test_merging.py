@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from bagwise import Bags
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError
 from bagwise.io import read_bags
-from bagwise.io._contents import Contents, Request, merge_contents
+from bagwise.io._contents import Contents, merge_contents
+from bagwise.io._files import Request
 from bagwise.io._reading import read_contents
 from bagwise.labels import Labels
 

@@ -12,9 +12,9 @@ from scipy import sparse
 
 from bagwise import Bags
 from bagwise.exceptions import DataWarning, InputError
-from bagwise.io import _data_warnings as metadata
+from bagwise.io import _contents as metadata
 from bagwise.io import read_bags, write_bags
-from bagwise.io._data_warnings import are_ids, bag_level_features, is_id_name
+from bagwise.io._contents import are_ids, bag_level_features, is_id_name
 
 
 def slow_bag_level(instances, offsets):

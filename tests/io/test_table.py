@@ -20,7 +20,7 @@ from bagwise.exceptions import (
     LabelError,
 )
 from bagwise.io import read_bags
-from bagwise.io._contents import Request
+from bagwise.io._files import Request
 from bagwise.io._reading import read_contents
 from bagwise.regression import SetKernelRegressor
 

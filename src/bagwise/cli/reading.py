@@ -17,9 +17,8 @@ from bagwise.cli.options import Columns, Saved, Task, is_model
 from bagwise.cli.output import note, progress, warning
 from bagwise.exceptions import DataWarning, InputError, LabelError
 from bagwise.extras import import_extra
-from bagwise.io._contents import Contents, Request
-from bagwise.io._data_warnings import suspicion
-from bagwise.io._files import TABLES, format_errors, format_of, naming
+from bagwise.io._contents import Contents, suspicion
+from bagwise.io._files import TABLES, Request, format_errors, format_of, naming
 from bagwise.io._reading import read_contents
 from bagwise.io._table import open_table
 from bagwise.labels import Labels, positive_by_name, sorted_labels

@@ -65,7 +65,6 @@ def review(
     from bagwise.apps.review._store import read_corrections
     from bagwise.base._pipelines import instance_model
     from bagwise.cli.reading import labels_for, open_saved
-    from bagwise.io._clips import clip_texts
     from bagwise.predictions import doubted_bags
 
     extra = [column for _, column in filter(None, [media.only])]
@@ -93,7 +92,7 @@ def review(
             bags,
             media=served,
             title=saved.file.name,
-            places=None if data.clips is None else clip_texts(data.clips),
+            places=None if data.clips is None else data.clips.texts,
             autoplay=autoplay,
             find_doubts=partial(doubted_bags, estimator, seen, sets) if learns_errors else None,
         )

@@ -1,107 +1,68 @@
-"""What is asked of a file, and what is in it: bags and labels, checked for consistency."""
+"""What is in a file: bags, labels and clips, checked for consistency; warnings about mistakes."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import Bunch
 
-from bagwise._common.tables import StreamedTable
-from bagwise._common.types import Array, Floats, Ints
+from bagwise._common.types import Array, Bools, Floats, Ints
+from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags, group_rows
-from bagwise.exceptions import InputError, LabelError
-from bagwise.io._clips import ClipColumns, Clips
+from bagwise.compute import readable_table
+from bagwise.exceptions import DataWarning, InputError, LabelError
+from bagwise.io._files import listed
 from bagwise.io._labels import labels_in_file
 from bagwise.labels import Labels, plain_array, refuse_masked
 
-ROLES = ("bag", "label", "label_set", "instance_label")
 _PER_BAG = ("labels", "label_sets", "patch_sizes", "slide_sizes", "groups", "wholes")
 _PER_INSTANCE = ("instance_labels", "coords", "clips")
+_STARTS = ("start", "start_time", "begin", "begin_time", "onset")
+_ENDS = ("end", "end_time", "stop", "stop_time")
+_SECONDS = re.compile(r" ?[([]s[)\]]$|[ _](s|sec|seconds)$")
+_FILES = (
+    "file_path", "filepath", "file", "filename", "file_name", "recording", "audio_file",
+    "begin_path", "begin_file", "in_file", "source_id", "source_file", "source", "path",
+)  # fmt: skip
+CHANCE = 1e-6  # largest probability that a reported feature is constant within bags by chance
+FIRST, LARGEST = 256, 2**22  # values compared at a time: in the first step, and at most
 
-
-class Cluster(NamedTuple):
-    """Dask workers and the number of partitions."""
-
-    client: Any
-    npartitions: int | None
-
-    def sees(self, path: Path) -> bool:
-        """Whether every worker can access this file, with the same size."""
-        path = path.resolve()
-        return {*self.client.run(_size_of, path).values()} == {_size_of(path)}
-
-    def load(
-        self, table: StreamedTable, offsets: Ints, ids: Array | None, names: list[str] | None
-    ) -> Bags:
-        """Bags in a table of which each worker reads some rows."""
-        from bagwise.compute.dask import load_on_workers
-
-        read, about = partial(_read_some, table, offsets, names), (table.shape[1], table.dtype)
-        return load_on_workers(self.client, self.npartitions, read, offsets, about, ids, names)
-
-
-def _size_of(path: Path) -> int:
-    return path.stat().st_size if path.exists() else -1
-
-
-def _read_some(
-    table: StreamedTable, offsets: Ints, names: Any, first: int, last: int, ids: Array | None
-) -> Bags:
-    """Read some bags, on a Dask worker."""
-    rows = table[int(offsets[first]) : int(offsets[last])]
-    return Bags(rows, offsets[first : last + 1] - offsets[first], ids, feature_names=names)
+_SEPARATORS = (",", ";", "|", "/", "+")  # between the labels of a set
+_ID = re.compile(r"(?i:(.*[\W_])?(id|ids|idx|index|uid|uuid)|unnamed: 0)|.*[a-z](ID|Id|Index)")
 
 
 @dataclass(frozen=True)
-class Request:
-    """What to read from a file, and how: the arguments of `read_bags`, and a few more.
+class Clips:
+    """Position of each instance in its recording.
 
-    `group` names the column with the group of each bag, `merge` the column with the merged bag that
-    it becomes part of, `extra_columns` further columns that are read as strings, and `clips` the
-    columns with the file, start and end of clips.
+    Attributes
+    ----------
+    start, end : ndarray of shape (n_instances,)
+        In seconds.
+    file : list of str, or None
+        The file of each instance; None if the bag is the file.
     """
 
-    bag: str | None = None
-    label: str | None = None
-    label_set: str | None = None
-    instance_label: str | None = None
-    group: str | None = None
-    merge: str | None = None
-    id_column: str | None = None
-    features: Sequence[str] | None = None
-    exclude: Sequence[str] = ()
-    extra_columns: Sequence[str] = ()
-    keep: Sequence[str] = ()
-    clips: ClipColumns | None = None
-    labels: Any = None
-    missing: str = "unlabelled"
-    classes: Sequence[Any] | Array | None = None
-    separator: str = ";"
-    dtype: np.dtype[Any] | None = None
-    format: str | None = None
-    memory_limit: int | float | str | None = None
-    scratch: str | os.PathLike[str] | None = None
-    cluster: Cluster | None = None
-    allow_external: bool = False
+    start: Floats
+    end: Floats
+    file: list[str | None] | None = None
+
+    def __getitem__(self, rows: Ints) -> Clips:
+        files = None if self.file is None else [self.file[row] for row in rows]
+        return Clips(self.start[rows], self.end[rows], files)
 
     @property
-    def roles(self) -> dict[str, str | None]:
-        """The name of the column of each role; None if it was not given or not found."""
-        return {role: getattr(self, role) for role in ROLES}
-
-    @property
-    def beside(self) -> list[str]:
-        """Columns that are read but are neither features nor labels."""
-        named = [name for name in (self.group, self.merge) if name is not None]
-        return [*dict.fromkeys([*named, *self.extra_columns, *self.keep])]
+    def texts(self) -> list[str]:
+        """Start and end of each clip as text: "1.5 to 4.5 s"."""
+        times = zip(self.start.tolist(), self.end.tolist(), strict=True)
+        return [f"{start:.7g} to {end:.7g} s" for start, end in times]
 
 
 @dataclass
@@ -371,3 +332,215 @@ def _agreed(texts: list[str | None], offsets: Ints, names: list[str], what: str)
             )
         chosen.append(known[0])
     return np.array(chosen, dtype=np.int64)
+
+
+def clip_columns(names: Iterable[str]) -> tuple[str | None, str, str] | None:
+    """Find the columns of the start and the end of clips, and of their file.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The columns of a table.
+
+    Returns
+    -------
+    tuple (file, start, end), or None
+        None if the table has no start or no end; the file may be None.
+
+    Examples
+    --------
+    >>> from bagwise.io._contents import clip_columns
+    >>> clip_columns(["Start (s)", "End (s)", "Common name", "Confidence", "File"])
+    ('File', 'Start (s)', 'End (s)')
+    >>> clip_columns(["start", "label"]) is None
+    True
+    """
+    # Names are compared in lower case, with underscores and without the unit.
+    plain = {
+        _SECONDS.sub("", name.strip().lower()).replace(" ", "_"): name
+        for name in reversed(list(names))
+    }
+    file, start, end = (
+        next((plain[name] for name in known if name in plain), None)
+        for known in (_FILES, _STARTS, _ENDS)
+    )
+    return None if start is None or end is None else (file, start, end)
+
+
+# Probable mistakes: ids and labels among the features, labels that look alike
+
+
+def is_id_name(name: str) -> bool:
+    """Whether a column has a typical name of ids or row numbers.
+
+    Examples
+    --------
+    >>> from bagwise.io._contents import is_id_name
+    >>> [is_id_name(name) for name in ("patch_id", "index", "PatientID", "acid", "Unnamed: 0")]
+    [True, True, True, False, True]
+    """
+    return _ID.fullmatch(name.strip()) is not None
+
+
+def are_ids(values: Floats, bags: Ints) -> bool:
+    """Whether a column has ids: whole numbers, one per bag or all different inside each bag.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_instances,)
+        The column.
+    bags : ndarray of int of shape (n_instances,)
+        The bag of each row, numbered from 0.
+
+    Returns
+    -------
+    bool
+    """
+    if not len(values) or not (np.isfinite(values) & (values == np.trunc(values))).all():
+        return False
+    n_pairs = len(np.unique(np.column_stack([bags, values]), axis=0))
+    n_bags = len(np.unique(bags))
+    return n_pairs == len(values) or (n_pairs == n_bags and len(np.unique(values)) > 1)
+
+
+def bag_level_features(instances: Any, offsets: Ints) -> list[int]:
+    """Find features that are constant within every bag and differ between bags.
+
+    Labels and other properties of whole bags look like this. A feature with few values can be
+    constant within small bags by chance: if values are drawn with their frequencies f_v in the
+    table, a bag of n instances is constant with probability sum_v f_v^n. Features for which the
+    product over the bags exceeds 1e-6 are not reported.
+
+    Parameters
+    ----------
+    instances : ndarray or CSR of shape (n_instances, n_features)
+        The instances of all bags, bag after bag.
+    offsets : ndarray of shape (n_bags + 1,)
+        The first row of each bag, and the end of the last.
+
+    Returns
+    -------
+    list of int
+        Columns of `instances`.
+    """
+    sizes = np.diff(offsets)
+    several = np.flatnonzero(sizes > 1)  # bags of one instance are always constant
+    first, last = offsets[several], offsets[several + 1] - 1
+    left = np.arange(instances.shape[1])
+    # Two rows per bag exclude almost all features, without reading the whole table.
+    left = left[_are_equal(instances, first, last, left)]
+    left = left[~_are_equal(instances, first[1:], first[:-1], left)]
+    if len(left):
+        inner = np.delete(np.arange(offsets[-1]), offsets[1:] - 1)  # rows followed by one of a bag
+        left = left[_are_equal(instances, inner, inner + 1, left)]
+    values = _dense(instances[first][:, left]).astype(float) if len(left) else np.zeros((0, 0))
+    pairs = zip(left.tolist(), values.T, strict=True)
+    return [j for j, column in pairs if _chance(column, sizes[several]) < CHANCE]
+
+
+def _are_equal(instances: Any, rows: Ints, others: Ints, columns: Ints) -> Bools:
+    """Which columns have equal values (or none) in all pairs of rows."""
+    equal = np.ones(len(columns), dtype=bool)
+    start, n_values = 0, FIRST
+    while start < len(rows) and equal.any():
+        stop = start + max(1, n_values // len(columns))
+        one, other = (_dense(instances[which[start:stop]][:, columns]) for which in (rows, others))
+        equal &= ((one == other) | ((one != one) & (other != other))).all(axis=0)
+        start, n_values = stop, min(LARGEST, 4 * n_values)
+    return equal
+
+
+def _dense(rows: Any) -> Array:
+    return rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
+
+
+def _chance(values: Floats, sizes: Ints) -> float:
+    """The probability that all bags are constant by chance, given the value and size of each."""
+    _, code = np.unique(values, return_inverse=True)
+    shares = np.bincount(code, weights=sizes) / sizes.sum()
+    lengths, n_bags = np.unique(sizes, return_counts=True)
+    chances = np.array([(shares**length).sum() for length in lengths.tolist()])
+    return float(np.exp((n_bags * np.log(np.maximum(chances, 1e-300))).sum()))
+
+
+def find_suspects(contents: Contents, names: Collection[str]) -> None:
+    """Find features that are constant within every bag, as labels are.
+
+    Those among `names` can be excluded and go to ``contents.suspects``; others cause a warning.
+    Bags on Dask workers are not checked.
+    """
+    bags = contents.bags
+    if type(bags) is not Bags:
+        return
+    found = bag_level_features(readable_table(bags), bags.offsets)
+    named = [f"x{j}" if bags.feature_names is None else bags.feature_names[j] for j in found]
+    contents.suspects = [name for name in named if name in names]
+    others = [name for name in named if name not in names]
+    if others:
+        warn_user(
+            f"{listed(others)}: constant within every bag, and different between bags, as labels "
+            "and metadata are. Remove such features from the file, unless they are intended.",
+            DataWarning,
+        )
+
+
+def suspicion(names: Sequence[str]) -> str:
+    """A sentence about features that look like labels or metadata of bags."""
+    return (
+        f"{listed(names)}: constant within every bag, and different between bags, as labels and "
+        "metadata are. Leave such columns out with exclude=[...], keep them beside the results "
+        "with meta=[...], or name the feature columns with features=[...]."
+    )
+
+
+def warn_of_labels(contents: Contents) -> None:
+    """Warn about labels and ids that are probably typing errors, unknown, or several labels."""
+    labels, classes, ids = contents.labels, contents.classes, contents.bags.ids
+    if labels is not None:
+        _warn_of_near(labels.classes, "labels", str.casefold)
+        if labels.classes.dtype.kind == "i" and len(labels.classes) > 2 and -1 in labels.classes:
+            warn_user(
+                f"{labels.counts[0]} of {len(labels)} bags have the label -1, which is read as a "
+                "label like the others. If it means that the label is unknown, leave these cells "
+                "empty.",
+                DataWarning,
+            )
+    if classes is not None:
+        _warn_of_near(classes, "classes", str.casefold)
+        if contents.label_sets is not None:
+            _warn_of_separators([label for label in classes.tolist() if isinstance(label, str)])
+    if ids is not None:
+        _warn_of_near(ids, "bag ids", str)
+
+
+def _warn_of_near(values: Array, what: str, fold: Callable[[str], str]) -> None:
+    """Warn about strings that differ only by spaces around them, and labels also by case."""
+    seen: dict[str, str] = {}
+    for text in values.tolist() if values.dtype.kind in "UO" else ():
+        other = seen.setdefault(fold(text.strip()), text) if isinstance(text, str) else text
+        if other != text:
+            warn_user(
+                f"the {what} {other!r} and {text!r} differ only by upper and lower case or by "
+                "spaces. If they mean the same, correct the file.",
+                DataWarning,
+            )
+            return
+
+
+def _warn_of_separators(labels: list[str]) -> None:
+    """Warn about labels such as "owl, robin" if their parts also occur in other labels."""
+    for separator in _SEPARATORS:
+        parts = {label: {part.strip() for part in label.split(separator)} for label in labels}
+        n_labels = Counter(part for own in parts.values() for part in own)
+        joined = [
+            label
+            for label, own in parts.items()
+            if len(own) > 1 and "" not in own and all(n_labels[part] > 1 for part in own)
+        ]
+        if joined:
+            warn_user(
+                f"{len(joined)} labels contain {separator!r}, such as {joined[0]!r}: each is read "
+                f"as one label. If they list several, set separator={separator!r}.",
+                DataWarning,
+            )
+            return

@@ -1,15 +1,32 @@
-"""File formats, one error for damaged files, and cells that a spreadsheet would run."""
+"""What is asked of a file, and how it is read: formats, errors, memory, formulas."""
+
+from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import re
-from collections.abc import Iterable, Iterator
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import DTypeLike
+from scipy import sparse
+from sklearn.utils import gen_batches
+
+from bagwise._common.memory import byte_count
+from bagwise._common.tables import StreamedTable
+from bagwise._common.types import Array, Ints
+from bagwise.bags import Bags
+from bagwise.compute.mapped import mapped_array, release_pages
 from bagwise.exceptions import BagwiseError, DataNotFoundError, FileFormatError, InputError
 
+ROLES = ("bag", "label", "label_set", "instance_label")
 FORMATS = {
     "csv": (".csv", ".csv.gz"),
     "tsv": (".tsv", ".tsv.gz"),
@@ -18,6 +35,7 @@ FORMATS = {
     "hdf5": (".h5", ".hdf5"),
 }
 TABLES = ("csv", "tsv", "parquet")
+_BLOCK = 2**22  # values copied at a time
 
 
 def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
@@ -113,3 +131,157 @@ def unescaped(text: str) -> str:
     ('=1+1', "'=1+1", '=1+1', "'tis")
     """
     return text[1:] if text.startswith("'") and escaped(text) != text else text
+
+
+class Cluster(NamedTuple):
+    """Dask workers and the number of partitions."""
+
+    client: Any
+    npartitions: int | None
+
+    def sees(self, path: Path) -> bool:
+        """Whether every worker can access this file, with the same size."""
+        path = path.resolve()
+        return {*self.client.run(_size_of, path).values()} == {_size_of(path)}
+
+    def load(
+        self, table: StreamedTable, offsets: Ints, ids: Array | None, names: list[str] | None
+    ) -> Bags:
+        """Bags in a table of which each worker reads some rows."""
+        from bagwise.compute.dask import load_on_workers
+
+        read, about = partial(_read_some, table, offsets, names), (table.shape[1], table.dtype)
+        return load_on_workers(self.client, self.npartitions, read, offsets, about, ids, names)
+
+
+def _size_of(path: Path) -> int:
+    return path.stat().st_size if path.exists() else -1
+
+
+def _read_some(
+    table: StreamedTable, offsets: Ints, names: Any, first: int, last: int, ids: Array | None
+) -> Bags:
+    """Read some bags, on a Dask worker."""
+    rows = table[int(offsets[first]) : int(offsets[last])]
+    return Bags(rows, offsets[first : last + 1] - offsets[first], ids, feature_names=names)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to read from a file, and how: the arguments of `read_bags`, and a few more.
+
+    `group` names the column with the group of each bag, `merge` the column with the merged bag that
+    it becomes part of, `extra_columns` further columns that are read as strings, and `clips` the
+    columns with the file, start and end of clips.
+    """
+
+    bag: str | None = None
+    label: str | None = None
+    label_set: str | None = None
+    instance_label: str | None = None
+    group: str | None = None
+    merge: str | None = None
+    id_column: str | None = None
+    features: Sequence[str] | None = None
+    exclude: Sequence[str] = ()
+    extra_columns: Sequence[str] = ()
+    keep: Sequence[str] = ()
+    clips: tuple[str | None, str, str] | None = None
+    labels: Any = None
+    missing: str = "unlabelled"
+    classes: Sequence[Any] | Array | None = None
+    separator: str = ";"
+    dtype: np.dtype[Any] | None = None
+    format: str | None = None
+    memory_limit: int | float | str | None = None
+    scratch: str | os.PathLike[str] | None = None
+    cluster: Cluster | None = None
+    allow_external: bool = False
+
+    @property
+    def roles(self) -> dict[str, str | None]:
+        """The name of the column of each role; None if it was not given or not found."""
+        return {role: getattr(self, role) for role in ROLES}
+
+    @property
+    def beside(self) -> list[str]:
+        """Columns that are read but are neither features nor labels."""
+        named = [name for name in (self.group, self.merge) if name is not None]
+        return [*dict.fromkeys([*named, *self.extra_columns, *self.keep])]
+
+
+# Arrays in memory or, above a limit, in memory-mapped files
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Allocates arrays; those above `limit` bytes are memory maps in `scratch`.
+
+    A map in the temporary folder of the system is deleted with the last reference to it. A map
+    in a folder of the user is kept if `keep` is called, that is if reading succeeded.
+    """
+
+    limit: int
+    scratch: Path | None = None
+    _unfinished: list[weakref.finalize[Any, Any]] = field(default_factory=list)
+
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+        """An uninitialised array: in memory, or memory-mapped if it is too large."""
+        if not self._is_large(shape, dtype):
+            return np.empty(shape, dtype)
+        array, finalizer = mapped_array(shape, dtype, self.scratch)
+        if self.scratch is not None:
+            self._unfinished.append(finalizer)
+        return array
+
+    def streams(self, shape: tuple[int, ...], dtype: DTypeLike) -> bool:
+        """Whether an array stays in its files: it is too large, and there is no `scratch`."""
+        return self.scratch is None and self._is_large(shape, dtype)
+
+    def _is_large(self, shape: tuple[int, ...], dtype: DTypeLike) -> bool:
+        return np.dtype(dtype).itemsize * math.prod(shape) > self.limit
+
+    def copy(
+        self, table: Any, *, rows: Ints | None, columns: Ints | None, dtype: DTypeLike | None
+    ) -> Any:
+        """Copy rows and columns of a 2-D array or CSR, a dense one block by block."""
+        every = slice(None)
+        which, dtype = every if columns is None else columns, dtype or table.dtype
+        if sparse.issparse(table):
+            return table[every if rows is None else rows][:, which].astype(dtype)
+        n_rows = table.shape[0] if rows is None else len(rows)
+        out = self.empty((n_rows, table[:0, which].shape[1]), dtype)
+        for block in gen_batches(n_rows, max(1, _BLOCK // max(table.shape[1], 1))):
+            assign(out[block], table[block if rows is None else rows[block]][:, which])
+        return out
+
+    def keep(self) -> None:
+        """Keep the maps in a folder of the user, after reading succeeded."""
+        for finalizer in self._unfinished:
+            finalizer.detach()
+        self._unfinished.clear()
+
+
+def make_workspace(
+    memory_limit: int | float | str | None, scratch: str | os.PathLike[str] | None
+) -> Workspace:
+    """Check `memory_limit` and `scratch` of `read_bags`."""
+    folder = None if scratch is None else Path(scratch)
+    if folder is not None and not folder.is_dir():
+        raise DataNotFoundError(f"scratch={str(folder)!r} is not a folder.")
+    return Workspace(byte_count(memory_limit), folder)
+
+
+def assign(target: Array, values: Array) -> None:
+    """Copy values into an array of another type, or raise an error if they do not fit."""
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            target[...] = values
+    except (FloatingPointError, OverflowError) as error:
+        raise InputError(f"a value does not fit {target.dtype}: choose another dtype=.") from error
+    exact = target.dtype.kind == "f" or target.dtype == values.dtype
+    if not exact and not np.array_equal(target, values):
+        raise InputError(
+            f"{values.dtype} values do not fit {target.dtype} exactly: choose another dtype=."
+        )
+    release_pages(target)

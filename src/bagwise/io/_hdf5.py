@@ -35,10 +35,8 @@ from bagwise.exceptions import (
     SparseInputError,
 )
 from bagwise.extras import import_extra
-from bagwise.io._contents import Contents, Request, check_contents
-from bagwise.io._data_warnings import find_suspects
-from bagwise.io._files import FORMATS, format_errors, listed
-from bagwise.io._memory import Workspace, assign
+from bagwise.io._contents import Contents, check_contents, find_suspects
+from bagwise.io._files import FORMATS, Request, Workspace, assign, format_errors, listed
 from bagwise.labels import Labels, plain_array
 
 _SIDECAR = "bags.json"

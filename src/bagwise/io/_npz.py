@@ -23,10 +23,8 @@ from bagwise._common.tables import is_range
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, group_rows, offsets_of
 from bagwise.exceptions import FileFormatError, InputError
-from bagwise.io._contents import Contents, Request, check_contents
-from bagwise.io._data_warnings import find_suspects
-from bagwise.io._files import listed
-from bagwise.io._memory import Workspace
+from bagwise.io._contents import Contents, check_contents, find_suspects
+from bagwise.io._files import Request, Workspace, listed
 from bagwise.labels import plain_array
 
 _KEYS = {"bag": "bag", "label": "y", "label_set": "Y", "instance_label": "instance_labels"}

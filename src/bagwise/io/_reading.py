@@ -18,21 +18,30 @@ from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import DataWarning, InputError, LabelError
 from bagwise.io._contents import (
-    ROLES,
-    Cluster,
     Contents,
-    Request,
     check_contents,
+    is_id_name,
     merge_contents,
+    suspicion,
+    warn_of_labels,
 )
-from bagwise.io._data_warnings import is_id_name, suspicion, warn_of_labels
-from bagwise.io._files import TABLES, format_errors, format_of, listed, naming
+from bagwise.io._files import (
+    ROLES,
+    TABLES,
+    Cluster,
+    Request,
+    Workspace,
+    format_errors,
+    format_of,
+    listed,
+    make_workspace,
+    naming,
+)
 from bagwise.io._hdf5 import read_hdf5, write_hdf5
 from bagwise.io._labels import Column, group
-from bagwise.io._memory import Workspace, make_workspace
 from bagwise.io._npz import read_npz, write_npz
-from bagwise.io._sources import Source
 from bagwise.io._table import (
+    Source,
     bag_columns,
     find_roles,
     label_bags,

@@ -19,7 +19,7 @@ from bagwise.exceptions import FileFormatError, InputError, LabelError, SparseIn
 from bagwise.extras import import_extra
 from bagwise.io._contents import Contents
 from bagwise.io._files import escaped
-from bagwise.io._sources import BLOCK_VALUES, METADATA
+from bagwise.io._table import BLOCK_VALUES, METADATA
 from bagwise.labels import Labels
 
 _PER_INSTANCE = "instance_label"  # the role whose column has a value per instance

@@ -28,8 +28,7 @@ from scipy.special import expit
 from bagwise._common.types import Array
 from bagwise.exceptions import FileFormatError
 from bagwise.extras import import_extra
-from bagwise.io._clips import clip_columns
-from bagwise.io._contents import Contents
+from bagwise.io._contents import Contents, clip_columns
 from bagwise.io._files import format_errors
 
 _SOUNDS = ("", ".wav", ".WAV", ".flac", ".mp3", ".ogg")

@@ -23,7 +23,7 @@ from bagwise._common.types import Array, Bools, Floats
 from bagwise._common.warnings import warn_user
 from bagwise.apps._names import distinct_names
 from bagwise.exceptions import DataWarning, FileFormatError, InputError
-from bagwise.io._clips import clip_columns
+from bagwise.io._contents import clip_columns
 from bagwise.io._files import escaped, unescaped
 
 LABEL, GUESS, CHECKED = "Annotation", "Predicted", "Checked"
@@ -201,11 +201,12 @@ def _raven(file: TextIO) -> Iterator[tuple[Any, ...]]:
             f"{file.name} has the columns {names[:10]}: expected those of a selection table, and "
             f"one with labels, called {LABEL}."
         )
+    recording, start, end = clips
     for row in reader:
         text = row[label].strip()
         is_guess = text == row.get(GUESS) and not row.get(CHECKED, "").strip()
-        where = row[clips.file] if clips.file else ""
-        yield reader.line_num, where, row[clips.start], row[clips.end], text, is_guess
+        where = row[recording] if recording else ""
+        yield reader.line_num, where, row[start], row[end], text, is_guess
 
 
 def _audacity(file: TextIO) -> Iterator[tuple[Any, ...]]:
