@@ -60,9 +60,8 @@ import matplotlib.pyplot as plt
 from bagwise.displays import ClusterMapDisplay
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 5), layout="constrained")
-maps = ClusterMapDisplay.from_embedding(
-    model.embedding_, model.labels_, truth, titles=["clusters found", "true digits"]
-)
-for ax, display in zip(axes, maps, strict=True):
-    display.plot(ax=ax)
+for ax, groups, title in zip(
+    axes, (model.labels_, truth), ("clusters found", "true digits"), strict=True
+):
+    ClusterMapDisplay.from_predictions(model.embedding_, groups, title=title, ax=ax)
 plt.show()

@@ -16,29 +16,31 @@ def test_a_map_draws_each_group_and_names_it():
     rng = np.random.default_rng(0)
     embedding = np.repeat(np.eye(3), 20, axis=0) + 0.01 * rng.normal(size=(60, 3))
     clusters, species = np.repeat([0, 1, 2], 20), [None] * 20 + ["$owl"] * 40
-    maps = ClusterMapDisplay.from_embedding(embedding, clusters, species, titles=["a", "b"])
-    assert [display.title for display in maps] == ["a", "b"]
-    assert maps[0].points is maps[1].points
-    for display, names in zip(maps, (["0", "1", "2"], ["$owl"]), strict=True):
+    layouts = []
+    for groups, names in ((clusters, ["0", "1", "2"]), (species, ["$owl"])):
         ax = figure.Figure().subplots()
-        display.plot(ax=ax)
+        display = ClusterMapDisplay.from_predictions(embedding, groups, title="$a", ax=ax)
+        assert ax.get_title() == "$a"
+        layouts.append(display.points)
         assert [text.get_text() for text in ax.texts] == names
         (points,) = ax.collections
         assert len(points.get_offsets()) == 60
         assert len(np.unique(points.get_facecolors(), axis=0)) == 3 if len(names) == 3 else 2
         ax.figure.draw_without_rendering()  # a name is no formula
+    np.testing.assert_array_equal(*layouts)
 
 
 @pytest.mark.parametrize(("n", "shown"), [(1, 1), (3, 3), (5, 5), (50, 20)])
 def test_many_instances_are_sampled_and_few_are_drawn_as_they_are(n, shown):
     embedding = np.random.default_rng(0).normal(size=(n, 1))
-    (display,) = ClusterMapDisplay.from_embedding(embedding, range(n), max_instances=20)
+    ax = figure.Figure().subplots()
+    display = ClusterMapDisplay.from_predictions(embedding, range(n), max_instances=20, ax=ax)
     assert display.points.shape == (shown, 2)
 
 
 def test_groups_are_one_per_instance():
     with pytest.raises(InputError, match="not those of 2 instances"):
-        ClusterMapDisplay.from_embedding(np.eye(2), [0, 1, 2])
+        ClusterMapDisplay.from_predictions(np.eye(2), [0, 1, 2])
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from bagwise.displays._heat_maps import HeatMapDisplay
 from bagwise.displays._instances import (
     InstanceScoreDisplay,
     KeyFeatureDisplay,
-    KeyInstanceDisplay,
     PosteriorDisplay,
 )
 from bagwise.displays._models import (
@@ -22,7 +21,6 @@ __all__ = [
     "HeatMapDisplay",
     "InstanceScoreDisplay",
     "KeyFeatureDisplay",
-    "KeyInstanceDisplay",
     "ObjectiveDisplay",
     "PosteriorDisplay",
     "RankDisplay",

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from bagwise._common.types import Array
 from bagwise.base._pipelines import instance_model
@@ -20,8 +21,7 @@ LONGEST_NAME = 16
 class ClusterMapDisplay(Display):
     """Show instances as points of a plane, coloured by cluster, class or anything else.
 
-    Create it with `from_estimator` or `from_predictions`; `from_embedding` creates several displays
-    with one layout.
+    Create it with `from_estimator` or `from_predictions`.
 
     Parameters
     ----------
@@ -80,9 +80,18 @@ class ClusterMapDisplay(Display):
 
     @classmethod
     def from_predictions(
-        cls, embedding: Any, groups: Any, *, title: str = "", ax: Any = None, **settings: Any
+        cls,
+        embedding: Any,
+        groups: Any,
+        *,
+        max_instances: int = MOST_SHOWN,
+        random_state: Any = 0,
+        **settings: Any,
     ) -> Self:
-        """Lay out rows and colour them by given groups.
+        """Lay out rows in the plane by t-SNE, and colour them by given groups.
+
+        Two columns, such as two principal components, are shown as they are. The layout is the same
+        for other groups of the same rows.
 
         Parameters
         ----------
@@ -90,64 +99,24 @@ class ClusterMapDisplay(Display):
             The instances, or an embedding of them.
         groups : sequence of shape (n_instances,)
             Groups that are shown as colours; None if unknown.
-        title : str, default=""
-            What the colours mean.
-        ax : matplotlib Axes, default=None
-            Where to plot; a new figure by default.
+        max_instances : int, default=2000
+            Maximum number of instances; larger data are sampled.
+        random_state : int, RandomState instance or None, default=0
+            Seed of the sample and of the layout.
         **settings : object
-            `max_instances` and `random_state`, as for `from_embedding`.
+            `title`, what the colours mean, and `ax`, the matplotlib Axes where to plot.
 
         Returns
         -------
         ClusterMapDisplay
         """
-        (display,) = cls.from_embedding(embedding, groups, titles=[title], **settings)
-        return display.plot(ax=ax)
-
-    @classmethod
-    def from_embedding(
-        cls,
-        embedding: Any,
-        *groups: Any,
-        titles: Sequence[str] = (),
-        max_instances: int = MOST_SHOWN,
-        random_state: Any = 0,
-    ) -> list[Self]:
-        """Lay out an embedding in the plane by t-SNE, once for several colourings.
-
-        Two columns, such as two principal components, are shown as they are.
-
-        Parameters
-        ----------
-        embedding : ndarray or sparse matrix of shape (n_instances, n_columns)
-            ``embedding_`` of a clustering, or the instances.
-        *groups : sequence of shape (n_instances,)
-            The groups of each display; None if a group is unknown.
-        titles : sequence of str, default=()
-            What each colouring means.
-        max_instances : int, default=2000
-            Maximum number of instances; larger data are sampled.
-        random_state : int, RandomState instance or None, default=0
-            Seed of the sample and of the layout.
-
-        Returns
-        -------
-        list of ClusterMapDisplay
-            One for each colouring, not yet drawn.
-        """
-        from sklearn.utils import check_random_state
-
         n = embedding.shape[0]
-        if any(len(values) != n for values in groups):
+        if len(groups) != n:
             raise InputError(f"the groups are not those of {n} instances: give one for each.")
         rng = check_random_state(random_state)
         rows = np.sort(rng.permutation(n)[:max_instances])
         points = _in_the_plane(embedding[rows], rng)
-        names = [*titles, *[""] * len(groups)]
-        return [
-            cls(points, [values[i] for i in rows], title=name)
-            for values, name in zip(groups, names, strict=False)
-        ]
+        return cls.plotted(points, [groups[i] for i in rows], **settings)
 
     def _draw(self, ax: Any) -> None:
         colours = import_extra("matplotlib", extra="plot").colormaps["gist_rainbow"]

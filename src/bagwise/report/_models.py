@@ -12,7 +12,7 @@ from bagwise.displays import ClusterMapDisplay, ObjectiveDisplay
 from bagwise.labels import Labels
 from bagwise.predictions import Predictions
 from bagwise.predictions._ranking import are_those_of_fit
-from bagwise.report._page import Figure, Section, Table, link_points, shorten
+from bagwise.report._page import Figure, Section, Table, axes, link_points, shorten
 
 LEADERBOARD_CAPTION = "Scores of held-out bags ± standard error, and weights in the ensemble"
 MOST_POINTS = 1000
@@ -140,13 +140,13 @@ def _map(space: Any, clusters: Labels, subject: Predictions, where: str) -> Figu
     """Draw a map of instances, whose points link to their bags."""
     rows = np.sort(np.random.default_rng(0).permutation(space.shape[0])[:MOST_POINTS])
     index, texts = subject.bags.bag_index[rows], clusters[rows].texts
-    (display,) = ClusterMapDisplay.from_embedding(space[rows], texts, max_instances=len(rows))
-    figure = display.figure()
-    link_points(figure.axes[0].collections[0], index.tolist())
+    ax = axes("", "", size=(6.4, 5.6))
+    ClusterMapDisplay.from_predictions(space[rows], texts, max_instances=len(rows), ax=ax)
+    link_points(ax.collections[0], index.tolist())
     titles = [f"{subject.bag_names[i]}: {text}" for i, text in zip(index, texts, strict=True)]
     caption = f"Map of {len(rows):,} of {space.shape[0]:,} instances in {where}, by cluster."
     return Figure(
-        figure,
+        ax.figure,
         caption,
         f"{caption} Similar instances are close. Click a point to open its bag.",
         titles,
