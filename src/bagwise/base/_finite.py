@@ -19,6 +19,7 @@ from bagwise.bags import Bags
 from bagwise.compute import is_here
 from bagwise.compute.arrays import extremes
 from bagwise.exceptions import BagwiseError, InputError, NotEnoughMemoryError
+from bagwise.loops.threads import SMALL
 from bagwise.validation import check_bags
 
 # Parts of the messages with which scikit-learn and scipy reject arrays that are not finite.
@@ -55,9 +56,11 @@ def checked_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
             if fit.__name__ == "fit" and not getattr(self, "warm_start", False):
                 forget(self, earlier)
             try:
-                quietly(fit, self, *args, **kwargs)
-                for name, value in fitted_attributes(self).items():
-                    require_finite(value, name, infinite=name in self._may_be_infinite)
+                with np.errstate(**FLOATING_POINT):
+                    fit(self, *args, **kwargs)
+                name = not_finite(fitted_attributes(self), self._may_be_infinite)
+                if name is not None:
+                    raise FloatingPointError(f"{name} is not finite")
             except BaseException:
                 forget(self, fitted_attributes(self))
                 vars(self).update(earlier)
@@ -127,21 +130,41 @@ def require_finite(value: Any, name: str, *, infinite: bool = False) -> Any:
     -------
     object
     """
-    if not _is_finite(value, infinite=infinite):
+    if not_finite({name: value}, (name,) if infinite else ()) is not None:
         raise FloatingPointError(f"{name} is not finite")
     return value
 
 
-def _is_finite(value: Any, *, infinite: bool) -> bool:
-    if isinstance(value, list | tuple):
-        return all(_is_finite(each, infinite=infinite) for each in value)
-    if sparse.issparse(value):
-        value = value.data
-    if isinstance(value, np.ndarray) and value.ndim and value.dtype.kind == "f":
-        value = np.array(extremes(value))
-    elif not isinstance(value, float | np.floating):
-        return True
-    return not np.isnan(value).any() if infinite else bool(np.isfinite(value).all())
+def not_finite(values: dict[str, Any], may_be_infinite: Iterable[str]) -> str | None:
+    """The name of the first value with numbers that are not finite; None if there is none.
+
+    Parameters
+    ----------
+    values : dict of str to object
+        Values by name, as for `require_finite`.
+    may_be_infinite : iterable of str
+        Names of the values that may be infinite, but not NaN.
+
+    Returns
+    -------
+    str or None
+    """
+    for name, value in values.items():
+        if isinstance(value, list | tuple):
+            each = dict(enumerate(value))
+            if not_finite(each, each if name in may_be_infinite else ()) is not None:
+                return name
+            continue
+        numbers = value.data if sparse.issparse(value) else value
+        if isinstance(numbers, np.ndarray) and numbers.dtype.kind == "f":
+            if numbers.size > SMALL:
+                numbers = np.array(extremes(numbers))  # without a temporary array of this size
+        elif not isinstance(numbers, float | np.floating):
+            continue
+        is_fine = ~np.isnan(numbers) if name in may_be_infinite else np.isfinite(numbers)
+        if not is_fine.all():
+            return name
+    return None
 
 
 def _error(estimator: Any, X: Any, cause: str) -> InputError:

@@ -76,7 +76,7 @@ class Parts:
 
     def total(self, method: str, *args: Any) -> Any:
         """Call a method that changes nothing, and add up the results."""
-        return self.each(method, *args)[0]
+        return getattr(self.part, method)(*args)
 
     def step(self, method: str, *args: Any) -> Any:
         """Call a method that changes the state of every part, and add up the results."""

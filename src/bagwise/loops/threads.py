@@ -139,8 +139,10 @@ def run_blocks(work: Callable[..., Any], bounds: Ints, *arguments: Any) -> list[
     list
         The results, in the order of the blocks.
     """
+    if len(bounds) == 2:  # called thousands of times for small bags
+        return [work(int(bounds[0]), int(bounds[1]), *arguments)]
     blocks = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
-    if len(blocks) < 2 or n_threads() < 2:
+    if n_threads() < 2:
         return [work(*block, *arguments) for block in blocks]
     pool = _pool(os.getpid(), n_threads())
     return list(pool.map(lambda block: work(*block, *arguments), blocks))
@@ -160,7 +162,10 @@ def over_bags(kernel: Callable[..., None], offsets: Ints, values: Array, *argume
     *arguments : object
         Further inputs, and the outputs.
     """
-    run_blocks(kernel, bag_bounds(offsets, values.size), offsets, values, *arguments)
+    if values.size <= SMALL:
+        kernel(0, len(offsets) - 1, offsets, values, *arguments)
+    else:
+        run_blocks(kernel, bag_bounds(offsets, values.size), offsets, values, *arguments)
 
 
 @cache

@@ -11,9 +11,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize, nnls
-from scipy.special import expit, log_expit, log_softmax, softmax
+from scipy.special import expit, log_expit, log_softmax, logit, softmax
 
 from bagwise._common.types import Array, Floats
+
+MAX_NEWTON = 100
+SHORTEST = 1e-10  # Newton step at which the calibration has converged
+TINY = 1e-12  # added to a curvature that may be zero
 
 
 @dataclass(frozen=True)
@@ -63,44 +67,59 @@ def fit_stack(scores: Floats, targets: Array, *, exclusive: bool, reg: float) ->
     Stack
     """
     _, n_columns, n_models = scores.shape
-    found = [
-        [platt(scores[:, k, m], targets[:, k] == 1) for k in range(n_columns)]
-        for m in range(n_models)
-    ]
-    slopes, offsets = np.moveaxis(np.array(found), 2, 0)
+    slopes, offsets = platt(scores, targets[:, :, None] == 1)
     limit = float(np.log1p(len(scores)))
-    alone = Stack(slopes, offsets, np.zeros(n_models), np.zeros(n_columns), limit)
+    alone = Stack(slopes.T, offsets.T, np.zeros(n_models), np.zeros(n_columns), limit)
     weights, intercept = weigh(alone.log_odds(scores), targets, exclusive=exclusive, reg=reg)
     return replace(alone, weights=weights, intercept=intercept)
 
 
-def platt(scores: Floats, positive: Array) -> tuple[float, float]:
+def platt(scores: Floats, positive: Array) -> tuple[Floats, Floats]:
     """Turn scores into log-odds of the positive class: ``slope * score + offset``.
+
+    By Newton's method; a step that does not decrease the loss is shortened.
 
     Parameters
     ----------
-    scores : ndarray of shape (n,)
-        Scores of bags by a model that was not fitted on them.
-    positive : ndarray of bool of shape (n,)
+    scores : ndarray of shape (n, ...)
+        Scores of n bags by models that were not fitted on them.
+    positive : ndarray of bool that broadcasts to the shape of `scores`
         Which of them are positive.
 
     Returns
     -------
-    slope : float
+    slopes : ndarray of shape (...)
         Non-negative; 0 if the scores are uninformative, or rank the classes the wrong way round.
-    offset : float
+    offsets : ndarray of shape (...)
     """
-    n_positive = float(np.sum(positive))
-    n_negative = len(scores) - n_positive
+    n_positive = positive.sum(axis=0)
+    n_negative = len(positive) - n_positive
     # Platt's targets: a bag of a class counts as certain only in the limit of many bags.
     targets = np.where(positive, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
-    center, scale = float(np.mean(scores)), float(np.std(scores))
-    if scale <= 1e-12 * max(1.0, abs(center)):
-        share = float(np.mean(targets))
-        return 0.0, float(np.log(share / (1 - share)))
-    z = (scores - center)[:, None, None] / scale
-    (slope,), (offset,) = weigh(z, targets[:, None], exclusive=False, reg=0.0)
-    return slope / scale, offset - slope * center / scale
+    base = logit(targets.mean(axis=0))
+    center, scale = scores.mean(axis=0), scores.std(axis=0)
+    is_constant = scale <= 1e-12 * np.maximum(1.0, np.abs(center))
+    z = np.where(is_constant, 0.0, (scores - center) / np.where(is_constant, 1.0, scale))
+    slope, offset = np.broadcast_arrays(0.0 * scale, base)
+    value, by_slope, by_offset = np.full(scale.shape, np.inf), 0.0, 0.0
+    for _ in range(MAX_NEWTON):
+        new_slope, new_offset = slope + by_slope, offset + by_offset
+        logits = new_slope * z + new_offset
+        loss = np.sum((1 - targets) * logits - log_expit(logits), axis=0)
+        worse = loss > value
+        p = expit(logits)
+        bend, missed = p * (1 - p), targets - p
+        aa, ab, bb = np.sum(bend * z * z, axis=0) + TINY, np.sum(bend * z, axis=0), bend.sum(axis=0)
+        a, b, determinant = np.sum(missed * z, axis=0), missed.sum(axis=0), aa * bb - ab * ab
+        by_slope = np.where(worse, 0.25 * by_slope, (bb * a - ab * b) / determinant)
+        by_offset = np.where(worse, 0.25 * by_offset, (aa * b - ab * a) / determinant)
+        slope, offset = np.where(worse, slope, new_slope), np.where(worse, offset, new_offset)
+        value = np.where(worse, value, loss)
+        if np.maximum(np.abs(by_slope), np.abs(by_offset)).max() <= SHORTEST:
+            break
+    is_flat = is_constant | (slope <= 0)
+    slope = np.where(is_flat, 0.0, slope / np.where(is_constant, 1.0, scale))
+    return slope, np.where(is_flat, base, offset - slope * center)
 
 
 def weigh(

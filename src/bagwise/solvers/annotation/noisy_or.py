@@ -11,6 +11,7 @@ instance is p_ic minus its posterior: p_ic / P(c in Y) if the bag carries the la
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -81,13 +82,21 @@ def noisy_or_logistic(
 class NoisyOrPart(LinearPart):
     """Bags with the likelihood of their label sets; on a device only its products are computed."""
 
+    @cached_property
+    def _blocks(self) -> list[tuple[slice, slice, Ints, Ints]]:
+        """Blocks of bags: their bags and instances, their offsets, and the bags of each thread."""
+        n_labels, found = self.indicator.shape[1], []
+        for bags, rows in blocks_of_bags(self.bags.offsets, n_labels):
+            offsets = self.bags.offsets[bags.start : bags.stop + 1] - rows.start
+            found.append((bags, rows, offsets, bag_bounds(offsets, offsets[-1] * n_labels)))
+        return found
+
     def loss(self, theta: Floats) -> tuple[float, Floats]:
         """Minus the log-likelihood of the label sets, and its gradient in theta = [W b]."""
         value, gradient = 0.0, np.zeros_like(theta)
-        for bags, rows in blocks_of_bags(self.bags.offsets, len(theta)):
-            offsets = self.bags.offsets[bags.start : bags.stop + 1] - rows.start
+        for bags, rows, offsets, bounds in self._blocks:
             scores = to_numpy(self._scores(theta, rows))
-            residual, bounds = np.empty_like(scores), bag_bounds(offsets, scores.size)
+            residual = np.empty_like(scores)
             arguments = offsets, scores, self.indicator[bags] == 1, self.weights[bags], residual
             value += sum(run_blocks(loops.segments.noisy_or_loss, bounds, *arguments))
             self._add_gradient(gradient, residual, rows)

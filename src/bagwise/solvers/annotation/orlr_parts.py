@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from bagwise import loops
+from bagwise._common.tables import is_tensor
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compute import Part, digest, readable_table, to_numpy
@@ -249,7 +250,7 @@ class LinearPart(Part):
 
     def __init__(self, bags: Bags, indicator: Ints, weights: Floats) -> None:
         self.bags, self.X, self.weights = bags, readable_table(bags), weights
-        self.indicator = indicator
+        self.indicator, self.on_device = indicator, is_tensor(self.X)
 
     def identity(self) -> str:
         """Digest of the bags, their label sets and weights."""
@@ -262,11 +263,19 @@ class LinearPart(Part):
 
     def _scores(self, theta: Any, rows: slice) -> Any:
         """X W' + b, in float64."""
-        scores = float64(product(self.X[rows], like(theta[:, :-1], self.X)))
-        return scores + like(theta[:, -1], scores)
+        X, W, b = self.X[rows], theta[:, :-1], theta[:, -1]
+        if self.on_device:
+            scores = float64(product(X, like(W, X)))
+            return scores + like(b, scores)
+        return np.asarray(X @ W.T.astype(X.dtype), np.float64) + b
 
     def _add_gradient(self, gradient: Floats, residual: Any, rows: slice) -> None:
-        gradient[:, :-1] += to_numpy(product(self.X[rows].T, like(residual, self.X).T)).T
+        X = self.X[rows]
+        if self.on_device:
+            by_weight = to_numpy(product(X.T, like(residual, X).T))
+        else:
+            by_weight = X.T @ residual.astype(X.dtype)
+        gradient[:, :-1] += by_weight.T
         gradient[:, -1] += to_numpy(residual.sum(axis=0))
 
 

@@ -55,6 +55,13 @@ class Ties:
         out[self.points] = tied - np.repeat(means, self.counts, axis=0)
         return out
 
+    def untied_system(self, gram: Floats, right: Floats) -> tuple[Floats, Floats]:
+        """Compute ``P G P`` and ``P right`` for a symmetric G."""
+        if len(self.points) == 0:
+            return gram, right
+        half = self.untie(np.column_stack([gram, right]))
+        return self.untie(half[:, : len(gram)].T), half[:, len(gram) :]
+
     def totals(self, rows: Any) -> Floats:
         """Compute ``Q rows`` for dense or sparse rows."""
         group = np.repeat(np.arange(len(self.counts)), self.counts)
@@ -191,11 +198,11 @@ class RowPoints:
         """Solve ``(ridge I + P K P) x = P right`` on chosen points, with the P of `Ties`."""
         rows = self.rows[chosen]
         if len(chosen) <= rows.shape[1]:
-            return _solve_gram(dense(rows @ rows.T), ties, ridge, right)
+            return _solve(*ties.untied_system(dense(rows @ rows.T), right), ridge)
         # Fewer features than points: use the Woodbury identity.
         totals, right = ties.totals(rows), ties.untie(right)
         inner = dense(rows.T @ rows) - totals.T @ totals
-        return (right - ties.untie(rows @ _solve(inner, ridge, rows.T @ right))) / ridge
+        return (right - ties.untie(rows @ _solve(inner, rows.T @ right, ridge))) / ridge
 
     @cached_property
     def mean_square(self) -> float:
@@ -218,7 +225,7 @@ class GramPoints:
 
     def solve(self, chosen: Ints, ties: Ties, ridge: float, right: Floats) -> Floats:
         """Solve ``(ridge I + P K P) x = P right`` on chosen points, with the P of `Ties`."""
-        return _solve_gram(self.gram[np.ix_(chosen, chosen)], ties, ridge, right)
+        return _solve(*ties.untied_system(self.gram[np.ix_(chosen, chosen)], right), ridge)
 
     @cached_property
     def mean_square(self) -> float:
@@ -230,13 +237,8 @@ Points = RowPoints | GramPoints
 FeatureSpace = LinearFeatures | KernelFeatures
 
 
-def _solve_gram(gram: Floats, ties: Ties, ridge: float, right: Floats) -> Floats:
-    if len(ties.points):
-        gram, right = ties.untie(ties.untie(gram).T), ties.untie(right)
-    return _solve(gram, ridge, right)
-
-
-def _solve(matrix: Floats, ridge: float, right: Floats) -> Floats:
+def _solve(matrix: Floats, right: Floats, ridge: float) -> Floats:
+    """Solve ``(ridge I + matrix) x = right`` for a positive semi-definite matrix."""
     matrix = np.array(matrix, order="F")  # a copy in LAPACK's order
     matrix[np.diag_indices(len(matrix))] += ridge
     try:

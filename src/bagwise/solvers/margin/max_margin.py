@@ -106,7 +106,10 @@ class MarginProblem:
 
     def least_loss(self, plain: Floats) -> float:
         """Total cost of the slacks at the best intercept."""
-        return self.loss(plain, self.best_intercept(plain))
+        needed = self.needed(plain)
+        corners = self.group_signs * needed
+        best = best_intercept(corners, self.group_signs, self.costs)
+        return float(self.costs @ np.maximum(needed - self.group_signs * best, 0.0))
 
     def mean_difference(self) -> Floats:
         """Mean of the positive minus mean of the negative points, as coefficients of instances.
@@ -394,6 +397,25 @@ class _State(NamedTuple):
     error: float
 
 
+class _Pieces(NamedTuple):
+    """A quadratic piece of the objective.
+
+    Attributes
+    ----------
+    free, full : ndarray of bool
+        The free multipliers and the full groups.
+    chosen : ndarray of int
+        The free points.
+    ties : Ties
+        The ties between those in full groups.
+    """
+
+    free: Bools
+    full: Bools
+    chosen: Ints
+    ties: Ties
+
+
 @dataclass(frozen=True)
 class _Step:
     """The smooth problem of a proximal step from (a, b)."""
@@ -405,19 +427,18 @@ class _Step:
     sigma: float
     rho: float
 
-    def at(self, coef: Floats, plain: Floats, b: float) -> _State:
-        """Compute the multipliers at (w, b), and the gradient."""
-        missed = self.problem.margins - self.problem.signs * (plain + b)
-        a, free, full = loops.simplex.project(
-            self.a + self.sigma * missed, self.problem.offsets, self.problem.costs
-        )
-        return self.with_multipliers(coef, plain, b, a, free, full)
-
-    def with_multipliers(
-        self, coef: Floats, plain: Floats, b: float, a: Floats, free: Bools, full: Bools
-    ) -> _State:
-        """The state at (w, b) if these are its multipliers."""
-        made_coef = self.problem.signs * a
+    def at(self, coef: Floats, plain: Floats, b: float, pieces: _Pieces | None = None) -> _State:
+        """Compute the multipliers at (w, b), on these pieces if given, and the gradient."""
+        signs, problem = self.problem.signs, self.problem
+        values = self.a + self.sigma * (problem.margins - signs * (plain + b))
+        if pieces is None:
+            a, free, full = loops.simplex.project(values, problem.offsets, problem.costs)
+        else:
+            a, free, full = self.a.copy(), pieces.free, pieces.full
+            # The projection keeps the sum of tied multipliers.
+            moved = (values - self.a)[pieces.chosen, None]
+            a[pieces.chosen] += pieces.ties.untie(moved)[:, 0]
+        made_coef = signs * a
         made = self.points.product(made_coef)
         slope_b = self.rho * (b - self.b) - float(made_coef.sum())
         error = max(float(np.abs(plain - made).max()), self.points.mean_square * abs(slope_b))
@@ -425,14 +446,11 @@ class _Step:
 
     def on_pieces(self, here: _State, last: _State) -> _State:
         """The minimiser under the assumption that the pieces of the last step are still correct."""
-        chosen, ties = self.chosen(last)
-        missed = self.problem.margins - self.problem.signs * (here.plain + here.b)
-        a = self.a.copy()
-        a[chosen] += self.sigma * ties.untie(missed[chosen, None])[:, 0]
-        guess = self.with_multipliers(here.coef, here.plain, here.b, a, last.free, last.full)
-        return self.at(*self.target(guess))
+        pieces = self.pieces(last)
+        guess = self.at(here.coef, here.plain, here.b, pieces)
+        return self.at(*self.target(guess, pieces))
 
-    def target(self, here: _State) -> tuple[Floats, Floats, float]:
+    def target(self, here: _State, pieces: _Pieces) -> tuple[Floats, Floats, float]:
         """Coefficients, scores and b at the end of a full Newton step.
 
         With P the derivative of the projection, the step solves
@@ -443,7 +461,7 @@ class _Step:
         so w + dw = Phi' (Y a - u), where u = sigma P (Phi dw + 1 db) is zero except on the free
         points.
         """
-        chosen, ties = self.chosen(here)
+        chosen, ties = pieces.chosen, pieces.ties
         right = np.column_stack([np.ones(len(chosen)), (here.plain - here.made)[chosen]])
         by_b, by_w = self.points.solve(chosen, ties, 1 / self.sigma, right).T
         slope, bend = float(here.slope_b - by_w.sum()), self.rho + max(float(by_b.sum()), 0.0)
@@ -455,13 +473,14 @@ class _Step:
         u[chosen] = db * by_b - by_w
         return here.made_coef - u, here.made - self.points.product(u), here.b + db
 
-    def chosen(self, here: _State) -> tuple[Ints, Ties]:
+    def pieces(self, here: _State) -> _Pieces:
         """The free points, and the ties between those in full groups."""
         chosen = np.flatnonzero(here.free)
         groups = self.problem.groups[chosen]
         tied = np.flatnonzero(here.full[groups])
         starts = np.flatnonzero(np.diff(groups[tied], prepend=-1))
-        return chosen, Ties(tied, starts, np.diff(starts, append=len(tied)))
+        ties = Ties(tied, starts, np.diff(starts, append=len(tied)))
+        return _Pieces(here.free, here.full, chosen, ties)
 
     def towards(self, here: _State, coef: Floats, plain: Floats, b: float) -> tuple[_State, bool]:
         """Search along the segment to (w, b); also return whether the full step was taken."""
@@ -499,7 +518,7 @@ def _newton(step: _Step, here: _State, last: _State | None, tol: float) -> _Stat
         if here.error <= tol:
             break
         before = here
-        here, is_full = step.towards(here, *step.target(here))
+        here, is_full = step.towards(here, *step.target(here, step.pieces(here)))
         same = np.array_equal(here.free, before.free) and np.array_equal(here.full, before.full)
         if is_full and same and here.error > 0.5 * before.error:
             break
