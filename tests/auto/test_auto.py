@@ -106,7 +106,7 @@ def test_out_of_fold_scores_are_those_of_plain_fits():
     rows = member.represent(bags)
     gamma = member.embedding.gamma_
     train, test = np.arange(30), np.arange(30, 40)
-    found = member.fold_scores(rows, y, train, test, 1)[:, 0]
+    found = member.fold_scores(*member.fold_rows(rows, train, test), y[train], 1)[:, 0]
     plain = SetKernelSVM(C=10, gamma=gamma).fit(bags[train], y[train])
     np.testing.assert_allclose(found, plain.decision_function(bags[test]), atol=1e-3)
 

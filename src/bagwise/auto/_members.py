@@ -117,19 +117,17 @@ class Member:
         """Return the input of the model: the bags, or the rows of the embedding (fitted)."""
         return bags if self.embedding is None else self.embedding.fit_transform(bags)
 
+    def fold_rows(self, rows: Any, train: Ints, test: Ints) -> tuple[Any, Any]:
+        """The input of the model for the bags of a fold: those to fit it on, those to score."""
+        if self.by_bag:
+            return rows[np.ix_(train, train)], rows[np.ix_(test, train)]
+        return rows[train], rows[test]
+
     def fold_scores(
-        self,
-        rows: Any,
-        y: Array,
-        train: Ints,
-        test: Ints,
-        n_columns: int,
-        groups: Array | None = None,
+        self, seen: Any, new: Any, y: Array, n_columns: int, groups: Array | None = None
     ) -> Floats:
-        """Score the bags `test` by a model fitted on the bags `train`."""
-        seen = rows[np.ix_(train, train)] if self.by_bag else rows[train]
-        new = rows[np.ix_(test, train)] if self.by_bag else rows[test]
-        fitted = self._fit_model(seen, y[train], None if groups is None else groups[train])
+        """Score `new` by a model fitted on `seen` with its targets and groups."""
+        fitted = self._fit_model(seen, y, groups)
         return column_scores(fitted, new, "sets" if y.ndim == 2 else "single", n_columns)
 
     def fit_all(self, rows: Any, bags: Bags, y: Array, groups: Array | None = None) -> Any:

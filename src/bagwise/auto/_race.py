@@ -1,8 +1,9 @@
 """Out-of-fold scores of the candidates, within a budget of time."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -122,14 +123,24 @@ class Race:
     def _run(self, entry: Entry) -> None:
         member, start = entry.member, time.perf_counter()
         entry.rows = member.represent(self.bags)
-        found = Parallel(n_jobs=self.n_jobs)(
-            delayed(member.fold_scores)(entry.rows, self.y, *fold, self.n_columns, self.groups)
-            for fold in self.folds
-        )
+        found = Parallel(n_jobs=self.n_jobs)(self._fold_calls(member, entry.rows))
         order = np.argsort(np.concatenate([test for _, test in self.folds]))
         entry.scores = np.concatenate(found)[order]
         took = (time.perf_counter() - start) / len(self.folds)
         self.reserved += took * self._larger**member.growth
+
+    def _fold_calls(self, member: Member, rows: Any) -> Iterator[Any]:
+        """The delayed fit of a candidate in each fold."""
+        for i, (train, test) in enumerate(self.folds):
+            is_bags = member.embedding is None
+            seen, new = self._fold_bags[i] if is_bags else member.fold_rows(rows, train, test)
+            groups = None if self.groups is None else self.groups[train]
+            yield delayed(member.fold_scores)(seen, new, self.y[train], self.n_columns, groups)
+
+    @cached_property
+    def _fold_bags(self) -> list[tuple[Bags, Bags]]:
+        """The bags of each fold, selected once for all candidates."""
+        return [(self.bags[train], self.bags[test]) for train, test in self.folds]
 
     def _is_in_time(self, entry: Entry) -> bool:
         if self.seconds == np.inf:
@@ -160,10 +171,10 @@ class Race:
 
     def _trial(self, member: Member, few: Ints) -> float:
         """Measure the seconds to fit on a few bags and to score them."""
-        start, everything = time.perf_counter(), np.arange(len(few))
+        start = time.perf_counter()
         try:
             rows = member.represent(self.bags[few])
-            member.fold_scores(rows, self.y[few], everything, everything, self.n_columns)
+            member.fold_scores(rows, rows, self.y[few], self.n_columns)
         except FAILURES:
             pass  # a few bags may lack a class; the time until the error is the only estimate
         return time.perf_counter() - start
