@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -257,7 +258,7 @@ class Bags:
         """
         return self._source.table
 
-    @property
+    @cached_property
     def is_sparse(self) -> bool:
         """Whether the instances are a sparse matrix."""
         return bool(sparse.issparse(self._source.table))
@@ -292,12 +293,12 @@ class Bags:
         """The name of each feature, or None."""
         return None if self._feature_names is None else list(self._feature_names)
 
-    @property
+    @cached_property
     def n_instances(self) -> int:
         """Number of instances in all bags."""
         return self._source.n_rows
 
-    @property
+    @cached_property
     def n_features(self) -> int:
         """Number of features of an instance."""
         return int(self._source.table.shape[1])
@@ -312,7 +313,7 @@ class Bags:
         """Always 2: a row is a bag."""
         return 2
 
-    @property
+    @cached_property
     def dtype(self) -> Any:
         """The data type of the instances."""
         return self._source.table.dtype

@@ -203,7 +203,7 @@ class Labels:
         """The kind of the labels: "single", "sets", "partial" or "instances"."""
         return self._kind
 
-    @property
+    @cached_property
     def has_sets(self) -> bool:
         """Whether a bag may have several labels."""
         return self._kind == "sets"

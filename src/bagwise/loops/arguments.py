@@ -28,9 +28,10 @@ def read_only(*arrays: Any) -> list[Any]:
     >>> a.flags.writeable
     False
     """
-    views = [array.view() for array in arrays]
-    for view in views:
-        view.flags.writeable = False
+    views = []
+    for array in arrays:
+        views.append(array.view())
+        views[-1].flags.writeable = False
     return views
 
 

@@ -166,7 +166,7 @@ def logsumexp(values: ArrayLike, offsets: ArrayLike) -> Array:
     >>> segments.logsumexp([1000.0, 1000.0, 0.0], [0, 2, 3]).round(3)
     array([1000.693,    0.   ])
     """
-    array, largest = _as_floats(values), maximum(values, offsets)
+    array, largest = np.asarray(values), maximum(values, offsets)
     shift = np.where(np.isfinite(largest), largest, 0)
     with np.errstate(divide="ignore"):
         return shift + np.log(sum(np.exp(array - _spread(shift, offsets)), offsets))
@@ -218,7 +218,7 @@ def softmax(values: ArrayLike, offsets: ArrayLike) -> Array:
     >>> segments.softmax([1.0, 1.0, 2.0], [0, 2, 3])
     array([0.5, 0.5, 1. ])
     """
-    weights = np.exp(_as_floats(values) - _spread(maximum(values, offsets), offsets))
+    weights = np.exp(np.asarray(values) - _spread(maximum(values, offsets), offsets))
     return weights / _spread(sum(weights, offsets), offsets)
 
 
@@ -235,13 +235,9 @@ def _reduce(reduction: Any, values: ArrayLike, offsets: ArrayLike) -> Array:
     return out.reshape(shape)
 
 
-def _as_floats(values: ArrayLike) -> Array:
-    array = np.asarray(values)
-    return np.ascontiguousarray(array, array.dtype if array.dtype == np.float32 else np.float64)
-
-
 def _prepare(values: ArrayLike, offsets: ArrayLike) -> tuple[Array, Ints, tuple[int, ...]]:
-    array = _as_floats(values)
+    array = np.asarray(values)
+    array = np.ascontiguousarray(array, array.dtype if array.dtype == np.float32 else np.float64)
     ends = np.ascontiguousarray(offsets, np.int64)
     table = array.reshape(len(array), math.prod(array.shape[1:]))  # -1 fails for no instances
     table, ends = read_only(table, ends)

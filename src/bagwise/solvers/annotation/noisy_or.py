@@ -95,7 +95,8 @@ class NoisyOrPart(LinearPart):
         """Minus the log-likelihood of the label sets, and its gradient in theta = [W b]."""
         value, gradient = 0.0, np.zeros_like(theta)
         for bags, rows, offsets, bounds in self._blocks:
-            scores = to_numpy(self._scores(theta, rows))
+            scores = self._scores(theta, rows)
+            scores = to_numpy(scores) if self.on_device else scores
             residual = np.empty_like(scores)
             arguments = offsets, scores, self.indicator[bags] == 1, self.weights[bags], residual
             value += sum(run_blocks(loops.segments.noisy_or_loss, bounds, *arguments))

@@ -168,11 +168,12 @@ class PenalisedLoss:
 
     def loss(self, theta: Floats) -> tuple[float, Floats]:
         """Value and gradient at the centred theta."""
-        value, gradient = self.total("loss", theta)
+        W, b = theta[:, :-1], theta[:, -1]
+        there = np.column_stack([W, b - W @ self.origin])
+        value, gradient = self.parts.total("loss", there, *self.arguments)
         gradient = gradient.copy()
-        gradient[:, :-1] += self.reg * theta[:, :-1] - np.outer(gradient[:, -1], self.origin)
-        value += 0.5 * self.reg * float(np.sum(theta[:, :-1] ** 2))
-        return value / self.scale, gradient / self.scale
+        gradient[:, :-1] += self.reg * W - np.outer(gradient[:, -1], self.origin)
+        return (value + 0.5 * self.reg * float(np.sum(W**2))) / self.scale, gradient / self.scale
 
     def resumed(self, theta: Floats, path: Any, settings: Any) -> tuple[Self, Floats, bool]:
         """The problem and the iterate of the checkpoint, if there is one."""
@@ -278,7 +279,8 @@ def minimise(
 
     def after(intermediate_result: Any) -> None:
         curve.append(float(intermediate_result.fun))
-        problem.keep(intermediate_result.x.reshape(theta.shape), curve)
+        if problem.checkpoint is not None:
+            problem.keep(intermediate_result.x.reshape(theta.shape), curve)
         next(steps)  # StopIteration ends the search, as scipy documents
 
     next(steps, None)

@@ -276,7 +276,8 @@ class LinearPart(Part):
         else:
             by_weight = X.T @ residual.astype(X.dtype)
         gradient[:, :-1] += by_weight.T
-        gradient[:, -1] += to_numpy(residual.sum(axis=0))
+        sums = residual.sum(axis=0)
+        gradient[:, -1] += to_numpy(sums) if self.on_device else sums
 
 
 class ORLRPart(LinearPart):

@@ -59,8 +59,14 @@ class Ties:
         """Compute ``P G P`` and ``P right`` for a symmetric G."""
         if len(self.points) == 0:
             return gram, right
-        half = self.untie(np.column_stack([gram, right]))
-        return self.untie(half[:, : len(gram)].T), half[:, len(gram) :]
+        system, counts = np.column_stack([gram, right]), self.counts
+        rows = system[self.points]
+        means = np.add.reduceat(rows, self.starts) / counts[:, None]
+        system[self.points] = rows - np.repeat(means, counts, axis=0)
+        columns = system[:, self.points]
+        means = np.add.reduceat(columns, self.starts, axis=1) / counts
+        system[:, self.points] = columns - np.repeat(means, counts, axis=1)
+        return system[:, : len(gram)], system[:, len(gram) :]
 
     def totals(self, rows: Any) -> Floats:
         """Compute ``Q rows`` for dense or sparse rows."""
