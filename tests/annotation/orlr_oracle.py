@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from bagwise import Bags
+from bagwise.compute.arrays import linear_scores
 from bagwise.compute.parts import Parts
 from bagwise.loops import label_sets
 from bagwise.loops.arguments import Inference, LabelSets, read_only
@@ -77,7 +78,7 @@ def by_enumeration(scores, labels, background=False, known=None):
 def surrogate(problem, theta, before):
     """The auxiliary function of EM (Pham 2014, Eq. 7) for the posterior at `before`."""
     part = problem.parts.part
-    here, there = (part._scores(problem.uncentred(at), slice(None)) for at in (theta, before))
+    here, there = (linear_scores(part.X, problem.uncentred(at)) for at in (theta, before))
     posterior = infer(part.bag_sets, slice(0, len(part.bags)), there).posterior
     weights = np.repeat(part.weights, part.bags.sizes)
     value = -weights @ (posterior * log_softmax(here, axis=1)).sum(axis=1)

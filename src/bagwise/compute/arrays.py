@@ -104,6 +104,37 @@ def product(X: Any, W: Any) -> Any:
     return safe_sparse_dot(X, W.T, dense_output=True)
 
 
+def linear_scores(X: Any, theta: Floats) -> Any:
+    """X W' + b in float64, on the device of X, for theta = [W b]."""
+    W, b = theta[:, :-1], theta[:, -1]
+    if is_tensor(X):
+        scores = float64(product(X, like(W, X)))
+        return scores + like(b, scores)
+    return np.asarray(X @ W.T.astype(X.dtype), np.float64) + b
+
+
+def linear_gradient(X: Any, residual: Any) -> Floats:
+    """The derivative in theta = [W b] of a function of `linear_scores`.
+
+    Parameters
+    ----------
+    X : ndarray, CSR or tensor of shape (n_instances, n_features)
+        The instances.
+    residual : ndarray or tensor of shape (n_instances, n_columns)
+        The derivative of the function in the scores.
+
+    Returns
+    -------
+    ndarray of shape (n_columns, n_features + 1)
+    """
+    by_bias = residual.sum(axis=0)
+    if is_tensor(X):
+        by_weight, by_bias = to_numpy(product(X.T, like(residual, X).T)), to_numpy(by_bias)
+    else:
+        by_weight = X.T @ residual.astype(X.dtype)
+    return np.column_stack([by_weight.T, by_bias])
+
+
 def gaussian(X: Any, centres: Any, gamma: float) -> Any:
     """exp(-gamma |x - c|^2) for each row and each centre, on the device of X.
 

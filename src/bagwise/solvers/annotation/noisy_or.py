@@ -20,6 +20,7 @@ from bagwise import loops
 from bagwise._common.types import Floats, Ints
 from bagwise.bags import Bags
 from bagwise.compute import place, to_numpy
+from bagwise.compute.arrays import linear_gradient, linear_scores
 from bagwise.loops.threads import bag_bounds, run_blocks
 from bagwise.solvers.annotation.orlr import PenalisedLoss, minimise
 from bagwise.solvers.annotation.orlr_parts import LinearPart, blocks_of_bags
@@ -95,12 +96,11 @@ class NoisyOrPart(LinearPart):
         """Minus the log-likelihood of the label sets, and its gradient in theta = [W b]."""
         value, gradient = 0.0, np.zeros_like(theta)
         for bags, rows, offsets, bounds in self._blocks:
-            scores = self._scores(theta, rows)
-            scores = to_numpy(scores) if self.on_device else scores
+            scores = to_numpy(linear_scores(self.X[rows], theta))
             residual = np.empty_like(scores)
             arguments = offsets, scores, self.indicator[bags] == 1, self.weights[bags], residual
             value += sum(run_blocks(loops.segments.noisy_or_loss, bounds, *arguments))
-            self._add_gradient(gradient, residual, rows)
+            gradient += linear_gradient(self.X[rows], residual)
         return value, gradient
 
 

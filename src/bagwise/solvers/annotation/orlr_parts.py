@@ -16,11 +16,17 @@ from typing import Any
 import numpy as np
 
 from bagwise import loops
-from bagwise._common.tables import is_tensor
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compute import Part, digest, readable_table, to_numpy
-from bagwise.compute.arrays import beside, column_sums, float64, like, log_softmax, product
+from bagwise.compute.arrays import (
+    beside,
+    column_sums,
+    float64,
+    linear_gradient,
+    linear_scores,
+    log_softmax,
+)
 from bagwise.compute.tensors import Replay, has_kernels, torch
 from bagwise.loops.arguments import Inference, LabelSets, read_only
 from bagwise.loops.threads import SMALL, block_bounds, n_threads, run_blocks
@@ -250,7 +256,7 @@ class LinearPart(Part):
 
     def __init__(self, bags: Bags, indicator: Ints, weights: Floats) -> None:
         self.bags, self.X, self.weights = bags, readable_table(bags), weights
-        self.indicator, self.on_device = indicator, is_tensor(self.X)
+        self.indicator = indicator
 
     def identity(self) -> str:
         """Digest of the bags, their label sets and weights."""
@@ -260,24 +266,6 @@ class LinearPart(Part):
         """Weighted sum of the instances."""
         weights = None if np.all(self.weights == 1) else np.repeat(self.weights, self.bags.sizes)
         return to_numpy(column_sums(self.X, weights))
-
-    def _scores(self, theta: Any, rows: slice) -> Any:
-        """X W' + b, in float64."""
-        X, W, b = self.X[rows], theta[:, :-1], theta[:, -1]
-        if self.on_device:
-            scores = float64(product(X, like(W, X)))
-            return scores + like(b, scores)
-        return np.asarray(X @ W.T.astype(X.dtype), np.float64) + b
-
-    def _add_gradient(self, gradient: Floats, residual: Any, rows: slice) -> None:
-        X = self.X[rows]
-        if self.on_device:
-            by_weight = to_numpy(product(X.T, like(residual, X).T))
-        else:
-            by_weight = X.T @ residual.astype(X.dtype)
-        gradient[:, :-1] += by_weight.T
-        sums = residual.sum(axis=0)
-        gradient[:, -1] += to_numpy(sums) if self.on_device else sums
 
 
 class ORLRPart(LinearPart):
@@ -307,7 +295,7 @@ class ORLRPart(LinearPart):
         sets, total = self.bag_sets, np.zeros(4)
         unlisted = np.where(sets.has_label_set, self.indicator.shape[1] - sets.n_labels, 0)
         for bags, rows in blocks_of_bags(sets.offsets, self.n_classes):
-            counts = infer(sets, bags, to_numpy(self._scores(theta, rows))).counts
+            counts = infer(sets, bags, to_numpy(linear_scores(self.X[rows], theta))).counts
             counts = np.column_stack([counts, unlisted[bags]])
             total += self.weights[bags] @ np.where(sets.impossible[bags, None], 0.0, counts)
         return total
@@ -318,9 +306,11 @@ class ORLRPart(LinearPart):
         value, gradient = 0.0, np.zeros_like(theta)
         for bags, rows in blocks_of_bags(self.bag_sets.offsets, self.n_classes):
             # Whether belief propagation settled does not matter: a fit continues without it.
-            found = infer(self.bag_sets, bags, self._scores(theta, rows), self.weights[bags])
+            found = infer(
+                self.bag_sets, bags, linear_scores(self.X[rows], theta), self.weights[bags]
+            )
             value -= float(self.weights[bags] @ found.log_likelihood)
-            self._add_gradient(gradient, found.posterior, rows)
+            gradient += linear_gradient(self.X[rows], found.posterior)
         return value, gradient
 
     def _set_rates(self, rates: Rates) -> None:
@@ -399,7 +389,7 @@ class TensorORLRPart(ORLRPart):
 
         The `hard` bags are passed to the compiled code.
         """
-        scores = self._scores(theta, slice(None))
+        scores = linear_scores(self.X, theta)
         log_p = log_softmax(scores)
         posterior, log_likelihood = torch.zeros_like(scores), scores.new_zeros(len(self.bags))
         failed = torch.zeros(len(self.bags), dtype=torch.bool, device=scores.device)
