@@ -39,13 +39,13 @@ def test_candidates_are_read_off_the_indicator(n_bags, n_labels, seed):
     indicator = rng.integers(0, 2, (n_bags, n_labels)).astype(np.int8)
     indicator[rng.random(n_bags) < 0.3] = -1  # nothing known
     offsets = np.arange(n_bags + 1)
-    found = Candidates.from_indicator(offsets, indicator, one_each=True)
+    everything = Candidates.from_indicator(offsets, indicator, one_each=True)
     expected = [np.flatnonzero(row == 1).tolist() for row in indicator]
-    for candidates in (found, Candidates.from_sets(offsets, found.as_sets(), one_each=True)):
-        bounds = candidates.label_offsets
-        listed = [candidates.labels[a:b].tolist() for a, b in pairwise(bounds)]
-        assert listed == expected
-        assert candidates.n_labels == n_labels
+    for first in range(n_bags):
+        some = everything[first:n_bags]
+        listed = [some.labels[a:b].tolist() for a, b in pairwise(some.label_offsets)]
+        assert listed == expected[first:]
+        assert (some.offsets[0], some.n_labels) == (0, n_labels)
 
 
 @pytest.mark.parametrize("tensor", [False, True])

@@ -18,6 +18,7 @@ from bagwise.exceptions import LabelError
 from bagwise.loops.arguments import CandidateOffsets, CandidatePrior, Predictive
 from bagwise.metric_learning import MIMLCA, MultiInstanceKMeans, MultiInstancePLDA
 from bagwise.metric_learning._multi_instance_plda import discounted
+from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 from bagwise.solvers.metric.plda import PLDAPart, oas_shrinkage
 from reproduction.faces import make_names_and_faces
 
@@ -79,7 +80,9 @@ def test_posteriors_are_sums_over_all_labelings(one_each, null, scale):
     shown, absent = (np.log(0.7), np.log(0.3)) if one_each and null else (0.0, -np.inf)
     for n, k in itertools.product(range(1, 5), range(1, 5)):
         bags = Bags(np.zeros((n, 1)), [0, n])
-        part = PLDAPart(bags, np.ones((1, k), int), one_each=one_each, null=null)
+        labels = np.ones((1, k), int)
+        candidates = Candidates.from_indicator(bags.offsets, labels, one_each=one_each)
+        part = PLDAPart(bags, candidates, null=null)
         scores, null_scores = scale * rng.normal(size=(n, k)), scale * rng.normal(size=n)
         (block,), prior = part._blocks(), CandidatePrior(null, shown, absent)
         value, _ = part._infer(block, scores.ravel(), null_scores, prior)

@@ -12,7 +12,7 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._parameters import POSITIVE, with_parameters
-from bagwise.compute import Checkpoint, digest, is_here, place
+from bagwise.compute import Checkpoint, is_here, place
 from bagwise.compute.arrays import dense
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
@@ -230,8 +230,7 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
         if self.checkpoint is not None:
             kernel = getattr(self.kernel, "__qualname__", self.kernel)
             settings = "MIMLCA", kernel, self.gamma, self.instances_per_label, self.n_components
-            settings_and_data = *settings, digest(bags, labels.indicator)
-            options["checkpoint"] = Checkpoint(self.checkpoint, settings_and_data)
+            options["checkpoint"] = Checkpoint(self.checkpoint, settings)
         return self._learn(bags, self._candidates(bags, labels), **options)
 
 
@@ -382,9 +381,8 @@ class MultiInstanceKMeans(LabelAssigner):
     def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: Any) -> SolverResult:
         components = self._checked_components(bags.n_features, bags.dtype)
         points = bags.with_instances(dense(bags.instances @ components.T))
-        sets = self._candidates(bags, labels).as_sets()
-        n_labels, one_each = len(labels.classes), self.instances_per_label == 1
-        with place(points, AssignedRows, sets, one_each=one_each) as parts:
+        n_labels = len(labels.classes)
+        with place(points, AssignedRows, self._candidates(bags, labels)) as parts:
             result = best_of_starts(parts, n_labels, **self._search(rng))
         (assigned,) = result.solution
         self.assignments_, self.components_ = assigned, components

@@ -1,6 +1,6 @@
 """MultiInstancePLDA: instance labels and a metric from label sets, by a Gaussian model."""
 
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from functools import partial
 from numbers import Real
 from typing import Any
@@ -15,7 +15,7 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise.annotation._annotator import OneLabelEach
 from bagwise.bags import Bags
 from bagwise.base._parameters import with_parameters
-from bagwise.compute import Checkpoint, digest, place, to_numpy
+from bagwise.compute import Checkpoint, place, to_numpy
 from bagwise.compute.arrays import like, product
 from bagwise.labels import Labels
 from bagwise.loops.lapack import with_fixed_signs
@@ -157,16 +157,16 @@ class MultiInstancePLDA(EveryBag, OneLabelEach, MetricLearner):
         may_be_empty = self.null and self.instances_per_label is None
         used = labels.known & (may_be_empty | (labels.indicator == 1).any(axis=1))
         indicator, chosen = labels.indicator[used], bags if used.all() else bags[used]
+        candidates = self._candidates(chosen, indicator)
         checkpoint = None
         if self.checkpoint is not None:
             names = ("effects", "instances_per_label", "null", "shrinkage", "tol")
-            settings = *(getattr(self, name) for name in names), digest(chosen, indicator)
+            settings = [getattr(self, name) for name in names]
             checkpoint = Checkpoint(self.checkpoint, ("MultiInstancePLDA", *settings))
         result, model = plda.label_set_plda(
             chosen,
-            indicator,
+            candidates,
             random=self.effects == "random",
-            one_each=self.instances_per_label == 1,
             null=self.null,
             shrinkage=None if self.shrinkage == "oas" else float(self.shrinkage),
             max_iter=self.max_iter,
@@ -174,7 +174,7 @@ class MultiInstancePLDA(EveryBag, OneLabelEach, MetricLearner):
             track=partial(self._track, task="iteration"),
             checkpoint=checkpoint,
         )
-        assigned, probability = self._assigned(chosen.offsets, indicator, *result.solution)
+        assigned, probability = self._assigned(candidates, *result.solution)
         self._keep_model(model, np.dtype(str(bags.dtype).removeprefix("torch.")))
         self.assignments_ = np.full(bags.n_instances, -1, dtype=np.int64)
         self.assignment_probabilities_ = np.ones(bags.n_instances)
@@ -182,15 +182,17 @@ class MultiInstancePLDA(EveryBag, OneLabelEach, MetricLearner):
         self.assignments_[rows], self.assignment_probabilities_[rows] = assigned, probability
         return result
 
+    def _candidates(self, bags: Bags, indicator: Ints) -> Candidates:
+        one_each = self.instances_per_label == 1
+        return Candidates.from_indicator(bags.offsets, indicator, one_each=one_each)
+
     def _assigned(
-        self, offsets: Ints, indicator: Ints, posterior: Floats, null: Floats
+        self, candidates: Candidates, posterior: Floats, null: Floats
     ) -> tuple[Ints, Floats]:
         """Most probable label of each instance, and its probability."""
-        one_each = self.instances_per_label == 1
-        candidates = Candidates.from_indicator(offsets, indicator, one_each=one_each)
-        n_candidates = np.repeat(np.diff(candidates.label_offsets), np.diff(offsets))
-        gain = posterior - np.repeat(null, n_candidates)  # of a label over no label
-        assigned, places = candidates.assign(-np.maximum(gain, 0.0) if one_each else -gain)
+        gain = posterior - null[candidates.pairs[0]]  # of a label over no label
+        costs = -np.maximum(gain, 0.0) if candidates.one_each else -gain
+        assigned, places = candidates.assign(costs)
         probability = null.copy()
         rows = np.flatnonzero(assigned >= 0)
         named = gain[places] > 0
@@ -217,13 +219,12 @@ class MultiInstancePLDA(EveryBag, OneLabelEach, MetricLearner):
 
     def _annotated(self, bags: Bags, labels: Labels) -> Array:
         """Most probable label of each instance; that of `predict_instances` without label set."""
-        options = {"one_each": self.instances_per_label == 1, "null": self.null}
-        with place(bags, plda.PLDAPart, labels.indicator, **options) as parts:
+        candidates = self._candidates(bags, labels.indicator)
+        with place(bags, plda.PLDAPart, candidates, null=self.null) as parts:
             model = self._gaussians
             parts.do("expect", model, model.mean, 0.0)
             posterior = np.concatenate([found for found, _ in parts.each("posteriors")])
-        candidates = Candidates.from_indicator(bags.offsets, labels.indicator, one_each=False)
-        assigned, _ = candidates.assign(-posterior)
+        assigned, _ = replace(candidates, one_each=False).assign(-posterior)
         named = self.classes_[assigned]
         free = np.flatnonzero(assigned < 0)
         if len(free):

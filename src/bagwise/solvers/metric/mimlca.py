@@ -153,8 +153,7 @@ def mimlca(
             f"{n} x {d} instances are too few for a cluster or a device: fit in this process."
         )
     dtype, everything = np.dtype(str(bags.dtype).removeprefix("torch.")), np.arange(k)
-    sets = candidates.as_sets()
-    with place(bags, MIMLCAPart, sets, one_each=candidates.one_each) as parts:
+    with place(bags, MIMLCAPart, candidates) as parts:
         mean = to_numpy(parts.total("sums")) / n if center else np.zeros(d)
         to_columns = _usual_space(parts, bags, candidates, mean, n_components)
         result = best_of_starts(parts, k, **search)

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 
 from bagwise import loops
 from bagwise._common.types import Array, Bools, Floats, Ints
@@ -56,17 +55,13 @@ class Candidates:
         label_offsets = offsets_of(np.bincount(bag, minlength=len(indicator)))
         return cls(offsets, label, label_offsets, indicator.shape[1], one_each)
 
-    @classmethod
-    def from_sets(cls, offsets: Ints, sets: sparse.csr_array, *, one_each: bool) -> Self:
-        """Make candidates from the CSR array of `as_sets`, or from some of its rows."""
-        labels, label_offsets = (a.astype(np.int64) for a in (sets.indices, sets.indptr))
-        return cls(offsets, labels, label_offsets, sets.shape[1], one_each)
-
-    def as_sets(self) -> sparse.csr_array:
-        """Convert to a CSR array with a row per bag, which `place` splits like the bags."""
-        ones = np.ones(len(self.labels), np.int8)
-        shape = len(self.offsets) - 1, self.n_labels
-        return sparse.csr_array((ones, self.labels, self.label_offsets), shape=shape)
+    def __getitem__(self, bags: slice) -> Self:
+        """The candidates of some successive bags."""
+        ends = slice(bags.start, bags.stop + 1)
+        offsets, label_offsets = self.offsets[ends], self.label_offsets[ends]
+        labels = self.labels[label_offsets[0] : label_offsets[-1]]
+        starts = offsets - offsets[0], labels, label_offsets - label_offsets[0]
+        return type(self)(*starts, self.n_labels, self.one_each)
 
     @cached_property
     def cost_offsets(self) -> Ints:
@@ -135,10 +130,8 @@ class AssignedRows(Part):
     ----------
     bags : Bags
         The bags.
-    sets : csr_array of shape (n_bags, n_labels)
-        Their label sets, from `Candidates.as_sets`.
-    one_each : bool
-        Whether a label gets at most one row of a bag.
+    candidates : Candidates
+        Their candidate labels.
 
     Attributes
     ----------
@@ -149,10 +142,9 @@ class AssignedRows(Part):
         The label of each row, -1 for none, in the last assignment and in the best start.
     """
 
-    def __init__(self, bags: Bags, sets: sparse.csr_array, *, one_each: bool) -> None:
-        self.bags, self.X = bags, bags.instances
+    def __init__(self, bags: Bags, candidates: Candidates) -> None:
+        self.bags, self.X, self.candidates = bags, bags.instances, candidates
         self.U: Any = self.X
-        self.candidates = Candidates.from_sets(bags.offsets, sets, one_each=one_each)
         self.labels = self.kept = np.full(bags.n_instances, -2, dtype=np.int64)
         self.costs: Floats | None = None
 

@@ -19,7 +19,7 @@ instance without label is N(0, 1 + b).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -147,10 +147,8 @@ class PLDAPart(Part):
     ----------
     bags : Bags
         The bags.
-    indicator : ndarray of shape (n_bags, n_labels)
-        Their label sets.
-    one_each : bool
-        Whether a label has at most one instance of a bag.
+    candidates : Candidates
+        Their candidate labels.
     null : bool
         Whether an instance may have no label even if a label is available.
 
@@ -163,14 +161,13 @@ class PLDAPart(Part):
         Probability that an instance has no label.
     """
 
-    def __init__(self, bags: Bags, indicator: Ints, *, one_each: bool, null: bool) -> None:
+    def __init__(self, bags: Bags, candidates: Candidates, *, null: bool) -> None:
         self.bags, self.X, self.null = bags, readable_table(bags), null
         of_bags = np.dtype(str(bags.dtype).removeprefix("torch."))
         self.dtype = np.dtype(np.float64) if bags.n_features <= DOUBLE else of_bags
-        c = Candidates.from_indicator(bags.offsets, indicator, one_each=one_each)
-        self.candidates = c
+        self.candidates = c = candidates
         n, k = np.diff(c.offsets), np.diff(c.label_offsets)
-        self.how = _ways(n, k, one_each)
+        self.how = _ways(n, k, c.one_each)
         self.n_possible = int(np.minimum(n, k).sum())
         self.posterior = np.zeros(c.cost_offsets[-1])
         self.null_posterior = np.zeros(bags.n_instances)
@@ -262,11 +259,8 @@ class PLDAPart(Part):
         n_blocks = max(1, int(np.ceil(c.offsets[-1] * self.X.shape[1] / BLOCK)))
         for start, stop in pairwise(block_bounds(c.offsets, n_blocks).tolist()):
             rows, pairs = (slice(*each[[start, stop]]) for each in (c.offsets, c.cost_offsets))
-            offsets, label_offsets = (
-                each[start : stop + 1] for each in (c.offsets, c.label_offsets)
-            )
-            some = replace(c, offsets=offsets - offsets[0], label_offsets=label_offsets)
-            yield _Block(slice(start, stop), rows, pairs, some)
+            bags = slice(start, stop)
+            yield _Block(bags, rows, pairs, c[bags])
 
     def _scores(self, model: Gaussians, block: _Block, Z: Floats) -> Floats:
         """Log-density of each pair, up to the constant common to all densities."""
@@ -362,10 +356,9 @@ def _best_matching(weights: Floats, may_be_absent: bool) -> Floats:
 
 def label_set_plda(
     bags: Bags,
-    indicator: Ints,
+    candidates: Candidates,
     *,
     random: bool,
-    one_each: bool,
     null: bool,
     shrinkage: float | None,
     tol: float,
@@ -402,7 +395,7 @@ def label_set_plda(
     Gaussians
         The model.
     """
-    n, d, k = bags.n_instances, bags.n_features, indicator.shape[1]
+    n, d, k = bags.n_instances, bags.n_features, candidates.n_labels
     dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
     require_memory(
         8.0 * (4 * d**2 + 4 * k * d),
@@ -410,7 +403,7 @@ def label_set_plda(
         remedy="reduce the features first, with InstanceTransformer(PCA(100)) for example",
     )
     names = "sums", "counts", "squares", "null", "n_possible", "unnamed"
-    options: dict[str, Any] = {"one_each": one_each, "null": null}
+    options: dict[str, Any] = {"one_each": candidates.one_each, "null": null}
     estimate: Any = partial(_estimate, n_rows=n, shrinkage=shrinkage, **options)
     remembered = *names, "mean", "scale", "scatter", "curve", "settled"
 
@@ -433,7 +426,7 @@ def label_set_plda(
         memory["settled"] = bool(change <= 2 * tol * n and is_later)
         return bool(memory["settled"])
 
-    with place(bags, PLDAPart, indicator, **options) as parts:
+    with place(bags, PLDAPart, candidates, null=null) as parts:
         memory = iterate(parts, dict.fromkeys(remembered, 0.0), begin, step, **loop)
         model = estimate(memory, random=random)
         posterior, null_posterior = zip(*parts.each("posteriors"), strict=True)
