@@ -6,6 +6,7 @@ from itertools import pairwise
 import joblib
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -240,7 +241,7 @@ def test_ids_of_any_type_are_kept():
         assert Bags(X, [0, 1, 2, 3], ids).ids.tolist() == ids
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "message"),
     [
         (lambda: Bags(np.zeros(3), [0, 3]), r"shape \(3,\)"),
@@ -287,9 +288,7 @@ def test_names_are_ids_or_positions():
     assert bags[1:].names.tolist() == ["a"]
 
 
-@pytest.mark.parametrize(
-    "key", [3, -4, [3], [True], np.ones((3, 1), bool), "a", (0, 1), None, 1.5, slice("a", "b")]
-)
+@each("key", [3, -4, [3], [True], np.ones((3, 1), bool), "a", (0, 1), None, 1.5, slice("a", "b")])
 def test_bags_are_indexed_by_position_only(key):
     bags = Bags(np.zeros((3, 1)), [0, 1, 2, 3])
     with pytest.raises(IndexError, match=r"indexed by position.*there are 3 bags|not of shape"):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 
 import checks
 from bagwise import Bags
@@ -64,7 +65,7 @@ class WritesRows(WellSVMClassifier):
         return self
 
 
-@pytest.mark.parametrize(
+@each(
     ("model", "check"),
     [
         (Writes(), checks.check_inputs_are_untouched),
@@ -76,7 +77,6 @@ class WritesRows(WellSVMClassifier):
         (SingleIsOther(), checks.check_single_precision),
         (WritesRows(), checks.check_rows_untouched),
     ],
-    ids=lambda part: getattr(part, "__name__", type(part).__name__),
 )
 def test_a_broken_estimator_is_found(model, check):
     # Bags expose their table read-only: numpy itself raises an error.

@@ -39,9 +39,10 @@ def test_a_demo_leaves_files_that_can_be_used(demo, tmp_path, monkeypatch, capsy
     few = partial(AutoBagClassifier, candidates=["nsk", "mind"], cv=2)
     monkeypatch.setattr(demo, "AutoBagClassifier", few)
     folder = tmp_path / "demo"
-    for _ in range(2):  # the folder of an earlier demo may be used again
-        with parallel_config("sequential"):
-            demo.main(folder, (demo.key_shapes, demo.next_steps))
+    folder.mkdir()
+    (folder / "demo.html").touch()  # the folder of an earlier demo may be used again
+    with parallel_config("sequential"):
+        demo.main(folder, (demo.key_shapes, demo.next_steps))
     assert sorted(path.name for path in folder.iterdir()) == FILES
     assert capsys.readouterr().out.splitlines()[-1] == str(folder / "report.html")
     assert "3-fold cross-validation" in (folder / "report.html").read_text()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cases import each
 from sklearn.base import clone
 from test_estimator_template import mean_ridge
 from typer.testing import CliRunner
@@ -98,7 +99,7 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each("command", COMMANDS)
 def test_commands_are_understood(command, tmp_path, monkeypatch):
     """The file is the reader's, so it is missing here; nothing else may be wrong."""
     from bagwise.cli.app import app

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import MaxAbsScaler
@@ -23,7 +24,7 @@ def bags_of(values, **options):
 TABLE = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 
 
-@pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, sparse.csr_array])
+@each("kind", [np.asarray, np.asfortranarray, sparse.csr_array])
 def test_one_value_out_of_range_is_named(kind):
     table = TABLE.copy()
     table[2, 1] = -1e200
@@ -64,7 +65,7 @@ def test_single_precision_is_widened_in_memory_and_refused_in_a_file(tmp_path):
         check_bags(None, Bags(mapped, [0, 2, 3]), reset=True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("weights", "message"),
     [
         ([1, -1], r"bag 1 \('b'\) is -1"),
@@ -110,7 +111,7 @@ class Careless(BagEstimator):
 Careless._parameter_constraints = {"learned": "no_validation", "answer": "no_validation"}
 
 
-@pytest.mark.parametrize(
+@each(
     "learned",
     [
         np.array([1.0, np.nan]),
@@ -132,7 +133,7 @@ def test_what_is_learned_is_finite_or_nothing_is(learned):
         model.decision_function(TABLE)
 
 
-@pytest.mark.parametrize("answer", [np.nan, np.inf, FloatingPointError("overflow")])
+@each("answer", [np.nan, np.inf, FloatingPointError("overflow")])
 def test_answers_are_finite(answer):
     model = Careless(answer=answer).fit(TABLE)
     with pytest.raises(InputError, match=r"Careless.* cannot compute"):

@@ -4,6 +4,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
@@ -38,7 +39,7 @@ def falls_by_loop(model, bag, order):
     return scores[0] - np.array(scores)
 
 
-@pytest.mark.parametrize("pool", [np.max, np.mean, np.sum], ids=lambda pool: pool.__name__)
+@each("pool", [np.max, np.mean, np.sum])
 def test_the_curve_against_a_loop(rng, pool):
     bags, model = drawn(rng), Pooled(pool)
     values = rng.normal(size=bags.n_instances)

@@ -1,12 +1,12 @@
 """A few hostile cases of each estimator; ``BAGWISE_FUZZ`` is the number of cases."""
 
-import pytest
+from cases import each
 
 from fuzz import BAD, seeds
 from fuzz.models import case, subjects
 
 
-@pytest.mark.parametrize("subject", subjects())
+@each("subject", subjects())
 def test_hostile_input_is_answered_or_refused(subject):
     for seed in seeds(3):
         outcome = case(subject, seed, small=True)

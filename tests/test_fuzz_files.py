@@ -5,16 +5,18 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("h5py")
 
+from cases import each
+
 from fuzz import BAD, containers, readers, seeds
 
 
-@pytest.mark.parametrize("kind", containers.KINDS)
+@each("kind", containers.KINDS)
 def test_bags_are_indexed_like_a_list_of_arrays(kind):
     for seed in seeds(10):
         containers.check_keys(kind, seed)
 
 
-@pytest.mark.parametrize("subject", readers.subjects())
+@each("subject", readers.subjects())
 def test_damaged_files_are_read_or_refused(subject):
     for seed in seeds(30):
         outcome = readers.case(subject, seed)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -30,8 +31,8 @@ def assert_same_up_to_sign(found, expected, **tolerance):
     np.testing.assert_allclose(found * signs, expected, **tolerance)
 
 
-@pytest.mark.parametrize("standardize", [False, True])
-@pytest.mark.parametrize("whiten", [False, True])
+@each("standardize", [False, True])
+@each("whiten", [False, True])
 def test_projections_are_those_of_scikit_learn(rng, monkeypatch, standardize, whiten):
     monkeypatch.setattr(blocks, "BLOCK", 100)
     bags = correlated(rng)
@@ -92,7 +93,7 @@ def test_order_copies_units_and_origin_do_not_matter(rng):
     assert_same_up_to_sign(InstancePCA(3).fit_transform(other).instances, expected, atol=1e-7)
 
 
-@pytest.mark.parametrize(
+@each(
     ("n_bags", "size", "d", "expected"),
     [
         (100, 2, 70, 16),
@@ -107,10 +108,8 @@ def test_auto_keeps_few_components_of_noise(rng, n_bags, size, d, expected):
     assert len(InstancePCA().fit(bags).components_) == expected
 
 
-@pytest.mark.parametrize("standardize", [True, False])
-@pytest.mark.parametrize(
-    ("rank", "n_bags", "expected"), [(25, 200, 25), (25, 30, 15), (80, 200, 64)]
-)
+@each("standardize", [True, False])
+@each(("rank", "n_bags", "expected"), [(25, 200, 25), (25, 30, 15), (80, 200, 64)])
 def test_auto_keeps_what_varies_more_than_noise(rng, rank, n_bags, expected, standardize):
     n, d = 20 * n_bags, 400
     directions = np.linalg.qr(rng.normal(size=(d, rank)))[0].T

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
@@ -135,7 +136,7 @@ def test_label_sets_in_all_forms(values):
             np.testing.assert_array_equal(again.indicator, indicator)
 
 
-@pytest.mark.parametrize("missing", [None, float("nan"), np.datetime64("NaT", "s"), "NA"])
+@each("missing", [None, float("nan"), np.datetime64("NaT", "s"), "NA"])
 def test_missing_values(missing):
     if missing == "NA":
         missing = pytest.importorskip("pandas").NA

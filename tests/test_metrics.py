@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -100,27 +101,27 @@ class TestRankings:
         pick = np.ix_(rng.permutation(sets.shape[0]), rng.permutation(sets.shape[1]))
         assert metric(sets[pick], scores[pick]) == pytest.approx(metric(sets, scores))
 
-    @pytest.mark.parametrize("metric", RANKING)
+    @each("metric", RANKING)
     def test_bags_about_which_nothing_is_known_are_left_out(self, metric):
         sets = np.vstack([self.SETS, np.full(4, -1)])
         scores = np.vstack([self.SCORES, np.full(4, np.nan)])
         assert metric(sets, scores) == metric(self.SETS, self.SCORES)
 
-    @pytest.mark.parametrize("metric", RANKING)
+    @each("metric", RANKING)
     def test_sparse_and_boolean_sets(self, metric):
         expected = metric(self.SETS, self.SCORES)
         assert metric(sparse.csr_array(self.SETS), self.SCORES) == expected
         assert metric(self.SETS.astype(bool), self.SCORES) == expected
 
-    @pytest.mark.parametrize("metric", RANKING)
+    @each("metric", RANKING)
     def test_infinite_scores_are_ranked(self, metric):
         scores = self.SCORES.copy()
         scores[:, [1, 2]] = [np.inf, -np.inf]
         finite = np.clip(scores, -9, 9)
         assert metric(self.SETS, scores) == metric(self.SETS, finite)
 
-    @pytest.mark.parametrize("metric", RANKING)
-    @pytest.mark.parametrize(
+    @each("metric", RANKING)
+    @each(
         ("sets", "scores", "error", "message"),
         [
             ([[0, 2]], [[0.0, 1.0]], LabelError, "hold 2.0 .* for bag 0, class 1"),
@@ -177,7 +178,7 @@ class TestPurity:
         mixed = np.append(names[truth].astype(object), -1)
         assert metrics.class_purity(mixed, np.append(other, 0)) == pytest.approx(expected)
 
-    @pytest.mark.parametrize(
+    @each(
         ("truth", "message"),
         [
             ([0], "inconsistent numbers"),

@@ -2,6 +2,7 @@ import time
 
 import numpy as np
 import pytest
+from cases import covering, each
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.metrics import pairwise_distances
@@ -44,9 +45,7 @@ def blocks(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("blocks")
-@pytest.mark.parametrize("kind", POOL)
-@pytest.mark.parametrize("metric", ["euclidean", "cityblock"])
-@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+@covering(kind=POOL, metric=["euclidean", "cityblock"], convert=[np.asarray, sparse.csr_array])
 def test_distances_equal_brute_force(rng, kind, metric, convert):
     A, B = draw(rng, 9), draw(rng, 7)
     convert_all = lambda bags: [convert(bag) for bag in bags]  # noqa: E731
@@ -70,8 +69,7 @@ def test_close_pairs_far_from_the_origin_lose_no_digits():
     assert bag_distances([a], [b])[0, 0] == expected
 
 
-@pytest.mark.parametrize("kind", POOL)
-@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+@covering(kind=POOL, convert=[np.asarray, sparse.csr_array])
 def test_single_precision_finds_the_nearest_pairs_of_far_clusters(rng, kind, convert):
     A = [(rng.normal(size=(8, 5)) + 1e4 * (i % 2)).astype(np.float32) for i in range(20)]
     expected = brute_distances(
@@ -92,7 +90,7 @@ def test_an_outlier_does_not_spoil_the_others(rng):
     np.testing.assert_allclose(bag_distances(A), by_differences(A), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("kernel", sorted(PAIRWISE_KERNEL_FUNCTIONS))
+@each("kernel", sorted(PAIRWISE_KERNEL_FUNCTIONS))
 def test_every_kernel_of_scikit_learn_goes_through(rng, kernel):
     A = [np.abs(bag) for bag in draw(rng, 4)]
     expected = [[pairwise_kernels(a, b, metric=kernel).sum() for b in A] for a in A]
@@ -109,9 +107,11 @@ def test_a_bag_is_at_distance_zero_from_itself(rng):
 
 
 @pytest.mark.usefixtures("blocks")
-@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "laplacian"])
-@pytest.mark.parametrize("normalization", ["feature", "average", None])
-@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+@covering(
+    kernel=["rbf", "linear", "poly", "laplacian"],
+    normalization=["feature", "average", None],
+    convert=[np.asarray, sparse.csr_array],
+)
 def test_set_kernel_equals_brute_force(rng, kernel, normalization, convert):
     A, B = draw(rng, 8), draw(rng, 5)
     options = {"gamma": 0.7, "degree": 2, "coef0": 1.0}
@@ -156,7 +156,7 @@ def test_a_callable_kernel_and_metric(rng):
     np.testing.assert_allclose(bag_distances(A, metric=norm), bag_distances(A, metric="cityblock"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "message"),
     [
         (lambda: bag_distances([[[0.0]]], kind="median"), "kind is 'median'"),
@@ -188,7 +188,7 @@ def test_kernel_values_beyond_the_range_of_solvers_are_refused(dtype):
         bag_kernel(bags, kernel="poly", degree=0.5, coef0=-1e30)
 
 
-@pytest.mark.parametrize("kind", pairwise.DISTANCES)
+@each("kind", pairwise.DISTANCES)
 def test_large_bags_have_the_same_distances(rng, kind, monkeypatch):
     """One bag of 50,000 instances among small ones took minutes."""
     rows = rng.normal(size=(60, 3)).round(1)  # ties, too
@@ -200,8 +200,8 @@ def test_large_bags_have_the_same_distances(rng, kind, monkeypatch):
     assert_allclose(others, plain[::2], atol=1e-15)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("shift", [0.0, 2.0**26])
+@each("dtype", [np.float32, np.float64])
+@each("shift", [0.0, 2.0**26])
 def test_the_rbf_kernel_does_not_depend_on_the_origin(rng, shift, dtype):
     rows = (rng.integers(8, size=(20, 3)) * 8).astype(dtype)  # exact also when shifted
     expected = pairwise_kernels(rows.astype(float), metric="rbf", gamma=0.001)
@@ -216,7 +216,7 @@ def test_a_matrix_between_too_many_bags_is_refused(rng, monkeypatch):
         bag_distances(bags)
 
 
-@pytest.mark.parametrize("kind", ["minmin", "maxmin", "meanmin"])
+@each("kind", ["minmin", "maxmin", "meanmin"])
 def test_large_sparse_bags_of_few_features_are_searched_by_trees(rng, kind):
     table = rng.normal(size=(6003, 2)) * (rng.random((6003, 2)) < 0.5)
     dense = Bags(table, [0, 3, 3003, 6003])

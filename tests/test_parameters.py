@@ -5,18 +5,19 @@ import inspect
 import re
 
 import pytest
+from cases import each
 
 from bagwise.classification import BagMarginSVM
 from checks import example
 from estimators import public_estimators
 
 
-@pytest.mark.parametrize("cls", public_estimators(), ids=lambda cls: cls.__name__)
+@each("cls", public_estimators())
 def test_each_parameter_has_a_constraint(cls):
     assert list(cls._parameter_constraints) == cls._get_param_names()
 
 
-@pytest.mark.parametrize("cls", public_estimators(), ids=lambda cls: cls.__name__)
+@each("cls", public_estimators())
 def test_no_entry_is_left_open(cls):
     members = [cls, *(member for _, member in inspect.getmembers(cls, callable))]
     texts = [member.__doc__ or "" for member in members]

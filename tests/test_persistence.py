@@ -10,6 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 import skops.io
+from cases import each
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -134,15 +135,15 @@ def test_a_calibrated_model_keeps_its_probabilities(tmp_path, labelled):
     np.testing.assert_array_equal(again.predict_proba(bags), model.predict_proba(bags))
 
 
-@pytest.mark.parametrize("storage", ["dense", "csr_array", "csr_matrix"])
-@pytest.mark.parametrize("ids", [None, ["a", "b"], [10, 20], ["a", 1]])
+@each("storage", ["dense", "csr_array", "csr_matrix"])
+@each("ids", [None, ["a", "b"], [10, 20], ["a", 1]])
 def test_bags_inside_a_model(tmp_path, rng, storage, ids):
     X = rng.normal(size=(5, 3))
     if storage != "dense":
         X = getattr(sparse, storage)(X)
     bags = Bags(X, [0, 2, 5], ids, feature_names=["a", "b", "c"])
     own = [f"{__name__}.Nearest"]
-    save_model(Nearest().fit(bags, None), tmp_path / "model.skops", trusted=own)
+    save_model(Nearest().fit(bags, None), tmp_path / "model.skops", trusted=own, force=True)
     model, _ = load_model(tmp_path / "model.skops", trusted=own)
     again = model.bags_
     assert type(again.instances) is type(bags.instances)
@@ -155,7 +156,7 @@ def test_bags_inside_a_model(tmp_path, rng, storage, ids):
     assert not values.flags.writeable
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "expected"),
     [
         ("bagwise.bags.Bags", True),
@@ -182,10 +183,7 @@ def test_metadata_and_versions(tmp_path, model):
     assert metadata == told
 
 
-@pytest.mark.parametrize(
-    "metadata",
-    [{"a": (1, 2)}, {1: "a"}, {"a": np.float64}, {"a": float("nan")}],
-)
+@each("metadata", [{"a": (1, 2)}, {1: "a"}, {"a": np.float64}, {"a": float("nan")}])
 def test_metadata_that_would_change_is_refused(tmp_path, model, metadata):
     with pytest.raises(InputError, match="metadata"):
         save_model(model, tmp_path / "model.skops", metadata=metadata)
@@ -243,7 +241,7 @@ def test_an_imputer_comes_back(tmp_path, rng, keep_empty):
         np.testing.assert_array_equal(again.decision_function(bags), model.decision_function(bags))
 
 
-@pytest.mark.parametrize(
+@each(
     ("notes", "message"),
     [
         ({"bagwise_version": "99.1.0"}, r"was written by bagwise .* fit the model again"),
@@ -256,7 +254,7 @@ def test_an_imputer_comes_back(tmp_path, rng, keep_empty):
 )
 def test_notes_of_other_versions_and_damaged_ones(tmp_path, model, notes, message):
     path = tmp_path / "model.skops"
-    save_model(model, path)
+    save_model(model, path, force=True)
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     if isinstance(notes, dict):
@@ -322,7 +320,7 @@ def test_compiled_trees_check_their_features(labelled, feature):
         model.predict(bags)
 
 
-@pytest.mark.parametrize(
+@each(
     ("field", "value"),
     [
         ("left_child", 0),
@@ -335,13 +333,13 @@ def test_compiled_trees_check_their_features(labelled, feature):
 def test_trees_are_checked(tmp_path, labelled, field, value):
     bags, y = labelled
     model = make_pipeline(BagStatistics(("mean",)), ExtraTreesClassifier(5, random_state=0))
-    save_model(model.fit(bags, y), tmp_path / "model.skops")
+    save_model(model.fit(bags, y), tmp_path / "model.skops", force=True)
     again, _ = load_model(tmp_path / "model.skops")
     np.testing.assert_array_equal(again.predict_proba(bags), model.predict_proba(bags))
     tree = model[-1].estimators_[2].tree_
     state = tree.__getstate__()
     state["nodes"][field][0] = value
     tree.__setstate__(state)
-    save_model(model, tmp_path / "damaged.skops")
+    save_model(model, tmp_path / "damaged.skops", force=True)
     with pytest.raises(ModelFileError, match="decision tree"):
         load_model(tmp_path / "damaged.skops")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -25,10 +26,9 @@ def scaled(model):
     return make_bag_pipeline(InstanceTransformer(StandardScaler()), model)
 
 
-@pytest.mark.parametrize(
+@each(
     "model",
     [SetKernelSVM(), SingleInstanceClassifier(), CitationKNN(), ORedLogisticRegression(max_iter=5)],
-    ids=lambda model: type(model).__name__,
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_each_method_equals_the_long_form(model):

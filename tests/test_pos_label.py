@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from sklearn.utils._testing import set_random_state
 
 from bagwise.auto import AutoBagClassifier
@@ -31,7 +32,7 @@ def asymmetric(cls):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("cls", ASYMMETRIC, ids=lambda cls: cls.__name__)
+@each("cls", ASYMMETRIC)
 def test_the_names_of_the_classes_change_nothing_but_signs(cls):
     """With the positive class first in order, every answer is the mirror image."""
     bags, positive = concept()
@@ -68,9 +69,7 @@ def test_probabilities_of_single_instances_pool_to_the_positive_class():
     np.testing.assert_allclose(turned.predict_proba(bags), mirrored, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("classes", "expected"),
-    [
+@each(("classes", "expected"), [
         ([0, 1], 1), ([-1, 1], 1), ([1, 2], 1), ([False, True], 1), (["0", "1"], 1),
         (["1", "2"], 1), (["active", "inactive"], 0), (["Active", "inactive "], 0),
         (["no", "yes"], 1),
@@ -78,8 +77,7 @@ def test_probabilities_of_single_instances_pool_to_the_positive_class():
         (["fox", "no fox"], 0), (["normal", "tumor"], 1), (["abnormal", "normal"], 0),
         (["cat", "dog"], None), (["active", "present"], None), (["none", "normal"], None),
         (["healthy", "unhealthy"], None), ([("a", 1), ("b", 2)], None), (["f", "m"], None),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_the_positive_class_by_name(classes, expected):
     assert positive_by_name(classes) == expected
 

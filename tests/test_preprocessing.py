@@ -2,6 +2,7 @@ import warnings
 
 import numpy as np
 import pytest
+from cases import covering, each
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.cluster import MiniBatchKMeans
@@ -27,7 +28,7 @@ from bagwise.preprocessing._steps import instance_scaler
 from checks import example
 
 
-@pytest.mark.parametrize("inner", [StandardScaler(), PCA(2), MaxAbsScaler(), None])
+@each("inner", [StandardScaler(), PCA(2), MaxAbsScaler(), None])
 def test_rows_are_transformed_as_the_transformer_would(inner):
     bags, _ = example()
     found = InstanceTransformer(inner).fit_transform(bags)
@@ -53,9 +54,11 @@ def test_labels_of_bags_reach_a_supervised_transformer():
         InstanceTransformer(StandardScaler()).fit(bags, y[:2])
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("table", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("value", [1e8, -3.7e-3, 0.1, 12345.678, 0.0])
+@covering(
+    dtype=[np.float64, np.float32],
+    table=[np.asarray, sparse.csr_array],
+    value=[1e8, -3.7e-3, 0.1, 12345.678, 0.0],
+)
 def test_columns_that_differ_by_rounding_are_not_divided_by_it(value, table, dtype):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(300, 3)).astype(dtype)
@@ -152,7 +155,7 @@ REFUSE_NAN = {
 }
 
 
-@pytest.mark.parametrize("name", TAKE_NAN)
+@each("name", TAKE_NAN)
 def test_a_transformer_that_takes_missing_values_gets_them(rng, name):
     X = rng.normal(size=(9, 2))
     X[[0, 4], [1, 0]] = np.nan
@@ -164,7 +167,7 @@ def test_a_transformer_that_takes_missing_values_gets_them(rng, name):
     np.testing.assert_allclose(alone.instances, clone(inner).fit(X).transform(X[4:]), atol=1e-9)
 
 
-@pytest.mark.parametrize("name", REFUSE_NAN)
+@each("name", REFUSE_NAN)
 def test_missing_values_are_refused_before_a_transformer_that_refuses_them(rng, name):
     X = rng.normal(size=(9, 2))
     whole = Bags(X.copy(), [0, 4, 9])
@@ -187,8 +190,8 @@ def test_an_imputer_before_a_model_makes_cross_validation_possible(rng):
         CitationKNN().fit(bags, y)
 
 
-@pytest.mark.parametrize("strategy", ["mean", "median"])
-@pytest.mark.parametrize("keep_empty", [True, False])
+@each("strategy", ["mean", "median"])
+@each("keep_empty", [True, False])
 def test_an_imputer_reads_a_mapped_table_in_blocks(
     rng, tmp_path, monkeypatch, strategy, keep_empty
 ):

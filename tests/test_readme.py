@@ -29,7 +29,11 @@ class _Runner(doctest.DocTestRunner):
         raise exc_info[1]
 
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    page
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    if "```pycon" in page.read_text()
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sklearn
+from cases import each
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
@@ -58,12 +59,12 @@ def test_train_test_split_keeps_bags_and_ids(data):
     assert pipeline(SetKernelSVM()).fit(train, y_train).score(test, y_test) > 0.5
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@each("n_jobs", [1, 2])
 def test_cross_val_score(data, n_jobs):
     assert cross_val_score(pipeline(SetKernelSVM()), *data, cv=3, n_jobs=n_jobs).mean() > 0.8
 
 
-@pytest.mark.parametrize("search", [GridSearchCV, HalvingGridSearchCV])
+@each("search", [GridSearchCV, HalvingGridSearchCV])
 def test_searches(data, search):
     grid = {"setkernelsvm__C": [1e-3, 1.0], "setkernelsvm__bag_kernel": ["nsk", "minimax"]}
     found = search(pipeline(SetKernelSVM()), grid, cv=3).fit(*data)

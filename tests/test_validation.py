@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
@@ -71,8 +72,8 @@ def test_floats_pass_without_a_copy(rng):
     assert door(Bags(np.ones((2, 2), dtype=np.int16), [0, 2])).dtype == np.float64
 
 
-@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "infinity")])
+@each("kind", [np.asarray, sparse.csr_array])
+@each(("value", "word"), [(np.nan, "NaN"), (np.inf, "infinity")])
 def test_bad_values_are_named_by_bag_instance_and_feature(bags, kind, value, word):
     table = bags.instances.copy()
     table[4, 1] = value
@@ -131,7 +132,7 @@ def test_a_dict_and_groups_of_a_frame_are_refused_with_the_fix(rng):
         door(frame.groupby("bag"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("y", "classes", "codes"),
     [
         (["x", "y", "x"], ["x", "y"], [0, 1, 0]),
@@ -147,7 +148,7 @@ def test_labels_of_any_type(bags, y, classes, codes):
     assert labels.codes.tolist() == codes
 
 
-@pytest.mark.parametrize(
+@each(
     ("y", "message"),
     [
         (None, "requires y to be passed"),
@@ -193,7 +194,7 @@ def test_unknown_label_sets_differ_from_empty_ones(bags):
     assert labels.known.tolist() == [True, False, True]
 
 
-@pytest.mark.parametrize(
+@each(
     ("y", "message"),
     [
         ([{"x"}, {"q"}, set()], r"bag 1 \('b'\) has the unknown label 'q'"),
@@ -209,7 +210,7 @@ def test_bad_label_sets(bags, y, message):
         check_label_sets(y, bags, classes=np.array(["x", "y"]))
 
 
-@pytest.mark.parametrize("X", [None, "text", 3, [], [[]], {"a": 1}, np.zeros((2, 2, 2, 2))])
+@each("X", [None, "text", 3, [], [[]], {"a": 1}, np.zeros((2, 2, 2, 2))])
 def test_nonsense_is_refused(X):
     with pytest.raises((BagwiseError, TypeError)):
         door(X)
@@ -225,7 +226,7 @@ def test_wide_indices_are_narrowed(rng):
     np.testing.assert_array_equal(found.instances.toarray(), table.toarray())
 
 
-@pytest.mark.parametrize(
+@each(
     ("y", "classes"),
     [
         ([3, -1, 5, -1], [3, 5]),
@@ -248,7 +249,7 @@ def test_unknown_labels_among_texts_have_a_remedy(bags):
         check_bag_labels(y, bags)
 
 
-@pytest.mark.parametrize(
+@each(
     ("y", "words"),
     [
         ([-1, 1, -1, 1], r"-1 means unlabelled.*np\.where"),
@@ -287,7 +288,7 @@ def test_unsigned_labels_keep_their_type():
     assert labels.codes.tolist() == [1, 0]
 
 
-@pytest.mark.parametrize("sets", [[set(), set()], [set(), None], [[], []]])
+@each("sets", [[set(), set()], [set(), None], [[], []]])
 def test_label_sets_without_any_label_are_refused(sets):
     with pytest.raises(LabelError, match=r"all empty|shape"):
         check_label_sets(sets, Bags(np.eye(2), [0, 1, 2]))
@@ -296,7 +297,7 @@ def test_label_sets_without_any_label_are_refused(sets):
 MASKED = np.ma.array([0, 1, 1], mask=[False, False, True])
 
 
-@pytest.mark.parametrize(
+@each(
     "call",
     [
         lambda bags: SetKernelSVM().fit(bags, MASKED),

@@ -1,4 +1,5 @@
 import pytest
+from cases import each
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -9,14 +10,13 @@ from bagwise.datasets import make_bags
 from bagwise.preprocessing import InstanceTransformer
 
 
-@pytest.mark.parametrize(
+@each(
     "wrap",
     [
         lambda model: model,
         lambda model: make_pipeline(InstanceTransformer(), model),
         lambda model: GridSearchCV(model, {"tol": [1e-9, 1e-8]}, cv=2),
     ],
-    ids=["alone", "in a pipeline", "in a search"],
 )
 def test_warnings_name_the_line_of_the_user(wrap):
     model = wrap(PrimalDualMISVM(max_iter=1, tol=1e-9))

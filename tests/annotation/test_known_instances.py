@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -128,7 +129,7 @@ class TestCousins:
 
 
 class TestLaws:
-    @pytest.mark.parametrize("nothing", [-1, None, np.nan])
+    @each("nothing", [-1, None, np.nan])
     def test_nothing_known_is_the_plain_fit(self, nothing):
         bags, sets, _, _ = drawn()
         plain = ORedLogisticRegression().fit(bags, sets)
@@ -241,7 +242,7 @@ class TestDoor:
         with pytest.raises(LabelError, match=match):
             model.annotate(bags, sets, instance_labels=known)
 
-    @pytest.mark.parametrize("strange", ["emu", 7, [1], 2.5])
+    @each("strange", ["emu", 7, [1], 2.5])
     def test_an_unknown_label(self, strange):
         bags, sets, _, _ = drawn()
         told = [strange, *[None] * (bags.n_instances - 1)]

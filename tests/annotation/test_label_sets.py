@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
@@ -34,7 +35,7 @@ def test_the_posterior_is_the_sum_over_all_labelings(bag):
     assert (found[:, outside] == 0).all()
 
 
-@pytest.mark.parametrize(("n", "k"), [(1, 1), (4, 2), (9, 3), (6, 6), (8, 7), (40, 5), (100, 8)])
+@each(("n", "k"), [(1, 1), (4, 2), (9, 3), (6, 6), (8, 7), (40, 5), (100, 8)])
 def test_forward_backward_is_the_forward_algorithm_of_the_paper(rng, n, k):
     scores = rng.normal(size=(n, k + 2))
     joint = paper_dp(softmax(scores, axis=1)[:, :k])
@@ -59,7 +60,7 @@ def test_a_large_bag_is_finite(rng):
     np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-12)
 
 
-@pytest.mark.parametrize("exponent", [-300, -1000, -5000])
+@each("exponent", [-300, -1000, -5000])
 def test_a_label_of_vanishing_probability_is_shown_once(rng, exponent):
     """In the limit one instance shows the label, the likelier the more it prefers it."""
     scores = rng.normal(size=(8, 3))
@@ -70,8 +71,8 @@ def test_a_label_of_vanishing_probability_is_shown_once(rng, exponent):
     np.testing.assert_allclose(found[:, 2], odds / odds.sum(), rtol=1e-10)
 
 
-@pytest.mark.parametrize("how", [label_sets.EXACT, label_sets.APPROXIMATE])
-@pytest.mark.parametrize("background", [False, True])
+@each("how", [label_sets.EXACT, label_sets.APPROXIMATE])
+@each("background", [False, True])
 def test_the_gradient_is_that_of_the_value(rng, how, background):
     """Also for belief propagation: its Bethe value has the beliefs as derivative."""
     scores, labels = rng.normal(size=(7, 6)), [0, 3, 4]

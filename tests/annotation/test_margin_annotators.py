@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import check_grad, minimize
@@ -94,8 +95,8 @@ class TestRankLoss:
         lower = minimize(objective, W.ravel(), method="Nelder-Mead", options=options).fun
         assert objective(W.ravel()) <= lower + 2e-3  # the rounded corner
 
-    @pytest.mark.parametrize("table", [np.asarray, sparse.csr_array])
-    @pytest.mark.parametrize("shift", [1e4, 1e8])
+    @each("table", [np.asarray, sparse.csr_array])
+    @each("shift", [1e4, 1e8])
     def test_the_origin_of_the_features_does_not_matter(self, data, shift, table):
         """With 1e4 added to the features all bags had the same score, without a warning."""
         bags, sets, _ = data
@@ -105,7 +106,7 @@ class TestRankLoss:
         assert np.ptp(model.decision_function(moved), axis=0).min() > 1
         assert np.mean(model.predict(moved) == plain) > 0.9
 
-    @pytest.mark.parametrize("factors", [(1e20, 1e20), (1e6, 1.0), (1e-3, 1e9)])
+    @each("factors", [(1e20, 1e20), (1e6, 1.0), (1e-3, 1e9)])
     def test_the_unit_of_the_features_matters_to_the_penalty_only(self, data, factors):
         bags, sets, _ = data
         scaled = bags.with_instances(bags.instances * np.array(factors))

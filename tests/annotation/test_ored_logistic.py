@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import approx_fprime
@@ -30,8 +31,8 @@ def frost():
 
 
 class TestCousins:
-    @pytest.mark.parametrize(("n_classes", "factor"), [(3, 1), (2, 2)])
-    @pytest.mark.parametrize("reg", [0.3, 2.0])
+    @each(("n_classes", "factor"), [(3, 1), (2, 2)])
+    @each("reg", [0.3, 2.0])
     def test_singletons_are_logistic_regression(self, n_classes, factor, reg):
         X, y = make_classification(
             200, 6, n_informative=4, n_classes=n_classes, class_sep=0.5, random_state=0
@@ -45,7 +46,7 @@ class TestCousins:
             assert_allclose(ours.coef_, theirs.coef_, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["plain", "sparse", "known", "background", "wrong sets"])
+@each("kind", ["plain", "sparse", "known", "background", "wrong sets"])
 def test_the_gradient_is_that_of_the_objective(rng, kind):
     bags, sets, _, known = drawn_and_known(8)
     background, rates = kind == "background", (0.1, 0.05) if kind == "wrong sets" else CORRECT
@@ -70,7 +71,7 @@ def test_the_gradient_is_that_of_the_objective(rng, kind):
 
 
 class TestFit:
-    @pytest.mark.parametrize("background", [False, True])
+    @each("background", [False, True])
     def test_the_objective_never_rises(self, background):
         bags, sets, _ = drawn()
         sets = sets[:, : 4 - background]

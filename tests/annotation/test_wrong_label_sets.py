@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -43,8 +44,8 @@ def test_it_is_the_sum_over_all_labelings_and_reports(bag):
     assert_allclose(counts, numbers, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize(("missing", "spurious"), [(0.0, 0.2), (0.2, 0.0), (0.1, 0.3)])
-@pytest.mark.parametrize("background", [False, True])
+@each(("missing", "spurious"), [(0.0, 0.2), (0.2, 0.0), (0.1, 0.3)])
+@each("background", [False, True])
 def test_the_probabilities_of_all_label_sets_add_up_to_one(rng, missing, spurious, background):
     scores = rng.normal(size=(3, 4 + background))
     total = 0.0
@@ -68,7 +69,7 @@ def test_tiny_rates_are_nearly_none(rng):
         assert near == pytest.approx(value, abs=1e-7)
 
 
-@pytest.mark.parametrize(("n", "k"), [(6, 12), (12, 12), (4, 9), (30, 5)])
+@each(("n", "k"), [(6, 12), (12, 12), (4, 9), (30, 5)])
 def test_a_label_that_is_nearly_impossible_is_spurious(rng, n, k):
     """The posterior is as if it were not listed."""
     scores, options = rng.normal(size=(n, k + 1)), {"missing": 0.2, "spurious": 0.1}
@@ -109,7 +110,7 @@ def planted(n_bags, seed, missing=0.0, spurious=0.0):
     return bags, written, kinds
 
 
-@pytest.mark.parametrize(("missing", "spurious"), [(0.25, 0.0), (0.0, 0.2), (0.0, 0.0)])
+@each(("missing", "spurious"), [(0.25, 0.0), (0.0, 0.2), (0.0, 0.0)])
 def test_rates_are_learned(missing, spurious):
     bags, written, kinds = planted(300, 0, missing, spurious)
     model = ORedLogisticRegression(missing="learn", spurious="learn", tol=1e-4, random_state=0)

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from cases import covering, each
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -24,10 +25,9 @@ def stated(C=1.0, negatives="bag", kernel="linear", **options):
     return cls(C, kernel=kernel, threshold="zero", **options)
 
 
-@pytest.mark.parametrize("C", [0.05, 1.0, 20.0])
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("negatives", ["bag", "instance"])
-@pytest.mark.parametrize("seed", range(3))
+@covering(
+    C=[0.05, 1.0, 20.0], kernel=["linear", "rbf"], negatives=["bag", "instance"], seed=range(3)
+)
 def test_it_ends_at_the_svm_of_its_own_witnesses(seed, negatives, kernel, C):
     bags, y = example(12, seed=seed)
     model = stated(C, negatives=negatives, kernel=kernel, gamma=0.2).fit(bags, y)
@@ -43,8 +43,8 @@ def test_it_ends_at_the_svm_of_its_own_witnesses(seed, negatives, kernel, C):
     assert_same_up_to_a_shift(model.score_instances(bags), space.instances @ w)
 
 
-@pytest.mark.parametrize("negatives", ["bag", "instance"])
-@pytest.mark.parametrize("seed", range(3))
+@each("negatives", ["bag", "instance"])
+@each("seed", range(3))
 def test_no_witnesses_are_better_where_the_classes_are_apart(seed, negatives):
     rng = np.random.default_rng(seed)
     arrays = [rng.normal(size=(3, 2)) for _ in range(8)]
@@ -62,7 +62,7 @@ def test_no_witnesses_are_better_where_the_classes_are_apart(seed, negatives):
     assert found.objective_curve_[-1] == pytest.approx(best, rel=1e-6)
 
 
-@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@each("C", [0.01, 1.0, 100.0])
 def test_the_objective_is_the_documented_one_and_never_rises(C):
     bags, y = example(40, seed=3)
     model = stated(C).fit(bags, y)

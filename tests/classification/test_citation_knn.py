@@ -1,5 +1,5 @@
 import numpy as np
-import pytest
+from cases import each
 from sklearn.neighbors import KNeighborsClassifier
 
 from bagwise import Bags
@@ -21,7 +21,7 @@ def votes_by_hand(train, label_sets, bag, n_references, n_citers, kind):
     return label_sets[references + citers]
 
 
-@pytest.mark.parametrize("kind", ["minmin", "meanmin", "hausdorff"])
+@each("kind", ["minmin", "meanmin", "hausdorff"])
 def test_votes_equal_the_rule_by_loops(kind):
     bags, y = example(12)
     test, _ = example(6, seed=1)
@@ -44,8 +44,8 @@ def test_label_sets_vote_label_by_label():
         np.testing.assert_array_equal(labels, votes.mean(axis=0) > 0.5)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("metric", ["euclidean", "cityblock"])
+@each("n_classes", [2, 3])
+@each("metric", ["euclidean", "cityblock"])
 def test_singletons_without_citers_equal_nearest_neighbours(rng, n_classes, metric):
     y = np.arange(60) % n_classes
     X = rng.normal(size=(60, 3)) + y[:, None]

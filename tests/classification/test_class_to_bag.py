@@ -5,6 +5,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
+from cases import covering, each
 
 from bagwise.classification import ClassToBag
 from bagwise.exceptions import (
@@ -37,7 +38,7 @@ def tables(seed, n_features=4):
     return rng.normal(size=(30, n_features)) * scale, rng.normal(size=(40, n_features)) / scale
 
 
-@pytest.mark.parametrize("seed", range(3))
+@each("seed", range(3))
 def test_steps_are_those_of_the_algorithm(seed):
     A, B = tables(seed)
     # Some row of A U shrinks sevenfold a step, and the matrix to invert is as ill-conditioned:
@@ -50,9 +51,7 @@ def test_steps_are_those_of_the_algorithm(seed):
     np.testing.assert_allclose(result.objective_curve, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("n_components", [1, 2, 4])
-@pytest.mark.parametrize("orthonormal", [True, False])
+@covering(seed=range(3), n_components=[1, 2, 4], orthonormal=[True, False])
 def test_the_ratio_never_rises(seed, n_components, orthonormal):
     A, B = tables(seed)
     result = minimise_norm_ratio(
@@ -78,8 +77,8 @@ def test_the_ratio_never_rises(seed, n_components, orthonormal):
     assert ratio(U) == pytest.approx(result.objective_curve[-1], rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("reg", [0.0, 0.3])
+@each("seed", range(3))
+@each("reg", [0.0, 0.3])
 def test_no_turn_of_orthonormal_columns_lowers_the_ratio(seed, reg):
     A, B = tables(seed, n_features=6)
     result = minimise_norm_ratio(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import covering, each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -80,9 +81,7 @@ def value_and_gradient(X, offsets, positive, z):
     return diverse_density._density(X, rows, offsets, positive, z, gradient, work), gradient
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("scale", [0.3, 1.0])
-@pytest.mark.parametrize("n_features", [2, 4, 11])  # compiled sums add four features at a time
+@covering(seed=range(3), scale=[0.3, 1.0], n_features=[2, 4, 11])
 def test_the_objective_and_its_gradient(seed, scale, n_features):
     bags, y = tiny(seed, n_features)
     scale *= np.sqrt(2 / n_features)
@@ -101,7 +100,7 @@ def test_far_bags_keep_a_value_and_a_slope():
     np.testing.assert_allclose(gradient, [-100.0, 5000.0])
 
 
-@pytest.mark.parametrize(("seed", "n_features"), [(0, 2), (1, 2), (0, 5)])
+@each(("seed", "n_features"), [(0, 2), (1, 2), (0, 5)])
 def test_diverse_density_ends_as_deep_as_scipy(seed, n_features):
     bags, y = with_concept(seed, n_features)
     deepest = min(
@@ -114,7 +113,7 @@ def test_diverse_density_ends_as_deep_as_scipy(seed, n_features):
     assert model.objective_curve_[-1] == pytest.approx(deepest, rel=1e-4)
 
 
-@pytest.mark.parametrize(("seed", "n_features"), [(0, 2), (1, 2), (0, 5)])
+@each(("seed", "n_features"), [(0, 2), (1, 2), (0, 5)])
 def test_em_dd_ends_as_deep_as_its_rounds_by_scipy(seed, n_features):
     bags, y = with_concept(seed, n_features)
     deepest = min(em_dd_by_scipy(z, bags, y) for z in all_starts(bags, y))
@@ -124,8 +123,8 @@ def test_em_dd_ends_as_deep_as_its_rounds_by_scipy(seed, n_features):
     assert model.objective_curve_[-1] == pytest.approx(deepest, rel=1e-4)
 
 
-@pytest.mark.parametrize("model", [DiverseDensity(), EMDD()])
-@pytest.mark.parametrize("n_classes", [2, 3])
+@each("model", [DiverseDensity(), EMDD()])
+@each("n_classes", [2, 3])
 def test_the_objective_never_rises(model, n_classes):
     bags, y = example(n_classes=n_classes)
     curve = model.fit(bags, y).objective_curve_
@@ -221,7 +220,7 @@ def test_ranks_of_sparse_rows_know_equal_rows(rng):
     np.testing.assert_array_equal(dense[:, None] == dense, thin[:, None] == thin)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])
+@each("value", [np.nan, np.inf, 1e200])
 def test_searches_stay_in_bounds_where_no_distance_is_a_number(value):
     X, offsets = np.full((4, 2), value), np.array([0, 2, 4])
     pairs = np.zeros(3, np.int64), np.ones(3, np.int64)

@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from cases import covering, each
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
@@ -34,9 +35,7 @@ def objective(model, bags, positive, C):
     return 0.5 * np.sum(model.coef_**2) + C * np.maximum(0, 1 - labels * scores).sum()
 
 
-@pytest.mark.parametrize("C", [0.05, 1.0, 20.0])
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("seed", range(3))
+@covering(C=[0.05, 1.0, 20.0], kernel=["linear", "rbf"], seed=range(3))
 def test_it_ends_at_the_svm_of_its_own_labels(seed, kernel, C):
     bags, y = example(12, seed=seed)
     model = stated(C, kernel=kernel, gamma=0.2).fit(bags, y)
@@ -47,8 +46,8 @@ def test_it_ends_at_the_svm_of_its_own_labels(seed, kernel, C):
     assert_same_up_to_a_shift(model.score_instances(bags), space.instances @ w)
 
 
-@pytest.mark.parametrize(("C", "reach"), [(0.03, 1), (1.0, 30)])
-@pytest.mark.parametrize("seed", range(4))
+@each(("C", "reach"), [(0.03, 1), (1.0, 30)])
+@each("seed", range(4))
 def test_labels_are_the_best_while_c_is_small_and_never_better(seed, C, reach):
     rng = np.random.default_rng(seed)
     arrays = [rng.normal(size=(3, 2)) for _ in range(6)]
@@ -68,7 +67,7 @@ def test_labels_are_the_best_while_c_is_small_and_never_better(seed, C, reach):
     assert model.score(bags, positive) == 1.0
 
 
-@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@each("C", [0.01, 1.0, 100.0])
 def test_the_objective_is_the_documented_one_and_never_rises(C):
     bags, y = example(40, seed=3)
     model = stated(C).fit(bags, y)
@@ -78,7 +77,7 @@ def test_the_objective_is_the_documented_one_and_never_rises(C):
     assert model.objective_curve_[-1] == pytest.approx(found, rel=1e-7)
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
+@each("kernel", ["linear", "rbf", "poly"])
 def test_singletons_of_three_classes_equal_one_against_the_rest(rng, kernel):
     y = np.arange(60) % 3
     X = rng.normal(size=(60, 3)) + y[:, None]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import covering, each
 from scipy import sparse
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.svm import SVC
@@ -78,10 +79,12 @@ def by_interior_points(gram, problem):
     return np.array(found.x)[:n], -found.obj_val
 
 
-@pytest.mark.parametrize("C", [1e-3, 0.1, 10.0, 1e3])
-@pytest.mark.parametrize("n_groups", [None, 12])
-@pytest.mark.parametrize("shape", [(40, 3), (30, 60)])
-@pytest.mark.parametrize("kind", ["dense", "sparse", "rbf"])
+@covering(
+    C=[1e-3, 0.1, 10.0, 1e3],
+    n_groups=[None, 12],
+    shape=[(40, 3), (30, 60)],
+    kind=["dense", "sparse", "rbf"],
+)
 def test_solution_equals_a_general_qp(rng, C, n_groups, shape, kind):
     X, problem = drawn(rng, *shape, n_groups)
     problem = scaled(problem, C)
@@ -102,8 +105,7 @@ def test_solution_equals_a_general_qp(rng, C, n_groups, shape, kind):
     np.testing.assert_allclose(found, expected - expected.mean(), atol=1e-5)
 
 
-@pytest.mark.parametrize("n_groups", [None, 40])
-@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@covering(n_groups=[None, 40], C=[0.01, 1.0, 100.0])
 def test_primal_and_dual_objective_meet(rng, n_groups, C):
     X, problem = drawn(rng, 300, 20, n_groups)
     problem = scaled(problem, C)
@@ -117,8 +119,8 @@ def test_primal_and_dual_objective_meet(rng, n_groups, C):
     assert machine.objective_curve[-1] == pytest.approx(dual, rel=1e-6)
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("C", [0.01, 1.0, 30.0])
+@each("kernel", ["linear", "rbf"])
+@each("C", [0.01, 1.0, 30.0])
 def test_an_ordinary_problem_equals_libsvm(rng, kernel, C):
     y = np.arange(60) % 2
     X = rng.normal(size=(60, 4)) + 0.7 * y[:, None]
@@ -166,8 +168,7 @@ def test_a_warm_start_ends_where_a_cold_one_does(rng):
     np.testing.assert_allclose(warm.scores, cold.scores, atol=1e-7)
 
 
-@pytest.mark.parametrize("n_groups", [None, 20])
-@pytest.mark.parametrize("kind", [LinearFeatures, KernelFeatures])
+@covering(n_groups=[None, 20], kind=[LinearFeatures, KernelFeatures])
 def test_gathering_points_ends_where_all_at_once_does(rng, monkeypatch, n_groups, kind):
     X, problem = drawn(rng, 200, 6, n_groups)
     space = kind(X, rbf_kernel) if kind is KernelFeatures else kind(X)
@@ -178,8 +179,8 @@ def test_gathering_points_ends_where_all_at_once_does(rng, monkeypatch, n_groups
     )
 
 
-@pytest.mark.parametrize("shift", [0.0, 1e4])
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+@each("shift", [0.0, 1e4])
+@each("scale", [1e-3, 1.0, 1e4])
 def test_units_and_origin_of_the_data_do_not_matter(rng, scale, shift):
     y = np.arange(50) % 2
     X = rng.normal(size=(50, 5)) + 0.5 * y[:, None]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from scipy.optimize import approx_fprime, minimize_scalar
 from scipy.special import expit
 from sklearn.tree import DecisionTreeRegressor
@@ -56,7 +57,7 @@ def likelihood(scores, offsets, positive):
     return value, -gradient[:, 0]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@each("seed", range(3))
 def test_the_likelihood_and_its_gradient(seed):
     rng = np.random.default_rng(seed)
     offsets, positive = np.array([0, 3, 4, 9]), np.array([True, False, seed != 1])
@@ -78,7 +79,7 @@ def test_extreme_scores_keep_a_likelihood_and_a_gradient():
     np.testing.assert_allclose(weights, [0.0, 0.0, -1.0, -0.5], atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", range(5))
 def test_a_stump_is_the_best_of_all(seed):
     rng = np.random.default_rng(seed)
     X, weights = rng.integers(0, 4, size=(12, 3)).astype(float), rng.normal(size=12)
@@ -87,7 +88,7 @@ def test_a_stump_is_the_best_of_all(seed):
     assert weights @ leaf[place] == pytest.approx(best_stump(X, weights))
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3])
+@each("depth", [1, 2, 3])
 def test_trees_agree_with_scikit_learns(rng, depth):
     X, weights = rng.normal(size=(40, 3)), rng.normal(size=40)
     feature, threshold, leaf, _ = grow(X, weights, depth)
@@ -97,7 +98,7 @@ def test_trees_agree_with_scikit_learns(rng, depth):
     np.testing.assert_allclose(answers_of(X, feature, threshold, leaf), cousin.predict(X))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@each("seed", range(3))
 def test_rounds_by_hand(seed):
     rng = np.random.default_rng(seed)
     bags = Bags.from_arrays([rng.normal(size=(3, 2)) for _ in range(10)])
@@ -121,8 +122,8 @@ def test_rounds_by_hand(seed):
         )
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("depth", [1, 3])
+@each("n_classes", [2, 3])
+@each("depth", [1, 3])
 def test_the_objective_never_rises(n_classes, depth):
     bags, y = example(n_classes=n_classes)
     model = MILBoost(30, max_depth=depth).fit(bags, y)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from scipy.optimize import linprog
 
@@ -34,8 +35,8 @@ def objective(M, y, costs, w, b):
     return np.abs(w).sum() + costs @ np.maximum(0, 1 - y * (M @ w + b))
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("C", [0.05, 0.5, 5.0])
+@each("seed", range(5))
+@each("C", [0.05, 0.5, 5.0])
 def test_column_generation_solves_the_whole_program(seed, C):
     rng = np.random.default_rng(seed)
     y = np.where(np.arange(15) % 3, 1.0, -1.0)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import covering, each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -71,7 +72,7 @@ def test_the_margin_is_the_proximal_point_of_the_hinge(value, sign, threshold):
     assert cost <= others.min() + 1e-12
 
 
-@pytest.mark.parametrize("block", ["W", "b", "q", "t"])
+@each("block", ["W", "b", "q", "t"])
 def test_each_update_minimises_the_augmented_lagrangian(block, rng):
     X, offsets, signs = draw(3)
     W = 0.1 * rng.normal(size=(3, 4))
@@ -86,9 +87,7 @@ def test_each_update_minimises_the_augmented_lagrangian(block, rng):
             assert dense.lagrangian() >= lowest - 1e-9
 
 
-@pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+@covering(exact=[True, False], seed=range(3), convert=[np.asarray, sparse.csr_array])
 def test_iterations_are_those_of_the_dense_algorithm(seed, exact, convert, rng):
     X, offsets, signs = draw(seed)
     weights = rng.uniform(0.5, 2, len(signs))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
@@ -27,13 +28,12 @@ MODELS = [
     SparseMIL(**STATED, negative_weight=1.0),
     BalancedSparseMIL(**STATED, negative_weight=1.0, eta=0.1),
 ]
-NAMES = ["MI-SVM", "MI-SVM, instances", "mi-SVM", "sMIL", "sbMIL"]
 
-every_model = pytest.mark.parametrize("model", MODELS, ids=NAMES)
+every_model = each("model", MODELS)
 
 
-@pytest.mark.parametrize("model", [MODELS[0], *MODELS[2:4]], ids=[NAMES[0], *NAMES[2:4]])
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@each("model", [MODELS[0], *MODELS[2:4]])
+@each("kernel", ["linear", "rbf"])
 def test_singletons_equal_the_ordinary_svm(rng, model, kernel):
     y = np.arange(40) % 2
     X = rng.normal(size=(40, 3)) + y[:, None]
@@ -48,8 +48,7 @@ def with_column(bags, values):
 
 
 @every_model
-@pytest.mark.parametrize("value", [1.0, -7.0, 1e4])
-@pytest.mark.parametrize("scaled", [False, True])
+@each(("value", "scaled"), [(1.0, False), (-7.0, False), (1e4, False), (1e4, True)])
 def test_a_constant_column_changes_nothing(model, value, scaled):
     bags, y = example(30, seed=4)
     wide = with_column(bags, np.full(bags.n_instances, value))
@@ -66,8 +65,7 @@ def test_a_constant_column_changes_nothing(model, value, scaled):
 
 
 @every_model
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
-@pytest.mark.parametrize("n_classes", [2, 3])
+@each(("kernel", "n_classes"), [("linear", 3), ("rbf", 2), ("poly", 3)])
 def test_sparse_and_dense_instances_agree(model, kernel, n_classes):
     bags, y = example(24, n_classes=n_classes, seed=1)
     rows = bags.with_instances(sparse.csr_array(bags.instances))
@@ -78,7 +76,7 @@ def test_sparse_and_dense_instances_agree(model, kernel, n_classes):
 
 
 @every_model
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@each("kernel", ["linear", "rbf"])
 def test_a_class_weight_equals_bags_repeated(model, kernel):
     if isinstance(model, BalancedSparseMIL):
         model = clone(model).set_params(eta=0.3)
@@ -99,7 +97,7 @@ def test_a_class_without_weight_is_refused():
 
 
 @every_model
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@each("kernel", ["linear", "rbf"])
 def test_one_bag_of_a_class_is_enough(model, kernel):
     bags, _ = example(9, seed=1)
     for label in ("one", "zero"):  # the single bag is negative, then positive
@@ -137,8 +135,7 @@ def test_duplicates_share_their_fate(model):
 
 
 @every_model
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("label", [0, 1])
+@each(("kernel", "label"), [("linear", 0), ("rbf", 1)])
 def test_a_bag_of_four_thousand_instances(model, kernel, label, rng):
     small = [rng.normal(size=(3, 2)) + 3 * (i % 2) for i in range(20)]
     bags = [*small, 0.3 * rng.normal(size=(4_000, 2)) + 3 * label]
@@ -149,7 +146,7 @@ def test_a_bag_of_four_thousand_instances(model, kernel, label, rng):
 
 
 @every_model
-@pytest.mark.parametrize("kernel", ["rbf", "poly", "cosine"])
+@each("kernel", ["rbf", "poly", "cosine"])
 def test_as_many_landmarks_as_instances_are_the_kernel_itself(model, kernel):
     bags, y = example(20, seed=1)
     model = clone(model).set_params(kernel=kernel, gamma=0.2)

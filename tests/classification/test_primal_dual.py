@@ -5,6 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -28,11 +29,11 @@ def running_oracle(n_iter=5, **options):
     return dense
 
 
-@pytest.mark.parametrize(
+@each(
     ("block", "update"),
     [("W", "update_W"), ("b", "update_b"), ("E", "update_E"), ("Q", "update_Q"), ("R", "update_R")],
 )
-@pytest.mark.parametrize("mask", [True, False])
+@each("mask", [True, False])
 def test_1_each_block_update_minimises_the_augmented_lagrangian(block, update, mask, rng):
     dense = running_oracle(mask=mask)
     getattr(dense, update)()
@@ -109,8 +110,8 @@ def test_5_equation_28_equals_equation_10(n_copies, rng):
     np.testing.assert_allclose(equation_28(R, 0.7) @ X, equation_10(R @ X, 0.7), atol=1e-12)
 
 
-@pytest.mark.parametrize("solver", ["exact", "inexact"])
-@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+@each("solver", ["exact", "inexact"])
+@each("convert", [np.asarray, sparse.csr_array])
 def test_7_a_constant_column_changes_nothing(solver, convert):
     bags, y = example(30)
     column = np.full((bags.n_instances, 1), 0.3)
@@ -132,8 +133,8 @@ def test_7_a_constant_column_changes_nothing(solver, convert):
 
 
 @pytest.mark.filterwarnings("ignore:pdMISVM did not improve")  # far from standardised
-@pytest.mark.parametrize("solver", ["exact", "inexact"])
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+@each("solver", ["exact", "inexact"])
+@each("scale", [1e-3, 1.0, 1e3])
 def test_8_single_precision_is_finite_and_agrees(solver, scale):
     bags, y = example(60, n_classes=3)
     bags = bags.with_instances(scale * bags.instances)

@@ -1,7 +1,7 @@
 """The collapsed solver against the dense K x n ADMM, variable by variable."""
 
 import numpy as np
-import pytest
+from cases import covering
 
 from bagwise import Bags
 from bagwise.solvers.margin.primal_dual import LinearSpace, primal_dual
@@ -36,10 +36,7 @@ def solve(space, codes, K, *, n_iter, exact, mask=True, weights=None, **options)
     )
 
 
-@pytest.mark.parametrize("K", [2, 3])
-@pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize("mask", [True, False])
-@pytest.mark.parametrize("weighted", [False, True])
+@covering(K=[2, 3], exact=[True, False], mask=[True, False], weighted=[False, True])
 def test_collapsed_equals_dense(K, exact, mask, weighted):
     X, offsets, codes = draw(0, K=K)
     weights = np.random.default_rng(1).uniform(0.5, 2, len(codes)) if weighted else None

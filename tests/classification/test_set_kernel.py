@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from cases import each
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -22,7 +23,7 @@ def test_singletons_equal_the_ordinary_svm(rng):
     )
 
 
-@pytest.mark.parametrize("normalization", ["feature", "average", None])
+@each("normalization", ["feature", "average", None])
 def test_scores_equal_the_formula_by_loops(normalization):
     bags, y = example()
     model = SetKernelSVM(gamma=0.3, normalization=normalization).fit(bags, y)
@@ -77,8 +78,8 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@each("n_classes", [2, 3])
+@each("options", OPTIONS)
 def test_as_many_landmarks_as_instances_are_the_kernel_itself(options, n_classes):
     bags, y = example(30, n_classes=n_classes)
     test = example(8, seed=1)[0]

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from cases import each
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.svm import LinearSVC
@@ -9,10 +10,8 @@ from bagwise.exceptions import InputError
 from checks import example
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize(
-    "inner", [LinearSVC(), LogisticRegression(), RandomForestClassifier(5, random_state=0)]
-)
+@each("n_classes", [2, 3])
+@each("inner", [LinearSVC(), LogisticRegression(), RandomForestClassifier(5, random_state=0)])
 def test_singletons_equal_the_classifier_itself(rng, inner, n_classes):
     y = np.arange(60) % n_classes
     X = rng.normal(size=(60, 3)) + y[:, None]
@@ -30,8 +29,8 @@ def test_the_classifier_sees_every_instance_with_the_label_of_its_bag():
     )
 
 
-@pytest.mark.parametrize("pooling", ["max", "mean"])
-@pytest.mark.parametrize("n_classes", [2, 3])
+@each("pooling", ["max", "mean"])
+@each("n_classes", [2, 3])
 def test_bag_probabilities_are_pooled_instance_probabilities(pooling, n_classes):
     bags, y = example(n_classes=n_classes)
     model = SingleInstanceClassifier(LogisticRegression(), pooling=pooling).fit(bags, y)

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from cases import covering, each
 from sklearn.svm import SVC
 
 from bagwise import Bags
@@ -16,9 +17,7 @@ smil = partial(SparseMIL, kernel="linear", threshold="zero", negative_weight=1.0
 sbmil = partial(BalancedSparseMIL, kernel="linear", threshold="zero", negative_weight=1.0)
 
 
-@pytest.mark.parametrize("C", [0.05, 1.0, 20.0])
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("seed", range(3))
+@covering(C=[0.05, 1.0, 20.0], kernel=["linear", "rbf"], seed=range(3))
 def test_smil_solves_the_stated_problem(seed, kernel, C):
     bags, y = example(12, seed=seed)
     model = smil(C, kernel=kernel, gamma=0.2).fit(bags, y)
@@ -42,8 +41,8 @@ def test_separable_bags_meet_their_margins(rng):
             assert scores.max() <= -1 + 1e-6
 
 
-@pytest.mark.parametrize("eta", [0.0, 0.3, 0.7, 1.0])
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@each("eta", [0.0, 0.3, 0.7, 1.0])
+@each("kernel", ["linear", "rbf"])
 def test_sbmil_is_an_svm_on_the_top_share_of_smil(eta, kernel):
     bags, y = example(16, seed=2)
     options = {"C": 0.5, "kernel": kernel, "gamma": 0.2}

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
@@ -71,7 +72,7 @@ def test_scores_that_differ_by_rounding_are_equal():
     assert found == pytest.approx(1.5)
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@each("kernel", ["linear", "rbf"])
 @every_model
 def test_a_fold_is_scored_by_a_model_of_the_others(model, kernel):
     bags, y = example(24, seed=3)
@@ -92,8 +93,8 @@ def test_a_fold_is_scored_by_a_model_of_the_others(model, kernel):
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@each("n_classes", [2, 3])
+@each("kernel", ["linear", "rbf"])
 @every_model
 def test_training_bags_are_separated_as_well_as_possible(model, kernel, n_classes):
     bags, y = example(24, n_classes=n_classes, seed=5)

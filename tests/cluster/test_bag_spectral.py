@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import linalg, sparse
@@ -60,8 +61,8 @@ def blobs(n_bags=40, seed=0, spread=0.4, n_classes=3):
 # --- The operator -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("constraints", CONSTRAINTS)
+@each("form", [np.asarray, sparse.csr_array])
+@each("constraints", CONSTRAINTS)
 def test_the_operator_is_the_matrix_written_out(constraints, form):
     W, bag_index, label_sets = labelled_bags()
     Q = {"bag": oracle.quadruple_sum, "bag_as_printed": oracle.as_printed}[constraints]
@@ -88,7 +89,7 @@ def test_unlabelled_bags_are_neither_drawn_nor_pushed():
         assert np.allclose(rows, 0) == untouched
 
 
-@pytest.mark.parametrize("constraints", [*CONSTRAINTS, None])
+@each("constraints", [*CONSTRAINTS, None])
 def test_without_labels_or_weight_it_is_plain(constraints):
     W, bag_index, label_sets = labelled_bags()
     plain = constrain(W, bag_index, None, constraints=None, **OPTIONS).toarray()
@@ -126,7 +127,7 @@ def test_constraints_hold_no_matrix_of_all_instances():
 # --- Eigenvectors -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("constraints", [*CONSTRAINTS, None])
+@each("constraints", [*CONSTRAINTS, None])
 def test_eigenvectors_are_those_of_lapack(constraints):
     W, bag_index, label_sets = labelled_bags(n_bags=40)
     operator = constrain(W, bag_index, label_sets, constraints=constraints, **OPTIONS)
@@ -162,7 +163,7 @@ def test_an_eigenvalue_is_found_as_often_as_it_occurs(n_parts):
     assert result.converged
 
 
-@pytest.mark.parametrize("n_more", [0, 1, 2])
+@each("n_more", [0, 1, 2])
 def test_hardly_more_instances_than_vectors(n_more):
     W, bag_index, label_sets = labelled_bags()
     n = len(W)
@@ -255,8 +256,8 @@ def test_a_matrix_beyond_the_memory_is_refused():
 # --- The estimator ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("affinity", ["local_scaling", "nearest_neighbors", "landmark", rbf_kernel])
-@pytest.mark.parametrize("constraints", ["auto", "bag", "bag_as_printed", None])
+@each("affinity", ["local_scaling", "nearest_neighbors", "landmark", rbf_kernel])
+@each("constraints", ["auto", "bag", "bag_as_printed", None])
 def test_well_separated_classes_are_found(constraints, affinity):
     bags, sets, truth = blobs()
     model = BagConstrainedSpectralClustering(
@@ -298,7 +299,7 @@ def test_precomputed_similarities_are_taken_as_they_are():
     assert W.diagonal().max() == 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("similarity", "message"),
     [
         (np.ones((4, 3)), "shape \\(4, 3\\)"),
@@ -328,7 +329,7 @@ def test_the_extension_at_old_instances_is_the_embedding():
 # --- Edges --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("affinity", ["local_scaling", "nearest_neighbors", "landmark"])
+@each("affinity", ["local_scaling", "nearest_neighbors", "landmark"])
 def test_duplicates_are_together(affinity):
     X = np.repeat(np.random.default_rng(0).normal(size=(3, 2)), 20, axis=0)
     model = BagConstrainedSpectralClustering(3, affinity=affinity, random_state=0)

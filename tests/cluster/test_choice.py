@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from sklearn.metrics import adjusted_rand_score
 
 from bagwise import Bags
@@ -79,7 +80,7 @@ def test_seeds_repeat_and_precomputed_similarities_are_cut():
     np.testing.assert_allclose(found.table["eigengap"], one.table["eigengap"], rtol=1e-3)
 
 
-@pytest.mark.parametrize(
+@each(
     ("model", "options", "message"),
     [
         (MODEL, {"n_clusters": []}, "give n_clusters"),

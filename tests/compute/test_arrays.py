@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ def n_threads(request, monkeypatch):
     monkeypatch.setattr(threads, "n_threads", lambda: request.param)
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
+@each("order", ["C", "F"])
 def test_extremes_are_those_of_all_values(order, rng):
     values = np.array(rng.normal(size=(11, 3)), order=order)
     assert extremes(values) == (values.min(), values.max())
@@ -48,7 +49,7 @@ def test_candidates_are_read_off_the_indicator(n_bags, n_labels, seed):
         assert (some.offsets[0], some.n_labels) == (0, n_labels)
 
 
-@pytest.mark.parametrize("tensor", [False, True])
+@each("tensor", [False, True])
 def test_new_arrays_are_where_and_of_the_type_of_another(tensor):
     X = np.arange(6, dtype=np.float32).reshape(2, 3)
     if tensor:

@@ -117,16 +117,16 @@ def test_a_mapped_table_of_label_sets_is_read_in_blocks(model, tmp_path, rng, mo
 
 
 @pytest.mark.parametrize(
-    ("name", "options"),
+    ("name", "options", "method"),
     [
-        ("bags.csv", {}),
-        ("bags.parquet", {}),
-        ("folder", {"format": "hdf5"}),
-        ("small.npz", {}),
-        ("bags.npz", {"compress": False}),
+        ("bags.csv", {}, "pdmisvm"),
+        ("bags.parquet", {}, "orlr"),
+        ("folder", {"format": "hdf5"}, "mimlca"),
+        ("small.npz", {}, "pdmisvm"),
+        ("bags.npz", {"compress": False}, "orlr"),
+        ("bags.npz", {"compress": False}, "mimlca"),
     ],
 )
-@pytest.mark.parametrize("method", ["pdmisvm", "orlr", "mimlca"])
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # those of the CSV file
 def test_the_command_line_fits_a_file_larger_than_memory(name, options, method, tmp_path):
     for package in ("skops", "pyarrow", "h5py"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,7 +53,7 @@ class TestDigits:
         data = datasets.make_digit_bags(20, digits=(images, digits), random_state=0)
         assert np.array_equal(data.bags.instances[:, 0], data.digits)
 
-    @pytest.mark.parametrize(
+    @each(
         ("options", "message"),
         [
             ({"target": 11}, "no bag with the target"),
@@ -101,7 +102,7 @@ class TestSyntheticBags:
         assert (noise.min(), noise.max()) == pytest.approx((-3, 3), abs=0.01)
         assert noise.std() == pytest.approx(3 / np.sqrt(3), abs=0.02)
 
-    @pytest.mark.parametrize(
+    @each(
         ("options", "message"),
         [
             ({"n_classes": 11}, "at least as many features"),

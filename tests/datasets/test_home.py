@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -64,7 +65,7 @@ class TestFinding:
 
 
 class TestDamagedFiles:
-    @pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04", b"\x93NUMPY\x01\x00"])
+    @each("content", [b"", b"not a zip", b"PK\x03\x04", b"\x93NUMPY\x01\x00"])
     def test_rubbish(self, home, content):
         (home / "data" / "musk2.npz").write_bytes(content)
         with pytest.raises(FileFormatError, match=r"musk2\.npz"):
@@ -80,7 +81,7 @@ class TestDamagedFiles:
         with pytest.raises(FileFormatError, match=r"lacks the arrays \['bag', 'y'\]"):
             datasets.load_dataset("musk2")
 
-    @pytest.mark.parametrize(
+    @each(
         "change",
         [
             {"bag": np.array([0, 1, 0])},
@@ -115,7 +116,7 @@ class TestDamagedFiles:
         assert data.bags.shape == (2, 166)  # the byte did not matter to the reader
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "message"),
     [("musk", "Did you mean musk2 or musk1"), ("?", "Known: musk1"), (None, "called None")],
 )

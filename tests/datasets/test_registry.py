@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.utils import Bunch
 
@@ -13,7 +14,7 @@ INFOS = datasets.list_datasets()
 TASKS = {"bag classification", "instance annotation", "bag label sets"}
 
 
-@pytest.mark.parametrize("info", INFOS, ids=lambda info: info.name)
+@each("info", INFOS)
 def test_records_are_complete(info):
     assert info.task in TASKS
     assert info.where in {"shipped", "drawn", "data home"}
@@ -29,10 +30,8 @@ def test_every_loader_is_listed():
     assert {info.loader for info in INFOS if info.loader} == public - {"load_dataset"}
 
 
-@pytest.mark.parametrize("info", INFOS, ids=lambda info: info.name)
+@each("info", [info for info in INFOS if info.found])
 def test_what_is_loaded_is_what_is_listed(info):
-    if not info.found:
-        pytest.skip(f"{info.file} is not in the data home")
     options = {"random_state": 0} if info.where == "drawn" else {}
     data = datasets.load_dataset(info.name, **options)
     assert isinstance(data, Bunch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
+from cases import each
 
 from bagwise import datasets
 from bagwise.datasets._registry import PACKAGE_DATA
@@ -62,7 +62,7 @@ PUBLISHED = {
 }
 
 
-@pytest.mark.parametrize("poem", POEMS)
+@each("poem", POEMS)
 def test_poem_counts(poem):
     data = POEMS[poem](0)
     labels_per_bag = data.label_sets.sum(axis=1)
@@ -75,7 +75,7 @@ def test_poem_counts(poem):
     ) == PUBLISHED[poem]
 
 
-@pytest.mark.parametrize("poem", POEMS)
+@each("poem", POEMS)
 def test_instances_are_rows_of_letter_of_the_right_class_each_used_once(poem):
     data, pool = POEMS[poem](3), letter()
     assert np.array_equal(data.bags.instances, pool["X"][data.letter_row])
@@ -83,7 +83,7 @@ def test_instances_are_rows_of_letter_of_the_right_class_each_used_once(poem):
     assert len(np.unique(data.letter_row)) == data.bags.n_instances
 
 
-@pytest.mark.parametrize("poem", POEMS)
+@each("poem", POEMS)
 def test_labels_spell_the_words(poem):
     data = POEMS[poem](0)
     for i, letters in enumerate(data.bags.split(data.classes[data.instance_labels])):
@@ -93,7 +93,7 @@ def test_labels_spell_the_words(poem):
         assert set(data.classes[data.label_sets[i] == 1]) == set(letters)
 
 
-@pytest.mark.parametrize("poem", POEMS)
+@each("poem", POEMS)
 def test_seed_decides_the_rows_and_nothing_else(poem):
     one, same, other = POEMS[poem](1), POEMS[poem](1), POEMS[poem](2)
     assert np.array_equal(one.letter_row, same.letter_row)

@@ -1,5 +1,5 @@
 import numpy as np
-import pytest
+from cases import each
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -9,7 +9,7 @@ from bagwise.pairwise import bag_distances
 from checks import example
 
 
-@pytest.mark.parametrize("kind", ["minmin", "maxmin", "meanmin", "hausdorff"])
+@each("kind", ["minmin", "maxmin", "meanmin", "hausdorff"])
 def test_columns_are_distances_to_the_training_bags(kind):
     train, test = example()[0], example(seed=1)[0]
     model = BagDissimilarity(kind=kind).fit(train)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
@@ -55,7 +56,7 @@ def slow_fisher_vector(rows, weights, means, deviations):
     return vector / np.linalg.norm(vector)
 
 
-@pytest.mark.parametrize(("n_components", "n_pca"), [(1, None), (3, None), (2, 2)])
+@each(("n_components", "n_pca"), [(1, None), (3, None), (2, 2)])
 def test_fisher_vectors_are_gradients_of_the_likelihood(n_components, n_pca):
     bags, _ = example()
     model = FisherVector(n_components, n_pca, random_state=0).fit(bags)

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -70,7 +71,7 @@ def test_errors_fall_as_the_root_of_the_number_of_columns():
     assert 3 < typical(64) / typical(1024) < 5.3  # 4 up to chance
 
 
-@pytest.mark.parametrize("n_features", [1, 3, 40])
+@each("n_features", [1, 3, 40])
 def test_frequencies_are_normal_and_orthogonal_in_groups(n_features):
     rng = np.random.RandomState(0)
     W = _random_fourier.orthogonal_frequencies(n_features, 4000, rng)
@@ -83,7 +84,7 @@ def test_frequencies_are_normal_and_orthogonal_in_groups(n_features):
     np.testing.assert_allclose(inner, np.diag(np.diagonal(inner)), atol=1e-12 * n_features)
 
 
-@pytest.mark.parametrize("n_values", [1, 7, 200])
+@each("n_values", [1, 7, 200])
 def test_blocks_do_not_matter(n_values, monkeypatch):
     bags, _ = example()
     model = RandomFourierEmbedding(n_components=20, normalization=None, random_state=0).fit(bags)
@@ -112,8 +113,8 @@ def test_partial_fits_are_one_fit(cuts, gamma):
     np.testing.assert_array_equal(parts.fit(bags).mean_, whole.mean_)  # starts anew
 
 
-@pytest.mark.parametrize("gamma", ["scale", "auto", 0.5])
-@pytest.mark.parametrize("value", [0.0, 2.0])
+@each("gamma", ["scale", "auto", 0.5])
+@each("value", [0.0, 2.0])
 def test_equal_instances_have_the_width_of_the_kernel(gamma, value):
     bags = Bags(np.full((4, 3), value), [0, 1, 4])
     model = RandomFourierEmbedding(gamma, 6, random_state=0).fit(bags)

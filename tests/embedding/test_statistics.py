@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -104,7 +105,7 @@ def test_names_of_statistics():
     assert model.set_output(transform="pandas").transform(named).columns.tolist() == expected
 
 
-@pytest.mark.parametrize(
+@each(
     "statistics", [(), ("mean", "mean"), ("median",), (0.0,), (1.0,), (np.nan,), (True,), ([0.5],)]
 )
 def test_unknown_statistics_are_refused(statistics):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import covering, each
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
@@ -58,10 +59,7 @@ def tables(X, constant):
 KINDS = ["dense", "sparse", "gram", "dense centred", "sparse centred"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("several_rows", [False, True])
-@pytest.mark.parametrize("constant", [0.0, 1.5])
-@pytest.mark.parametrize("least_group", [0.0, 0.6, 1e9])  # all by group; small ones not; none
+@covering(kind=KINDS, several_rows=[False, True], constant=[0.0, 1.5], least_group=[0.0, 0.6, 1e9])
 def test_descent_solves_the_dual(rng, kind, several_rows, constant, least_group, monkeypatch):
     monkeypatch.setattr(dual_descent, "LEAST_GROUP", least_group)
     X, pick, signs, weights, costs = problem(rng, several_rows=several_rows)
@@ -132,8 +130,8 @@ def test_rows_of_zeros_take_their_whole_cost():
     assert alpha.tolist() == [1.0, 2.0]
 
 
-@pytest.mark.parametrize("constant", [0.0, 2.0])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@each("constant", [0.0, 2.0])
+@each("dtype", [np.float64, np.float32])
 def test_scores_and_combinations(rng, constant, dtype):
     X = rng.normal(size=(30, 4)).astype(dtype)
     coef = rng.normal(size=30)

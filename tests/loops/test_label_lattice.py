@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from cases import each
 from scipy.special import log_softmax, logsumexp
 
 from bagwise.loops import label_lattice
@@ -37,33 +38,31 @@ def finish_of(k, kind):
     return np.linspace(-3.0, 0.5, k + 1) if kind == "any" else np.arange(k, -1, -1) * np.log(0.1)
 
 
-@pytest.mark.parametrize("once", [False, True])
-@pytest.mark.parametrize("kind", ["all", "any", "spurious"])
-@pytest.mark.parametrize(
-    ("n", "k"), [(1, 1), (3, 2), (4, 3), (3, 3), (5, 4), (4, 4), (2, 5), (6, 5)]
-)
+@each("once", [False, True])
+@each("kind", ["all", "any", "spurious"])
+@each(("n", "k"), [(1, 1), (3, 2), (4, 3), (3, 3), (5, 4), (4, 4), (2, 5), (6, 5)])
 def test_it_is_the_sum_over_all_labelings(rng, n, k, kind, once):
     if kind == "all" and k > n:
         return
     log_q, finish = log_softmax(3 * rng.normal(size=(n, k + 1)), axis=1), finish_of(k, kind)
-    for each, expected in zip(
+    for value, expected in zip(
         found(log_q, finish, once), by_enumeration(log_q, finish, once), strict=True
     ):
-        np.testing.assert_allclose(each, expected, rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(value, expected, rtol=1e-11, atol=1e-13)
 
 
-@pytest.mark.parametrize("once", [False, True])
-@pytest.mark.parametrize("kind", ["all", "spurious"])
-@pytest.mark.parametrize(("n", "k"), [(20, 3), (1, 1), (37, 6), (12, 10)])
+@each("once", [False, True])
+@each("kind", ["all", "spurious"])
+@each(("n", "k"), [(20, 3), (1, 1), (37, 6), (12, 10)])
 def test_a_table_stored_in_parts_gives_the_same(rng, n, k, kind, once):
     log_q = log_softmax(rng.normal(size=(n, k + 1)), axis=1)
     whole, parts = (found(log_q, finish_of(k, kind), once, table) for table in (10**9, 1))
-    for each, expected in zip(parts, whole, strict=True):
-        np.testing.assert_allclose(each, expected, rtol=1e-12)
+    for value, expected in zip(parts, whole, strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("once", [False, True])
-@pytest.mark.parametrize("kind", ["all", "spurious"])
+@each("once", [False, True])
+@each("kind", ["all", "spurious"])
 def test_logarithms_agree_with_probabilities(rng, kind, once):
     """With a factor on the weight of all labelings that underflows, the pass uses logarithms."""
     log_q, finish = log_softmax(rng.normal(size=(12, 6)), axis=1), finish_of(5, kind)
@@ -74,7 +73,7 @@ def test_logarithms_agree_with_probabilities(rng, kind, once):
     np.testing.assert_allclose(again, posterior, rtol=1e-9)
 
 
-@pytest.mark.parametrize(("n", "k"), [(12, 12), (14, 12), (9, 8)])
+@each(("n", "k"), [(12, 12), (14, 12), (9, 8)])
 def test_states_that_cannot_be_completed_do_not_matter(rng, n, k):
     """The same sum without skipping: with tiny weights for labelings that lack labels."""
     log_q = log_softmax(rng.normal(size=(n, k + 1)), axis=1)

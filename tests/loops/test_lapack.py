@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import linalg
 
 from bagwise.loops import lapack
@@ -9,8 +10,8 @@ from bagwise.loops import lapack
 N = 40
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("lower", [False, True])
+@each("dtype", [np.float32, np.float64])
+@each("lower", [False, True])
 def test_eigenvectors_are_scipys(lower, dtype, rng):
     A = rng.normal(size=(2 * N, N))
     matrix = (A.T @ A + np.eye(N)).astype(dtype)

@@ -1,14 +1,14 @@
 """Ranks of rows."""
 
 import numpy as np
-import pytest
+from cases import each
 from scipy import sparse
 
 from bagwise.loops.row_order import row_ranks
 
 
-@pytest.mark.parametrize("shape", [(0, 3), (1, 3), (40, 1), (200, 3), (200, 12)])
-@pytest.mark.parametrize("n_values", [1, 2, 5, 10**6])
+@each("shape", [(0, 3), (1, 3), (40, 1), (200, 3), (200, 12)])
+@each("n_values", [1, 2, 5, 10**6])
 def test_ranks_are_those_of_the_sorted_distinct_rows(shape, n_values, rng):
     table = rng.integers(-n_values, n_values, size=shape).astype(np.float32) / 8
     expected = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)

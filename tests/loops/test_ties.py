@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from sklearn.base import clone
 from sklearn.utils._testing import ignore_warnings, set_random_state
 
@@ -39,9 +40,7 @@ def test_what_differs_stays_different():
     )
 
 
-@pytest.mark.parametrize(
-    "values", [[], [0.0, 0.0], [np.inf, 1.0], [-np.inf, 5e-324], [1e308, -1e308]]
-)
+@each("values", [[], [0.0, 0.0], [np.inf, 1.0], [-np.inf, 5e-324], [1e308, -1e308]])
 def test_any_floats(values):
     values = np.array(values)
     np.testing.assert_allclose(ties.settled(values), values)
@@ -59,7 +58,7 @@ def perturbed(table, seed=0):
     return (values * (1 + 1e-14 * signs))[where.reshape(table.shape)]
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+@each("estimator", ESTIMATORS)
 @ignore_warnings()
 def test_rounding_decides_nothing(estimator):
     model = clone(estimator)
@@ -93,8 +92,8 @@ def on_a_grid(n_classes, seed):
     return bags.with_instances(np.round(2 * rng.normal(size=bags.instances.shape)) / 2), y
 
 
-@pytest.mark.parametrize("model", [CitationKNN(), InstanceMarginSVM(), M3MIML()], ids=str)
-@pytest.mark.parametrize("n_classes", [2, 3])
+@each("model", [CitationKNN(), InstanceMarginSVM(), M3MIML()])
+@each("n_classes", [2, 3])
 @ignore_warnings()
 def test_ties_by_the_dozen(model, n_classes):
     bags, y = on_a_grid(n_classes, 5)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from scipy.optimize import approx_fprime
 from sklearn.exceptions import ConvergenceWarning
 
@@ -108,7 +109,7 @@ def test_pairs_are_drawn_alike_whatever_the_order_of_bags_with_equal_features():
     np.testing.assert_allclose(model.fit(bags[order], label_sets[order]).components_, plain)
 
 
-@pytest.mark.parametrize(("factor", "shift"), [(1e-30, 0.0), (1e50, 0.0), (1.0, 1e8)])
+@each(("factor", "shift"), [(1e-30, 0.0), (1e50, 0.0), (1.0, 1e8)])
 def test_unit_and_origin_of_the_features_do_not_matter(factor, shift):
     """Only `reg` has a unit: without it the metric is the same, in the new unit."""
     bags, label_sets = example(n_bags=30)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import linalg
 from scipy.optimize import minimize
 
@@ -54,7 +55,7 @@ def test_directions_are_those_that_tell():
     assert np.square(model.components_[:, :3]).sum() > 0.95 * 3
 
 
-@pytest.mark.parametrize("n", [1, 2, 4])
+@each("n", [1, 2, 4])
 def test_trace_ratio_is_no_worse_than_a_general_solver(n):
     rng = np.random.default_rng(n)
     B, W = rng.normal(size=(3, 5)), rng.normal(size=(9, 5))
@@ -70,7 +71,7 @@ def test_trace_ratio_is_no_worse_than_a_general_solver(n):
     assert ratio(A) >= best - 1e-6
 
 
-@pytest.mark.parametrize("seed", range(8))
+@each("seed", range(8))
 def test_centres_are_the_minimum_on_the_level_of_the_spread(seed):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 9, 4).astype(float)
@@ -122,7 +123,7 @@ def test_labels_that_the_same_instances_stand_for_are_refused():
         MIMLMetric().fit(bags, np.arange(6) % 2)
 
 
-@pytest.mark.parametrize(("factor", "shift"), [(1e-40, 0.0), (1e60, 0.0), (1.0, 1e8)])
+@each(("factor", "shift"), [(1e-40, 0.0), (1e60, 0.0), (1.0, 1e8)])
 def test_unit_and_origin_of_the_features_do_not_matter(factor, shift):
     bags, label_sets = example()
     plain = MIMLMetric().fit(bags, label_sets)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -92,8 +93,8 @@ def learned(bags, label_sets, **options):
     return SimpleNamespace(objective_curve_=result.objective_curve, **found)
 
 
-@pytest.mark.parametrize("center", [True, False])
-@pytest.mark.parametrize("seed", range(4))
+@each("center", [True, False])
+@each("seed", range(4))
 def test_assignments_are_those_of_the_algorithm_written_out(center, seed):
     bags, label_sets, _ = example(seed=seed, spread=2.0)
     model = learned(bags, label_sets, center=center)
@@ -354,7 +355,7 @@ def test_prediction_rules_written_out(n_labels):
 LEARNERS = [MIMLCA(), MIMLCA("rbf", n_components=6), MultiInstanceKMeans()]
 
 
-@pytest.mark.parametrize("learner", LEARNERS, ids=str)
+@each("learner", LEARNERS)
 def test_metric_axioms(learner):
     bags, label_sets, _ = example(seed=15)
     metric = learner.fit(bags, label_sets).get_metric()
@@ -406,7 +407,7 @@ def test_ties_are_broken_and_end():
     assert nothing.predict_instances(bags).shape == (6,)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@each("seed", range(3))
 def test_letters_are_found(seed):
     data = load_letter_carroll(seed)
     model = MIMLCA().fit(data.bags, data.label_sets)
@@ -414,7 +415,7 @@ def test_letters_are_found(seed):
     assert np.mean(model.assignments_[assigned] == data.instance_labels[assigned]) > 0.8
 
 
-@pytest.mark.parametrize(
+@each(
     ("load", "several", "goal"),
     [
         (bag_data.load_letter_carroll_redraw, False, 0.87),
@@ -452,9 +453,7 @@ def test_a_kernel_matrix_that_does_not_fit_is_refused_before_it_is_made(model):
         model.fit(X, np.arange(200_000) % 2)
 
 
-@pytest.mark.parametrize(
-    "learner", [MIMLCA(), MIMLCA("rbf"), MLCA(), MIMLMetric(), MildML()], ids=str
-)
+@each("learner", [MIMLCA(), MIMLCA("rbf"), MLCA(), MIMLMetric(), MildML()])
 def test_numpy_integers_are_numbers_of_components(learner):
     bags, label_sets, _ = example(seed=18)
     y = label_sets.argmax(axis=1) if isinstance(learner, MLCA) else label_sets

@@ -5,6 +5,7 @@ from math import factorial
 
 import numpy as np
 import pytest
+from cases import covering, each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
@@ -72,9 +73,7 @@ def brute_posterior(scores, null_scores, labels, *, one_each, null, shown=0.0, a
     return posterior, total
 
 
-@pytest.mark.parametrize("one_each", [True, False])
-@pytest.mark.parametrize("null", [True, False])
-@pytest.mark.parametrize("scale", [1.0, 300.0])  # the second underflows without logarithms
+@covering(one_each=[True, False], null=[True, False], scale=[1.0, 300.0])
 def test_posteriors_are_sums_over_all_labelings(one_each, null, scale):
     rng = np.random.default_rng(0)
     shown, absent = (np.log(0.7), np.log(0.3)) if one_each and null else (0.0, -np.inf)
@@ -138,7 +137,7 @@ def test_fixed_effects_are_em_written_out(seed):
     assert (np.diff(curve) >= 0).all()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@each("seed", range(3))
 def test_likelihood_of_fixed_effects_never_falls(seed):
     bags, label_sets, _ = example(n_bags=60, n_labels=6, seed=seed, spread=2.0)
     model = MultiInstancePLDA("fixed", shrinkage=0.0, tol=1e-4).fit(bags, label_sets)

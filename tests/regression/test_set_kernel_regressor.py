@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from sklearn.linear_model import Ridge
 from sklearn.svm import SVR
 
@@ -24,7 +25,7 @@ def nsk(bags, others=None):
     return bag_kernel(others if others is not None else bags, bags, kernel="rbf", gamma=gamma)
 
 
-@pytest.mark.parametrize("C", [0.1, 10.0, 1e4])
+@each("C", [0.1, 10.0, 1e4])
 def test_the_squared_loss_solves_the_bordered_system(C):
     """The stationary point of |f|^2 + C sum (z - f - b)^2 in the weights and the intercept."""
     bags, y = example()
@@ -56,8 +57,8 @@ def test_singletons_with_a_linear_kernel_are_ridge_regression(rng):
     np.testing.assert_allclose(model.predict(X), plain.predict(X), rtol=1e-8)
 
 
-@pytest.mark.parametrize("loss", ["squared", "epsilon_insensitive"])
-@pytest.mark.parametrize("bag_kernel", ["nsk", "minimax"])
+@each("loss", ["squared", "epsilon_insensitive"])
+@each("bag_kernel", ["nsk", "minimax"])
 def test_units_of_the_target_do_not_matter(loss, bag_kernel):
     bags, y = example()
     model = SetKernelRegressor(loss=loss, bag_kernel=bag_kernel)
@@ -67,8 +68,8 @@ def test_units_of_the_target_do_not_matter(loss, bag_kernel):
     )
 
 
-@pytest.mark.parametrize("n_landmarks", [None, 20])
-@pytest.mark.parametrize("normalization", ["feature", "average", None])
+@each("n_landmarks", [None, 20])
+@each("normalization", ["feature", "average", None])
 def test_the_mean_of_the_instance_scores_is_the_prediction(n_landmarks, normalization):
     bags, y = example()
     model = SetKernelRegressor(n_landmarks=n_landmarks, normalization=normalization).fit(bags, y)

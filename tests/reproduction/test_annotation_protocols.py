@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
@@ -89,7 +90,7 @@ def test_corrections_are_of_instances_that_then_count_as_right(method):
     assert found[-1]["training"] > found[0]["training"]
 
 
-@pytest.mark.parametrize("error", ["clean", "spurious", "missing"])
+@each("error", ["clean", "spurious", "missing"])
 def test_errors_are_planted_in_a_share_of_the_label_sets(error):
     sets = units("table2-transductive", "orlr")[0].load().label_sets
     wrong = _with_errors(sets, error, 0.3, seed=0)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 
 from bagwise import Bags, datasets
@@ -34,7 +35,7 @@ def test_what_is_loaded_is_what_is_listed(name):
         assert data.instance_labels.min() >= -1
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         {"Y_from_instances": np.zeros((3, 2), "u1")},

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from cases import each
 from typer.testing import CliRunner
 
 from reproduction import _runner as runner
@@ -67,7 +68,7 @@ def test_a_failed_unit_fails_the_command(run, output, monkeypatch):
     assert "on purpose" in result.stdout
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "message"),
     [
         (("nobody",), "no paper is called"),

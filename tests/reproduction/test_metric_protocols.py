@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
@@ -55,7 +56,7 @@ def test_faces_are_named_as_by_hand():
     assert result["accuracy"] == pytest.approx(np.mean(accuracies))
 
 
-@pytest.mark.parametrize(
+@each(
     ("experiment", "data", "method"),
     [
         ("table1", "news-a", "mlca"),
@@ -74,7 +75,7 @@ def test_every_rule_names_more_than_chance(experiment, data, method):
     assert 0.3 < result["accuracy"] <= 1
 
 
-@pytest.mark.parametrize("method", ["c2b", "miles", "milboost", "emdd"])
+@each("method", ["c2b", "miles", "milboost", "emdd"])
 def test_tokens_are_annotated_by_every_rival(method):
     """Few pictures of sparse tokens, two keywords of which have a token of their own."""
     rng = np.random.default_rng(0)

@@ -1,6 +1,7 @@
 """The TOML files of papers have the structure that the code expects."""
 
 import pytest
+from cases import each
 
 from bagwise.exceptions import FileFormatError, InputError
 from reproduction import list_papers, load_paper
@@ -15,7 +16,7 @@ def cells(paper):
                 yield experiment, data, method, cell
 
 
-@pytest.mark.parametrize("name", list_papers())
+@each("name", list_papers())
 def test_published_numbers_are_numbers_of_known_cells(name):
     paper = load_paper(name)
     for experiment, data, method, cell in cells(paper):
@@ -31,7 +32,7 @@ def test_published_numbers_are_numbers_of_known_cells(name):
                 assert numbers[0] <= 1
 
 
-@pytest.mark.parametrize("name", list_papers())
+@each("name", list_papers())
 def test_experiments_name_what_exists(name):
     paper = load_paper(name)
     for experiment in paper.experiments.values():
@@ -96,7 +97,7 @@ def test_table_2_of_the_orlr_paper_as_printed():
             assert found == rows[place]
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new", "message"),
     [
         ('title = "A tiny paper"', "", "title"),
@@ -107,6 +108,8 @@ def test_table_2_of_the_orlr_paper_as_printed():
     ],
 )
 def test_a_faulty_file_says_where(tiny_file, old, new, message):
-    tiny_file.write_text(tiny_file.read_text().replace(old, new))
+    intact = tiny_file.read_text()
+    tiny_file.write_text(intact.replace(old, new))
     with pytest.raises((FileFormatError, InputError), match=message):
         load_paper(tiny_file)
+    tiny_file.write_text(intact)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 
 from bagwise.exceptions import DataNotFoundError, FileFormatError
 from reproduction import row_data
@@ -16,11 +17,8 @@ def load(name, **options):
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("name", [n for n, info in row_data._known().items() if not info.n_bags])
-def test_what_is_loaded_is_what_is_listed(name):
-    info = row_data._known()[name]
-    if not info.found:
-        pytest.skip(f"{info.file} is not in the data home")
+@each(("name", "info"), [(n, i) for n, i in row_data._known().items() if i.found and not i.n_bags])
+def test_what_is_loaded_is_what_is_listed(name, info):
     data = row_data.load_isolet() if name == "isolet" else load(name)
     assert data.X.shape == (info.n_instances, info.n_features)
     assert len(data.classes) == info.n_classes
@@ -31,9 +29,7 @@ def test_what_is_loaded_is_what_is_listed(name):
     assert info.licence in data.DESCR
 
 
-@pytest.mark.parametrize(
-    "change", [{"y": np.zeros(2, "i1")}, {"X": np.zeros(3)}, {"y": np.zeros(3)}]
-)
+@each("change", [{"y": np.zeros(2, "i1")}, {"X": np.zeros(3)}, {"y": np.zeros(3)}])
 def test_rows_that_do_not_fit(tmp_path, monkeypatch, change):
     monkeypatch.setenv("BAGWISE_DATA", str(tmp_path))
     arrays = {"X": np.zeros((3, 617)), "y": np.zeros(3, "i1")}

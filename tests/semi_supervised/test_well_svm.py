@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import balanced_accuracy_score
@@ -54,8 +55,8 @@ def test_a_constant_feature_is_the_offset(rng):
     )
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("center", [True, False])
+@each("kernel", ["linear", "rbf"])
+@each("center", [True, False])
 def test_centring_is_what_it_says(rng, kernel, center):
     X, y, _ = clouds(rng)
     X += 3.0
@@ -110,8 +111,8 @@ def test_order_of_rows_is_irrelevant(rng):
         )
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.parametrize("d", [2, 20])
+@each("kernel", ["linear", "rbf"])
+@each("d", [2, 20])
 def test_an_imbalanced_set_does_not_collapse(rng, kernel, d):
     found = []
     for seed in range(3):
@@ -132,7 +133,7 @@ def test_thresholds(rng):
     assert np.mean(given.predict(X[free]) == 1) == pytest.approx(0.4, abs=1 / free.sum())
 
 
-@pytest.mark.parametrize("balance", [0.0, 1.0, 0.999])
+@each("balance", [0.0, 1.0, 0.999])
 def test_an_unattainable_balance_is_met_as_nearly_as_rows_allow(rng, balance):
     X, y, _ = clouds(rng, n=21)
     model = WellSVMClassifier(balance=balance, threshold="zero").fit(X, y)
@@ -193,8 +194,8 @@ def _with_zeros(kind, X):
     return full if kind == "explicit zeros" else table
 
 
-@pytest.mark.parametrize("kind", ["explicit zeros", "duplicates"])
-@pytest.mark.parametrize("center", [True, False])
+@each("kind", ["explicit zeros", "duplicates"])
+@each("center", [True, False])
 def test_stored_zeros_and_duplicates_change_nothing(rng, kind, center):
     X = rng.normal(size=(40, 3))
     X[1::4, 1] = 0

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 
 from bagwise.loops.lapack import eigenvectors, with_fixed_signs
@@ -57,7 +58,7 @@ def test_leading_eigenvectors(n):
     np.testing.assert_allclose(vectors, with_fixed_signs(all_vectors[:, :-4:-1]), atol=1e-8)
 
 
-@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+@each("scale", [1e-8, 1.0, 1e8])
 def test_a_block_that_lacks_rank(scale):
     """Of rank 2, in any unit: what is left of other vectors is rounding, and is replaced."""
     rng = np.random.default_rng(0)

@@ -1,7 +1,7 @@
 """Nearest neighbours, also of equal rows."""
 
 import numpy as np
-import pytest
+from cases import covering
 from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
@@ -15,9 +15,11 @@ def copied(rng, counts):
     return X[rng.permutation(len(X))]
 
 
-@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("n_neighbors", [1, 4, 35])
-@pytest.mark.parametrize("counts", [[50], [40, 1], [1, 2, 60, 3, 33, 1], [1] * 50, [2] * 20])
+@covering(
+    kind=[np.asarray, sparse.csr_array],
+    n_neighbors=[1, 4, 35],
+    counts=[[50], [40, 1], [1, 2, 60, 3, 33, 1], [1] * 50, [2] * 20],
+)
 def test_distances_are_those_of_all_pairs(rng, counts, n_neighbors, kind):
     X = copied(rng, counts)
     distances, neighbors = nearest_neighbors(kind(X), n_neighbors)

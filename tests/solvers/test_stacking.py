@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from scipy.optimize import minimize
 from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
@@ -20,7 +21,7 @@ def drawn(seed, n=60, n_columns=1, n_models=3):
     return truth[:, :, None] + noise, targets
 
 
-@pytest.mark.parametrize("seed", range(3))
+@each("seed", range(3))
 def test_platt_is_logistic_regression_on_his_targets(seed):
     """Each bag enters twice, as positive and as negative, weighted by Platt's targets."""
     scores, targets = drawn(seed)
@@ -57,8 +58,8 @@ def loss_by_loops(parameters, log_odds, targets, exclusive, reg):
     return total
 
 
-@pytest.mark.parametrize(("n_columns", "exclusive"), [(1, False), (3, True), (3, False)])
-@pytest.mark.parametrize("reg", [0.1, 5.0])
+@each(("n_columns", "exclusive"), [(1, False), (3, True), (3, False)])
+@each("reg", [0.1, 5.0])
 def test_weights_are_the_optimum(n_columns, exclusive, reg):
     log_odds, targets = drawn(2, n=40, n_columns=n_columns)
     weights, offsets = weigh(log_odds, targets, exclusive=exclusive, reg=reg)
