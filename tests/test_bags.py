@@ -6,7 +6,6 @@ from itertools import pairwise
 import joblib
 import numpy as np
 import pytest
-from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -14,6 +13,7 @@ from scipy import sparse
 
 from bagwise import Bags
 from bagwise.exceptions import BagwiseError, InputError
+from cases import each
 from optional import optional
 
 pd = optional("pandas")

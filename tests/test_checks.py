@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from cases import each
 
 import checks
 from bagwise import Bags
 from bagwise.classification import CitationKNN, SetKernelSVM, SingleInstanceClassifier
 from bagwise.embedding import BagDissimilarity
 from bagwise.semi_supervised import WellSVMClassifier
+from cases import each
 
 
 class Writes(SingleInstanceClassifier):

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import each
 from sklearn.base import clone
 from test_estimator_template import mean_ridge
 from typer.testing import CliRunner
@@ -17,6 +16,7 @@ import bagwise
 from bagwise import base
 from bagwise.auto._methods import METHODS
 from bagwise.base import _parameters
+from cases import each
 from estimators import public_estimators
 from optional import skip_where_absent
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases import each
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import MaxAbsScaler
@@ -15,6 +14,7 @@ from bagwise.classification import EMDD
 from bagwise.exceptions import InputError, NotEnoughMemoryError
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.validation import check_bags, check_rows, check_sample_weight
+from cases import each
 
 
 def bags_of(values, **options):

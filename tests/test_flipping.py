@@ -4,7 +4,6 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
@@ -12,6 +11,7 @@ from sklearn.metrics import average_precision_score
 from bagwise import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.metrics import flipping_curve, instance_average_precision
+from cases import each
 
 
 class Pooled:

@@ -1,7 +1,6 @@
 """A few hostile cases of each estimator; ``BAGWISE_FUZZ`` is the number of cases."""
 
 from cases import each
-
 from fuzz import BAD, seeds
 from fuzz.models import case, subjects
 

@@ -6,7 +6,6 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("h5py")
 
 from cases import each
-
 from fuzz import BAD, containers, readers, seeds
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -17,6 +16,7 @@ from bagwise.compute import blocks
 from bagwise.exceptions import InputError
 from bagwise.preprocessing import InstancePCA
 from bagwise.solvers.principal_components import row_moments
+from cases import each
 from engine_examples import mapped
 
 

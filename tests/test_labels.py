@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
@@ -22,6 +21,7 @@ from bagwise.validation import (
     check_label_sets,
     check_partial_labels,
 )
+from cases import each
 
 SINGLE = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=8)
 PARTIAL = st.lists(st.sampled_from([None, "a", "b"]), min_size=1, max_size=8)

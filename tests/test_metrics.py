@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -13,6 +12,7 @@ from sklearn import metrics as sk
 
 from bagwise import metrics
 from bagwise.exceptions import InputError, LabelError
+from cases import each
 
 RANKING = [metrics.one_error, metrics.coverage, metrics.average_precision]
 

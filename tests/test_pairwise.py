@@ -2,7 +2,6 @@ import time
 
 import numpy as np
 import pytest
-from cases import covering, each
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.metrics import pairwise_distances
@@ -19,6 +18,7 @@ from bagwise.pairwise import (
     kernel_width,
     minimax_statistics,
 )
+from cases import covering, each
 
 POOL = {
     "minmin": lambda D: D.min(),

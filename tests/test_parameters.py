@@ -5,9 +5,9 @@ import inspect
 import re
 
 import pytest
-from cases import each
 
 from bagwise.classification import BagMarginSVM
+from cases import each
 from checks import example
 from estimators import public_estimators
 

@@ -10,7 +10,6 @@ import zipfile
 import numpy as np
 import pytest
 import skops.io
-from cases import each
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -36,6 +35,7 @@ from bagwise.exceptions import (
 )
 from bagwise.persistence import _not_trusted, fingerprints, load_model, save_model
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
+from cases import each
 from checks import example
 
 PREDICT = """

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases import each
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -14,6 +13,7 @@ from bagwise.classification import CitationKNN, SetKernelSVM, SingleInstanceClas
 from bagwise.embedding import BagDissimilarity
 from bagwise.preprocessing import BagPipeline, InstanceTransformer, make_bag_pipeline
 from bagwise.regression import SetKernelRegressor
+from cases import each
 from checks import example
 
 METHODS = [

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from cases import each
 from sklearn.utils._testing import set_random_state
 
 from bagwise.auto import AutoBagClassifier
 from bagwise.classification import BagMarginSVM, PrimalDualMISVM, SingleInstanceClassifier
 from bagwise.exceptions import DataWarning, InputError, LabelError
 from bagwise.labels import Labels, positive_by_name
+from cases import each
 from checks import example
 from estimators import public_estimators, quick
 

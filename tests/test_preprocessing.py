@@ -2,7 +2,6 @@ import warnings
 
 import numpy as np
 import pytest
-from cases import covering, each
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.cluster import MiniBatchKMeans
@@ -25,6 +24,7 @@ from bagwise.embedding import BagStatistics
 from bagwise.exceptions import InputError, LabelError
 from bagwise.preprocessing import InstancePCA, InstanceTransformer, make_bag_pipeline
 from bagwise.preprocessing._steps import instance_scaler
+from cases import covering, each
 from checks import example
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import sklearn
-from cases import each
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
@@ -27,6 +26,7 @@ from bagwise import Bags
 from bagwise.classification import CitationKNN, SetKernelSVM, SingleInstanceClassifier
 from bagwise.embedding import BagDissimilarity
 from bagwise.preprocessing import InstanceTransformer
+from cases import each
 
 
 @pytest.fixture(params=[False, True], ids=["dispatch off", "dispatch on"], autouse=True)

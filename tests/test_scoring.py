@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from cases import each
 from sklearn.utils._testing import set_random_state
 
 from bagwise import classification
 from bagwise.annotation._annotator import AnnotatorMixin
 from bagwise.base import RowEstimator
 from bagwise.validation import instances
+from cases import each
 from checks import example, example_for, row_example
 from estimators import public_estimators, quick
 

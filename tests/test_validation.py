@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from cases import each
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
@@ -21,6 +20,7 @@ from bagwise.validation import (
     check_sample_weight,
     is_table,
 )
+from cases import each
 
 
 @pytest.fixture

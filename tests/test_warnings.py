@@ -1,5 +1,4 @@
 import pytest
-from cases import each
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -8,6 +7,7 @@ from bagwise.auto import AutoBagClassifier
 from bagwise.classification import PrimalDualMISVM
 from bagwise.datasets import make_bags
 from bagwise.preprocessing import InstanceTransformer
+from cases import each
 
 
 @each(

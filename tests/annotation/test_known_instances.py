@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -14,6 +13,7 @@ from bagwise.annotation import ORedLogisticRegression
 from bagwise.exceptions import LabelError
 from bagwise.solvers.annotation.orlr import ored_logistic
 from bagwise.solvers.annotation.orlr_parts import BagLabelSets, infer
+from cases import each
 from orlr_oracle import by_enumeration, generalised_em
 from orlr_oracle import drawn_and_known as drawn
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from scipy.special import softmax
 
 from bagwise.loops import label_sets
+from cases import each
 from orlr_oracle import by_enumeration, paper_dp, posterior
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import check_grad, minimize
@@ -17,6 +16,7 @@ from bagwise.datasets import load_letter_frost
 from bagwise.exceptions import LabelError
 from bagwise.loops import label_pairs
 from bagwise.solvers.annotation.rank_loss import rank_loss_sim
+from cases import each
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases import each
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import approx_fprime
@@ -19,6 +18,7 @@ from bagwise.datasets import load_letter_frost
 from bagwise.exceptions import DataNotFoundError, LabelError
 from bagwise.solvers.annotation.orlr import PenalisedLoss, ored_logistic
 from bagwise.solvers.annotation.orlr_parts import CORRECT, BagLabelSets, ORLRPart
+from cases import each
 from orlr_oracle import by_enumeration, drawn, drawn_and_known, surrogate
 from reproduction.bag_data import load_dataset
 

@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -12,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.loops import label_sets
+from cases import each
 from orlr_oracle import drawn, inference, posterior, with_wrong_sets
 
 

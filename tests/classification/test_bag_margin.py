@@ -4,7 +4,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from cases import covering, each
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -15,6 +14,7 @@ from bagwise import Bags
 from bagwise.classification import BagMarginSVM
 from bagwise.datasets import load_musk1
 from bagwise.preprocessing import InstanceTransformer
+from cases import covering, each
 from checks import example
 from margin_oracle import PerInstance, assert_same_up_to_a_shift, of_witnesses, rbf_coordinates
 

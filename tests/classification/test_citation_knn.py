@@ -1,10 +1,10 @@
 import numpy as np
-from cases import each
 from sklearn.neighbors import KNeighborsClassifier
 
 from bagwise import Bags
 from bagwise.classification import CitationKNN
 from bagwise.pairwise import bag_distances
+from cases import each
 from checks import example
 
 

@@ -5,7 +5,6 @@ from unittest import mock
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
-from cases import covering, each
 
 from bagwise.classification import ClassToBag
 from bagwise.exceptions import (
@@ -13,6 +12,7 @@ from bagwise.exceptions import (
 )
 from bagwise.loops import set_distances
 from bagwise.solvers.metric.norm_ratio import minimise_norm_ratio
+from cases import covering, each
 from checks import example
 
 

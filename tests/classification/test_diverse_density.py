@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases import covering, each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -14,6 +13,7 @@ from bagwise.classification import EMDD, DiverseDensity
 from bagwise.loops import diverse_density, segments, set_distances
 from bagwise.loops.row_order import row_ranks
 from bagwise.validation import check_bag_labels
+from cases import covering, each
 from checks import example
 
 CERTAIN = 1e-8  # the model's own floor of a distance

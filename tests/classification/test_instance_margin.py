@@ -5,7 +5,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from cases import covering, each
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
@@ -13,6 +12,7 @@ from bagwise import Bags
 from bagwise.classification import InstanceMarginSVM
 from bagwise.solvers.margin.max_margin import Machine
 from bagwise.solvers.margin.misvm import alternate
+from cases import covering, each
 from checks import example
 from margin_oracle import assert_same_up_to_a_shift, of_labels, rbf_coordinates
 

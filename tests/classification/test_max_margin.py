@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases import covering, each
 from scipy import sparse
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.svm import SVC
@@ -10,6 +9,7 @@ from sklearn.svm import SVC
 from bagwise.exceptions import InputError
 from bagwise.solvers.margin.feature_space import KernelFeatures, LinearFeatures
 from bagwise.solvers.margin.max_margin import MarginProblem, Start, max_margin
+from cases import covering, each
 
 
 def drawn(rng, n_instances, n_features, n_groups=None):

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases import each
 from scipy.optimize import approx_fprime, minimize_scalar
 from scipy.special import expit
 from sklearn.tree import DecisionTreeRegressor
@@ -11,6 +10,7 @@ from bagwise import Bags
 from bagwise.classification import MILBoost
 from bagwise.loops import boosted_trees, segments
 from bagwise.solvers.likelihood.mil_boost import LONGEST, mil_boost
+from cases import each
 from checks import example
 
 

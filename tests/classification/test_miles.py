@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases import each
 from scipy import sparse
 from scipy.optimize import linprog
 
@@ -10,6 +9,7 @@ from bagwise import Bags
 from bagwise.classification import MILES
 from bagwise.embedding import InstanceSimilarity
 from bagwise.solvers.margin.l1_svm import l1_svm
+from cases import each
 from checks import example
 
 

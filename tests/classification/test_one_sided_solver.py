@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases import covering, each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -11,6 +10,7 @@ from bagwise import Bags
 from bagwise.loops import one_sided as kernel
 from bagwise.solvers.margin.one_sided import one_sided
 from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace
+from cases import covering, each
 from one_sided_oracle import (
     DenseOneSided,
     copy_by_scan,

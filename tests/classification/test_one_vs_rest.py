@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases import each
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
@@ -16,6 +15,7 @@ from bagwise.classification import (
     SparseMIL,
 )
 from bagwise.exceptions import InputError
+from cases import each
 from checks import example
 from margin_oracle import PerInstance
 

@@ -5,7 +5,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from cases import each
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -16,6 +15,7 @@ from bagwise.compute import place
 from bagwise.exceptions import InputError
 from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, primal_dual
 from bagwise.solvers.margin.primal_dual_parts import PrimalDualPart, Problem
+from cases import each
 from checks import example
 from primal_dual_oracle import DenseADMM
 from test_primal_dual_solver import draw, solve

@@ -1,10 +1,10 @@
 """The collapsed solver against the dense K x n ADMM, variable by variable."""
 
 import numpy as np
-from cases import covering
 
 from bagwise import Bags
 from bagwise.solvers.margin.primal_dual import LinearSpace, primal_dual
+from cases import covering
 from primal_dual_oracle import DenseADMM
 
 

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from cases import each
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -10,6 +9,7 @@ from sklearn.svm import SVC
 from bagwise.classification import SetKernelSVM
 from bagwise.datasets import load_musk1
 from bagwise.solvers.margin import libsvm
+from cases import each
 from checks import example
 
 

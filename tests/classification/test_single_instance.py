@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-from cases import each
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.svm import LinearSVC
 
 from bagwise.classification import SingleInstanceClassifier
 from bagwise.exceptions import InputError
+from cases import each
 from checks import example
 
 

@@ -4,11 +4,11 @@ from functools import partial
 
 import numpy as np
 import pytest
-from cases import covering, each
 from sklearn.svm import SVC
 
 from bagwise import Bags
 from bagwise.classification import BalancedSparseMIL, SparseMIL
+from cases import covering, each
 from checks import example
 from margin_oracle import assert_same_up_to_a_shift, of_labels, of_means, rbf_coordinates
 

@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from cases import each
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
@@ -23,6 +22,7 @@ from bagwise.classification import (
 from bagwise.pairwise import instance_kernel
 from bagwise.solvers.margin.feature_space import KernelFeatures, LinearFeatures
 from bagwise.solvers.margin.threshold import even_folds, most_accurate_threshold, out_of_fold_scores
+from cases import each
 from checks import example
 
 MODELS = [

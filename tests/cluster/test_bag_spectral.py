@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pytest
-from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import linalg, sparse
@@ -28,6 +27,7 @@ from bagwise.exceptions import InputError
 from bagwise.solvers.spectral.bag_constraints import constrain
 from bagwise.solvers.spectral.bag_spectral import class_shares, embed, extension, unit_rows
 from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
+from cases import each
 
 CONSTRAINTS = ("bag", "bag_as_printed")
 OPTIONS = {"alpha": 0.7}

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from cases import each
 from sklearn.metrics import adjusted_rand_score
 
 from bagwise import Bags
 from bagwise.cluster import BagConstrainedSpectralClustering, choose_clusters
 from bagwise.cluster._affinity import local_scaling
 from bagwise.exceptions import InputError
+from cases import each
 
 
 def modes(n_modes=4, n_bags=40, seed=0, noise=1.0):

@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pytest
-from cases import each
 from scipy import sparse
 from sklearn.base import clone
 
@@ -16,6 +15,7 @@ from bagwise.cluster import BagConstrainedSpectralClustering
 from bagwise.embedding import BagStatistics, RandomFourierEmbedding
 from bagwise.exceptions import InputError
 from bagwise.metric_learning import MIMLCA, MultiInstancePLDA
+from cases import each
 from checks import example
 from engine_examples import ANSWERS, relative, with_label_sets
 from estimators import public_estimators

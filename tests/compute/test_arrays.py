@@ -4,13 +4,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bagwise.compute.arrays import as_numpy, extremes, zeros
 from bagwise.loops import threads
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates
+from cases import each
 
 
 @pytest.fixture(autouse=True, params=[1, 3])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bagwise import datasets
 from bagwise.datasets import _generated
 from bagwise.exceptions import InputError
+from cases import each
 
 DRAWN = [datasets.make_digit_bags, datasets.make_bags]
 

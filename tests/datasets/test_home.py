@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import each
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bagwise import datasets
 from bagwise.datasets import _registry
 from bagwise.exceptions import BagwiseError, DataNotFoundError, FileFormatError, InputError
+from cases import each
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import each
 from scipy import sparse
 from sklearn.utils import Bunch
 
 from bagwise import Bags, datasets
+from cases import each
 
 INFOS = datasets.list_datasets()
 TASKS = {"bag classification", "instance annotation", "bag label sets"}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from cases import each
 
 from bagwise import datasets
 from bagwise.datasets._registry import PACKAGE_DATA
+from cases import each
 
 
 def test_musk1_counts():

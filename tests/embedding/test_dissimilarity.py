@@ -1,11 +1,11 @@
 import numpy as np
-from cases import each
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bagwise.embedding import BagDissimilarity
 from bagwise.pairwise import bag_distances
+from cases import each
 from checks import example
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
@@ -18,6 +17,7 @@ from bagwise.embedding import FisherVector, _fisher_vector
 from bagwise.exceptions import InputError
 from bagwise.persistence import load_model, save_model
 from bagwise.preprocessing import InstanceTransformer
+from cases import each
 from checks import example
 
 

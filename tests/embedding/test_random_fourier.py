@@ -4,7 +4,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -22,6 +21,7 @@ from bagwise.embedding import RandomFourierEmbedding, _random_fourier
 from bagwise.exceptions import NotEnoughMemoryError
 from bagwise.pairwise import bag_kernel, kernel_width
 from bagwise.preprocessing import InstanceTransformer
+from cases import each
 from checks import example
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -13,6 +12,7 @@ from bagwise import Bags
 from bagwise.compute import blocks
 from bagwise.embedding import BagStatistics
 from bagwise.exceptions import InputError
+from cases import each
 from checks import example
 
 ALL = ("mean", "min", "max", "std", 0.1, 0.5, 0.99, "size")

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from cases import covering, each
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
 from bagwise.loops import dual_descent
+from cases import covering, each
 
 
 def problem(rng, n=14, d=5, n_labels=3, several_rows=False):

@@ -4,11 +4,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from cases import each
 from scipy.special import log_softmax, logsumexp
 
 from bagwise.loops import label_lattice
 from bagwise.loops.label_lattice import sum_over_labelings
+from cases import each
 
 
 def by_enumeration(log_q, finish, once):

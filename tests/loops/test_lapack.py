@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from cases import each
 from scipy import linalg
 
 from bagwise.loops import lapack
+from cases import each
 
 N = 40
 

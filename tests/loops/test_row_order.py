@@ -1,10 +1,10 @@
 """Ranks of rows."""
 
 import numpy as np
-from cases import each
 from scipy import sparse
 
 from bagwise.loops.row_order import row_ranks
+from cases import each
 
 
 @each("shape", [(0, 3), (1, 3), (40, 1), (200, 3), (200, 12)])

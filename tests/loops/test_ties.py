@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases import each
 from sklearn.base import clone
 from sklearn.utils._testing import ignore_warnings, set_random_state
 
@@ -10,6 +9,7 @@ from bagwise.annotation import M3MIML, RankLossSIM
 from bagwise.base import RowEstimator
 from bagwise.classification import CitationKNN, InstanceMarginSVM
 from bagwise.loops import boosted_trees, threads, ties
+from cases import each
 from checks import answers, example, example_for, row_answers, row_example
 from estimators import public_estimators, quick
 

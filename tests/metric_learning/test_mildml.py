@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases import each
 from scipy.optimize import approx_fprime
 from sklearn.exceptions import ConvergenceWarning
 
@@ -12,6 +11,7 @@ from bagwise.loops.set_distances import closest_instances
 from bagwise.metric_learning import MildML
 from bagwise.pairwise import bag_distances
 from bagwise.solvers.metric.bag_metrics import pair_loss, sample_pairs
+from cases import each
 
 
 def example(n_bags=14, seed=0):

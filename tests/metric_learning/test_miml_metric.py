@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases import each
 from scipy import linalg
 from scipy.optimize import minimize
 
@@ -11,6 +10,7 @@ from bagwise.exceptions import InputError, LabelError
 from bagwise.loops.lapack import eigenvectors
 from bagwise.metric_learning import MIMLMetric
 from bagwise.solvers.metric.bag_metrics import best_directions, move_centres, spread
+from cases import each
 
 
 def example(n_bags=40, n_labels=4, seed=0):

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -24,6 +23,7 @@ from bagwise.metric_learning import MIMLCA, MLCA, MildML, MIMLMetric, MultiInsta
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.solvers.metric.mimlca import kernel_features, mimlca
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates
+from cases import each
 from reproduction import bag_data
 
 

@@ -5,7 +5,6 @@ from math import factorial
 
 import numpy as np
 import pytest
-from cases import covering, each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
@@ -21,6 +20,7 @@ from bagwise.metric_learning import MIMLCA, MultiInstanceKMeans, MultiInstancePL
 from bagwise.metric_learning._multi_instance_plda import discounted
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 from bagwise.solvers.metric.plda import PLDAPart, oas_shrinkage
+from cases import covering, each
 from reproduction.faces import make_names_and_faces
 
 

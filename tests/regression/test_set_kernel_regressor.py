@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from cases import each
 from sklearn.linear_model import Ridge
 from sklearn.svm import SVR
 
 from bagwise import Bags
 from bagwise.pairwise import bag_kernel, kernel_width
 from bagwise.regression import SetKernelRegressor
+from cases import each
 
 
 def example(n_bags=30, seed=0, noise=0.1):

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases import each
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 
 from bagwise.annotation import ORedLogisticRegression
+from cases import each
 from reproduction import load_paper, make_plan
 from reproduction._protocols import PROTOCOLS
 from reproduction._protocols.annotation import _with_errors

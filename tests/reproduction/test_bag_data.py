@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from cases import each
 from scipy import sparse
 
 from bagwise import Bags, datasets
 from bagwise.datasets._registry import PACKAGE_DATA
 from bagwise.exceptions import DataNotFoundError, FileFormatError
+from cases import each
 from reproduction import bag_data
 from reproduction.row_data import info_of
 

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from cases import each
 from typer.testing import CliRunner
 
+from cases import each
 from reproduction import _runner as runner
 from reproduction.__main__ import app
 

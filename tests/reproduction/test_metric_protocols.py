@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pytest
-from cases import each
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
@@ -16,6 +15,7 @@ from bagwise.datasets import load_letter_carroll
 from bagwise.metric_learning import MIMLCA
 from bagwise.metrics import average_precision
 from bagwise.preprocessing import InstanceTransformer
+from cases import each
 from reproduction import Store, load_paper, make_plan, make_report, run_plan, write_report
 from reproduction._building import build_model, training_sizes
 from reproduction._protocols import PROTOCOLS

@@ -1,9 +1,9 @@
 """The TOML files of papers have the structure that the code expects."""
 
 import pytest
-from cases import each
 
 from bagwise.exceptions import FileFormatError, InputError
+from cases import each
 from reproduction import list_papers, load_paper
 from reproduction._plots import PLOTS
 from reproduction._protocols import PROTOCOLS

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from cases import each
 
 from bagwise.exceptions import DataNotFoundError, FileFormatError
+from cases import each
 from reproduction import row_data
 
 

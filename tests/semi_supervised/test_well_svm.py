@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cases import each
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import balanced_accuracy_score
@@ -13,6 +12,7 @@ from bagwise import Bags
 from bagwise.classification import WellMISVM
 from bagwise.exceptions import LabelError
 from bagwise.semi_supervised import WellSVMClassifier
+from cases import each
 from reproduction.rivals import PublishedWellSVM
 
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from cases import each
 from scipy import sparse
 
 from bagwise.loops.lapack import eigenvectors, with_fixed_signs
 from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
+from cases import each
 
 
 def similarity(n, seed=0):

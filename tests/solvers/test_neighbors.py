@@ -1,12 +1,12 @@
 """Nearest neighbours, also of equal rows."""
 
 import numpy as np
-from cases import covering
 from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
 from bagwise.solvers.neighbors import LEAF, nearest_neighbors
+from cases import covering
 
 
 def copied(rng, counts):

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from cases import each
 from scipy.optimize import minimize
 from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 
 from bagwise.solvers.stacking import fit_stack, platt, weigh
+from cases import each
 
 
 def drawn(seed, n=60, n_columns=1, n_models=3):
