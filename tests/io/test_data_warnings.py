@@ -1,6 +1,5 @@
 """Data that are probably a mistake give a warning or an error."""
 
-import re
 import warnings
 
 import h5py
@@ -80,21 +79,6 @@ def test_labels_written_the_same_are_refused(read):
         read_bags(frame)
     with pytest.raises(LabelError, match="several keys that are '1' as text"):
         read("bag,x\n1,1\n2,2\n", labels={1: "a", "1": "b", 2: "a"})
-
-
-@pytest.mark.parametrize("separator", [",", "|", "/"])
-def test_label_sets_with_another_separator(read, separator):
-    joined = f"owl{separator} robin"
-    text = f'bag,x,label_set\na,1,"{joined}"\nb,2,owl\nc,3,"robin{separator}wren"\nd,4,wren\n'
-    told = f"2 labels contain '{re.escape(separator)}'.*separator='{re.escape(separator)}'"
-    with pytest.warns(DataWarning, match=told):
-        data = read(text)
-    assert len(data.classes) == 4
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert read(text, separator=separator).classes.tolist() == ["owl", "robin", "wren"]
-        # A comma inside of a label is no mistake by itself.
-        read('bag,x,label_set\na,1,"gull, herring"\nb,2,owl\nc,3,"owl, tawny;wren"\n')
 
 
 def test_empty_parts_of_a_label_set_are_no_labels(read):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -34,7 +33,6 @@ _FILES = (
 CHANCE = 1e-6  # largest probability that a reported feature is constant within bags by chance
 FIRST, LARGEST = 256, 2**22  # values compared at a time: in the first step, and at most
 
-_SEPARATORS = (",", ";", "|", "/", "+")  # between the labels of a set
 _ID = re.compile(r"(?i:(.*[\W_])?(id|ids|idx|index|uid|uuid)|unnamed: 0)|.*[a-z](ID|Id|Index)")
 
 
@@ -507,8 +505,6 @@ def warn_of_labels(contents: Contents) -> None:
             )
     if classes is not None:
         _warn_of_near(classes, "classes", str.casefold)
-        if contents.label_sets is not None:
-            _warn_of_separators([label for label in classes.tolist() if isinstance(label, str)])
     if ids is not None:
         _warn_of_near(ids, "bag ids", str)
 
@@ -522,25 +518,6 @@ def _warn_of_near(values: Array, what: str, fold: Callable[[str], str]) -> None:
             warn_user(
                 f"the {what} {other!r} and {text!r} differ only by upper and lower case or by "
                 "spaces. If they mean the same, correct the file.",
-                DataWarning,
-            )
-            return
-
-
-def _warn_of_separators(labels: list[str]) -> None:
-    """Warn about labels such as "owl, robin" if their parts also occur in other labels."""
-    for separator in _SEPARATORS:
-        parts = {label: {part.strip() for part in label.split(separator)} for label in labels}
-        n_labels = Counter(part for own in parts.values() for part in own)
-        joined = [
-            label
-            for label, own in parts.items()
-            if len(own) > 1 and "" not in own and all(n_labels[part] > 1 for part in own)
-        ]
-        if joined:
-            warn_user(
-                f"{len(joined)} labels contain {separator!r}, such as {joined[0]!r}: each is read "
-                f"as one label. If they list several, set separator={separator!r}.",
                 DataWarning,
             )
             return

@@ -370,32 +370,30 @@ def _file_names(bags: Bags) -> list[str]:
 
 def _check_folder(path: Path, *, force: bool) -> None:
     """Refuse to replace anything but a folder that bagwise wrote, and that only if `force`."""
-    is_empty = path.is_dir() and not any(path.iterdir())
-    check_place(path, exists=path.exists() and not is_empty, force=force)
-    if not path.exists():
-        return
-    if not path.is_dir():
+    if path.exists() and not path.is_dir():
         raise OutputExistsError(f"{path} is a file: remove it, or give another folder.")
-    with format_errors(path):
-        ours = {_SIDECAR, *_read_notes(path).get("files", ())}
-    foreign = sorted(p.name for p in path.iterdir() if p.name not in ours)
-    if foreign:
+    inside = {p.name for p in path.iterdir()} if path.exists() else set()
+    check_place(path, exists=bool(inside), force=force)
+    if inside:
+        with format_errors(path):
+            inside -= {_SIDECAR, *_read_notes(path).get("files", ())}
+    if inside:
         raise OutputExistsError(
             f"{path} contains files that bagwise did not write and will not delete "
-            f"({listed(foreign, 3)}): give another folder."
+            f"({listed(sorted(inside), 3)}): give another folder."
         )
 
 
 def _move_into_place(temporary: Path, path: Path) -> None:
     """Rename a finished folder to `path`; delete an older folder only afterwards."""
-    if not path.exists():
-        os.rename(temporary, path)
-        return
-    aside = temporary_beside(path, ".old")
-    os.rename(path, aside)
+    aside, is_new = temporary_beside(path, ".old"), not path.exists()
+    if not is_new:
+        os.rename(path, aside)
     try:
         os.rename(temporary, path)
     except OSError:
-        os.rename(aside, path)
+        if not is_new:
+            os.rename(aside, path)
         raise
-    shutil.rmtree(aside)
+    if not is_new:
+        shutil.rmtree(aside)

@@ -95,10 +95,9 @@ class FrameSource:
         columns = [self._numbers(name) for name in names]
         step = max(1, BLOCK_VALUES // len(names))
         for start in range(0, len(columns[0]), step):
-            parts = [column[start : start + step] for column in columns]
-            block = np.empty((len(parts[0]), len(names)), dtype)
-            for j, part in enumerate(parts):
-                assign(block[:, j], part)
+            block = np.empty((min(step, len(columns[0]) - start), len(names)), dtype)
+            for j, column in enumerate(columns):
+                assign(block[:, j], column[start : start + step])
             yield block
 
     def _numbers(self, name: str) -> Array:
@@ -118,9 +117,12 @@ class TableSource:
     A row is an instance with numbers or vectors of fixed size, or a bag with lists of them.
     """
 
-    def __init__(self, schema: Any, where: str, table: Any = None) -> None:
+    def __init__(
+        self, schema: Any, where: str, *, n_rows: int = 0, n_bytes: int = 0, table: Any = None
+    ) -> None:
         self._pa = import_extra("pyarrow", extra="io")
         self._schema, self._table = schema, table
+        self._n_lists = max(1, _BLOCK_BYTES * n_rows // max(n_bytes, 1))  # rows in a block of lists
         self.names = list(schema.names)
         _refuse_duplicates(self.names, where)
         self.notes = json.loads((schema.metadata or {}).get(METADATA, "{}"))
@@ -168,7 +170,7 @@ class TableSource:
     def sizes(self, name: str) -> Ints:
         """The lengths of the lists in a column."""
         parts, start = [np.zeros(0, np.int64)], 0
-        for batch in self.batches([name], self._rows_per_batch()):
+        for batch in self.batches([name], self._n_lists):
             parts.append(self._lengths(batch.column(0), name, start))
             start += batch.num_rows
         return np.concatenate(parts)
@@ -188,7 +190,7 @@ class TableSource:
     ) -> Iterator[Array]:
         """The columns side by side, some rows at a time; with `sizes`, the items of their lists."""
         ends = np.cumsum([0, *map(self.width, names)]).tolist()
-        n_rows = max(1, BLOCK_VALUES // ends[-1]) if sizes is None else self._rows_per_batch()
+        n_rows = max(1, BLOCK_VALUES // ends[-1]) if sizes is None else self._n_lists
         start = 0
         for batch in self.batches(names, n_rows):
             n = batch.num_rows if sizes is None else int(sizes[start:][: batch.num_rows].sum())
@@ -210,15 +212,6 @@ class TableSource:
     def batches(self, names: Sequence[str], n_rows: int) -> Iterable[Any]:
         """The given columns as record batches of at most `n_rows` rows."""
         return self._table.select(list(names)).to_batches(max_chunksize=n_rows)
-
-    def _extent(self) -> tuple[int, int]:
-        """Number of rows and of bytes."""
-        return self._table.num_rows, self._table.nbytes
-
-    def _rows_per_batch(self) -> int:
-        """Number of rows of list columns in a block of moderate size."""
-        n_rows, n_bytes = self._extent()
-        return max(1, _BLOCK_BYTES * n_rows // max(n_bytes, 1))
 
     def _read(self, name: str) -> Any:
         """A column as one Arrow array."""
@@ -280,12 +273,16 @@ class ParquetSource(TableSource):
         self.path, self._rows = path, rows
         parquet = import_extra("pyarrow.parquet", extra="io")
         self._file = parquet.ParquetFile(path, pre_buffer=False)  # True would read the whole file
-        super().__init__(self._file.schema_arrow, str(path))
+        metadata = self._file.metadata
+        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+        n_bytes = sum(group.total_byte_size for group in groups)
+        self._sizes = np.array([group.num_rows for group in groups], dtype=np.int64)
+        n_rows = metadata.num_rows
+        super().__init__(self._file.schema_arrow, str(path), n_rows=n_rows, n_bytes=n_bytes)
 
     def batches(self, names: Sequence[str], n_rows: int) -> Iterable[Any]:
         """The given columns as record batches, read when needed."""
-        counts = np.array([group.num_rows for group in self._groups()], dtype=np.int64)
-        ends = np.cumsum(counts)
+        counts, ends = self._sizes, np.cumsum(self._sizes)
         first, last = self._rows or (0, self._file.metadata.num_rows)
         groups = np.flatnonzero((ends > first) & (ends - counts < last))
         at = int((ends - counts)[groups[0]]) if len(groups) else 0
@@ -295,14 +292,6 @@ class ParquetSource(TableSource):
             if wanted > 0:
                 yield batch.slice(skipped, wanted)
             at += batch.num_rows
-
-    def _groups(self) -> list[Any]:
-        metadata = self._file.metadata
-        return [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-
-    def _extent(self) -> tuple[int, int]:
-        n_bytes = sum(group.total_byte_size for group in self._groups())
-        return self._file.metadata.num_rows, n_bytes
 
 
 class CsvSource(TableSource):
@@ -330,6 +319,7 @@ class CsvSource(TableSource):
         self._options = self._csv.ReadOptions(block_size=_CSV_BLOCK if end else _CSV_LARGE)
         found = self._open([]).schema  # inferred from the first block
         names = [unescaped(name.strip()) for name in found.names]
+        _refuse_duplicates(names, str(path))
         self._options.column_names, self._options.skip_rows_after_names = names, 1
         types = [_csv_type(pa, kind, request.dtype) for kind in found.types]
         self._types = dict(zip(names, types, strict=True))
@@ -340,7 +330,6 @@ class CsvSource(TableSource):
             texts.append(clips[0])
         self._texts = [n for n in dict.fromkeys(texts) if n in names and n not in lists]
         self._types |= dict.fromkeys(self._texts, pa.string())
-        super().__init__(pa.schema(list(zip(names, types, strict=True))), str(path))
         number = pa.float32() if request.dtype == np.float32 else pa.float64()
         for name in names:
             is_text = pa.types.is_string(self._types[name]) and name not in self._texts
@@ -349,7 +338,7 @@ class CsvSource(TableSource):
                 n_numbers = len(_numbers_of(first) or ())
                 if n_numbers > 1:
                     self._vectors[name] = pa.list_(number, n_numbers)
-        self._schema = pa.schema(list((self._types | self._vectors).items()))
+        super().__init__(pa.schema(list((self._types | self._vectors).items())), str(path))
 
     def column(self, name: str, *, convert: Conversion = "all") -> Column:
         """A whole column; if all its strings are numbers, it becomes a column of numbers."""
@@ -476,7 +465,8 @@ def open_frame(frame: Any) -> Source:
         arrow = table.to_arrow()
     except pa.ArrowException as error:
         raise InputError(f"the lists in the data frame cannot be read: {error}") from error
-    return TableSource(arrow.schema, "the data frame", arrow)
+    size = {"n_rows": arrow.num_rows, "n_bytes": arrow.nbytes}
+    return TableSource(arrow.schema, "the data frame", **size, table=arrow)
 
 
 def _is_nested(series: Any) -> bool:
@@ -500,10 +490,10 @@ def read_table(source: Source, request: Request, workspace: Workspace) -> Conten
     bags = _read_bags(source, replace(request, features=features), workspace, rows, sizes)
     instance_labels = None
     if request.instance_label is not None:
-        if sizes is None or isinstance(source, FrameSource):
-            instance_labels = source.column(request.instance_label).take(rows.order)
-        else:
+        if isinstance(source, TableSource) and sizes is not None:
             instance_labels = source.inner_column(request.instance_label, sizes)
+        else:
+            instance_labels = source.column(request.instance_label).take(rows.order)
     contents = Contents(bags, classes=source.notes.get("classes"))
     label_bags(contents, bag_columns(source, request, rows), request, instance_labels)
     contents.clips = read_clips(source, request, rows)
