@@ -165,7 +165,7 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
     def _network(self, bags: Bags, n_outputs: int, rng: Any) -> tuple[Any, dict[str, Any]]:
         """Draw the weights, which include the mean and scale of the instances."""
         shapes = gated_shapes(self.n_models, bags.n_features, self.hidden_size, n_outputs)
-        mean, scale = moments(bags, self.device)
+        mean, scale = moments(bags)
         module = parameters_of(draw(shapes, rng), bags.dtype)
         for name, array in {"mean": mean, "scale": scale}.items():
             module[name] = torch.nn.Parameter(torch.tensor(array), requires_grad=False)

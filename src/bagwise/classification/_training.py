@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
 from bagwise._common.memory import available_memory, require_memory
@@ -25,8 +26,9 @@ from bagwise.base import (
     with_known_labels,
 )
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE
-from bagwise.compute.arrays import float64, like, to_numpy
-from bagwise.compute.batches import Batches, blocks_on, extremes_of_bags
+from bagwise.compute.arrays import dense, to_numpy
+from bagwise.compute.batches import Batches, extremes_of_bags
+from bagwise.compute.blocks import row_blocks
 from bagwise.compute.tensors import torch
 from bagwise.exceptions import InputError
 from bagwise.loops.threads import block_bounds
@@ -359,23 +361,15 @@ def order_of_bags(bags: Bags, codes: Ints) -> Ints:
     return np.lexsort((*lowest.T[::-1], *highest.T[::-1], bags.sizes, codes))
 
 
-def moments(bags: Bags, device: str | None = None) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of each feature in float64, computed in blocks of instances.
+def moments(bags: Bags) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of each feature, computed in blocks of instances.
 
     The deviation of a constant feature is 1.
     """
-    n, (mean, squares) = 0, np.zeros((2, bags.n_features))
-    for _, block in blocks_on(bags, device):
-        block = float64(block)
-        own = to_numpy(block.mean(axis=0))
-        own_squares = to_numpy(((block - like(own, block)) ** 2).sum(axis=0))
-        total = n + len(block)
-        squares += own_squares + (own - mean) ** 2 * (n * len(block) / total)
-        mean += (own - mean) * (len(block) / total)
-        n = total
-    variance = squares / n
-    rounding = (n * np.finfo(np.float64).eps * mean) ** 2
-    return mean, np.sqrt(np.where(variance <= rounding, 1.0, variance))
+    scaler = StandardScaler()
+    for _, block in row_blocks(bags):
+        scaler.partial_fit(to_numpy(dense(block)))
+    return scaler.mean_, scaler.scale_
 
 
 def _shares(weights: Floats, folds: Ints, n_models: int) -> tuple[Floats, Floats]:
