@@ -17,8 +17,9 @@ from bagwise.loops.threads import even_bounds, run_blocks
 _compiled = compiled()
 
 
-@_compiled
-def grow_tree(columns, order, weights, depth):
+def grow_tree(
+    columns: Floats, order: Ints, weights: Floats, depth: int
+) -> tuple[Ints, Floats, Floats, Ints]:
     """Grow the tree h that fits the weights best, level by level.
 
     The value of a leaf is ``W / A``, where W is the sum of its weights and A the sum of their
@@ -43,30 +44,22 @@ def grow_tree(columns, order, weights, depth):
     place : ndarray of shape (n_instances,)
         The leaf of each instance.
     """
-    tree, place = _empty_tree(depth, columns.shape[1])
-    for level in range(depth):
-        sums = _sums(place, weights, 2**level)
-        gain, feature, threshold = _best_splits(
-            0, len(columns), columns, order, place, weights, sums
-        )
-        _split(columns, tree, place, gain, feature, threshold)
-    return _with_leaves(tree, place, weights)
-
-
-def grow_tree_on_threads(
-    columns: Floats, order: Ints, weights: Floats, depth: int
-) -> tuple[Ints, Floats, Floats, Ints]:
-    """Grow the tree of `grow_tree`, the features divided over threads."""
-    tree, place = _empty_tree(depth, columns.shape[1])
-    bounds = even_bounds(len(columns), columns.size)
+    feature, threshold = np.zeros(2**depth - 1, np.int32), np.full(2**depth - 1, np.inf)
+    instances, place = np.arange(columns.shape[1]), np.zeros(columns.shape[1], np.int32)
+    bounds = even_bounds(len(columns), columns.size)  # blocks of features, one per thread
     for level in range(depth):
         sums = _sums(place, weights, 2**level)
         found = run_blocks(_best_splits, bounds, columns, order, place, weights, sums)
         gains, features, thresholds = map(np.array, zip(*found, strict=True))  # (n_blocks, n_nodes)
         # The first among equals, up to rounding: the lowest feature.
         best = (gains >= gains.max(axis=0) - 1e-12 * sums[1]).argmax(axis=0), np.arange(2**level)
-        _split(columns, tree, place, gains[best], features[best], thresholds[best])
-    return _with_leaves(tree, place, weights)
+        first = 2**level - 1
+        feature[first : 2 * first + 1] = features[best]
+        threshold[first : 2 * first + 1] = thresholds[best]
+        node = first + place
+        place = 2 * place + (columns[feature[node], instances] > threshold[node])
+    W, A = _sums(place, weights, 2**depth)
+    return feature, threshold, np.divide(W, A, out=np.zeros_like(W), where=A > 0), place
 
 
 def predict_trees(X: Floats, features: Ints, thresholds: Floats, leaves: Floats) -> Floats:
@@ -138,47 +131,14 @@ def advance(scores, outputs, offsets, positive, learning_rate, longest):
     return low, noisy_or_loss(0, n_bags, offsets, scores, positive, weights, gradient), gradient
 
 
-@_compiled
-def _empty_tree(depth, n_rows):
-    n_inner = 2**depth - 1
-    return (np.zeros(n_inner, np.int32), np.full(n_inner, np.inf)), np.zeros(n_rows, np.int32)
-
-
-@_compiled
-def _sums(place, weights, n_nodes):
+def _sums(place: Ints, weights: Floats, n_nodes: int) -> Floats:
     """W and A of each node."""
-    sums = np.zeros((2, n_nodes))
-    for i in range(len(place)):
-        sums[0, place[i]] += weights[i]
-        sums[1, place[i]] += abs(weights[i])
-    return sums
-
-
-@_compiled
-def _split(columns, tree, place, gain, feature, threshold):
-    """Store the splits of a level, and move the instances to its children."""
-    offset = len(gain) - 1
-    for v in range(len(gain)):
-        if gain[v] > 0:
-            tree[0][offset + v], tree[1][offset + v] = feature[v], threshold[v]
-    for i in range(len(place)):
-        node = offset + place[i]
-        right = columns[tree[0][node], i] > tree[1][node]
-        place[i] = 2 * place[i] + (1 if right else 0)
-
-
-@_compiled
-def _with_leaves(tree, place, weights):
-    W, A = _sums(place, weights, len(tree[0]) + 1)
-    leaf = np.zeros(len(W))
-    for v in range(len(W)):
-        if A[v] > 0:
-            leaf[v] = W[v] / A[v]
-    return tree[0], tree[1], leaf, place
+    return np.array([np.bincount(place, w, n_nodes) for w in (weights, np.abs(weights))])
 
 
 @_compiled
 def _best_splits(first, last, columns, order, place, weights, sums):
+    """Gain, feature and threshold of the best split of each node; without gain, 0, 0 and inf."""
     W, A = sums
     n_nodes = len(W)
     gain, feature = np.zeros(n_nodes), np.zeros(n_nodes, np.int64)

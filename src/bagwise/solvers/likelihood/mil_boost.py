@@ -7,7 +7,6 @@ from scipy.optimize import brentq
 
 from bagwise import loops
 from bagwise._common.types import Bools, Floats, Ints
-from bagwise.loops.threads import SMALL
 from bagwise.solvers.result import SolverResult
 
 # The longest step of one tree, in log-odds: if a tree separates the bags, the likelihood increases
@@ -57,7 +56,6 @@ def mil_boost(
     trees = loops.boosted_trees
     columns = np.ascontiguousarray(X.T)
     order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
-    grow = trees.grow_tree if columns.size <= SMALL else trees.grow_tree_on_threads
     start, has_label = _best_constant(np.diff(offsets), positive), positive[:, None]
     scores, grown, curve = np.full((len(X), 1), start), [], []
     gradient, equal = np.empty_like(scores), np.ones(len(positive))
@@ -66,7 +64,7 @@ def mil_boost(
     )
     for _ in track(range(n_estimators)):
         weights = -gradient[:, 0]
-        feature, threshold, leaf, place = grow(columns, order, weights, max_depth)
+        feature, threshold, leaf, place = trees.grow_tree(columns, order, weights, max_depth)
         outputs = leaf[place]
         if weights @ outputs <= tol * len(positive):
             break
