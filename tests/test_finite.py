@@ -125,7 +125,7 @@ Careless._parameter_constraints = {"learned": "no_validation", "answer": "no_val
 )
 def test_what_is_learned_is_finite_or_nothing_is(learned):
     model = Careless(learned, C=1e300)
-    with pytest.raises(InputError, match=r"(?s)Careless\(C=1e\+300.* cannot .* from 2 to 6"):
+    with pytest.raises(InputError, match=r"(?s)Careless\(C=1e\+300.* cannot .*[Ss]cale"):
         model.fit(TABLE)
     if isinstance(learned, Exception):
         return

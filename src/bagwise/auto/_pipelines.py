@@ -36,8 +36,8 @@ def dissimilarity_svm(
     -------
     Pipeline
     """
-    distances = BagDissimilarity(kind, metric, n_prototypes, random_state=0)
-    return make_pipeline(distances, SVC(C=C, kernel="linear", random_state=0))
+    machine = SVC(C=C, kernel="linear", random_state=0)
+    return make_pipeline(BagDissimilarity(kind, metric, n_prototypes, random_state=0), machine)
 
 
 def dissimilarity_ridge(

@@ -199,7 +199,7 @@ class BagEstimator(BaseEstimator):
         object
             The result of `compute`.
         """
-        with numerical_errors(self, X):
+        with numerical_errors(self):
             bags = self._check_bags(X)
             compute = partial(quietly, compute)
             values = over_partitions(compute, bags) if by_partition else compute(bags)

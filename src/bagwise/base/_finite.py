@@ -15,12 +15,9 @@ from scipy import sparse
 from sklearn.utils.sparsefuncs import min_max_axis
 
 from bagwise._common.types import Array
-from bagwise.bags import Bags
-from bagwise.compute import is_here
 from bagwise.compute.arrays import extremes
 from bagwise.exceptions import BagwiseError, InputError, NotEnoughMemoryError
 from bagwise.loops.threads import SMALL
-from bagwise.validation import check_bags
 
 # Parts of the messages with which scikit-learn and scipy reject arrays that are not finite.
 REFUSALS = ("contains NaN", "contains infinity", "infs or NaNs", "must be finite", "non-finite")
@@ -50,10 +47,9 @@ def checked_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(fit)
     def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        X = args[0] if args else kwargs.get("X")
-        with numerical_errors(self, X):
+        with numerical_errors(self):
             earlier = fitted_attributes(self)
-            if fit.__name__ == "fit" and not getattr(self, "warm_start", False):
+            if earlier and fit.__name__ == "fit" and not getattr(self, "warm_start", False):
                 forget(self, earlier)
             try:
                 with np.errstate(**FLOATING_POINT):
@@ -88,15 +84,13 @@ def quietly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 @contextmanager
-def numerical_errors(estimator: Any, X: Any) -> Iterator[None]:
+def numerical_errors(estimator: Any) -> Iterator[None]:
     """Turn arithmetic and memory errors into errors about the input.
 
     Parameters
     ----------
     estimator : estimator
         Named in the error, with its parameters that are not at their default.
-    X : object
-        The input as the user passed it.
     """
     try:
         yield
@@ -107,10 +101,10 @@ def numerical_errors(estimator: Any, X: Any) -> Iterator[None]:
             f"{type(estimator).__name__} ran out of memory ({error}): use fewer or smaller bags."
         ) from error
     except (ArithmeticError, np.linalg.LinAlgError) as error:
-        raise _error(estimator, X, str(error)) from error
+        raise _error(estimator, str(error)) from error
     except ValueError as error:
         if any(words in str(error) for words in REFUSALS):
-            raise _error(estimator, X, "an intermediate result is not finite") from error
+            raise _error(estimator, "an intermediate result is not finite") from error
         raise
 
 
@@ -167,24 +161,12 @@ def not_finite(values: dict[str, Any], may_be_infinite: Iterable[str]) -> str | 
     return None
 
 
-def _error(estimator: Any, X: Any, cause: str) -> InputError:
+def _error(estimator: Any, cause: str) -> InputError:
     return InputError(
-        f"{estimator!r} cannot compute with these values ({cause.strip().rstrip('.')})."
-        f"{_widest(X)} Scale the features first, for example with "
-        "InstanceTransformer(StandardScaler()) in a pipeline, or choose less extreme parameters."
+        f"{estimator!r} cannot compute with these values ({cause.strip().rstrip('.')}): scale the "
+        "features, for example with InstanceTransformer(StandardScaler()) in a pipeline, or choose "
+        "less extreme parameters."
     )
-
-
-def _widest(X: Any) -> str:
-    """Name the feature with the largest magnitude, if X can be read in this process."""
-    if isinstance(X, Bags) and not is_here(X):
-        return ""
-    bags = check_bags(None, X, reset=True)  # an error that names the bag, if X is at fault
-    low, high = column_range(bags.instances)
-    j = int(np.argmax(np.maximum(np.abs(low), np.abs(high))))
-    names = bags.feature_names
-    feature = f"feature {j}" if names is None else f"feature {j} ({names[j]!r})"
-    return f" The largest magnitudes are in {feature}, from {low[j]:.3g} to {high[j]:.3g}."
 
 
 def column_range(rows: Any) -> tuple[Array, Array]:

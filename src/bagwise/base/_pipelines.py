@@ -41,11 +41,9 @@ def instance_model(model: Any, X: Any) -> tuple[Any, Bags | None]:
 def last_step(model: Any, X: Any) -> tuple[Any, Any]:
     """Return the last step of a pipeline, or of the best one of a search, and its input."""
     while isinstance(model, Pipeline) or is_search(model):
-        if is_search(model):
-            model = model.best_estimator_
-        else:
-            X = model[:-1].transform(X) if len(model) > 1 else X
-            model = model[-1]
+        if isinstance(model, Pipeline) and len(model) > 1:
+            X = model[:-1].transform(X)
+        model = model[-1] if isinstance(model, Pipeline) else model.best_estimator_
     return model, X
 
 

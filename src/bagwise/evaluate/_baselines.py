@@ -1,6 +1,6 @@
 """The simple models that an evaluation is compared with."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ from bagwise._common.types import Array, Floats
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._pipelines import kept_assumption
-from bagwise.base._selections import bag_scores
+from bagwise.base._selections import bag_scores, undecided_score
 from bagwise.classification import SingleInstanceClassifier
 from bagwise.embedding import BagStatistics
 from bagwise.evaluate._measures import check_name
@@ -203,15 +203,12 @@ class OnePerLabel(ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X: Any) -> Floats:
         """Score each label of each bag, of shape (n_bags, n_classes)."""
-        return self._per_label(X, self.constants_, lambda model: bag_scores(model, X))
+        values = np.tile(self.constants_, (len(X), 1))
+        for k, model in zip(np.flatnonzero(self.constants_ == 0), self.estimators_, strict=True):
+            values[:, k] = bag_scores(model, X)
+        return values
 
     def predict(self, X: Any) -> Array:
         """Return the predicted labels of each bag, as zeros and ones."""
-        constants = (self.constants_ > 0).astype(int)
-        return self._per_label(X, constants, lambda model: model.predict(X))
-
-    def _per_label(self, X: Any, constants: Array, call: Callable[[Any], Array]) -> Array:
-        values = np.tile(constants, (len(X), 1))
-        for k, model in zip(np.flatnonzero(self.constants_ == 0), self.estimators_, strict=True):
-            values[:, k] = call(model)
-        return values
+        boundary = undecided_score(self.estimators_[0], 1) if self.estimators_ else 0.0
+        return (self.decision_function(X) > boundary).astype(int)

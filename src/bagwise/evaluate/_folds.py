@@ -168,16 +168,16 @@ def _check_parts(labels: Array | None, folds: list[Fold]) -> None:
         raise InputError("the groups leave a fold without bags: use fewer folds.")
     if labels is None:
         return
-    learned = [np.unique(labels[train]) for train, _ in folds]
-    tested = [np.unique(labels[test]) for _, test in folds]
-    pairs = list(zip(tested, learned, strict=True))
-    lacking = np.unique(np.concatenate([np.setdiff1d(test, train) for test, train in pairs]))
+    unseen = [np.setdiff1d(labels[test], labels[train]) for train, test in folds]
+    lacking = np.unique(np.concatenate(unseen))
     text = (
         "all bags with the label {} are in groups of one fold: a model cannot learn it from the "
         "others. Use smaller groups (not groups equal to the labels), or leave these bags out."
     )
-    groups_are_labels = not any(np.isin(test, train).any() for test, train in pairs)
-    if groups_are_labels or min(map(len, learned)) < 2:
+    groups_are_labels = all(
+        np.isin(labels[test], labels[train], invert=True).all() for train, test in folds
+    )
+    if groups_are_labels or any(len(np.unique(labels[train])) < 2 for train, _ in folds):
         raise LabelError(text.format(lacking[0]))
     for label in lacking:
         warn_user(text.format(label), DataWarning)
