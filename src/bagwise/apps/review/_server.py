@@ -10,6 +10,7 @@ by a path.
 import hmac
 import itertools
 import json
+import re
 import secrets
 import sqlite3
 import sys
@@ -267,7 +268,8 @@ class _Handler(BaseHTTPRequestHandler):
         where, _, instance = what.partition("/")
         media = review.media
         reads = media and {"media": media.file_of, "spectrogram": media.spectrogram_of}
-        found = reads[where](int(instance)) if reads and where in reads else None
+        number = int(instance) if re.fullmatch(r"\d{1,18}", instance) else -1  # no such instance
+        found = reads[where](number) if reads and where in reads else None
         if found is None:
             raise _RefusedError(HTTPStatus.NOT_FOUND, "there is no such page")
         return found
