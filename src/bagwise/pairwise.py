@@ -18,7 +18,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from bagwise import loops
 from bagwise._common.memory import require_memory
-from bagwise._common.types import Array, Floats
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, SparseInputError
 from bagwise.loops import threads
@@ -49,6 +49,7 @@ LARGEST_WORK = 3e11  # about a minute of CPU time
 
 Metric = str | Callable[..., float]
 Kernel = str | Callable[..., float]
+Columns = Callable[[slice, slice, Ints], Floats]
 
 
 def bag_distances(
@@ -382,16 +383,16 @@ def _two_sets(X: Any, Y: Any) -> tuple[Bags, Bags | None]:
 def _over_pairs(
     A: Bags,
     B: Bags,
-    reduce_columns: Callable[[int, int, int], Floats],
+    reduce_columns: Columns,
     gather: np.ufunc,
     *,
     symmetric: bool,
 ) -> Floats:
     """Compute one number per pair of bags, from blocks of rows of A and the bags of B.
 
-    ``reduce_columns(start, stop, bag)`` returns, for the rows start:stop of A, one number per bag
-    of B from `bag` on; `gather` reduces over the rows of a bag. If the result is symmetric, a block
-    is compared only with its own first bag and later ones.
+    ``reduce_columns(rows, columns, ends)`` returns one number for each of these rows of A and each
+    bag of these rows of B, which begin and end at `ends`; `gather` reduces over the rows of a bag.
+    If the result is symmetric, a block is compared only with its own first bag and later ones.
     """
     require_memory(
         8.0 * len(A) * len(B),
@@ -406,7 +407,8 @@ def _over_pairs(
             stop = min(start + n_rows, offsets[last])
             low, high = np.searchsorted(offsets, [start, stop - 1], side="right") - 1
             bag = low if symmetric else 0
-            rows = reduce_columns(start, stop, bag)
+            columns, ends = slice(B.offsets[bag], None), B.offsets[bag:] - B.offsets[bag]
+            rows = reduce_columns(slice(start, stop), columns, ends)
             begins = np.maximum(offsets[low : high + 1] - start, 0)
             block = gather.reduceat(rows, begins, axis=0)
             here = out[low : high + 1, bag:]
@@ -445,8 +447,8 @@ def _euclidean(A: Bags, B: Bags, gather: np.ufunc, *, symmetric: bool) -> Floats
     return out
 
 
-def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], Floats]:
-    X, Y, offsets = A.instances, B.instances, B.offsets
+def _euclidean_nearest(A: Bags, B: Bags) -> Columns:
+    X, Y = A.instances, B.instances
     if sparse.issparse(X) or sparse.issparse(Y):
         return _sparse_nearest(A, B)
     centre = Y.mean(axis=0, dtype=np.float64)  # centred values lose fewer digits by cancellation
@@ -455,15 +457,14 @@ def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], Floats]:
     # Bound on the rounding error of a product of d terms, doubled because two values are compared.
     unit = 4 * (X.shape[1] + 4) * np.finfo(np.float64).eps
 
-    def nearest(start: int, stop: int, bag: int) -> Floats:
-        left, columns = X[start:stop] - centre, slice(offsets[bag], None)
+    def nearest(rows: slice, columns: slice, ends: Ints) -> Floats:
+        left = X[rows] - centre
         product = left @ right[columns].T
         product *= -2
         product += squared[columns]
         slack = unit * (row_norms(left, squared=True) + squared[columns].max())
-        ends = offsets[bag:] - offsets[bag]
         exact = loops.set_distances.exact_nearest_in_bags
-        return np.sqrt(exact(product, slack, ends, X[start:stop], Y[columns]))
+        return np.sqrt(exact(product, slack, ends, X[rows], Y[columns]))
 
     return nearest
 
@@ -482,45 +483,39 @@ def _nearest_by_tree(bag: Array, X: Array) -> Floats:
     return np.sqrt(out)
 
 
-def _sparse_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], Floats]:
+def _sparse_nearest(A: Bags, B: Bags) -> Columns:
     """Sparse `_euclidean_nearest`: not centred, which fills in zeros; one candidate per bag."""
     X, Y = (sparse.csr_array(bags.instances, dtype=np.float64) for bags in (A, B))
     squared = row_norms(Y, squared=True)
 
-    def nearest(start: int, stop: int, bag: int) -> Floats:
-        columns = slice(B.offsets[bag], B.n_instances)
-        product = safe_sparse_dot(X[start:stop], Y[columns].T, dense_output=True)
+    def nearest(rows: slice, columns: slice, ends: Ints) -> Floats:
+        product = safe_sparse_dot(X[rows], Y[columns].T, dense_output=True)
         product *= -2
         product += squared[columns]
-        ends = B.offsets[bag:] - B.offsets[bag]
         _, column = loops.set_distances.nearest_in_bags(product, ends)
-        rows = np.repeat(np.arange(start, stop), column.shape[1])
-        difference = X[rows] - Y[column.ravel() + B.offsets[bag]]
+        row = np.repeat(np.arange(rows.start, rows.stop), column.shape[1])
+        difference = X[row] - Y[column.ravel() + columns.start]
         return np.sqrt(row_norms(difference, squared=True)).reshape(column.shape)
 
     return nearest
 
 
-def _nearest(A: Bags, B: Bags, metric: Metric) -> Callable[[int, int, int], Floats]:
+def _nearest(A: Bags, B: Bags, metric: Metric) -> Columns:
     X, Y = A.instances, B.instances
 
-    def nearest(start: int, stop: int, bag: int) -> Floats:
-        distances = pairwise_distances(X[start:stop], Y[B.offsets[bag] :], metric=metric)
-        ends = B.offsets[bag:] - B.offsets[bag]
+    def nearest(rows: slice, columns: slice, ends: Ints) -> Floats:
+        distances = pairwise_distances(X[rows], Y[columns], metric=metric)
         return loops.set_distances.nearest_in_bags(distances, ends)[0]
 
     return nearest
 
 
-def _kernel_sums(
-    A: Bags, B: Bags, kernel: Kernel, params: dict[str, Any]
-) -> Callable[[int, int, int], Floats]:
+def _kernel_sums(A: Bags, B: Bags, kernel: Kernel, params: dict[str, Any]) -> Columns:
     X, Y = (for_kernel(bags.instances, kernel) for bags in (A, B))
 
-    def sums(start: int, stop: int, bag: int) -> Floats:
-        values = instance_kernel(X[start:stop], Y[B.offsets[bag] :], kernel, params)
-        begins = B.offsets[bag:-1] - B.offsets[bag]
-        return np.add.reduceat(values, begins, axis=1, dtype=np.float64)
+    def sums(rows: slice, columns: slice, ends: Ints) -> Floats:
+        values = instance_kernel(X[rows], Y[columns], kernel, params)
+        return np.add.reduceat(values, ends[:-1], axis=1, dtype=np.float64)
 
     return sums
 

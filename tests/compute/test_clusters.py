@@ -18,7 +18,7 @@ from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM, SetKernelSVM
 from bagwise.compute import Part, dask, place
 from bagwise.compute.arrays import add
-from bagwise.compute.dask import DaskParts, _mapped_rows, _packed
+from bagwise.compute.dask import DaskParts, _packed, _to_send
 from bagwise.embedding import BagStatistics
 from bagwise.evaluate import evaluate
 from bagwise.exceptions import InputError
@@ -126,14 +126,15 @@ def test_workers_map_a_mapped_file_themselves(client, tmp_path):
 
 def test_a_file_that_changed_is_not_read_again(client, tmp_path):
     bags, _ = example(30)
-    rows = _mapped_rows(mapped(bags, tmp_path))
-    np.testing.assert_array_equal(rows.load().instances, bags.instances)
+    sent = pickle.dumps(_to_send(client, mapped(bags, tmp_path)))
+    assert len(sent) < bags.instances.nbytes
+    np.testing.assert_array_equal(pickle.loads(sent).instances, bags.instances)
     file = next(tmp_path.iterdir())
     for content in (10 * bags.instances, [[1.0]]):
         np.save(tmp_path / "new.npy", content)
         os.replace(tmp_path / "new.npy", file)
         with pytest.raises(InputError, match="has changed since"):
-            rows.load()
+            pickle.loads(sent)
 
 
 def _is_mapped(bags):

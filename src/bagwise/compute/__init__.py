@@ -18,7 +18,7 @@ from bagwise.compute.blocks import (
     rows_of,
     take_rows,
 )
-from bagwise.compute.checkpoint import Checkpoint, iterate
+from bagwise.compute.checkpoint import NO_CHECKPOINT, Checkpoint, iterate
 from bagwise.compute.parts import Part, Parts, digest
 from bagwise.compute.placement import (
     bytes_in_file,

@@ -28,22 +28,22 @@ class Checkpoint:
 
     Parameters
     ----------
-    path : path
-        Path of the file.
+    path : path or None
+        Path of the file; nothing is saved without one.
     settings : object
         Settings of the fit, compared by their ``repr``: a checkpoint of a fit with
         other settings is refused.
     """
 
-    def __init__(self, path: str | os.PathLike[str], settings: Any) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | os.PathLike[str] | None, settings: Any = ()) -> None:
+        self.path = None if path is None else Path(path)
         self.settings = repr(settings)
         self._next, self._identity = time.monotonic() + INTERVAL, ""
 
     def save(self, memory: dict[str, Any], parts: Parts) -> None:
         """Write the state of the driver and of all parts, if it is time."""
         start = time.monotonic()
-        if start < self._next:
+        if self.path is None or start < self._next:
             return
         arrays: dict[str, Any] = {"identity": np.array(self._identity)}
         arrays |= {f"memory/{name}": np.asarray(to_numpy(v)) for name, v in memory.items()}
@@ -56,6 +56,8 @@ class Checkpoint:
 
     def load(self, memory: dict[str, Any], parts: Parts) -> bool:
         """Restore the saved state of `memory` and the parts; return False if there is none."""
+        if self.path is None:
+            return False
         text = " ".join([FORMAT, self.settings, *parts.each("identity")])
         self._identity = hashlib.sha256(text.encode()).hexdigest()
         if not self.path.exists():
@@ -87,7 +89,11 @@ class Checkpoint:
 
     def remove(self) -> None:
         """Remove the file: the fit is complete."""
-        self.path.unlink(missing_ok=True)
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+
+NO_CHECKPOINT = Checkpoint(None)
 
 
 def iterate(
@@ -98,7 +104,7 @@ def iterate(
     *,
     max_iter: int,
     track: Callable[[Any], Iterator[int]] = iter,
-    checkpoint: Checkpoint | None = None,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> dict[str, Any]:
     """Repeat a step until it returns True; continue from a checkpoint if there is one.
 
@@ -117,7 +123,7 @@ def iterate(
         Maximum number of iterations.
     track : callable, default=iter
         Wraps the iterations, to show progress.
-    checkpoint : Checkpoint, default=None
+    checkpoint : Checkpoint, default=NO_CHECKPOINT
         File to save intermediate results in, and to resume from.
 
     Returns
@@ -126,7 +132,7 @@ def iterate(
         Final state of the driver, with the number of iterations as "n_iter".
     """
     memory = {"n_iter": 0, **memory}
-    if checkpoint is None or not checkpoint.load(memory, parts):
+    if not checkpoint.load(memory, parts):
         begin(memory)
     parts.hold()
     for _ in track(range(int(memory["n_iter"]), max_iter)):
@@ -135,8 +141,6 @@ def iterate(
         if done:
             break
         parts.renew()
-        if checkpoint is not None:
-            checkpoint.save(memory, parts)
-    if checkpoint is not None:
-        checkpoint.remove()
+        checkpoint.save(memory, parts)
+    checkpoint.remove()
     return memory

@@ -365,17 +365,17 @@ def distribute(bags: Bags, client: Any, npartitions: int | None = None) -> Distr
         raise InputError("tensors are not distributed: use bags.to('numpy') first.")
 
     def load(start: int, stop: int, ids: Any) -> Callable[[], Bags]:
-        return partial(_as_floats, dtype, _source(client, bags[start:stop]))
+        return partial(_as_floats, dtype, _to_send(client, bags[start:stop]))
 
     dtype = bags.dtype if bags.dtype in (np.float32, np.float64) else float_type(bags.dtype)
-    about = About(bags.offsets, (bags.n_features, dtype), bags.ids, bags.feature_names)
-    return _loaded(client, npartitions, load, about)
+    about = bags.offsets, (bags.n_features, dtype), bags.ids, bags.feature_names
+    return load_on_workers(client, npartitions, load, *about)
 
 
 def load_on_workers(
-    client: Any, npartitions: int | None, load: Callable[..., Bags], *about: Any
+    client: Any, npartitions: int | None, loader: Callable[..., Callable[[], Bags]], *fields: Any
 ) -> DistributedBags:
-    """Distributed bags whose partitions are read from files by the workers.
+    """Distributed bags whose partitions are made by the workers.
 
     Parameters
     ----------
@@ -383,22 +383,16 @@ def load_on_workers(
         The Dask cluster.
     npartitions : int or None
         Number of partitions; one per worker by default.
-    load : callable
-        ``load(start, stop, ids)`` reads some of the bags.
-    *about : object
+    loader : callable
+        ``loader(start, stop, ids)()`` makes some of the bags on a worker.
+    *fields : object
         The fields of `About`.
 
     Returns
     -------
     DistributedBags
     """
-    return _loaded(client, npartitions, partial(partial, load), About(*about))
-
-
-def _loaded(
-    client: Any, npartitions: int | None, loader: Callable[..., Callable[[], Bags]], about: About
-) -> DistributedBags:
-    """Distributed bags; ``loader(start, stop, ids)()`` makes some of them on a worker."""
+    about = About(*fields)
     workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
     n = max(1, len(workers)) if npartitions is None else npartitions
     if n < 1 or len(about.offsets) < 2:
@@ -416,9 +410,8 @@ def _load(load: bytes) -> Bags:
     return pickle.loads(load)()
 
 
-def _as_floats(dtype: Any, source: Bags | _MappedRows) -> Bags:
-    """The bags of a source, with values of a float type."""
-    bags = source.load() if isinstance(source, _MappedRows) else source
+def _as_floats(dtype: Any, bags: Bags) -> Bags:
+    """The bags with values of a float type."""
     if bags.dtype == dtype:
         return bags
     if bags.is_mapped:  # converted when rows are read
@@ -426,60 +419,44 @@ def _as_floats(dtype: Any, source: Bags | _MappedRows) -> Bags:
     return bags.with_instances(bags.instances.astype(dtype), feature_names=bags.feature_names)
 
 
-def _source(client: Any, bags: Bags) -> Bags | _MappedRows:
-    """What a worker needs: the position of the rows in a file that all workers see, or the bags."""
-    if isinstance(bags.source, StreamedTable):  # read in this process
-        return bags[:].with_instances(bags.instances, feature_names=bags.feature_names)
-    mapped = _mapped_rows(bags)
-    if mapped is None:
-        return bags
-    seen = client.run(mapped.load, on_error="return").values()
-    return mapped if all(isinstance(each, Bags) for each in seen) else bags
-
-
-def _mapped_rows(bags: Bags) -> _MappedRows | None:
-    """Position of the instances in a memory-mapped file; None if they are not in one."""
+def _to_send(client: Any, bags: Bags) -> Bags:
+    """The same bags; those in a file that all workers see are pickled as a position in it."""
     table = bags.instances
+    if isinstance(bags.source, StreamedTable):  # read in this process
+        return bags[:].with_instances(table, feature_names=bags.feature_names)
     origin = origin_of(table)
     path = getattr(origin, "filename", None)
     if path is None or not table.flags.c_contiguous or not Path(path).exists():
-        return None
+        return bags
     position = table.__array_interface__["data"][0] - origin.__array_interface__["data"][0]
     about = About(bags.offsets, (bags.n_features, table.dtype), bags.ids, bags.feature_names)
     # The path is not resolved: a temporary file has only this one.
-    path = str(Path(path).absolute())
-    return _MappedRows(path, int(origin.offset + position), about, digest(bags))
-
-
-class _MappedRows(NamedTuple):
-    """Rows of a memory-mapped file, for a worker to map by itself."""
-
-    path: str
-    position: int
-    about: About
-    sample: str
-
-    def load(self) -> Bags:
-        offsets, (n_features, dtype), ids, names = self.about
-        try:
-            table = np.memmap(self.path, dtype, "r", self.position, (offsets[-1], n_features))
-            bags = _FileBags(table, offsets, ids, feature_names=names)
-            is_same = digest(bags) == self.sample
-        except ValueError:  # the file is too short
-            is_same = False
-        if not is_same:
-            raise InputError(
-                f"{self.path} has changed since it was mapped: map it again, and distribute the "
-                "bags again."
-            )
-        bags.rows_in_file = self
-        return bags
+    rows = str(Path(path).absolute()), int(origin.offset + position), about, digest(bags)
+    seen = client.run(_mapped_rows, *rows, on_error="return").values()
+    return _mapped_rows(*rows) if all(isinstance(each, Bags) for each in seen) else bags
 
 
 class _FileBags(Bags):
     """Bags that are pickled as the position of their rows in a file."""
 
-    rows_in_file: _MappedRows
+    in_file: tuple[Any, ...]
 
     def __reduce__(self) -> Any:
-        return self.rows_in_file.load, ()
+        return _mapped_rows, self.in_file
+
+
+def _mapped_rows(path: str, position: int, about: About, sample: str) -> Bags:
+    """Map rows of a file; refuse another file than that of the digest `sample`."""
+    offsets, (n_features, dtype), ids, names = about
+    try:
+        table = np.memmap(path, dtype, "r", position, (offsets[-1], n_features))
+        bags = _FileBags(table, offsets, ids, feature_names=names)
+        is_same = digest(bags) == sample
+    except ValueError:  # the file is too short
+        is_same = False
+    if not is_same:
+        raise InputError(
+            f"{path} has changed since it was mapped: map it again, and distribute the bags again."
+        )
+    bags.in_file = path, position, about, sample
+    return bags

@@ -150,8 +150,9 @@ class Cluster(NamedTuple):
         """Bags in a table of which each worker reads some rows."""
         from bagwise.compute.dask import load_on_workers
 
-        read, about = partial(_read_some, table, offsets, names), (table.shape[1], table.dtype)
-        return load_on_workers(self.client, self.npartitions, read, offsets, about, ids, names)
+        features = table.shape[1], table.dtype
+        load = partial(partial, _read_some, table, offsets, names)
+        return load_on_workers(self.client, self.npartitions, load, offsets, features, ids, names)
 
 
 def _size_of(path: Path) -> int:

@@ -226,11 +226,9 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
     verbose: int = 0
 
     def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: Any) -> SolverResult:
-        options = self._search(rng)
-        if self.checkpoint is not None:
-            kernel = getattr(self.kernel, "__qualname__", self.kernel)
-            settings = "MIMLCA", kernel, self.gamma, self.instances_per_label, self.n_components
-            options["checkpoint"] = Checkpoint(self.checkpoint, settings)
+        kernel = getattr(self.kernel, "__qualname__", self.kernel)
+        settings = "MIMLCA", kernel, self.gamma, self.instances_per_label, self.n_components
+        options = self._search(rng) | {"checkpoint": Checkpoint(self.checkpoint, settings)}
         return self._learn(bags, self._candidates(bags, labels), **options)
 
 

@@ -158,11 +158,7 @@ class MultiInstancePLDA(EveryBag, OneLabelEach, MetricLearner):
         used = labels.known & (may_be_empty | (labels.indicator == 1).any(axis=1))
         indicator, chosen = labels.indicator[used], bags if used.all() else bags[used]
         candidates = self._candidates(chosen, indicator)
-        checkpoint = None
-        if self.checkpoint is not None:
-            names = ("effects", "instances_per_label", "null", "shrinkage", "tol")
-            settings = [getattr(self, name) for name in names]
-            checkpoint = Checkpoint(self.checkpoint, ("MultiInstancePLDA", *settings))
+        settings = self.effects, self.instances_per_label, self.null, self.shrinkage, self.tol
         result, model = plda.label_set_plda(
             chosen,
             candidates,
@@ -172,7 +168,7 @@ class MultiInstancePLDA(EveryBag, OneLabelEach, MetricLearner):
             max_iter=self.max_iter,
             tol=self.tol,
             track=partial(self._track, task="iteration"),
-            checkpoint=checkpoint,
+            checkpoint=Checkpoint(self.checkpoint, ("MultiInstancePLDA", *settings)),
         )
         assigned, probability = self._assigned(candidates, *result.solution)
         self._keep_model(model, np.dtype(str(bags.dtype).removeprefix("torch.")))

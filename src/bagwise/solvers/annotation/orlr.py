@@ -29,7 +29,7 @@ import numpy as np
 
 from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
-from bagwise.compute import Checkpoint, Parts, place
+from bagwise.compute import NO_CHECKPOINT, Checkpoint, Parts, place
 from bagwise.solvers.annotation.orlr_parts import NO_CODES, BagLabelSets, ORLRPart
 from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.result import SolverResult
@@ -113,7 +113,7 @@ def ored_logistic(
         if rates[1] > RARE and start is None and not is_resumed:
             # From W = 0, labels of rare classes would be taken for spurious ones before W has
             # learned to recognise these classes.
-            near = replace(problem, arguments=((rates[0], RARE),), checkpoint=None)
+            near = replace(problem, arguments=((rates[0], RARE),), checkpoint=NO_CHECKPOINT)
             theta, _, _ = minimise(near, theta, min(FIRST_ITERATIONS, max_iter), 5 * tol, iter)
         if "spurious" in learn:
             problem, theta = _learn_spurious(problem, theta, max_iter, tol)
@@ -145,7 +145,7 @@ class PenalisedLoss:
     scale: float
     origin: Floats
     arguments: tuple[Any, ...] = ()
-    checkpoint: Checkpoint | None = None
+    checkpoint: Checkpoint = NO_CHECKPOINT
     before: tuple[float, ...] = ()
 
     @classmethod
@@ -177,12 +177,9 @@ class PenalisedLoss:
 
     def resumed(self, theta: Floats, path: Any, settings: Any) -> tuple[Self, Floats, bool]:
         """The problem and the iterate of the checkpoint, if there is one."""
-        if path is None:
-            return self, theta, False
-        checkpoint = Checkpoint(path, settings)
-        problem = replace(self, checkpoint=checkpoint)
+        problem = replace(self, checkpoint=Checkpoint(path, settings))
         saved: dict[str, Any] = {"theta": theta, "curve": [], "arguments": self.arguments}
-        if not checkpoint.load(saved, self.parts):
+        if not problem.checkpoint.load(saved, self.parts):
             return problem, theta, False
         arguments = tuple(tuple(each) for each in saved["arguments"].tolist())
         before = tuple(saved["curve"].tolist())
@@ -190,16 +187,14 @@ class PenalisedLoss:
 
     def keep(self, theta: Floats, curve: list[float]) -> None:
         """Save an iterate in the checkpoint, if it is time."""
-        if self.checkpoint is not None:
-            saved = {"theta": theta, "curve": [*self.before, *curve], "arguments": self.arguments}
-            self.checkpoint.save(saved, self.parts)
+        saved = {"theta": theta, "curve": [*self.before, *curve], "arguments": self.arguments}
+        self.checkpoint.save(saved, self.parts)
 
     def result(
         self, theta: Floats, curve: list[float], converged: bool, bags: Bags
     ) -> SolverResult:
         """W and b of the original instances, in their precision; removes the checkpoint."""
-        if self.checkpoint is not None:
-            self.checkpoint.remove()
+        self.checkpoint.remove()
         theta = self.uncentred(theta).astype(np.dtype(str(bags.dtype).removeprefix("torch.")))
         curves = np.array([*self.before, *curve]) * self.scale
         return SolverResult((theta[:, :-1], theta[:, -1]), curves, converged)
