@@ -394,13 +394,14 @@ def _over_pairs(
     bag of these rows of B, which begin and end at `ends`; `gather` reduces over the rows of a bag.
     If the result is symmetric, a block is compared only with its own first bag and later ones.
     """
+    shape = len(A), len(B)
     require_memory(
-        8.0 * len(A) * len(B),
-        purpose=f"the matrix of {len(A):,} x {len(B):,} bags",
+        8.0 * np.prod(shape),
+        purpose=f"the matrix of {shape[0]:,} x {shape[1]:,} bags",
         remedy="use fewer bags at a time",
     )
-    out = np.empty((len(A), len(B)))
-    n_rows, offsets = max(1, BLOCK // max(B.n_instances, len(B))), A.offsets
+    out, offsets = np.empty(shape), A.offsets
+    n_rows = max(1, BLOCK // max(B.n_instances, shape[1]))
 
     def work(first: int, last: int) -> None:
         for start in range(offsets[first], offsets[last], n_rows):
@@ -417,13 +418,13 @@ def _over_pairs(
             here[:] = block
 
     if A.n_instances * B.n_instances < threads.SMALL:
-        work(0, len(A))
+        work(0, shape[0])
     else:
         with threads.blas_cores(1):
             n_blocks = threads.n_threads() * (4 if symmetric else 1)  # later blocks cost less
             threads.run_blocks(work, threads.block_bounds(offsets, n_blocks))
     if symmetric:
-        below = np.tril_indices(len(A), -1)
+        below = np.tril_indices(shape[0], -1)
         out[below] = out.T[below]
     return out
 

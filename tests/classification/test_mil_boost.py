@@ -46,7 +46,7 @@ def best_stump(X, weights):
 def grow(X, weights, depth):
     columns = np.ascontiguousarray(X.T)
     order = np.argsort(columns, axis=1).astype(np.int32)
-    return boosted_trees.grow_tree(columns, order, weights, depth)
+    return boosted_trees.grow_tree(columns, order, weights, depth, np.array([0, len(columns)]))
 
 
 def likelihood(scores, offsets, positive):

@@ -123,11 +123,9 @@ def test_the_tree_does_not_depend_on_the_number_of_threads(monkeypatch):
     columns = np.array([column, column**3, np.exp(column), 2 * column])
     order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
     weights = np.where(column > 0.3, 1.0, -1.0) * rng.uniform(0.1, 1, 300)
-    monkeypatch.setattr(threads, "SMALL", 0)
-    found = []
-    for n in (1, 2, 4):
-        monkeypatch.setattr(threads, "n_threads", lambda n=n: n)
-        found.append(boosted_trees.grow_tree(columns, order, weights, 2))
+    monkeypatch.setattr(threads, "n_threads", lambda: 4)
+    blocks = ([0, 4], [0, 2, 4], [0, 1, 2, 3, 4])
+    found = [boosted_trees.grow_tree(columns, order, weights, 2, np.array(b)) for b in blocks]
     for tree in found[1:]:
         for part, expected in zip(tree, found[0], strict=True):
             np.testing.assert_array_equal(part, expected)

@@ -18,7 +18,7 @@ _compiled = compiled()
 
 
 def grow_tree(
-    columns: Floats, order: Ints, weights: Floats, depth: int
+    columns: Floats, order: Ints, weights: Floats, depth: int, bounds: Ints
 ) -> tuple[Ints, Floats, Floats, Ints]:
     """Grow the tree h that fits the weights best, level by level.
 
@@ -36,6 +36,8 @@ def grow_tree(
         Target sign of each instance, times its importance.
     depth : int
         Number of splits above a leaf.
+    bounds : ndarray
+        Blocks of features, one per thread.
 
     Returns
     -------
@@ -46,9 +48,9 @@ def grow_tree(
     """
     feature, threshold = np.zeros(2**depth - 1, np.int32), np.full(2**depth - 1, np.inf)
     instances, place = np.arange(columns.shape[1]), np.zeros(columns.shape[1], np.int32)
-    bounds = even_bounds(len(columns), columns.size)  # blocks of features, one per thread
+    moduli = np.abs(weights)
+    sums = np.array([[weights.sum()], [moduli.sum()]])  # W and A of each node
     for level in range(depth):
-        sums = _sums(place, weights, 2**level)
         found = run_blocks(_best_splits, bounds, columns, order, place, weights, sums)
         gains, features, thresholds = map(np.array, zip(*found, strict=True))  # (n_blocks, n_nodes)
         # The first among equals, up to rounding: the lowest feature.
@@ -58,7 +60,9 @@ def grow_tree(
         threshold[first : 2 * first + 1] = thresholds[best]
         node = first + place
         place = 2 * place + (columns[feature[node], instances] > threshold[node])
-    W, A = _sums(place, weights, 2**depth)
+        n_nodes = 2 ** (level + 1)
+        sums = np.array([np.bincount(place, weights, n_nodes), np.bincount(place, moduli, n_nodes)])
+    W, A = sums
     return feature, threshold, np.divide(W, A, out=np.zeros_like(W), where=A > 0), place
 
 
@@ -129,11 +133,6 @@ def advance(scores, outputs, offsets, positive, learning_rate, longest):
     low *= learning_rate
     scores += low * outputs
     return low, noisy_or_loss(0, n_bags, offsets, scores, positive, weights, gradient), gradient
-
-
-def _sums(place: Ints, weights: Floats, n_nodes: int) -> Floats:
-    """W and A of each node."""
-    return np.array([np.bincount(place, w, n_nodes) for w in (weights, np.abs(weights))])
 
 
 @_compiled

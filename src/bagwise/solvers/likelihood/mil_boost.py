@@ -7,6 +7,7 @@ from scipy.optimize import brentq
 
 from bagwise import loops
 from bagwise._common.types import Bools, Floats, Ints
+from bagwise.loops.threads import even_bounds
 from bagwise.solvers.result import SolverResult
 
 # The longest step of one tree, in log-odds: if a tree separates the bags, the likelihood increases
@@ -56,6 +57,7 @@ def mil_boost(
     trees = loops.boosted_trees
     columns = np.ascontiguousarray(X.T)
     order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
+    bounds = even_bounds(len(columns), columns.size)
     start, has_label = _best_constant(np.diff(offsets), positive), positive[:, None]
     scores, grown, curve = np.full((len(X), 1), start), [], []
     gradient, equal = np.empty_like(scores), np.ones(len(positive))
@@ -64,7 +66,9 @@ def mil_boost(
     )
     for _ in track(range(n_estimators)):
         weights = -gradient[:, 0]
-        feature, threshold, leaf, place = trees.grow_tree(columns, order, weights, max_depth)
+        feature, threshold, leaf, place = trees.grow_tree(
+            columns, order, weights, max_depth, bounds
+        )
         outputs = leaf[place]
         if weights @ outputs <= tol * len(positive):
             break
