@@ -64,11 +64,11 @@ def test_labels_go_to_label_studio_and_come_back(run, syllables, tmp_path):
     assert (fixed["label"], float(fixed["probability"])) == (*result["value"]["choices"], 1.0)
 
 
-def test_review_exports_tables_and_annotations(run, syllables, tmp_path):
+def test_review_exports_a_table(run, syllables, tmp_path):
     with Corrections(tmp_path / "syllables.corrections.sqlite") as corrections:
         rows = [row for row in read_rows(syllables) if row["recording"] == "r0"]
         corrections.decide("r0", 0, len(rows), "owl", guess="wren", probability=0.6)
-    for name in ("done.csv", "done.json"):
+    for name in ("done.csv", "done.parquet"):
         done = run("review", syllables, "--export", tmp_path / name)
         assert done.exit_code == 0, done.stderr
         model = tmp_path / f"{name}.skops"

@@ -415,7 +415,7 @@ def test_bad_media_are_told(bags, y, tmp_path):
         page(images=[np.zeros(3)] * bags.n_instances)
     (tmp_path / "b.png").write_bytes(b"x")
     some = [tmp_path / "b.png", *[tmp_path / "a.png"] * (bags.n_instances - 1)]
-    with pytest.warns(UserWarning, match="media files were not found"):
+    with pytest.warns(UserWarning, match="a.png. was not found"):
         page(images=some)
 
 

@@ -135,24 +135,16 @@ class _Embedder:
 
     def note(self, per_bag: int) -> str:
         """Write the note for readers of the page, and warn the user about missing files."""
-        n_missing = len(self.missing)
-        if n_missing and not self.files:
+        if self.missing and not self.files:
             raise DataNotFoundError(f"no file {self.missing[0]!r}, and no other media file.")
-        if n_missing:
-            warn_user(
-                f"{n_missing} media files were not found, {self.missing[0]!r} among them: they are "
-                "shown by name."
-            )
-        texts = []
-        if self.files:
-            texts.append(f"Images and sounds are shown for the first {per_bag} instances of a bag.")
-        if self.n_left_out:
-            texts.append(
-                f"{self.n_left_out} files are shown by name: they are missing, exceed the size "
-                "limit of the page, or are clips that cannot be cut out (pip install "
-                '"bagwise[audio]").'
-            )
-        return " ".join(texts)
+        left_out = (
+            f"{self.n_left_out} files are shown by name: they are missing, exceed the size limit "
+            'of the page, or are clips that cannot be cut out (pip install "bagwise[audio]").'
+        )
+        if self.missing:
+            warn_user(f"{left_out} {self.missing[0]!r} was not found.")
+        shown = f"Images and sounds are shown for the first {per_bag} instances of a bag."
+        return " ".join([shown] * bool(self.files) + [left_out] * bool(self.n_left_out))
 
 
 def embed(media: Media | None, rows: Ints, ranks: Ints) -> tuple[list[str], dict[str, Any], str]:

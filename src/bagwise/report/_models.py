@@ -140,14 +140,11 @@ def _map(space: Any, clusters: Labels, subject: Predictions, where: str) -> Figu
     """Draw a map of instances, whose points link to their bags."""
     rows = np.sort(np.random.default_rng(0).permutation(space.shape[0])[:MOST_POINTS])
     index, texts = subject.bags.bag_index[rows], clusters[rows].texts
-    ax = axes("", "", size=(6.4, 5.6))
+    ax = axes("", "")
+    ax.figure.set_size_inches(6.4, 5.6)
     ClusterMapDisplay.from_predictions(space[rows], texts, max_instances=len(rows), ax=ax)
     link_points(ax.collections[0], index.tolist())
     titles = [f"{subject.bag_names[i]}: {text}" for i, text in zip(index, texts, strict=True)]
     caption = f"Map of {len(rows):,} of {space.shape[0]:,} instances in {where}, by cluster."
-    return Figure(
-        ax.figure,
-        caption,
-        f"{caption} Similar instances are close. Click a point to open its bag.",
-        titles,
-    )
+    shown = f"{caption} Similar instances are close. Click a point to open its bag."
+    return Figure(ax.figure, caption, shown, titles)

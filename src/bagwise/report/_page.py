@@ -141,16 +141,10 @@ class Figure:
         return text.replace("<svg", f'<svg role="img" aria-label="{escape(self.alt)}"', 1)
 
 
-def axes(
-    x_label: str,
-    y_label: str,
-    *,
-    diagonal: bool = False,
-    size: tuple[float, float] = _FIGURE_SIZE,
-) -> Any:
+def axes(x_label: str, y_label: str, *, diagonal: bool = False) -> Any:
     """Make axes with labels; `diagonal` is a dashed line of equal values."""
     figures = import_extra("matplotlib.figure", extra="report")
-    ax = figures.Figure(size, layout="constrained").subplots()
+    ax = figures.Figure(_FIGURE_SIZE, layout="constrained").subplots()
     ax.set_xlabel(x_label, parse_math=False)
     ax.set_ylabel(y_label, parse_math=False)
     plain_frame(ax, grid="both")

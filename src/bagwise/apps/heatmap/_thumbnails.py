@@ -64,12 +64,12 @@ def check_thumbnails(
             f"{len(pictures)} thumbnails and slide_sizes of shape {sides.shape} for {len(bags)} "
             "slides: expected one, and a width and a height, each."
         )
-    for i, picture in enumerate(pictures):
-        if picture is not None and not (np.isfinite(sides[i]) & (sides[i] > 0)).all():
-            raise InputError(
-                f"the size of {bags.name_of(i)} is unknown: give slide_sizes, its width and height "
-                "in the unit of coords, or with --downsample its pixels per pixel of the thumbnail."
-            )
+    has_picture = np.array([picture is not None for picture in pictures])
+    for i in np.flatnonzero(has_picture & ~(sides > 0).all(axis=1)).tolist():
+        raise InputError(
+            f"the size of {bags.name_of(i)} is unknown: give slide_sizes, its width and height in "
+            "the unit of coords, or with --downsample its pixels per pixel of the thumbnail."
+        )
     return pictures, sides
 
 
