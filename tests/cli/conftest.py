@@ -10,16 +10,31 @@ def quick_baselines(few_trees):
     """No test of the command line needs the baseline at its full size."""
 
 
-@pytest.fixture
-def run():
+class Runner:
     """Run a command in this process; what it printed is in ``stdout`` and ``stderr``."""
 
-    def call(*words):
+    def __call__(self, *words):
         environment = {"COLUMNS": "100", "NO_COLOR": "1"}
         words = [str(word) for word in words]
         return CliRunner().invoke(app, words, env=environment, prog_name="bagwise")
 
-    return call
+    def ok(self, *words):
+        """Run a command that must succeed."""
+        result = self(*words)
+        assert result.exit_code == 0, result.stderr
+        return result
+
+    def fails(self, *words):
+        """Run a command that must report an error of its user, in one line on stderr."""
+        result = self(*words)
+        assert result.exit_code == 2, result.stderr
+        return result
+
+
+@pytest.fixture
+def run():
+    """Run a command: ``run.ok`` must succeed, ``run.fails`` must report an error."""
+    return Runner()
 
 
 @pytest.fixture

@@ -28,8 +28,7 @@ def syllables(tmp_path):
 
 def test_every_instance_is_named_as_in_python(run, syllables):
     out = syllables.parent / "annotated.csv"
-    result = run("annotate", syllables, *WORDS, "-o", out)
-    assert result.exit_code == 0, result.stderr
+    result = run.ok("annotate", syllables, *WORDS, "-o", out)
     data = read_bags(syllables, bag="recording", label_set="species")
     bags = data.bags.with_instances(StandardScaler().fit_transform(data.bags.instances))
     model = ORedLogisticRegression().fit(bags, data.label_sets)
@@ -48,23 +47,10 @@ def test_every_instance_is_named_as_in_python(run, syllables):
     assert "10 least certain" in result.stdout
 
 
-def test_parquet_background_and_no_review(run, syllables):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    out = syllables.parent / "annotated.parquet"
-    words = ("annotate", syllables, *WORDS, "--background", "--review", 0, "-o", out)
-    result = run(*words)
-    assert (result.exit_code, result.stdout) == (0, "")
-    table = parquet.read_table(out).to_pylist()
-    assert {row["label"] for row in table} <= {"wren", "robin", "owl", "background"}
-    assert run(*words).exit_code == 2  # nothing is overwritten
-    assert run(*words, "--force").exit_code == 0
-
-
 def test_the_probability_of_each_label_is_written_and_not_printed(run, syllables):
     out = syllables.parent / "annotated.csv"
     words = ("annotate", syllables, *WORDS, "--background", "--probabilities", "-o", out)
-    result = run(*words)
-    assert result.exit_code == 0, result.stderr
+    result = run.ok(*words)
     names = [f"probability_{name}" for name in ("owl", "robin", "wren", "background")]
     rows = read_rows(out)
     assert all(sum(float(row[name]) for name in names) == pytest.approx(1) for row in rows)
@@ -76,7 +62,7 @@ def test_the_probability_of_each_label_is_written_and_not_printed(run, syllables
 def test_sure_background_is_not_least_certain(run, syllables):
     out = syllables.parent / "annotated.csv"
     words = ("annotate", syllables, *WORDS, "--set", "background=noise", "--review", 0, "-o", out)
-    assert run(*words, "--probabilities").exit_code == 0
+    run.ok(*words, "--probabilities")
     names = ["probability_noise", "probability_owl", "probability_robin", "probability_wren"]
     for row in read_rows(out):
         shares = {name: float(row[name]) for name in names}
@@ -89,7 +75,7 @@ def test_sure_background_is_not_least_certain(run, syllables):
     first = read_rows(out.with_name("annotated.review.csv"))[0]
     assert float(first["background_probability"]) < 0.6
     for limit, expected in ((0, {"noise"}), (1, {"owl", "robin", "wren"})):
-        assert run(*words, "--force", "--background-above", limit).exit_code == 0
+        run.ok(*words, "--force", "--background-above", limit)
         known = [row for row in read_rows(out) if row["bag"] != "r19"]
         named = {row["label"] for row in known if float(row["background_probability"]) > 0}
         assert named == expected
@@ -107,18 +93,17 @@ def test_one_label_per_bag_needs_background(run, tmp_path):
     assert (result.exit_code, out.exists()) == (2, False)
     for text in ("exactly one label", "--background", "bagwise predict"):
         assert text in " ".join(result.stderr.split())
-    assert run(*words, "--background").exit_code == 0
+    run.ok(*words, "--background")
     assert {row["label"] for row in read_rows(out)} <= {"yes", "no", "background"}
     rows += [["b10", "", 0.5, 0.5]]  # of unknown label
     table = write_rows(table, rows)
-    assert run(*words, "--force").exit_code == 0
+    run.ok(*words, "--force")
 
 
 def test_label_sets_in_doubt(run, syllables):
     out = syllables.parent / "annotated.csv"
     words = ("annotate", syllables, *WORDS, "--noisy-sets", "-o", out)
-    result = run(*words, "--json", "--review", 3)
-    assert result.exit_code == 0, result.stderr
+    result = run.ok(*words, "--json", "--review", 3)
     data = read_bags(syllables, bag="recording", label_set="species")
     bags = data.bags.with_instances(StandardScaler().fit_transform(data.bags.instances))
     model = ORedLogisticRegression(missing="learn", spurious="learn", random_state=0)
@@ -149,8 +134,7 @@ def test_label_sets_in_a_second_table(run, syllables, tmp_path):
     out = tmp_path / "out.csv"
     words = ("annotate", alone, "--bag", "recording", "--label-set", "species", "-o", out, "-f")
     words += ("--background",)  # which the empty set needs
-    result = run(*words, "--labels", table)
-    assert result.exit_code == 0, result.stderr
+    result = run.ok(*words, "--labels", table)
     assert "2 of 20 bags have no label" in result.stderr
     assert "1 of 20 bags have the empty label set (the sets of 2 others are" in result.stderr
     assert "Rows of heard.csv about bags that are not in alone.csv: 1." in result.stderr

@@ -15,20 +15,18 @@ pytest.importorskip("skops")
 @pytest.fixture
 def model(run, slides, tmp_path):
     path = tmp_path / "model.skops"
-    assert run("fit", slides, *COLUMNS, "-m", "sil", "-o", path).exit_code == 0
+    run.ok("fit", slides, *COLUMNS, "-m", "sil", "-o", path)
     return path
 
 
 def test_swapped_arguments_are_accepted(run, model, slides, tmp_path):
     outputs = []
     for name, words in {"a": (model, slides), "b": (slides, model)}.items():
-        result = run("predict", *words, "-o", tmp_path / f"{name}.csv")
-        assert result.exit_code == 0, result.stderr
+        run.ok("predict", *words, "-o", tmp_path / f"{name}.csv")
         outputs.append(read_rows(tmp_path / f"{name}.csv"))
     assert outputs[0] == outputs[1]
     pytest.importorskip("jinja2")
-    result = run("report", slides, model, "-o", tmp_path / "page.html")
-    assert result.exit_code == 0, result.stderr
+    run.ok("report", slides, model, "-o", tmp_path / "page.html")
     refused = run("predict", slides, model, "-o", slides, "--force")
     assert "is an input file" in refused.stderr
 
@@ -48,12 +46,10 @@ def test_types_are_trusted_by_their_names(run, slides, tmp_path):
     types = ["sklearn.metrics._dist_metrics.EuclideanDistance64", tree]
     save_model(near, path, trusted=types, metadata={"columns": {"bag": "slide"}})
     words = ("predict", path, slides, "-o", tmp_path / "out.csv")
-    refused = run(*words)
-    assert refused.exit_code == 2
+    refused = run.fails(*words)
     assert "not trusted: " in refused.stderr
     assert tree in refused.stderr
     assert "pass their names with --trust" in refused.stderr
-    result = run(*words, *(word for name in types for word in ("--trust", name)))
-    assert result.exit_code == 0, result.stderr
+    run.ok(*words, *(word for name in types for word in ("--trust", name)))
     predicted = [row["predicted"] for row in read_rows(tmp_path / "out.csv")]
     assert predicted == near.predict(data.bags).tolist()

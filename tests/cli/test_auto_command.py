@@ -12,20 +12,19 @@ FEW = ["--set", "candidates=['nsk','mind']", "--set", "cv=2"]
 @pytest.fixture
 def table(run, tmp_path):
     path = tmp_path / "musk1.csv"
-    assert run("datasets", "export", "musk1", "-o", str(path)).exit_code == 0
+    run.ok("datasets", "export", "musk1", "-o", str(path))
     return str(path)
 
 
 def test_fit_shows_what_each_method_is_worth(run, table, tmp_path):
     pytest.importorskip("skops")
     model = str(tmp_path / "model.skops")
-    result = run("fit", table, "-o", model, *FEW)
-    assert result.exit_code == 0, result.stderr
+    result = run.ok("fit", table, "-o", model, *FEW)
     assert "weight" in result.stdout
     assert {"ensemble", "nsk", "mind"} <= set(result.stdout.split())
     assert "auto learned from 92 bags" in result.stderr
     out = str(tmp_path / "predicted.csv")
-    assert run("predict", model, table, "-o", out).exit_code == 0
+    run.ok("predict", model, table, "-o", out)
 
 
 def test_groups_change_the_folds_of_a_fit(run, tmp_path):
@@ -39,7 +38,6 @@ def test_groups_change_the_folds_of_a_fit(run, tmp_path):
     for k, words in enumerate([[], ["--group", "patient"]]):
         model = str(tmp_path / f"{k}.skops")
         columns = ["--bag", "bag", "--label", "label", "--features", "x,y"]
-        result = run("fit", table, *columns, "-o", model, "--json", *FEW, *words)
-        assert result.exit_code == 0, result.stderr
+        result = run.ok("fit", table, *columns, "-o", model, "--json", *FEW, *words)
         scores.append(json.loads(result.stdout)["leaderboard"]["log_loss"])
     assert scores[0] != scores[1]

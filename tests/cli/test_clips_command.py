@@ -44,8 +44,7 @@ def joined(clips):
 def test_times_travel_and_come_back(run, clips, tmp_path):
     table, out = joined(clips), tmp_path / "annotated.csv"
     words = ("annotate", table, "--label-set", "species", "-o", out)
-    result = run(*words, "--raven", tmp_path / "raven", "--audacity", tmp_path / "audacity")
-    assert result.exit_code == 0, result.stderr
+    result = run.ok(*words, "--raven", tmp_path / "raven", "--audacity", tmp_path / "audacity")
     given, found = read_rows(table), read_rows(out)
     assert [(r["bag"], float(r["start"]), float(r["end"])) for r in found] == [
         (r["file_path"], float(r["start"]), float(r["end"])) for r in given
@@ -56,8 +55,7 @@ def test_times_travel_and_come_back(run, clips, tmp_path):
     own = [row for row in found if row["bag"] == "day/r3.wav"]
     assert [line.split("\t")[7] for line in lines[1:]] == [row["label"] for row in own]
     again = (*words, "--force", "--corrections")
-    untouched = run(*again, tmp_path / "raven")
-    assert untouched.exit_code == 2
+    untouched = run.fails(*again, tmp_path / "raven")
     assert f"{len(found)} labels in" in untouched.stderr
     assert "has no corrections yet" in untouched.stderr
     # A person changes the first clip of r3 in Raven, and of r4 in Audacity.
@@ -70,8 +68,7 @@ def test_times_travel_and_come_back(run, clips, tmp_path):
         path.write_text(text.replace(f"\t{old}", f"\t{other}", 1) if folder == "raven" else other)
         if folder == "audacity":
             path.write_text(f"{own[0]['start']}\t{own[0]['end']}\t{other}\n")
-        corrected = run(*again, tmp_path / folder)
-        assert corrected.exit_code == 0, corrected.stderr
+        corrected = run.ok(*again, tmp_path / folder)
         assert "1 instances are known from corrections" in corrected.stderr
         now = [row for row in read_rows(out) if row["bag"] == f"day/{name}.wav"]
         assert (now[0]["label"], float(now[0]["probability"])) == (other, 1)
@@ -94,8 +91,7 @@ def test_a_fit_learns_from_corrections_of_unlabelled_recordings(run, clips, tmp_
     plain = run(*words, "-o", tmp_path / "plain.skops")
     assert "2 of 20 bags have no label and are left out" in plain.stderr
     words += ("--corrections", tmp_path / "corrections.csv", "-o", tmp_path / "model.skops")
-    result = run(*words)
-    assert result.exit_code == 0, result.stderr
+    result = run.ok(*words)
     assert "left out" not in result.stderr
     assert f"{len(corrections) - 1} instances are known" in result.stderr
     model, facts = load_model(tmp_path / "model.skops")
@@ -111,8 +107,7 @@ def test_a_fit_learns_from_corrections_of_unlabelled_recordings(run, clips, tmp_
     same = ORedLogisticRegression().fit(seen, sets, instance_labels=known)
     np.testing.assert_allclose(model[-1].coef_, same.coef_, rtol=1e-6, atol=1e-9)
     predict = ("predict", tmp_path / "model.skops", clips[0], "-o", tmp_path / "p.csv")
-    predicted = run(*predict, "--raven", tmp_path / "new")
-    assert predicted.exit_code == 0, predicted.stderr
+    run.ok(*predict, "--raven", tmp_path / "new")
     instances = read_rows(tmp_path / "p.instances.csv")
     assert float(instances[1]["start"]) == 1.5
     rows = [line.split("\t") for line in (tmp_path / "new" / "r0.txt").read_text().splitlines()[1:]]
@@ -149,10 +144,9 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
     words = ("--labels", labels, "--label-set", "species")
     noisy = ("--set", "missing=0.1", "--set", "spurious=0.1")
     fit = ("fit", table, "-m", "orlr", *words, *noisy)
-    assert run(*fit, "-o", model).exit_code == 0
+    run.ok(*fit, "-o", model)
     review = ("review", model, table, *words[:2], "--no-browser")
-    result = run(*review)
-    assert result.exit_code == 0, result.stderr
+    result = run.ok(*review)
     missing = f"20 of 20 recordings are not in {tmp_path}, day/r0.wav among them"
     assert missing in " ".join(result.stderr.split())
     assert servers[0].media is None
@@ -166,8 +160,7 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
         review.judge({"row": 0, "present": row["error"] == "missing"})
 
     act.append(judge)
-    result = run(*review, "--media-folder", tmp_path / "audio", "--autoplay")
-    assert result.exit_code == 0, result.stderr
+    result = run.ok(*review, "--media-folder", tmp_path / "audio", "--autoplay")
     assert "19 of 20 recordings are not in" in result.stderr
     media = servers[1].media
     assert media.described(1)["seconds"] == 3.0
@@ -176,7 +169,7 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
     sidecar = tmp_path / "clips.corrections.sqlite"
     (said,) = read_corrections(sidecar)[1]
     exported = tmp_path / "corrections.csv"
-    assert run("review", table, "--export", exported).exit_code == 0
+    run.ok("review", table, "--export", exported)
     (row,) = read_rows(tmp_path / "corrections.sets.csv")
     assert row == {"bag": said.bag, "label": said.label, "present": str(said.present)}
     species = {row["file_path"]: set(row["species"].split(";")) for row in read_rows(labels)}
@@ -187,27 +180,24 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
     ]
     by_hand = write_rows(tmp_path / "by_hand.csv", [["file_path", "species"], *rows])
     again = ("fit", table, "-m", "orlr", "--labels", by_hand, *words[2:], *noisy)
-    assert run(*again, "-o", tmp_path / "expected.skops").exit_code == 0
+    run.ok(*again, "-o", tmp_path / "expected.skops")
     expected, _ = load_model(tmp_path / "expected.skops")
     for name, command in {
         "log": (*fit, "--corrections", sidecar, "-o", tmp_path / "log.skops"),
         "table": (*fit, "--corrections", exported, "-o", tmp_path / "table.skops"),
     }.items():
-        result = run(*command)
-        assert result.exit_code == 0, result.stderr
+        result = run.ok(*command)
         assert "1 labels of bags are known from corrections" in result.stderr
         found, _ = load_model(tmp_path / f"{name}.skops")
         np.testing.assert_allclose(found[-1].coef_, expected[-1].coef_, rtol=1e-9, atol=1e-12)
     annotated = []
     for i, (own, more) in enumerate(((by_hand, ()), (labels, ("--corrections", exported)))):
         command = ("annotate", table, "--labels", own, *words[2:], *noisy, *more)
-        result = run(*command, "-o", tmp_path / f"annotated{i}.csv")
-        assert result.exit_code == 0, result.stderr
+        result = run.ok(*command, "-o", tmp_path / f"annotated{i}.csv")
         annotated.append([row["label"] for row in read_rows(tmp_path / f"annotated{i}.csv")])
     assert annotated[0] == annotated[1]
     assert "1 labels of bags are known from corrections" in result.stderr
-    unlabelled = run("review", model, table, "--no-browser", "-o", tmp_path / "u.sqlite")
-    assert unlabelled.exit_code == 0, unlabelled.stderr
+    unlabelled = run.ok("review", model, table, "--no-browser", "-o", tmp_path / "u.sqlite")
     assert "all classes are offered" in unlabelled.stderr
 
 
@@ -215,8 +205,7 @@ def test_a_fit_has_background_and_doubts_sets_where_asked(run, clips, tmp_path):
     pytest.importorskip("skops")
     out = tmp_path / "model.skops"
     words = ("fit", joined(clips), "--label-set", "species", "-o", out, "-m")
-    result = run(*words, "orlr", "--background", "--noisy-sets", "--set", "missing=0.25")
-    assert result.exit_code == 0, result.stderr
+    run.ok(*words, "orlr", "--background", "--noisy-sets", "--set", "missing=0.25")
     model, facts = load_model(out)
     assert model[-1].background_label_ == "background"
     assert model[-1].missing_ == 0.25  # --set is more specific
@@ -247,8 +236,7 @@ def test_a_report_plays_the_clips_whose_recordings_are_found(run, clips, tmp_pat
     write_tone(tmp_path / "day" / "r0.wav")
     model, page = tmp_path / "model.skops", tmp_path / "report.html"
     words = ("fit", joined(clips), "--label-set", "species", "-m", "orlr", "-o", model)
-    assert run(*words).exit_code == 0
-    result = run("report", model, joined(clips), "-o", page)
-    assert result.exit_code == 0, result.stderr
+    run.ok(*words)
+    run.ok("report", model, joined(clips), "-o", page)
     assert "data:audio/wav" in page.read_text()
     assert "r0.wav, 0 to 3 s" in page.read_text()

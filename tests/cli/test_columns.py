@@ -47,14 +47,12 @@ def patches(tmp_path):
 def test_metadata_is_not_learned_from(run, patches, monkeypatch, command):
     monkeypatch.chdir(patches.parent)
     name, *words = command
-    result = run(name, patches, *WORDS, *words, "--exclude", "file")
-    assert result.exit_code == 2
+    result = run.fails(name, patches, *WORDS, *words, "--exclude", "file")
     line = result.stderr.splitlines()[-1]
     assert "'age': constant within every bag" in line
     assert "--exclude, keep them beside the results with --keep, or name" in line
     assert sorted(path.name for path in patches.parent.iterdir()) == ["patches.csv"]
-    result = run(name, patches, *WORDS, *words, "--exclude", "file", "--keep", "age")
-    assert result.exit_code == 0, result.stderr
+    result = run.ok(name, patches, *WORDS, *words, "--exclude", "file", "--keep", "age")
     assert "Not used as features, judging by their names: patch_id." in result.stderr
     assert "features: 2 (red, green)" in result.stderr
 
@@ -71,11 +69,9 @@ def test_info_names_what_looks_like_metadata(run, patches):
 def test_kept_columns_travel_from_the_fit_to_the_results(run, patches, tmp_path):
     model, out = tmp_path / "m.skops", tmp_path / "out.csv"
     keep = ("--keep", "age,patch_id", "--keep", "file")
-    result = run("fit", patches, *WORDS, *keep, "-m", "sil", "-o", model)
-    assert result.exit_code == 0, result.stderr
+    run.ok("fit", patches, *WORDS, *keep, "-m", "sil", "-o", model)
     assert load_model(model)[1]["columns"]["keep"] == ["age", "patch_id", "file"]
-    result = run("predict", model, patches, "-o", out)
-    assert result.exit_code == 0, result.stderr
+    result = run.ok("predict", model, patches, "-o", out)
     assert "features: 2 (red, green)" in result.stderr
     table = read_rows(patches)
     instances = read_rows(tmp_path / "out.instances.csv")
@@ -92,17 +88,15 @@ def test_kept_columns_travel_from_the_fit_to_the_results(run, patches, tmp_path)
     # A new table needs none of them, and may have others.
     new = tmp_path / "new.csv"
     write_rows(new, [["slide", "site", "red", "green"], ["a", "X", 1, 2], ["a", "X", 1, 3]])
-    result = run("predict", model, new, "-o", out, "-f", "--keep", "site")
-    assert result.exit_code == 0, result.stderr
+    run.ok("predict", model, new, "-o", out, "-f", "--keep", "site")
     assert [row["site"] for row in read_rows(out)] == ["X"]
 
 
 def test_a_kept_column_has_a_name_of_its_own(run, patches, tmp_path):
     table = tmp_path / "named.csv"
     table.write_text(patches.read_text().replace("file", "label", 1))
-    result = run("annotate", table, *WORDS[:2], "--label-set", "tumour", "--keep", "label,age",
-                 "--background", "-o", tmp_path / "out.csv")  # fmt: skip
-    assert result.exit_code == 2
+    words = ("--label-set", "tumour", "--keep", "label,age", "--background")
+    result = run.fails("annotate", table, *WORDS[:2], *words, "-o", tmp_path / "out.csv")
     assert "the column 'label' cannot be kept" in result.stderr
 
 
@@ -123,11 +117,9 @@ def gaps(tmp_path):
 @pytest.mark.parametrize("how", ["mean", "median"])
 def test_gaps_are_filled_inside_the_folds(run, gaps, how):
     words = ("evaluate", gaps, *WORDS, "-m", "nsk", "--folds", "3", "--json")
-    refused = run(*words)
-    assert refused.exit_code == 2
+    refused = run.fails(*words)
     assert "fill the gaps with --impute mean" in refused.stderr
-    result = run(*words, "--impute", how)
-    assert result.exit_code == 0, result.stderr
+    result = run.ok(*words, "--impute", how)
     document = json.loads(result.stdout)
     assert document["impute"] == how
     data = read_bags(gaps, bag="slide", label="tumour")
@@ -146,7 +138,7 @@ def test_gaps_are_filled_inside_the_folds(run, gaps, how):
 def test_a_model_fills_the_gaps_of_new_bags(run, gaps, tmp_path):
     model, out = tmp_path / "m.skops", tmp_path / "out.csv"
     fit = ("fit", gaps, *WORDS, "-m", "sil", "--impute", "median", "-o", model)
-    assert run(*fit).exit_code == 0
+    run.ok(*fit)
     fitted, metadata = load_model(model)
     assert metadata["impute"] == "median"
     columns = [
@@ -155,17 +147,14 @@ def test_a_model_fills_the_gaps_of_new_bags(run, gaps, tmp_path):
     ]
     statistics = fitted.named_steps["impute"].transformer_.statistics_
     np.testing.assert_allclose(statistics, [np.median(column) for column in columns])
-    result = run("predict", model, gaps, "-o", out)
-    assert result.exit_code == 0, result.stderr
+    run.ok("predict", model, gaps, "-o", out)
     assert len(read_rows(out)) == 30
     pytest.importorskip("jinja2")
-    result = run("report", model, gaps, "--folds", "3", "-o", tmp_path / "page.html")
-    assert result.exit_code == 0, result.stderr
+    run.ok("report", model, gaps, "--folds", "3", "-o", tmp_path / "page.html")
 
 
 def test_annotations_and_clusters_of_bags_with_gaps(run, gaps, tmp_path):
     for command in (("annotate", "--background"), ("cluster", "-k", "2", "--no-report")):
         words = (*command, gaps, *WORDS, "-o", tmp_path / f"{command[0]}.csv")
         assert "--impute mean" in run(*words).stderr
-        result = run(*words, "--impute", "mean")
-        assert result.exit_code == 0, result.stderr
+        run.ok(*words, "--impute", "mean")

@@ -26,15 +26,13 @@ def scores(model, slides):
 
 def test_a_file_of_options_is_the_same_as_typed_options(run, slides):
     words = ("-m", "milboost", "--set", "max_depth=2", "--set", "learning_rate=0.5", "--no-scale")
-    first = run("fit", "slides.csv", *COLUMNS, *words, "-o", "a.skops")
-    assert first.exit_code == 0, first.stderr
+    run.ok("fit", "slides.csv", *COLUMNS, *words, "-o", "a.skops")
     Path("run.toml").write_text(
         'file = "slides.csv"\nbag = "slide"\nlabel = "tumour"\n'
         'features = ["red", "green", "blue"]\n'
         'method = "milboost"\nno-scale = true\n[set]\nmax_depth = 2\nlearning_rate = 0.5\n'
     )
-    again = run("fit", "--config", "run.toml", "-o", "b.skops")
-    assert again.exit_code == 0, again.stderr
+    run.ok("fit", "--config", "run.toml", "-o", "b.skops")
     np.testing.assert_array_equal(scores("a.skops", slides), scores("b.skops", slides))
     assert load_model("a.skops")[1] == load_model("b.skops")[1]
 
@@ -43,8 +41,7 @@ def test_several_methods_and_their_parameters(run):
     words = ("slides.csv", *COLUMNS, "--folds", "2", "--no-baseline", "--json")
     text = 'method = ["sil", "misvm-bag"]\n[set]\nC = 2\n"misvm-bag.kernel" = "linear"\n'
     Path("run.toml").write_text(text)
-    result = run("evaluate", *words, "--config", "run.toml")
-    assert result.exit_code == 0, result.stderr
+    result = run.ok("evaluate", *words, "--config", "run.toml")
     assert json.loads(result.stdout)["parameters"] == {"C": 2, "misvm-bag.kernel": "linear"}
 
 
@@ -52,8 +49,7 @@ def test_what_is_typed_wins(run):
     text = 'file = "slides.csv"\nbag = "nobody"\nlabel_set = "tumour"\nexclude = ["patient"]'
     Path("run.toml").write_text(text)
     assert "'nobody'" in run("info", "--config", "run.toml").stderr
-    result = run("info", "--config", "run.toml", "--bag", "slide", "--json")
-    assert result.exit_code == 0, result.stderr
+    result = run.ok("info", "--config", "run.toml", "--bag", "slide", "--json")
     assert '"bags": 24' in result.stdout
 
 

@@ -6,8 +6,7 @@ from bagwise.io import read_bags
 
 
 def test_every_data_set_is_listed(run):
-    result = run("datasets")
-    assert result.exit_code == 0
+    result = run.ok("datasets")
     listed = [line.split()[0] for line in result.stdout.splitlines() if line.strip()]
     assert {data.name for data in list_datasets()} <= set(listed)
 
@@ -21,7 +20,7 @@ def test_a_description_is_the_one_of_the_library(run):
 def test_an_export_is_read_back(run, tmp_path, name):
     pytest.importorskip("pyarrow")
     path = tmp_path / name
-    assert run("datasets", "export", "musk1", "-o", path).exit_code == 0
+    run.ok("datasets", "export", "musk1", "-o", path)
     read, musk = read_bags(path), load_musk1()
     np.testing.assert_array_equal(read.bags.instances, musk.bags.instances)
     np.testing.assert_array_equal(read.bags.offsets, musk.bags.offsets)
@@ -31,7 +30,7 @@ def test_an_export_is_read_back(run, tmp_path, name):
 def test_an_export_keeps_label_sets_and_instance_labels(run, tmp_path):
     pytest.importorskip("pyarrow")
     path = tmp_path / "letters.parquet"
-    assert run("datasets", "export", "letter_carroll", "-o", path).exit_code == 0
+    run.ok("datasets", "export", "letter_carroll", "-o", path)
     read, letters = read_bags(path), load_letter_carroll()
     assert read.classes.tolist() == letters.classes.tolist()
     np.testing.assert_array_equal(read.label_sets, letters.label_sets)

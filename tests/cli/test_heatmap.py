@@ -22,8 +22,7 @@ def slides(run, tmp_path):
     folder = tmp_path / "slides"
     table, tumours = slide_folder(folder, n_slides=6)
     labels = ("--labels", table, "--id-column", "slide_id")
-    done = run("fit", folder, *labels, "-m", "sil", "-o", tmp_path / "model.skops")
-    assert done.exit_code == 0, done.stderr
+    run.ok("fit", folder, *labels, "-m", "sil", "-o", tmp_path / "model.skops")
     return folder, labels, tumours, tmp_path / "model.skops"
 
 
@@ -34,8 +33,7 @@ def top_patches(path):
 def test_the_planted_patches_are_found(run, slides, tmp_path):
     folder, labels, tumours, model = slides
     maps = tmp_path / "maps"
-    done = run("heatmap", model, folder, *labels, "--top", 1, "-o", maps)
-    assert done.exit_code == 0, done.stderr
+    done = run.ok("heatmap", model, folder, *labels, "--top", 1, "-o", maps)
     assert done.stdout.strip() == str((maps / "index.html").resolve())
     best = {row["slide"]: (int(row["x"]), int(row["y"])) for row in top_patches(maps)}
     assert {slide: best[slide] for slide in tumours} == tumours
@@ -50,11 +48,10 @@ def test_a_table_with_coordinates(run, tmp_path):
     placed = [[*row, 256 * i, 0] for i, row in enumerate(rows) if int(row[0][1:]) < 8]
     table = write_rows(tmp_path / "table.csv", [[*head, "x", "y"], *placed])
     model = tmp_path / "model.skops"
-    assert run("fit", table, *COLUMNS, "-m", "sil", "-o", model).exit_code == 0
+    run.ok("fit", table, *COLUMNS, "-m", "sil", "-o", model)
     words = ("heatmap", model, table, "-o", tmp_path / "maps")
-    assert "needs the position of each patch" in run(*words).stderr
-    done = run(*words, "--coords", "x,y", "--top", 1)
-    assert done.exit_code == 0, done.stderr
+    assert "name the position of each patch" in run(*words).stderr
+    run.ok(*words, "--coords", "x,y", "--top", 1)
     found = {row["slide"]: int(float(row["x"])) for row in top_patches(tmp_path / "maps")}
     first = {}
     for row in placed:
@@ -76,8 +73,7 @@ def test_a_table_with_coordinates(run, tmp_path):
 )
 def test_odd_options_are_refused(run, slides, tmp_path, words, message):
     folder, labels, _, model = slides
-    done = run("heatmap", model, folder, *labels, *words, "-o", tmp_path / "maps")
-    assert done.exit_code == 2
+    done = run.fails("heatmap", model, folder, *labels, *words, "-o", tmp_path / "maps")
     assert message in done.stderr
     assert not (tmp_path / "maps").exists()
 
@@ -86,9 +82,8 @@ def test_a_model_of_patients_maps_slides(run, slides, tmp_path):
     folder, labels, tumours, _ = slides
     model = tmp_path / "patients.skops"
     words = ("fit", folder, *labels, "--merge", "patient_id", "-m", "sil", "-o", model)
-    assert run(*words).exit_code == 0
-    done = run("heatmap", model, folder, *labels, "--top", 1, "-o", tmp_path / "maps")
-    assert done.exit_code == 0, done.stderr
+    run.ok(*words)
+    run.ok("heatmap", model, folder, *labels, "--top", 1, "-o", tmp_path / "maps")
     best = {row["slide"]: (int(row["x"]), int(row["y"])) for row in top_patches(tmp_path / "maps")}
     assert {slide: best[slide] for slide in tumours} == tumours
 
@@ -100,11 +95,9 @@ def test_maps_over_thumbnails_with_kept_columns(run, slides, tmp_path):
     pictures.mkdir()
     images.new("RGB", (40, 40)).save(pictures / "s00.png")
     words = ("heatmap", model, folder, *labels, "--keep", "patient_id", "--thumbnails", pictures)
-    unknown = run(*words, "-o", tmp_path / "maps")
-    assert unknown.exit_code == 2
+    unknown = run.fails(*words, "-o", tmp_path / "maps")
     assert "or with --downsample" in unknown.stderr
-    done = run(*words, "--downsample", 100, "-o", tmp_path / "maps")
-    assert done.exit_code == 0, done.stderr
+    done = run.ok(*words, "--downsample", 100, "-o", tmp_path / "maps")
     assert "5 of 6 slides have no thumbnail" in done.stderr
     assert {row["patient_id"] for row in top_patches(tmp_path / "maps")} > {"p0"}
     tiles = json.loads((tmp_path / "maps" / "s00.geojson").read_text())["features"]

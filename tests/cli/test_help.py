@@ -48,8 +48,7 @@ def test_every_command_has_examples_and_exit_codes(run, path):
     lines = examples(COMMANDS[path])
     assert lines
     assert path == ("bagwise",) or all(line.startswith(" ".join(path)) for line in lines)
-    result = run(*path[1:], "--help")
-    assert result.exit_code == 0
+    result = run.ok(*path[1:], "--help")
     assert all(line in result.stdout for line in lines if len(line) < 90)
     if not hasattr(COMMANDS[path], "commands") or len(path) == 1:
         assert "Exit codes: 0 success, 2 invalid input" in result.stdout
@@ -71,8 +70,7 @@ def test_examples_run_on_shipped_data(run, tmp_path, monkeypatch, few_candidates
     lines = dict.fromkeys(line for path in order for line in examples(COMMANDS[path]))
     for line in lines:
         if line not in SLOW | ASKS_A_PERSON | NEEDS_SLIDES:
-            result = run(*shlex.split(line)[1:])
-            assert result.exit_code == 0, f"{line}: {result.stderr}"
+            run.ok(*shlex.split(line)[1:])
 
 
 def test_the_page_of_the_documentation_names_every_command_and_runs(
@@ -83,13 +81,12 @@ def test_the_page_of_the_documentation_names_every_command_and_runs(
     page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
     for name in COMMANDS[("bagwise",)].commands:
         assert f"`bagwise {name}" in page
-    assert run("datasets", "export", "musk1", "-o", "musk1.csv").exit_code == 0
+    run.ok("datasets", "export", "musk1", "-o", "musk1.csv")
     for line in re.findall(r"^\$ bagwise (.*)$", page, flags=re.MULTILINE):
-        result = run(*shlex.split(line))
-        assert result.exit_code == 0, f"{line}: {result.stderr}"
+        run.ok(*shlex.split(line))
     (kept,) = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
     (tmp_path / "run.toml").write_text(kept.replace("model.skops", "again.skops"))
-    assert run("fit", "--config", "run.toml").exit_code == 0
+    run.ok("fit", "--config", "run.toml")
 
 
 def complete(words):

@@ -21,7 +21,7 @@ FEATURES = ["red", "green", "blue"]
 @pytest.fixture
 def model(run, slides):
     path = slides.parent / "model.skops"
-    assert run("fit", slides, *COLUMNS, "-m", "milboost", "-o", path).exit_code == 0
+    run.ok("fit", slides, *COLUMNS, "-m", "milboost", "-o", path)
     return path
 
 
@@ -31,8 +31,7 @@ def refused(run, slides):
 
     def call(*words):
         before = sorted(slides.parent.iterdir())
-        result = run(*words)
-        assert result.exit_code == 2, (words, result.stderr, result.exception)
+        result = run.fails(*words)
         assert result.stdout == ""
         assert "bug" not in result.stderr
         assert "Traceback" not in result.stderr
@@ -75,42 +74,33 @@ def test_no_code_of_a_cache_beside_the_model_is_run(run, slides, monkeypatch, wr
     report = ("report", "model.skops", slides, "--folds", "2", "-o", "out.html", "--force")
     with monkeypatch.context() as patch:
         patch.setattr("bagwise.persistence._forget_paths", lambda model: None)
-        assert run(*report).exit_code == 0  # fills the cache
+        run.ok(*report)  # fills the cache
         for entry in (folder / "cache").rglob("output.pkl"):
             entry.write_bytes(pickle.dumps(Bomb(bomb)))
         run(*report)
         assert bomb.exists()  # what happened before
     bomb.rmdir()
-    result = run(*report)
-    assert result.exit_code == 0, result.stderr
+    run.ok(*report)
     assert not bomb.exists()
 
 
-OUTPUTS = {
-    "fit": ("fit", "{slides}", *COLUMNS, "-m", "nsk"),
-    "predict": ("predict", "{model}", "{slides}"),
-    "report": ("report", "{model}", "{slides}"),
-}
-ENDINGS = {"fit": "skops", "predict": "csv", "report": "html"}
-
-
-def words_for(command, slides, model):
-    named = {"slides": str(slides), "model": str(model)}
-    return [str(word).format(**named) for word in OUTPUTS[command]]
-
-
-@pytest.mark.parametrize("command", OUTPUTS)
-def test_outputs_that_cannot_be_written(refused, slides, model, command, monkeypatch):
-    folder, ending = slides.parent / "out", ENDINGS[command]
+@pytest.mark.parametrize(
+    ("words", "ending"),
+    [
+        (("fit", "{slides}", *COLUMNS, "-m", "nsk"), "skops"),
+        (("predict", "{model}", "{slides}"), "csv"),
+        (("report", "{model}", "{slides}"), "html"),
+    ],
+)
+def test_outputs_that_cannot_be_written(refused, slides, model, words, ending, monkeypatch):
+    folder, words = slides.parent / "out", [w.format(slides=slides, model=model) for w in words]
     folder.mkdir()
-    words = words_for(command, slides, model)
     refused(*words, "-o", folder)
     refused(*words, "-o", folder / "no" / f"x.{ending}")
     existing = folder / f"x.{ending}"
     existing.write_text("mine")
     refused(*words, "-o", existing)
     assert existing.read_text() == "mine"
-    (folder / "model").mkdir()
     (folder / f"dir.{ending}").mkdir()
     refused(*words, "-o", folder / f"dir.{ending}", "--force")
 

@@ -5,8 +5,7 @@ from cli.tables import write_rows
 
 
 def test_the_versions_of_the_installation(run):
-    result = run("info", "--versions")
-    assert result.exit_code == 0, result.stderr
+    result = run.ok("info", "--versions")
     names = {line.split()[0] for line in result.stdout.splitlines() if line.strip()}
     assert names >= {"bagwise", "numpy", "torch", "cores", "data"}
 

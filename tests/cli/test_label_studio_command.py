@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from cli.tables import read_rows, write_rows
 
-from bagwise.apps.review import Corrections
-
 pytest.importorskip("pyarrow")
 pytest.importorskip("skops")
 WORDS = ("--label-set", "species", "--bag", "recording")
@@ -31,11 +29,10 @@ def syllables(tmp_path):
 def test_labels_go_to_label_studio_and_come_back(run, syllables, tmp_path):
     out, tasks = tmp_path / "out.csv", tmp_path / "tasks.json"
     words = ("annotate", syllables, *WORDS, "--keep", "site")
-    done = run(
+    run.ok(
         *(*words, "--label-studio", tasks, "--audio", "clip", "--media-url", "/data/?d="),
         *("-o", out),
     )
-    assert done.exit_code == 0, done.stderr
     rows = {(row["bag"], int(row["row"])): row for row in read_rows(out)}
     written = json.loads(tasks.read_text())
     assert len(written) == len(rows)
@@ -56,26 +53,11 @@ def test_labels_go_to_label_studio_and_come_back(run, syllables, tmp_path):
     export = tmp_path / "export.json"
     export.write_text(json.dumps(written))
     again = tmp_path / "again.csv"
-    done = run(*words, "--exclude", "clip", "--corrections", export, "-o", again)
-    assert done.exit_code == 0, done.stderr
+    done = run.ok(*words, "--exclude", "clip", "--corrections", export, "-o", again)
     assert "1 instances are known from corrections" in done.stderr
     place = written[0]["data"]["bag"], str(written[0]["data"]["row"])
     (fixed,) = (r for r in read_rows(again) if (r["bag"], r["row"]) == place)
     assert (fixed["label"], float(fixed["probability"])) == (*result["value"]["choices"], 1.0)
-
-
-def test_review_exports_a_table(run, syllables, tmp_path):
-    with Corrections(tmp_path / "syllables.corrections.sqlite") as corrections:
-        rows = [row for row in read_rows(syllables) if row["recording"] == "r0"]
-        corrections.decide("r0", 0, len(rows), "owl", guess="wren", probability=0.6)
-    for name in ("done.csv", "done.parquet"):
-        done = run("review", syllables, "--export", tmp_path / name)
-        assert done.exit_code == 0, done.stderr
-        model = tmp_path / f"{name}.skops"
-        words = ("fit", syllables, *WORDS, "-m", "orlr", "--exclude", "clip,site")
-        fitted = run(*words, "--corrections", tmp_path / name, "-o", model)
-        assert fitted.exit_code == 0, fitted.stderr
-        assert "1 instances are known from corrections" in fitted.stderr
 
 
 @pytest.mark.parametrize(
@@ -88,6 +70,5 @@ def test_review_exports_a_table(run, syllables, tmp_path):
     ],
 )
 def test_odd_options_are_refused(run, syllables, tmp_path, words, message):
-    done = run("annotate", syllables, *WORDS, *words, "-o", tmp_path / "out.csv")
-    assert done.exit_code == 2
+    done = run.fails("annotate", syllables, *WORDS, *words, "-o", tmp_path / "out.csv")
     assert message in done.stderr

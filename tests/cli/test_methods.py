@@ -12,8 +12,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "methods.md"
 
 
 def test_methods_are_listed_with_their_parameters(run):
-    result = run("methods")
-    assert result.exit_code == 0
+    result = run.ok("methods")
     for name, method in METHODS.items():
         (line,) = re.findall(rf"^{name} .*$", result.stdout, flags=re.MULTILINE)
         assert method.paper_name in line
@@ -60,8 +59,7 @@ def test_parameters_of_one_method_win_over_those_of_all():
     ],
 )
 def test_methods_are_found_by_what_people_search_for(run, word, first):
-    result = run("methods", "--search", word, "--json")
-    assert result.exit_code == 0, result.stderr
+    result = run.ok("methods", "--search", word, "--json")
     assert json.loads(result.stdout)[0]["name"] == first
 
 

@@ -51,7 +51,7 @@ def test_fit_and_predict_a_number(run, table, tmp_path, method):
     found = run("fit", table, *COLUMNS, "--exclude", "scaffold", "-m", method, "-o", model)
     assert f"{method} learned from 30 bags: " in found.stderr
     assert load_model(model)[1]["task"] == "regression"
-    assert run("predict", model, table, "-o", out).exit_code == 0
+    run.ok("predict", model, table, "-o", out)
     rows, instances = read_rows(out), read_rows(tmp_path / "out.instances.csv")
     truth = {row[0]: float(row[2]) for row in conformers()[1:]}
     errors = [abs(float(row["predicted"]) - truth[row["bag"]]) for row in rows]
@@ -97,8 +97,7 @@ def test_contributions_are_those_of_the_library(run, table, tmp_path, monkeypatc
     ],
 )
 def test_what_does_not_suit_numbers_is_refused(run, table, words, message):
-    found = run("evaluate", table, *COLUMNS, "--exclude", "scaffold", *words)
-    assert found.exit_code == 2
+    found = run.fails("evaluate", table, *COLUMNS, "--exclude", "scaffold", *words)
     assert message in found.stderr
 
 
@@ -128,7 +127,7 @@ def test_the_report_of_a_number(run, table, tmp_path):
     model, page = tmp_path / "m.skops", tmp_path / "page.html"
     run("fit", table, *COLUMNS, "--exclude", "scaffold", "-m", "pooled-trees", "-o", model)
     words = ("--group", "scaffold", "--folds", "3", "-o", page)
-    assert run("report", model, table, *words).exit_code == 0
+    run.ok("report", model, table, *words)
     text = page.read_text()
     assert "3-fold cross-validation, groups whole" in text
     assert "baseline: mean" in text

@@ -21,8 +21,7 @@ def payload(path):
 @pytest.fixture
 def model(run, slides):
     path = slides.parent / "model.skops"
-    result = run("fit", slides, *COLUMNS, "-m", "sil", "-o", path)
-    assert result.exit_code == 0, result.stderr
+    run.ok("fit", slides, *COLUMNS, "-m", "sil", "-o", path)
     return path
 
 
@@ -32,8 +31,7 @@ def page(tmp_path):
 
 
 def test_the_page_is_written_and_named(run, slides, model, page):
-    result = run("report", model, slides, "-o", page)
-    assert result.exit_code == 0, result.stderr
+    result = run.ok("report", model, slides, "-o", page)
     assert result.stdout.strip() == str(page.resolve())
     data = payload(page)
     assert data["bags"]["id"] == [f"s{i}" for i in range(24)]
@@ -51,8 +49,8 @@ def test_the_page_knows_which_bags_the_model_was_fitted_on(run, slides, page):
     few = [row for row in rows if int(row[0][1:]) < 20]
     part = write_rows(slides.parent / "part.csv", [head, *few])
     model = slides.parent / "part.skops"
-    assert run("fit", part, *COLUMNS, "-m", "sil", "-o", model).exit_code == 0
-    assert run("report", model, slides, "--group", "patient", "-o", page).exit_code == 0
+    run.ok("fit", part, *COLUMNS, "-m", "sil", "-o", model)
+    run.ok("report", model, slides, "--group", "patient", "-o", page)
     text = page.read_text(encoding="utf-8")
     assert "on the 4 labelled bags that the model was not fitted on; 20 others are" in text
     assert "0 contain bags the model was fitted on, and other bags" in text
@@ -60,8 +58,7 @@ def test_the_page_knows_which_bags_the_model_was_fitted_on(run, slides, page):
 
 def test_folds_give_the_figures(run, slides, model, page):
     words = ("report", model, slides, "--group", "patient", "-o", page)
-    result = run(*words, "--folds", 4)
-    assert result.exit_code == 0, result.stderr
+    run.ok(*words, "--folds", 4)
     text = page.read_text(encoding="utf-8")
     assert "4-fold cross-validation, groups whole" in text
     assert "baseline: majority" in text
@@ -78,33 +75,29 @@ def test_folds_give_the_figures(run, slides, model, page):
 def test_bags_need_no_labels(run, slides, model, page):
     rows = [row[:2] + row[3:] for row in slide_rows()]
     new = write_rows(slides.parent / "new.csv", rows)
-    assert run("report", model, new, "-o", page).exit_code == 0
+    run.ok("report", model, new, "-o", page)
     assert payload(page)["bags"]["truth"] is None
     page.unlink()
-    result = run("report", model, new, "--folds", 3, "-o", page)
-    assert result.exit_code == 2
+    result = run.fails("report", model, new, "--folds", 3, "-o", page)
     assert "--folds needs labels" in result.stderr
     known = [[f"s{i}", "yes" if i % 2 else "no"] for i in range(24)]
     labels = write_rows(slides.parent / "labels.csv", [["slide", "ill"], *known])
     words = ("--labels", labels, "--bag", "slide", "--label", "ill")
-    result = run("report", model, new, *words, "-o", page)
-    assert result.exit_code == 0, result.stderr
+    run.ok("report", model, new, *words, "-o", page)
     assert payload(page)["bags"]["truth"] == ["no", "yes"] * 12
 
 
 def test_a_positive_label_and_label_sets(run, slides, page):
     other = slides.parent / "positive.skops"
     run("fit", slides, *COLUMNS, "--positive", "no", "-m", "sil", "-o", other)
-    result = run("report", other, slides, "--folds", 3, "-o", page)
-    assert result.exit_code == 0, result.stderr
+    run.ok("report", other, slides, "--folds", 3, "-o", page)
     data = payload(page)
     assert data["bags"]["truth"] == ["no", "yes"] * 12
     assert data["heads"]["bagScore"] == "score for “no”"
     sets = slides.parent / "sets.skops"
     words = ("--bag", "slide", "--label-set", "tumour", "--features", "red,green,blue")
-    assert run("fit", slides, *words, "-m", "orlr", "-o", sets).exit_code == 0
-    result = run("report", sets, slides, "--folds", 3, "-o", page, "--force")
-    assert result.exit_code == 0, result.stderr
+    run.ok("fit", slides, *words, "-m", "orlr", "-o", sets)
+    run.ok("report", sets, slides, "--folds", 3, "-o", page, "--force")
     assert "one-error" in page.read_text(encoding="utf-8")
 
 
@@ -118,8 +111,7 @@ def test_media_come_from_the_folder_of_the_table(run, slides, model, page):
     order = np.random.default_rng(0).permutation(len(rows))  # rows of a bag need not be together
     sorted_rows = [[*head, "tile", "remark"], *(rows[i] for i in order)]
     table = write_rows(slides.parent / "media.csv", sorted_rows)
-    result = run("report", model, table, "--image", "tile", "--text", "remark", "-o", page)
-    assert result.exit_code == 0, result.stderr
+    run.ok("report", model, table, "--image", "tile", "--text", "remark", "-o", page)
     data = payload(page)
     bags = read_bags(table, bag="slide", label="tumour", features=["red", "green", "blue"]).bags
     place = {tuple(row[3:6]): (row[6] != "", row[7]) for row in rows}
@@ -141,8 +133,7 @@ def test_media_come_from_the_folder_of_the_table(run, slides, model, page):
     ],
 )
 def test_bad_words_are_one_line(run, slides, model, page, words, told):
-    result = run("report", model, slides, *words, "-o", page)
-    assert result.exit_code == 2
+    result = run.fails("report", model, slides, *words, "-o", page)
     assert told in result.stderr.splitlines()[-1]
     assert not page.exists()
 
@@ -164,8 +155,7 @@ def three_labels(path, labels="abc", groups=None):
 def fitted(run, table):
     model = table.with_suffix(".skops")
     words = ("--exclude", "patient", "-m", "sil", "-o", model)
-    result = run("fit", table, *words)
-    assert result.exit_code == 0, result.stderr
+    run.ok("fit", table, *words)
     return model
 
 
@@ -188,8 +178,7 @@ def test_figures_of_folds_do_not_depend_on_the_labels_of_the_model(
     other = fitted(run, three_labels(tmp_path / "other.csv", of_model))
     found = []
     for model in (fitted(run, table), other):
-        result = run("report", model, table, "--folds", 3, "-o", page, "--force")
-        assert result.exit_code == 0, result.stderr
+        run.ok("report", model, table, "--folds", 3, "-o", page, "--force")
         found.append((figures(page)[0], payload(page)["bags"]["heldOut"]))
         if of_file == "abc":
             found[-1] += (figures(page)[1],)
@@ -202,8 +191,7 @@ def test_coordinates_make_heat_maps(run, slides, model, page):
         slides.parent / "placed.csv",
         [[*head, "px", "py"], *([*r, i, 0] for i, r in enumerate(rows))],
     )
-    result = run("report", model, named, "--coords", "px,py", "-o", page)
-    assert result.exit_code == 0, result.stderr
+    run.ok("report", model, named, "--coords", "px,py", "-o", page)
     data = payload(page)
     assert len(data["maps"]["picture"]) == len(data["bags"]["id"])
     assert (

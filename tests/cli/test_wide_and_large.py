@@ -52,14 +52,12 @@ def test_components_are_fitted_inside_the_folds(run, file):
 def test_without_scale_components_are_those_of_the_covariance(run, file, tmp_path):
     pytest.importorskip("skops")
     output = tmp_path / "model.skops"
-    found = run("fit", file, "-m", "nsk", "--pca", "auto", "--no-scale", "-o", output)
-    assert found.exit_code == 0, found.stderr
+    run.ok("fit", file, "-m", "nsk", "--pca", "auto", "--no-scale", "-o", output)
     model = load_model(output)[0]
     assert [name for name, _ in model.steps] == ["pca", "model"]
     expected = InstancePCA(standardize=False).fit(wide()[0])
     np.testing.assert_allclose(model[0].components_, expected.components_, atol=1e-6)
-    found = run("predict", output, file, "-o", tmp_path / "predicted.csv")
-    assert found.exit_code == 0, found.stderr
+    run.ok("predict", output, file, "-o", tmp_path / "predicted.csv")
 
 
 def test_many_features_of_few_bags_lead_to_advice(run, file):
@@ -71,8 +69,7 @@ def test_many_features_of_few_bags_lead_to_advice(run, file):
 
 @pytest.mark.parametrize("pca", ["0", "-3", "few", "1.5", ""])
 def test_a_number_of_components_or_auto(run, file, pca):
-    found = run("evaluate", file, "-m", "nsk", f"--pca={pca}")
-    assert found.exit_code == 2
+    found = run.fails("evaluate", file, "-m", "nsk", f"--pca={pca}")
     assert "expected a number of components, such as 32, or auto" in found.stderr
 
 

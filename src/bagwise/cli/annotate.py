@@ -127,9 +127,8 @@ def _refuse_trivial(sets: list[set[Any] | None], values: dict[str, Any]) -> None
     others_possible = values.get("background", False) is not False or values.get("missing", 0) != 0
     if not others_possible and all(labels is not None and len(labels) == 1 for labels in sets):
         raise LabelError(
-            "every bag has exactly one label, which all of its instances would get. If instances "
-            "may have none of the labels, add --background; to classify bags and score their "
-            "instances, use bagwise fit and bagwise predict."
+            "every bag has exactly one label, which all of its instances would get: add "
+            "--background, or use bagwise fit and bagwise predict to classify bags."
         )
 
 

@@ -39,9 +39,8 @@ _OF_SCIKIT_LEARN = ("InvalidParameterError", "NotFittedError")  # users' errors,
 # The library names Python arguments in messages; `_as_options` turns them into options.
 _FILL = "InstanceTransformer(SimpleImputer()) in a pipeline"
 _RENAMED = {"meta": "keep", "trusted": "trust"}
-_NAMES = [field.name for field in fields(Columns)]
-_NAMES += ["group", "pos_label", "memory_limit", "pca", "checkpoint", "force"]
-_NAMES += ["scoring", "background_above", *_RENAMED]
+_NAMES = [field.name for field in fields(Columns)] + [*_RENAMED, "background_above", "scoring"]
+_NAMES += ["group", "pos_label", "pca", "checkpoint", "force"]
 _ARGUMENT = re.compile(rf"\b({'|'.join(_NAMES)})=(?:\[\.\.\.\]|\.\.\.|True|'(\w+)')?(?![\w'\"])")
 
 

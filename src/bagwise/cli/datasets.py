@@ -28,9 +28,7 @@ def _matching_names(incomplete: str) -> list[str]:
     return [data.name for data in list_datasets() if data.name.startswith(incomplete)]
 
 
-_NAME = options.argument(
-    "Name of a data set, see `bagwise datasets`.", "NAME", autocompletion=_matching_names
-)
+_NAME = options.argument("See `bagwise datasets`.", "NAME", autocompletion=_matching_names)
 
 
 @datasets.callback()

@@ -145,7 +145,4 @@ def _warning(difference: Difference) -> str:
     if difference.mean == 0:
         size = f"the same mean {difference.measure}"
     other = "pooled-trees" if difference.name == "auto" else "auto"
-    return (
-        f"{difference.name} is {verdict} than pooled trees: {size} on the same folds; try -m "
-        f"{other}."
-    )
+    return f"{difference.name} is {verdict} than pooled trees: {size}; try -m {other}."

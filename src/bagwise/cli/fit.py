@@ -61,8 +61,8 @@ def fit(
     corrected = reading.read_known(corrections, estimator, chosen.name)
     if group is not None and not fit_arguments(estimator, groups=group):
         raise InputError(
-            f"--group is for methods that hold out bags during a fit (auto, attention): "
-            f"{chosen.name} does not. Use --keep {group} to copy the column to the results."
+            f"--group is for methods that hold out bags (auto, attention), not for {chosen.name}: "
+            f"--keep {group} copies the column to the results."
         )
     bags, labels, groups = reading.read_labelled(
         file, columns, positive=task.positive, group=group, corrected=corrected

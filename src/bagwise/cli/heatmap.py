@@ -51,9 +51,7 @@ def heatmap(
     if columns.merge is not None:
         raise InputError("--merge cannot be used here: a heat map shows one slide.")
     if downsample is not None and (thumbnails is None or not downsample > 0):
-        raise InputError(
-            f"--downsample {downsample:g}: expected a positive number, with --thumbnails."
-        )
+        raise InputError(f"--downsample {downsample:g}: expected a number > 0, with --thumbnails.")
     from bagwise.apps.heatmap import HeatMaps
     from bagwise.apps.heatmap._heat_maps import check_folder
     from bagwise.apps.heatmap._thumbnails import find_thumbnails

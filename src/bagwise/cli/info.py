@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bagwise.io._contents import Contents
 
 _SHOWN = 20  # maximum number of labels in the table
-_REQUIREMENT = re.compile(r"([\w.-]+)[^;]*(?:;.*extra == ['\"](\w+)['\"])?")
+_REQUIREMENT = re.compile(r"(?!bagwise)([\w.-]+)[^;]*(?:;.*extra == ['\"](\w+)['\"])?")
 
 
 def _print_versions(wanted: bool) -> None:
@@ -31,14 +31,12 @@ def _print_versions(wanted: bool) -> None:
     facts = {"bagwise": __version__, "Python": platform.python_version()}
     facts["system"] = f"{platform.system()} {platform.release()}, {platform.machine()}"
     facts |= {"cores": str(n_threads()), "data": ", ".join(map(str, data_folders()))}
-    for match in map(_REQUIREMENT.match, importlib.metadata.requires("bagwise") or ()):
-        if match is None or match[1] == "bagwise":
-            continue
+    found = map(_REQUIREMENT.match, importlib.metadata.requires("bagwise") or ())
+    for name, extra in (match.groups(default="") for match in found if match is not None):
         try:
-            facts[match[1]] = importlib.metadata.version(match[1])
+            facts[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            extra = f"[{match[2]}]" if match[2] else ""
-            facts[match[1]] = f'absent: pip install "bagwise{extra}"'
+            facts[name] = f'absent: pip install "bagwise[{extra}]"'
     print_table({"": list(facts), "value": list(facts.values())}, heading=False)
     raise typer.Exit
 
@@ -47,10 +45,7 @@ def info(
     columns: options.Columns,
     file: Path = options.FILE,
     versions: bool = options.flag(
-        "--versions",
-        "Show instead the installed versions, cores and data folders (for bug reports).",
-        callback=_print_versions,
-        is_eager=True,
+        "--versions", "Show instead the versions.", callback=_print_versions, is_eager=True
     ),
 ) -> dict[str, Any]:
     """Show how a file is read: bags, instances, features, labels, missing values.
@@ -70,13 +65,14 @@ def info(
     data = read_columns(file, columns, learn=False)
     facts = {"file": str(file), **summarise(data.bags)}
     numbers = None if data.labels is None else numbers_of(data.labels[data.labels.known], None)
-    counts = {} if numbers is not None else _label_counts(data)
+    counts, unlabelled = _count_labels(data)
     if numbers is not None:
+        counts = {}
         facts |= {"bags_with_a_number": len(numbers), "bags_without": len(data.bags) - len(numbers)}
         facts |= {"smallest_number": float(numbers.min()), "mean_number": float(numbers.mean())}
         facts["largest_number"] = float(numbers.max())
     facts |= {"not_features": data.left_out} if data.left_out else {}
-    facts |= _unlabelled(data)
+    facts |= unlabelled
     names = [name.replace("_", " ") for name in facts]
     print_table({"fact": names, "value": [_shown(v) for v in facts.values()]}, heading=False)
     if counts:
@@ -89,27 +85,20 @@ def info(
     return facts | {"labels": counts}
 
 
-def _unlabelled(data: Contents) -> dict[str, int]:
-    """Count bags without a label, those of them not in the table of labels, and empty sets."""
+def _count_labels(data: Contents) -> tuple[dict[str, int], dict[str, int]]:
+    """The number of bags with each label; of bags without one, and with the empty label set."""
     counts: dict[str, int] = {}
-    for labels in (data.labels, data.label_sets):
-        if labels is not None and not labels.known.all():
-            counts["bags_without_a_label"] = int((~labels.known).sum())
-    if data.absent and len(data.absent) <= counts.get("bags_without_a_label", 0):
-        counts["of_them_not_in_the_table"] = len(data.absent)
-    if data.label_sets is not None:
-        empty = data.label_sets.known & ~data.label_sets.indicator.any(axis=1)
-        counts["empty_label_sets"] = int(empty.sum())
-    return counts
-
-
-def _label_counts(data: Contents) -> dict[str, int]:
-    """The number of bags with each label."""
-    counts: dict[str, int] = {}
+    facts: dict[str, int] = {}
     for labels in (data.labels, data.label_sets):
         if labels is not None:
             counts |= dict(zip(labels.names, labels.counts.tolist(), strict=True))
-    return counts
+            facts |= {} if labels.known.all() else {"bags_without_a_label": (~labels.known).sum()}
+    if data.absent and len(data.absent) <= facts.get("bags_without_a_label", 0):
+        facts["of_them_not_in_the_table"] = len(data.absent)
+    if data.label_sets is not None:
+        empty = data.label_sets.known & ~data.label_sets.indicator.any(axis=1)
+        facts["empty_label_sets"] = empty.sum()
+    return counts, facts
 
 
 def _shown(value: Any) -> str:

@@ -12,9 +12,7 @@ def methods(
     name: str | None = options.argument(
         "A method; all by default.", "[NAME]", None, autocompletion=options.matching_methods
     ),
-    search: str | None = options.option(
-        'Find methods by a word: "MI-SVM", "key instance" or an author.', "WORD"
-    ),
+    search: str | None = options.option("Find methods by a word, such as an author.", "WORD"),
 ) -> list[dict[str, Any]]:
     """List the methods, their parameters and their papers.
 

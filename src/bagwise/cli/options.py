@@ -23,7 +23,7 @@ EXIT_CODES = (
     "Exit codes: 0 success, 2 invalid input (one line on stderr explains it), 1 internal error, "
     "130 interrupted by Ctrl-C."
 )
-_PANEL = "Any command"
+_ANY: Any = {"rich_help_panel": "Any command"}
 _OF_NO_RUN = {"config", "debug", "force", "help", "quiet"}  # not read from a file
 
 Text = str | None
@@ -76,18 +76,14 @@ def methods(help: str, default: Any = None) -> Any:
 
 FILE = argument("CSV, TSV, Parquet, npz, a folder of HDF5 or BirdNET, or Perch-Hoplite.", "FILE")
 FORCE = flag("--force", "Overwrite existing files.", "-f")
-JSON = flag("--json", "Print the result as one JSON document.", rich_help_panel=_PANEL)
+JSON = flag("--json", "Print the result as one JSON document.", **_ANY)
 SEED = option("Seed of the folds.", "N", "--seed", default=0, min=0)
 TITLE = option("Title of the page.", "TEXT")
 COORDS = column("Two columns with the position of each row, for tables without `coords`.", "X,Y")
 GROUP = column("Keep bags with equal values in this column, such as a patient, in one fold.")
 TRUST = option("Accept this type in a model file that you trust; repeat for more.", "TYPE")
-PARAMETERS = option(
-    "Set a parameter, such as C=10 or nsk.C=10; repeat for more.", "NAME=VALUE", "--set"
-)
-CORRECTIONS = option(
-    "Known labels: a table, or from `bagwise review`, Label Studio, Raven or Audacity.", "FILE"
-)
+PARAMETERS = option("Set a parameter, e.g. C=10 or nsk.C=10; repeatable.", "NAME=VALUE", "--set")
+CORRECTIONS = option("Known labels: a table, or of review, Label Studio, Raven, Audacity.", "FILE")
 BACKGROUND = flag("--background", "Add a background class for instances without a label.")
 NOISY_SETS = flag("--noisy-sets", "Allow for missing and spurious labels in label sets.")
 BACKGROUND_ABOVE = option("Least probability of an instance of background.", "P", min=0, max=1)
@@ -226,9 +222,7 @@ def _read_options(context: typer.Context, path: Path | None) -> Path | None:
     for key, value in given.items():
         found = known.get(key.replace("_", "-"))
         if found is None:
-            raise InputError(
-                f"{path}: {context.command_path} has no option {key!r}. It has {', '.join(known)}."
-            )
+            raise InputError(f"{path}: no option {key!r}: expected one of {', '.join(known)}.")
         context.default_map[found.name] = _as_typed(value, found, f"{path}: {key!r}")
     return path
 
@@ -251,15 +245,11 @@ class Common:
     """The options of every command."""
 
     config: Path | None = option(
-        "Read options from this file; those on the command line take precedence.",
-        "TOML",
-        is_eager=True,
-        callback=_read_options,
-        rich_help_panel=_PANEL,
+        "Read options from this file.", "TOML", callback=_read_options, is_eager=True, **_ANY
     )
     json: bool = JSON
-    quiet: bool = flag("--quiet", "Print no notes and no progress.", "-q", rich_help_panel=_PANEL)
-    debug: bool = flag("--debug", "Show the traceback of an error.", rich_help_panel=_PANEL)
+    quiet: bool = flag("--quiet", "Print no notes and no progress.", "-q", **_ANY)
+    debug: bool = flag("--debug", "Show the traceback of an error.", **_ANY)
 
 
 class Application(typer.Typer):
@@ -330,7 +320,7 @@ def two_columns(text: str | None) -> list[str]:
     """Split the value of ``--coords``."""
     names = split_names(text)
     if len(names) not in (0, 2):
-        raise InputError(f"--coords {text}: expected the names of 2 columns, separated by commas.")
+        raise InputError(f"--coords {text}: expected the names of 2 columns.")
     return names
 
 
@@ -366,35 +356,27 @@ def parameters_by_method(values: Mapping[str, Any], methods: Iterable[str]) -> d
     for name, value in sorted(values.items(), key=lambda item: "." in item[0]):
         method, _, own = name.rpartition(".")
         if method and method not in found:
-            raise InputError(
-                f"--set {name}: {method} is not among the methods, which are {', '.join(found)}."
-            )
+            raise InputError(f"--set {name}: the methods are {', '.join(found)}.")
         for chosen in [method] if method else found:
             found[chosen][own] = value
     return found
 
 
-def own_parameters(
-    method: Method,
-    *,
-    background: bool = False,
-    noisy_sets: bool = False,
-    folds: int | None = None,
-    seed: int | None = None,
-) -> dict[str, Any]:
+def own_parameters(method: Method, **given: Any) -> dict[str, Any]:
     """The parameters that options of their own set; an error if the method lacks them."""
-    noisy = {"missing": "learn", "spurious": "learn", "random_state": 0}
-    given: dict[str, dict[str, Any]] = {
-        "--background": {"background": True} if background else {},
-        "--noisy-sets": noisy if noisy_sets else {},
-        "--folds": {} if folds is None else {"cv": folds},
-        "--seed": {} if seed is None else {"random_state": seed},
+    meanings: dict[str, dict[str, Any]] = {
+        "background": {"background": True},
+        "noisy_sets": {"missing": "learn", "spurious": "learn", "random_state": 0},
+        "folds": {"cv": given.get("folds")},
+        "seed": {"random_state": given.get("seed")},
     }
-    for name, values in given.items():
-        if not values.keys() <= method.parameters.keys():
-            able = " It is for -m orlr." if name in ("--background", "--noisy-sets") else ""
-            raise InputError(f"{name} does not apply to {method.name}: leave it out.{able}")
-    return {key: value for values in given.values() for key, value in values.items()}
+    found: dict[str, Any] = {}
+    for name in (name for name, value in given.items() if value is not None and value is not False):
+        if not meanings[name].keys() <= method.parameters.keys():
+            words = f"--{name.replace('_', '-')} does not apply to {method.name}: leave it out."
+            raise InputError(words + (" It is for -m orlr." if given[name] is True else ""))
+        found |= meanings[name]
+    return found
 
 
 def is_model(path: Path) -> bool:

@@ -236,10 +236,7 @@ def refuse_existing(paths: Iterable[Path], *, force: bool, inputs: Iterable[Path
     read = {os.path.realpath(path) for path in inputs}  # Path.resolve fails for a link to itself
     for path in paths:
         if os.path.realpath(path) in read:
-            raise OutputExistsError(
-                f"{path} is an input file: write to another file. --force does not overwrite "
-                "inputs."
-            )
+            raise OutputExistsError(f"{path} is an input file: write to another file.")
         check_output(path, force=force)
 
 

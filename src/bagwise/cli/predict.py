@@ -50,9 +50,7 @@ def predict(
     refuse_background_above(found.estimator, background_above)
     folders = check_folders(label_files, data, force=force)
     if folders and not hasattr(found.estimator, "predict_proba_instances"):
-        raise InputError(
-            "--raven and --audacity need a model with probabilities of instances: fit -m orlr."
-        )
+        raise InputError("--raven and --audacity need probabilities of instances: fit -m orlr.")
     with progress(f"Predicting {len(bags)} bags"):
         table = found.bag_table(separator=facts.get("columns", {}).get("separator") or ";")
         instances: dict[str, Any] | None = None

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from bagwise._common.types import Array, Bools, Floats
 from bagwise._common.warnings import warn_user
+from bagwise.apps.review import _known
+from bagwise.bags import Bags
 from bagwise.base._pipelines import label_kind
 from bagwise.cli.options import Columns, Saved, Task, is_model
 from bagwise.cli.output import note, progress, warning
@@ -24,10 +26,6 @@ from bagwise.io._table import open_table
 from bagwise.labels import Labels, positive_by_name, sorted_labels
 from bagwise.persistence import fingerprints, load_model
 from bagwise.validation import check_bags
-
-if TYPE_CHECKING:
-    from bagwise.apps.review._known import Known
-    from bagwise.bags import Bags
 
 _WIDE = 200  # features from which --pca is recommended
 _MANY, _FEW = 10, 5  # numbers of distinct values, not all integers
@@ -75,10 +73,7 @@ def check_features(bags: Bags, steps: Any, *, wide: bool = True) -> None:
     check_bags(None, bags, reset=True, allow_nan=steps.impute is not None)
     many = not bags.is_sparse and bags.n_features > max(_WIDE, 2 * len(bags))
     if wide and steps.pca is None and many:
-        warning(
-            f"{bags.n_features} features are many for {len(bags)} bags, and a method may overfit: "
-            "try --pca auto."
-        )
+        warning(f"{bags.n_features} features are many for {len(bags)} bags: try --pca auto.")
 
 
 def read_labelled(
@@ -87,7 +82,7 @@ def read_labelled(
     *,
     positive: str | None = None,
     group: str | None = None,
-    corrected: Known | None = None,
+    corrected: _known.Known | None = None,
 ) -> tuple[Bags, Labels, Array | None]:
     """Read bags to learn from: those without a label are left out, with a note.
 
@@ -124,10 +119,7 @@ def read_labelled(
     if labels is None or chosen.label is not None:
         labels = single
     if labels is None:
-        raise LabelError(
-            "the bags have no labels: name their column with label= or label_set=, or a table of "
-            "them with labels=."
-        )
+        raise LabelError("the bags have no labels: name a column with label= or label_set=.")
     known = labels.known
     if corrected is not None:
         labels = corrected.correct_sets(labels, data)
@@ -139,17 +131,13 @@ def read_labelled(
     return data.bags[known], _positive_last(labels[known], positive), groups
 
 
-def read_known(path: Path | None, estimator: Any, method: str) -> Known | None:
+def read_known(path: Path | None, estimator: Any, method: str) -> _known.Known | None:
     """Read the file of ``--corrections``; raise an error if the method cannot use it."""
     if path is None:
         return None
-    from bagwise.apps.review._known import read_known
-
     if not has_fit_parameter(estimator, "instance_labels"):
-        raise InputError(
-            f"{method} cannot keep labels of instances fixed: use --corrections with -m orlr."
-        )
-    return read_known(path, note)
+        raise InputError(f"{method} cannot keep labels of instances fixed: use -m orlr.")
+    return _known.read_known(path, note)
 
 
 def label_sets_of(data: Contents) -> Labels | None:
@@ -282,8 +270,8 @@ def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> 
         many = n_values >= _MANY or (n_values >= _FEW and n_values > n_bags / 2)
     if many and task is None:
         note(
-            f"{column}: {n_values} different numbers, from {values.min():g} to {values.max():g}: "
-            "predicting a number per bag (--task classification for labels)."
+            f"{column}: {n_values} different numbers: predicting a number per bag "
+            "(--task classification for labels)."
         )
     elif n_values > _MANY_WHOLE and task is None:
         note(f"{column}: {n_values} numbers, taken as labels (--task regression for numbers).")
@@ -316,9 +304,7 @@ def _positive_last(labels: Labels, positive: str | None) -> Labels:
     """Put the positive one of two classes last."""
     two = len(labels.classes) == 2 and not labels.has_sets
     if positive is not None and not (two and positive in labels.names):
-        raise LabelError(
-            f"pos_label= chooses one of two labels, and got {positive!r}: there are {labels.names}."
-        )
+        raise LabelError(f"pos_label={positive!r}: expected one of two labels, got {labels.names}.")
     if positive is None and two and positive_by_name(labels.classes) == 0:
         positive = labels.names[0]
     if positive is None or labels.names[1] == positive:
@@ -415,10 +401,7 @@ def places(data: Contents, axes: list[str], file: Path) -> Any:
             raise InputError(f"the columns {', '.join(axes)} must be numbers.") from error
         return np.array(columns).T
     if data.coords is None:
-        raise InputError(
-            f"{file} has no coords: a heat map needs the position of each patch. Name two "
-            "columns of a table with --coords X,Y, or write `coords` into the HDF5 files."
-        )
+        raise InputError(f"{file} has no coords: name the position of each patch by --coords X,Y.")
     return data.coords
 
 
@@ -453,7 +436,7 @@ def clip_sounds(
     if missing and inside:
         note(
             f"{len(missing)} of {len(found)} recordings are not in {folder.resolve()}, "
-            f"{missing[0]} among them: name their folder with --media-folder to listen to them."
+            f"{missing[0]} among them: name their folder with --media-folder."
         )
     return None if len(missing) == len(found) else [found[name] for name in files]
 
@@ -486,10 +469,8 @@ def _as_fitted(
     if chosen.labels is None:
         found.pop("id_column", None)
     if chosen.merge is None and "merge" in found and found["merge"] not in beside:
-        note(
-            f"The model was fitted on bags merged by {found.pop('merge')!r}, and these are not "
-            "merged: give a table with that column (--labels) to merge them."
-        )
+        merged = found.pop("merge")
+        note(f"The model was fitted on bags merged by {merged!r}, and these are not merged.")
     return found | given
 
 
@@ -498,10 +479,7 @@ def _in_order(bags: Bags, names: list[str]) -> Bags:
     place = {name: j for j, name in enumerate(bags.feature_names or ())}
     missing = [name for name in names if name not in place]
     if missing:
-        raise InputError(
-            f"the model was fitted with the feature {missing[0]!r}, which is not in the file "
-            f"({len(missing)} of {len(names)} are missing)."
-        )
+        raise InputError(f"the file has not all features of the model: {', '.join(missing[:5])}.")
     if bags.feature_names == names:
         return bags
     columns = [place[name] for name in names]
@@ -558,8 +536,6 @@ def _without_empty(data: Contents) -> Contents:
     empty = data.bags.sizes == 0
     if not empty.any() or empty.all():
         return data
-    warning(
-        f"{empty.sum()} of {len(empty)} bags have no instances and are left out, such as "
-        f"{data.bags.names[empty][0]}."
-    )
+    first = f"{empty.sum()} of {len(empty)} bags"
+    warning(f"{first} have no instances and are left out, such as {data.bags.names[empty][0]}.")
     return data.take(np.flatnonzero(~empty))

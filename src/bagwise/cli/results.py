@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bagwise.cli.options import LabelFiles
 from bagwise.cli.output import note, refuse_existing
 from bagwise.exceptions import InputError
+from bagwise.io._contents import Contents
 from bagwise.labels import plain_array
-
-if TYPE_CHECKING:
-    from bagwise.io._contents import Contents
 
 
 def with_places(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
@@ -75,10 +73,7 @@ def _kept(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
     """The columns to keep; an error if the results already use one of their names."""
     used = [name for name in data.columns if name in table]
     if used:
-        raise InputError(
-            f"the column {used[0]!r} cannot be kept: the results have a column of that name. "
-            "Rename it in the file."
-        )
+        raise InputError(f"the column {used[0]!r} cannot be kept: the results have one, rename it.")
     return {name: plain_array(values) for name, values in data.columns.items()}
 
 
@@ -103,12 +98,10 @@ def check_folders(chosen: LabelFiles, data: Contents, *, force: bool) -> dict[st
 
     folders = {program: folder for program, folder in vars(chosen).items() if folder is not None}
     if folders and data.clips is None:
-        raise InputError(
-            "--raven and --audacity need the times of clips: expected columns file, start and end."
-        )
+        raise InputError("--raven and --audacity need the times of clips: columns start and end.")
     for folder in folders.values():
         if folder.is_file():
-            raise InputError(f"{folder} is a file: expected a folder for the labels of recordings.")
+            raise InputError(f"{folder} is a file: expected a folder.")
         names = file_names(recordings(data)).values() if folder.exists() else ()
         refuse_existing([folder / f"{name}.txt" for name in names], force=force)
     return folders

@@ -72,8 +72,7 @@ def review(
     bags, served = data.bags, _media(media.only, data, folder)
     if autoplay and (served is None or served.kind != "audio"):
         raise InputError(
-            "--autoplay: there is no sound to play. Name the column with the files (--audio), or "
-            "the folder of the recordings (--media-folder)."
+            "--autoplay: there is no sound to play. Name its column (--audio) or --media-folder."
         )
     estimator, seen = instance_model(fitted, bags)
     labels = labels_for(fitted, data, facts)
@@ -156,6 +155,6 @@ def _media(shown: tuple[str, str] | None, data: Contents, folder: Path) -> Serve
     if outside:
         note(
             f"{len(outside)} files are outside of {root} and are not shown, {outside[0]!r} among "
-            "them: copy them into it, or name their folder with --media-folder."
+            "them: name their folder with --media-folder."
         )
     return ServedMedia(kind, values, folder)
