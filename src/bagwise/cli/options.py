@@ -139,7 +139,7 @@ class Steps:
     """The options for the preprocessing of instances before a method learns from them."""
 
     pca: Any = option("Number of principal components, or auto.", "N", parser=_components)
-    impute: Literal["mean", "median"] | None = option("Fill missing values.")
+    impute: Literal["mean", "median"] | None = option("Fill missing values.", "mean|median")
     no_scale: bool = flag("--no-scale", "Do not standardise the features.")
 
     @property
@@ -152,7 +152,7 @@ class Steps:
 class Task:
     """What to learn: a label or a number."""
 
-    task: TaskName | None = option("By default regression for many different numbers.")
+    task: TaskName | None = option("regression (for many numbers) or classification.", "TASK")
     positive: Text = column("The positive one of two labels.", "LABEL", "--pos-label", "--positive")
 
     def __post_init__(self) -> None:
