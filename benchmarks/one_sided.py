@@ -14,6 +14,7 @@ from bagwise.compute.arrays import product
 from bagwise.datasets import load_dataset
 from bagwise.exceptions import DataNotFoundError
 from bagwise.solvers.margin.feature_space import LinearFeatures
+from bagwise.solvers.margin.labelled_bags import LabelledBags
 from bagwise.solvers.margin.misvm import bag_margin
 from bagwise.solvers.result import SolverResult, total_curve
 
@@ -53,7 +54,7 @@ def polished(bags, signs, start, costs):
             result = min(
                 (
                     bag_margin(
-                        space, bags.offsets, sign > 0, costs,
+                        LabelledBags(space, bags.offsets, sign > 0, costs),
                         slack_per_bag=True, max_iter=MAX_ROUNDS, tol=TOL, witnesses=witnesses,
                     )
                     for witnesses in starts

@@ -99,9 +99,8 @@ class MeanInterceptSVM(InstanceMarginSVM):
     The model of the last iteration is kept, not the one with the lowest objective.
     """
 
-    def _separate(
-        self, space: Any, offsets: NDArray[Any], positive: NDArray[Any], costs: NDArray[Any]
-    ) -> SolverResult:
+    def _separate(self, bags: Any) -> SolverResult:
+        space, offsets, positive, costs = bags
         bag = np.repeat(np.arange(len(positive)), np.diff(offsets))
         inside, cost = positive[bag], costs[bag]
         everything = sparse.eye_array(len(bag), format="csr")
@@ -132,9 +131,8 @@ class SummedSparseMIL(SparseMIL):
 
     least = 0.0  # multipliers up to this value are dropped
 
-    def _separate(
-        self, space: Any, offsets: NDArray[Any], positive: NDArray[Any], costs: NDArray[Any]
-    ) -> SolverResult:
+    def _separate(self, bags: Any) -> SolverResult:
+        space, offsets, positive, costs = bags
         problem = _summed(offsets, positive, costs)
         machine = max_margin(space, problem, tol=self.tol)
         kept = machine.multipliers * (machine.multipliers > self.least)
@@ -168,9 +166,8 @@ class PaperMINet(MINet):
 class SummedBalancedSparseMIL(BalancedSparseMIL):
     """sbMIL as in misvm: sMIL is trained on sums of instances before it ranks them."""
 
-    def _separate(
-        self, space: Any, offsets: NDArray[Any], positive: NDArray[Any], costs: NDArray[Any]
-    ) -> SolverResult:
+    def _separate(self, bags: Any) -> SolverResult:
+        space, offsets, positive, costs = bags
         ranking = max_margin(space, _summed(offsets, positive, costs), tol=self.tol).scores
         bag = np.repeat(np.arange(len(positive)), np.diff(offsets))
         ranked = -np.sort(-ranking[positive[bag]])

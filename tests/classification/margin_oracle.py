@@ -24,8 +24,8 @@ def of_labels(bags, labels, costs):
 class PerInstance(BagMarginSVM):
     """MI-SVM with a margin error per instance of a negative bag, as printed."""
 
-    def _separate(self, *problem):
-        return bag_margin(*problem, slack_per_bag=False, max_iter=self.max_iter, tol=self.tol)
+    def _separate(self, bags):
+        return bag_margin(bags, slack_per_bag=False, max_iter=self.max_iter, tol=self.tol)
 
 
 def of_witnesses(bags, positive, witnesses, costs, *, slack_per_bag=True):

@@ -21,6 +21,7 @@ from bagwise.classification import (
 )
 from bagwise.pairwise import instance_kernel
 from bagwise.solvers.margin.feature_space import KernelFeatures, LinearFeatures
+from bagwise.solvers.margin.labelled_bags import LabelledBags
 from bagwise.solvers.margin.threshold import even_folds, most_accurate_threshold, out_of_fold_scores
 from cases import each
 from checks import example
@@ -87,9 +88,8 @@ def test_a_fold_is_scored_by_a_model_of_the_others(model, kernel):
         space = KernelFeatures(
             bags.instances, lambda A, B: instance_kernel(A, B, "rbf", {"gamma": 0.2})
         )
-    found = out_of_fold_scores(
-        model._separate, space, bags.offsets, y == "q", np.full(24, model.C), folds
-    )
+    labelled = LabelledBags(space, bags.offsets, y == "q", np.full(24, model.C))
+    found = out_of_fold_scores(model._separate, labelled, folds)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 

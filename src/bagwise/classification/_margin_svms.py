@@ -14,6 +14,7 @@ from bagwise.base._kernel_machine import KernelMachine
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.labels import Labels
 from bagwise.solvers.margin.feature_space import KEPT
+from bagwise.solvers.margin.labelled_bags import LabelledBags
 from bagwise.solvers.margin.misvm import bag_margin, instance_margin
 from bagwise.solvers.margin.smil import sparse_mil
 from bagwise.solvers.margin.threshold import at_threshold
@@ -29,9 +30,8 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
     """A linear or kernel SVM per class; a bag has the score of its best instance.
 
     Two classes need one SVM, for the positive class; more need one per class, against the rest. A
-    subclass defines ``_separate(space, offsets, positive, costs)``, which separates one class from
-    the rest: it takes the instances, and for each bag its start, whether it is of the class, and
-    its cost. The solution is (coefficients of the instances, intercept).
+    subclass defines ``_separate(bags)``, which separates one class from the rest. The solution is
+    (coefficients of the instances, intercept).
 
     Parameters
     ----------
@@ -73,12 +73,13 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
         threshold = self._threshold(len(labels.classes))
         learn = partial(at_threshold, self._separate, threshold=threshold, seed=seed)
         results = self._one_vs_rest(
-            labels, lambda signs: learn(space, bags.offsets, signs > 0, self.C * weight)
+            labels,
+            lambda signs: learn(LabelledBags(space, bags.offsets, signs > 0, self.C * weight)),
         )
         self._keep_each(space, results)
         return results
 
-    def _separate(self, *problem: Any) -> SolverResult:
+    def _separate(self, bags: LabelledBags) -> SolverResult:
         raise NotImplementedError
 
     def _n_features_of(self, rows: Any) -> int | None:
@@ -172,8 +173,8 @@ class BagMarginSVM(OneVsRestSVM):
 
     max_iter: int = 100
 
-    def _separate(self, *problem: Any) -> SolverResult:
-        return bag_margin(*problem, slack_per_bag=True, max_iter=self.max_iter, tol=self.tol)
+    def _separate(self, bags: LabelledBags) -> SolverResult:
+        return bag_margin(bags, slack_per_bag=True, max_iter=self.max_iter, tol=self.tol)
 
 
 @with_parameters
@@ -251,8 +252,8 @@ class InstanceMarginSVM(OneVsRestSVM):
 
     max_iter: int = 100
 
-    def _separate(self, *problem: Any) -> SolverResult:
-        return instance_margin(*problem, max_iter=self.max_iter, tol=self.tol)
+    def _separate(self, bags: LabelledBags) -> SolverResult:
+        return instance_margin(bags, max_iter=self.max_iter, tol=self.tol)
 
 
 @with_parameters
@@ -331,9 +332,9 @@ class SparseMIL(OneVsRestSVM):
 
     negative_weight: Any = "auto"
 
-    def _separate(self, *problem: Any) -> SolverResult:
+    def _separate(self, bags: LabelledBags) -> SolverResult:
         weight = self.negative_weight
-        return sparse_mil(*problem, negative_weight=weight, tol=self.tol, eta=self.eta)
+        return sparse_mil(bags, negative_weight=weight, tol=self.tol, eta=self.eta)
 
 
 @with_parameters

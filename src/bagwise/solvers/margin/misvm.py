@@ -13,34 +13,28 @@ for the SVM. Neither half raises the objective, so the alternation ends when a c
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from bagwise import loops
-from bagwise._common.types import Bools, Floats, Ints
-from bagwise.solvers.margin.feature_space import FeatureSpace, selection
+from bagwise._common.types import Floats, Ints
+from bagwise.solvers.margin.feature_space import selection
+from bagwise.solvers.margin.labelled_bags import LabelledBags
 from bagwise.solvers.margin.max_margin import Machine, MarginProblem, bag_problem, max_margin
 from bagwise.solvers.result import SolverResult
 
 TIE = 100.0  # scores this near, in units of tol, count as equal
 
 
-def instance_margin(
-    space: FeatureSpace, offsets: Ints, positive: Bools, costs: Floats, *, max_iter: int, tol: float
-) -> SolverResult:
+def instance_margin(bags: LabelledBags, *, max_iter: int, tol: float) -> SolverResult:
     """Learn by mi-SVM: every instance has a label and a slack.
 
     Parameters
     ----------
-    space : FeatureSpace
-        The instances.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
-    positive : ndarray of bool of shape (n_bags,)
-        Which bags are positive; both kinds must occur.
-    costs : ndarray of shape (n_bags,)
-        C of the instances of each bag.
+    bags : LabelledBags
+        The bags, with C of the instances of each bag.
     max_iter : int
         Maximum number of SVMs to fit.
     tol : float
@@ -52,49 +46,34 @@ def instance_margin(
         ``solution`` is (coef, intercept), with coef of shape (n_instances,); the curve is the
         objective with the best labels for each SVM.
     """
-    bag = np.repeat(np.arange(len(positive)), np.diff(offsets))
-    inside, cost = positive[bag], costs[bag]
-    everything = sparse.eye_array(len(bag), format="csr")
+    inside, cost = bags.positive[bags.bag_index], bags.costs[bags.bag_index]
+    everything = sparse.eye_array(len(cost), format="csr")
 
     def solve(signs: Ints, before: Machine | None) -> Machine:
         problem = MarginProblem.separate(everything, signs, cost)
         start = None if before is None else before.start(_carried(signs, before, cost))
-        return max_margin(space, problem, tol=tol, start=start)
+        return max_margin(bags.space, problem, tol=tol, start=start)
 
     def judge(machine: Machine) -> tuple[Ints, float]:
         signs = np.where(inside & (machine.scores > tol), 1, -1)
         # Instances on the margin have equal scores: prefer the one with the largest coefficient.
         tilted = machine.scores + TIE * tol * machine.coef / cost
-        best = offsets[:-1] + loops.segments.argmax(loops.ties.settled(tilted), offsets)
-        signs[best[positive]] = 1
+        rows = loops.segments.argmax(loops.ties.settled(tilted), bags.offsets)
+        signs[(bags.offsets[:-1] + rows)[bags.positive]] = 1
         return signs, machine.objective(signs, cost)
 
     return alternate(solve, judge, np.where(inside, 1, -1), max_iter)
 
 
 def bag_margin(
-    space: FeatureSpace,
-    offsets: Ints,
-    positive: Bools,
-    costs: Floats,
-    *,
-    slack_per_bag: bool,
-    max_iter: int,
-    tol: float,
-    witnesses: Ints | None = None,
+    bags: LabelledBags, *, slack_per_bag: bool, max_iter: int, tol: float, witnesses: Any = None
 ) -> SolverResult:
     """Learn by MI-SVM: a positive bag is represented by its witness.
 
     Parameters
     ----------
-    space : FeatureSpace
-        The instances.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
-    positive : ndarray of bool of shape (n_bags,)
-        Which bags are positive; both kinds must occur.
-    costs : ndarray of shape (n_bags,)
-        C of each bag.
+    bags : LabelledBags
+        The bags, with C of each bag.
     slack_per_bag : bool
         Whether the instances of a negative bag share one slack, or have one each.
     max_iter : int
@@ -110,6 +89,7 @@ def bag_margin(
         ``solution`` is (coef, intercept), with coef of shape (n_instances,); the curve is the
         objective with the best witnesses for each SVM.
     """
+    space, offsets, positive, costs = bags
     problem = bag_problem(offsets, positive, costs, slack_per_bag=slack_per_bag)
     negatives = problem.combine[problem.signs < 0]
 

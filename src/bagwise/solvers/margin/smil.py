@@ -16,22 +16,14 @@ from dataclasses import replace
 import numpy as np
 from scipy import sparse
 
-from bagwise._common.types import Bools, Floats, Ints
 from bagwise.solvers.margin.cost_range import check_costs
-from bagwise.solvers.margin.feature_space import FeatureSpace
+from bagwise.solvers.margin.labelled_bags import LabelledBags
 from bagwise.solvers.margin.max_margin import MarginProblem, bag_problem, max_margin
 from bagwise.solvers.result import SolverResult
 
 
 def sparse_mil(
-    space: FeatureSpace,
-    offsets: Ints,
-    positive: Bools,
-    costs: Floats,
-    *,
-    negative_weight: float | str,
-    tol: float,
-    eta: float | None = None,
+    bags: LabelledBags, *, negative_weight: float | str, tol: float, eta: float | None = None
 ) -> SolverResult:
     """Learn by sMIL: the mean of a positive bag scores as if one of its instances were positive.
 
@@ -39,14 +31,8 @@ def sparse_mil(
 
     Parameters
     ----------
-    space : FeatureSpace
-        The instances.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
-    positive : ndarray of bool of shape (n_bags,)
-        Which bags are positive; both kinds must occur.
-    costs : ndarray of shape (n_bags,)
-        C of each bag.
+    bags : LabelledBags
+        The bags, with C of each bag.
     negative_weight : float or "auto"
         Cost of an instance of a negative bag, as a multiple of its C; "auto" is the number
         of positive bags divided by that of negative instances.
@@ -61,21 +47,22 @@ def sparse_mil(
     SolverResult
         ``solution`` is (coef, intercept), with coef of shape (n_instances,).
     """
-    balance = float(positive.sum() / np.diff(offsets)[~positive].sum())
+    space, offsets, positive, costs = bags
+    balance = float(positive.sum() / bags.sizes[~positive].sum())
     weight = balance if isinstance(negative_weight, str) else negative_weight
     check_costs(1.0, negative_weight=weight)
     weighted = np.where(positive, costs, weight * costs)
     problem = bag_problem(offsets, positive, weighted, slack_per_bag=False)
     margins = problem.margins.copy()
-    margins[problem.signs > 0] = 2 / np.diff(offsets)[positive] - 1
+    margins[problem.signs > 0] = 2 / bags.sizes[positive] - 1
     ranking = max_margin(space, replace(problem, margins=margins), tol=tol)
     if eta is None:
         return ranking.result()
-    bag = np.repeat(np.arange(len(positive)), np.diff(offsets))
-    ranked = -np.sort(-ranking.scores[positive[bag]])
+    inside = positive[bags.bag_index]
+    ranked = -np.sort(-ranking.scores[inside])
     n_positive = max(int(np.rint(eta * len(ranked))), int(positive.sum()))
     # Choose instances that tie with the last one too, so that the order does not matter.
-    chosen = positive[bag] & (ranking.scores >= ranked[n_positive - 1] - 100 * tol)
-    everything = sparse.eye_array(len(bag), format="csr")
-    problem = MarginProblem.separate(everything, np.where(chosen, 1, -1), costs[bag])
+    chosen = inside & (ranking.scores >= ranked[n_positive - 1] - 100 * tol)
+    everything = sparse.eye_array(len(chosen), format="csr")
+    problem = MarginProblem.separate(everything, np.where(chosen, 1, -1), costs[bags.bag_index])
     return max_margin(space, problem, tol=tol).result()

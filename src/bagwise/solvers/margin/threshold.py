@@ -11,41 +11,26 @@ import numpy as np
 
 from bagwise import loops
 from bagwise._common.types import Array, Bools, Floats, Ints
-from bagwise.solvers.margin.feature_space import FeatureSpace
+from bagwise.solvers.margin.labelled_bags import LabelledBags
 from bagwise.solvers.result import SolverResult
 
 N_FOLDS = 5
 PER_FOLD = 2  # least number of bags of each class in a fold
 SCORE_BITS = 20  # scores that differ by less than 1e-6 of the largest are equal
 
-Solve = Callable[[FeatureSpace, Ints, Bools, Floats], SolverResult]
+Solve = Callable[[LabelledBags], SolverResult]
 
 
-def at_threshold(
-    solve: Solve,
-    space: FeatureSpace,
-    offsets: Ints,
-    positive: Bools,
-    costs: Floats,
-    *,
-    threshold: str,
-    seed: int,
-) -> SolverResult:
+def at_threshold(solve: Solve, bags: LabelledBags, *, threshold: str, seed: int) -> SolverResult:
     """Fit a model and shift its intercept, so that scores above the threshold become positive.
 
     Parameters
     ----------
     solve : callable
-        Takes (space, offsets, positive, costs) and returns a model: ``solution`` is (coefficients
-        of the instances, intercept).
-    space : FeatureSpace
-        The instances.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
-    positive : ndarray of bool of shape (n_bags,)
-        Which bags are positive; both kinds must occur.
-    costs : ndarray of shape (n_bags,)
-        C of each bag.
+        Takes labelled bags and returns a model: ``solution`` is (coefficients of the instances,
+        intercept).
+    bags : LabelledBags
+        The bags.
     threshold : {"zero", "training", "out_of_fold"}
         Keep the intercept, or separate the scores of the training bags, or separate their
         out-of-fold scores. With fewer than 10 bags of a class "out_of_fold" is "training".
@@ -57,17 +42,17 @@ def at_threshold(
     SolverResult
         The result of `solve` on all bags, with another intercept.
     """
-    result = solve(space, offsets, positive, costs)
+    result, positive = solve(bags), bags.positive
     if threshold == "zero":
         return result
     coef, intercept = result.solution
     n_fewest = min(int(positive.sum()), int((~positive).sum()))
     if threshold == "out_of_fold" and n_fewest >= N_FOLDS * PER_FOLD:
-        folds = even_folds(_mean_scores(space, offsets, positive), positive, seed)
-        scores = out_of_fold_scores(solve, space, offsets, positive, costs, folds)
+        folds = even_folds(_mean_scores(bags), positive, seed)
+        scores = out_of_fold_scores(solve, bags, folds)
     else:
-        scores = bag_scores(space, offsets, coef) + intercept
-    shifted = intercept - most_accurate_threshold(scores, positive, costs)
+        scores = bag_scores(bags, coef) + intercept
+    shifted = intercept - most_accurate_threshold(scores, positive, bags.costs)
     return replace(result, solution=(coef, shifted))
 
 
@@ -113,20 +98,13 @@ def most_accurate_threshold(scores: Array, positive: Bools, weights: Array) -> f
     return float(middles[np.argmin(loops.ties.settled(np.abs(middles), bits=SCORE_BITS))])
 
 
-def out_of_fold_scores(
-    solve: Solve,
-    space: FeatureSpace,
-    offsets: Ints,
-    positive: Bools,
-    costs: Floats,
-    folds: Ints,
-) -> Floats:
+def out_of_fold_scores(solve: Solve, bags: LabelledBags, folds: Ints) -> Floats:
     """Score each bag by a model trained on the other folds.
 
     Parameters
     ----------
-    solve, space, offsets, positive, costs
-        As in `at_threshold`; the kernel matrix of the space is shared by all folds.
+    solve, bags
+        As in `at_threshold`; the kernel matrix of the instances is shared by all folds.
     folds : ndarray of int of shape (n_bags,)
         The fold of each bag.
 
@@ -134,28 +112,23 @@ def out_of_fold_scores(
     -------
     ndarray of shape (n_bags,)
     """
-    sizes = np.diff(offsets)
-    scores = np.empty(len(positive))
+    scores = np.empty(len(folds))
     for fold in range(int(folds.max()) + 1):
         held_out = folds == fold
-        rows = np.flatnonzero(np.repeat(~held_out, sizes))
-        starts = np.concatenate([[0], np.cumsum(sizes[~held_out])])
-        found = solve(space.take(rows), starts, positive[~held_out], costs[~held_out])
-        coef = np.zeros(offsets[-1])
-        coef[rows], intercept = found.solution
-        scores[held_out] = (bag_scores(space, offsets, coef) + intercept)[held_out]
+        found = solve(bags.take(~held_out))
+        coef = np.zeros(bags.offsets[-1])
+        coef[~held_out[bags.bag_index]], intercept = found.solution
+        scores[held_out] = (bag_scores(bags, coef) + intercept)[held_out]
     return scores
 
 
-def bag_scores(space: FeatureSpace, offsets: Ints, coef: Floats) -> Floats:
+def bag_scores(bags: LabelledBags, coef: Floats) -> Floats:
     """Score bags by their best instance, without intercept.
 
     Parameters
     ----------
-    space : FeatureSpace
-        The instances.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
+    bags : LabelledBags
+        The bags.
     coef : ndarray of shape (n_instances,)
         Coefficients of the model.
 
@@ -163,7 +136,7 @@ def bag_scores(space: FeatureSpace, offsets: Ints, coef: Floats) -> Floats:
     -------
     ndarray of shape (n_bags,)
     """
-    return loops.segments.maximum(space.scores(coef), offsets)
+    return loops.segments.maximum(bags.space.scores(coef), bags.offsets)
 
 
 def even_folds(values: Floats, positive: Bools, seed: int) -> Ints:
@@ -197,8 +170,8 @@ def even_folds(values: Floats, positive: Bools, seed: int) -> Ints:
     return folds
 
 
-def _mean_scores(space: FeatureSpace, offsets: Ints, positive: Bools) -> Floats:
+def _mean_scores(bags: LabelledBags) -> Floats:
     """Mean scores of bags by the difference of the class means, which avoids ties at margins."""
-    sizes = np.diff(offsets)
-    shares = np.where(positive, 1 / sizes[positive].sum(), -1 / sizes[~positive].sum())
-    return loops.segments.mean(space.scores(np.repeat(shares, sizes)), offsets)
+    inside = bags.positive[bags.bag_index]
+    shares = np.where(inside, 1 / inside.sum(), -1 / (~inside).sum())
+    return loops.segments.mean(bags.space.scores(shares), bags.offsets)
