@@ -5,7 +5,8 @@ from typing import Any
 
 from bagwise.base._parameters import with_parameters
 from bagwise.semi_supervised import WellSVMClassifier
-from bagwise.solvers.wellsvm.well_svm import MixtureResult, PartialLabels, canonical_order
+from bagwise.solvers.result import SolverResult
+from bagwise.solvers.wellsvm.well_svm import PartialLabels, canonical_order
 from reproduction.rivals.solvers.well_svm_alternation import refine
 
 
@@ -42,7 +43,7 @@ class PublishedWellSVM(WellSVMClassifier):
     random_state: Any = 0
     verbose: int = 0
 
-    def _generate(self, rows: Any, labels: PartialLabels, seed: int) -> MixtureResult:
+    def _generate(self, rows: Any, labels: PartialLabels, seed: int) -> SolverResult:
         result = super()._generate(rows, labels, seed)
         if not self.refine or len(labels.unknown) == 0:
             return result

@@ -278,7 +278,8 @@ class Labels:
     @property
     def positives(self) -> Sequence[int]:
         """The positive class of each one-vs-rest problem: one for two classes, else all."""
-        return [self._positive] if len(self._classes) == 2 else range(len(self._classes))
+        two = len(self._classes) == 2 and not self.has_sets
+        return [self._positive] if two else range(len(self._classes))
 
     @property
     def oriented_codes(self) -> Ints:

@@ -6,7 +6,7 @@ import numpy as np
 
 from bagwise import loops
 from bagwise._common.types import Floats, Ints
-from bagwise.solvers.wellsvm.well_svm import Mixture, PartialLabels, supervised
+from bagwise.solvers.wellsvm.well_svm import MAX_PASSES, Mixture, PartialLabels
 
 ALTERNATIONS = 10  # between labels and SVM
 
@@ -49,9 +49,11 @@ def refine(
     best, picks = mixture, np.arange(rows.n_rows)
     alpha = np.minimum(np.abs(mixture.coef), costs)
     for _ in range(ALTERNATIONS):
-        f, alpha = supervised(
-            rows, picks, signs, costs, start=alpha, order=order, tol=tol, seed=seed
-        )
+        f = loops.dual_descent.combine(rows, alpha * signs)
+        loops.dual_descent.descend(
+            rows, picks[:, None], signs[:, None], np.ones(1), costs, alpha, f,
+            np.empty((len(f), 0)), order=order, tol=tol, max_passes=MAX_PASSES, seed=seed,
+        )  # fmt: skip
         found = Mixture(f, alpha * signs, picks[:, None], signs[:, None], np.ones(1), mixture.gap)
         objective, after = s3vm_objective(rows, labels, costs, found)
         if objective < lowest:

@@ -8,7 +8,6 @@ from bagwise.base._estimator import (
     WeightedFit,
     class_weights,
     fit_method,
-    with_known_labels,
 )
 from bagwise.base._linear import LinearBagClassifier
 from bagwise.base._order import in_canonical_order

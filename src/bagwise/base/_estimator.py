@@ -51,28 +51,6 @@ def fit_method(fit: Fit) -> Fit:
     return _fit_context(prefer_skip_nested_validation=True)(checked_fit(fit))
 
 
-def with_known_labels(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
-    """Leave out bags without a known label or label set.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-    labels : Labels
-        Their labels.
-
-    Returns
-    -------
-    bags : Bags
-        The bags with a known label or label set.
-    labels : Labels
-        Their labels.
-    """
-    if not labels.known.any():
-        raise LabelError("no bag has a known label set: give at least one.")
-    return bags[labels.known], labels[labels.known]
-
-
 class BagEstimator(BaseEstimator):
     """Base class of all estimators: scikit-learn's `BaseEstimator` for bags, with progress.
 

@@ -12,7 +12,7 @@ from bagwise.base._finite import column_range
 from bagwise.base._kernel_machine import KernelMachine, nystroem_of, transformed
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, PRECOMPUTED_TOO
 from bagwise.exceptions import InputError
-from bagwise.solvers.wellsvm.well_svm import MixtureResult
+from bagwise.solvers.result import SolverResult
 
 LARGEST_GRAM = 20_000  # rows; beyond, the kernel is approximated
 SINGLE_GRAM = 5_000  # rows; beyond, the kernel matrix is kept in single precision
@@ -37,7 +37,7 @@ class LabelMachine(KernelMachine):
     degree = 3
     coef0 = 1.0
     center = True
-    _generate: Any  # (rows, labels, seed) -> MixtureResult
+    _generate: Any  # (rows, labels, seed) -> SolverResult
 
     _parameter_constraints: dict[str, Any] = {
         "kernel": PRECOMPUTED_TOO,
@@ -49,7 +49,7 @@ class LabelMachine(KernelMachine):
     def _accepts_sparse(self) -> bool:  # type: ignore[override]
         return self.kernel != "precomputed"
 
-    def _learn(self, X: Any, problems: Sequence[Any], seed: int) -> list[MixtureResult]:
+    def _learn(self, X: Any, problems: Sequence[Any], seed: int) -> list[SolverResult]:
         """Fit and store an SVM for each set of admissible labels."""
         rows, centre = self._present(X, seed)
         each = iter(problems) if len(problems) == 1 else self._track(problems, "class")
@@ -106,7 +106,7 @@ class LabelMachine(KernelMachine):
         return loops.dual_descent.with_constant(rows, constant)
 
     def _keep_machines(
-        self, X: Any, rows: Any, centre: Array, results: Sequence[MixtureResult]
+        self, X: Any, rows: Any, centre: Array, results: Sequence[SolverResult]
     ) -> None:
         """Store the SVMs as hyperplanes, or as weights of training rows."""
         f = np.array([result.solution.f for result in results])

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
 from bagwise import loops
-from bagwise._common.memory import as_float64, require_memory
+from bagwise._common.memory import as_float64
 from bagwise._common.types import Array, Bools, Ints
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, finite_scores
@@ -172,11 +172,6 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     ) -> Array:
         """``x - x_B`` for the rows x and the other bags B, but not for a row and its own bag."""
         n_pairs = len(rows) * len(others)
-        require_memory(
-            (4 + 3 * bags.n_features) * 8.0 * min(n_pairs, self.max_pairs),
-            purpose=f"the differences of {min(n_pairs, self.max_pairs):,} instances from bags",
-            remedy="choose a smaller max_pairs",
-        )
         if n_pairs > self.max_pairs:
             pairs = np.sort(sample_without_replacement(n_pairs, self.max_pairs, random_state=rng))
         else:

@@ -1,6 +1,5 @@
 """PrimalDualMISVM (pdMISVM): all classes at once, each bag scored by its best instance."""
 
-from collections.abc import Sequence
 from functools import partial
 from numbers import Real
 from typing import Any
@@ -204,14 +203,14 @@ class PrimalDualMISVM(LinearBagClassifier):
             "track": partial(self._track, task="iteration", total=max_iter),
         }
         if standard:
-            signs = np.column_stack([labels.signs(k) for k in _concepts(labels)])
+            signs = np.column_stack([labels.signs(k) for k in labels.positives])
             result = one_sided(space, signs.astype(np.float64), **options)
         else:
             result = primal_dual(space, labels.codes, len(labels.classes), rng=rng, **options)
         self.residuals_ = result.residuals
         W, self.intercept_ = result.solution
         keep(W)
-        n_terms = len(_concepts(labels)) if standard else len(labels.classes) - 1
+        n_terms = len(labels.positives) if standard else len(labels.classes) - 1
         self._warn_if_nothing_learned(result, self.C * n_terms * weight.sum())
         # With several classes the highest score wins, whatever its sign: no threshold is needed.
         if standard and (labels.has_sets or len(labels.classes) == 2):
@@ -226,7 +225,7 @@ class PrimalDualMISVM(LinearBagClassifier):
     def _thresholds(self, bags: Bags, labels: Labels, weight: Array) -> Array:
         """Threshold of each column; zero if all bags, or none, contain the concept."""
         best = over_partitions(self._bag_scores, bags)
-        present = [labels.signs(k) > 0 for k in _concepts(labels)]
+        present = [labels.signs(k) > 0 for k in labels.positives]
         return np.array(
             [
                 most_accurate_threshold(scores, is_in, weight) if 0 < is_in.sum() < len(bags) else 0
@@ -277,8 +276,3 @@ class PrimalDualMISVM(LinearBagClassifier):
             return super()._score(bags)
         rows = bags.to("numpy").instances
         return kernel_scores(rows, self._gram, self.dual_coef_) + self.intercept_
-
-
-def _concepts(labels: Labels) -> Sequence[int]:
-    """Classes that are learned as concepts: the second of two, else all."""
-    return range(len(labels.classes)) if labels.has_sets else labels.positives

@@ -18,19 +18,13 @@ from bagwise._common.memory import available_memory, require_memory
 from bagwise._common.sklearn import Interval
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.base import (
-    BagClassifierMixin,
-    class_weights,
-    fit_method,
-    softmax_probabilities,
-    with_known_labels,
-)
+from bagwise.base import BagClassifierMixin, class_weights, fit_method, softmax_probabilities
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE
 from bagwise.compute.arrays import dense, to_numpy
 from bagwise.compute.batches import Batches, extremes_of_bags
 from bagwise.compute.blocks import row_blocks
 from bagwise.compute.tensors import torch
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, LabelError
 from bagwise.loops.threads import block_bounds
 from bagwise.solvers.result import SolverResult
 from bagwise.validation import check_bags, check_groups
@@ -104,8 +98,10 @@ class NetworkMixin(BagClassifierMixin):
         labels = self._check_labels(y, bags)
         names = np.arange(len(bags)) if groups is None else check_groups(groups, bags)
         if labels.has_sets:
-            names = names[labels.known]
-            bags, labels = with_known_labels(bags, labels)
+            known = labels.known
+            if not known.any():
+                raise LabelError("no bag has a known label set: give at least one.")
+            bags, labels, names = bags[known], labels[known], names[known]
             codes, targets = np.zeros(len(bags), np.int64), labels.indicator.astype(np.int64)
         else:
             codes = targets = labels.oriented_codes

@@ -1,6 +1,6 @@
 """WellMISVM: a convex multi-instance SVM that weighs several choices of key instances (Li 2013)."""
 
-from dataclasses import KW_ONLY, replace
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,8 @@ from bagwise.base._label_machine import LabelMachine
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compute import is_here, over_partitions
 from bagwise.labels import Labels
-from bagwise.solvers.wellsvm.well_svm import (
-    KeyInstances,
-    MixtureResult,
-    canonical_order,
-    supervised,
-    well_svm,
-)
+from bagwise.solvers.result import SolverResult
+from bagwise.solvers.wellsvm.well_svm import KeyInstances, canonical_order, supervised, well_svm
 
 
 @with_parameters
@@ -149,7 +144,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
             shifts = [_threshold(scores, choice.positive) for scores, choice in each]
             self.intercept_ = self.intercept_ - np.array(shifts)
 
-    def _generate(self, rows: Any, choices: KeyInstances, seed: int) -> MixtureResult:
+    def _generate(self, rows: Any, choices: KeyInstances, seed: int) -> SolverResult:
         positive, n_negative = choices.positive, len(choices.negatives)
         n_positive = int(positive.sum())
         C2 = self.C2 if self.C2 != "auto" else self.C1 * n_positive / n_negative
@@ -165,7 +160,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
             rows, order, signs[order], each[order], order=np.arange(len(order)), tol=tol, seed=seed
         )
         scores = loops.dual_descent.score(rows, f)
-        result = well_svm(
+        return well_svm(
             rows,
             choices,
             costs,
@@ -175,9 +170,6 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
             max_cuts=self.max_cuts,
             seed=seed,
         )
-        machine = result.solution
-        picks, signs = machine.picks[:n_positive], machine.signs[:n_positive]  # positive bags only
-        return replace(result, solution=machine._replace(picks=picks, signs=signs))
 
 
 def _threshold(scores: Array, positive: Bools) -> float:
@@ -203,8 +195,9 @@ def _variable_order(order: Ints, choices: KeyInstances) -> Ints:
     return np.argsort(np.concatenate([bags, place[choices.negatives]])).astype(np.int64)
 
 
-def _keys(result: MixtureResult, choices: KeyInstances) -> Ints:
+def _keys(result: SolverResult, choices: KeyInstances) -> Ints:
     """Choices of key instances, as rows inside the positive bags."""
     starts = choices.offsets[:-1][choices.positive]
-    picks = np.broadcast_to(result.solution.picks, result.solution.signs.shape)
+    mixture = result.solution
+    picks = np.broadcast_to(mixture.picks, mixture.signs.shape)[: len(starts)]
     return np.ascontiguousarray((picks - starts[:, None]).T)

@@ -17,13 +17,8 @@ from bagwise.base._label_machine import LabelMachine
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.exceptions import InputError
 from bagwise.loops.threads import one_core_if_small
-from bagwise.solvers.wellsvm.well_svm import (
-    BoundedLabels,
-    MixtureResult,
-    aligned_start,
-    canonical_order,
-    well_svm,
-)
+from bagwise.solvers.result import SolverResult
+from bagwise.solvers.wellsvm.well_svm import BoundedLabels, aligned_start, canonical_order, well_svm
 from bagwise.validation import check_rows
 
 
@@ -226,7 +221,7 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
             self.intercept_ = self.intercept_ - shift
         return (signs > 0).astype(np.int64)
 
-    def _generate(self, rows: Any, labels: BoundedLabels, seed: int) -> MixtureResult:
+    def _generate(self, rows: Any, labels: BoundedLabels, seed: int) -> SolverResult:
         n = labels.n_rows
         order = canonical_order(rows, np.zeros(n))
         return well_svm(

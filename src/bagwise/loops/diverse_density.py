@@ -8,9 +8,7 @@ of EM-DD.
 
 import numpy as np
 
-from bagwise._common.types import Bools, Floats, Ints
 from bagwise.loops.compilation import compiled
-from bagwise.loops.threads import run_blocks
 
 # An instance at the concept itself is positive with probability 1 - 1e-8, not 1: if a negative bag
 # contains a copy of it, the likelihood should be small, not zero.
@@ -20,61 +18,6 @@ MEMORY = 8  # pairs kept by L-BFGS
 # Neither BLAS nor reordered sums: a search from many starts amplifies rounding errors, and would
 # reach another optimum on another processor. Sums use four accumulators in a fixed order instead.
 _compiled = compiled()
-
-
-def descend_from_all(
-    X: Floats,
-    offsets: Ints,
-    positive: Bools,
-    starts: Floats,
-    *,
-    max_rounds: int | None,
-    max_iter: int,
-    tol: float,
-) -> tuple[Floats, Floats, Ints, Bools]:
-    """Descend from many starts, on all cores; with `max_rounds`, in the rounds of EM-DD.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_instances, n_features)
-        The instances.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
-    positive : ndarray of bool of shape (n_bags,)
-        Which bags are positive.
-    starts : ndarray of shape (n_starts, 2 * n_features)
-        The concepts to start from: the point t, then the square roots s of the feature weights.
-    max_rounds : int or None
-        Maximum number of rounds of EM-DD, each of which selects the nearest instance of every bag.
-        None for diverse density: one round on all instances.
-    max_iter : int
-        Maximum number of L-BFGS steps in a round.
-    tol : float
-        Relative decrease of the objective below which a descent stops.
-
-    Returns
-    -------
-    concepts : ndarray of shape (n_starts, 2 * n_features)
-    curves : ndarray of shape (n_starts, max_rounds) or (n_starts, max_iter)
-        The objective after each round (of EM-DD) or step.
-    n_iter : ndarray of int of shape (n_starts,)
-        Number of rounds or steps.
-    converged : ndarray of bool of shape (n_starts,)
-    """
-    n_starts = len(starts)
-    concepts = starts.copy()
-    curves = np.full((n_starts, max_rounds or max_iter), np.nan)
-    n_iter, converged = np.zeros(n_starts, np.int64), np.zeros(n_starts, np.bool_)
-
-    def work(i: int, _: int) -> None:
-        if max_rounds is None:
-            found = _lbfgs(X, np.arange(len(X)), offsets, positive, concepts[i], curves[i], tol)
-        else:
-            found = _select_and_descend(X, offsets, positive, concepts[i], curves[i], max_iter, tol)
-        n_iter[i], converged[i] = found
-
-    run_blocks(work, np.arange(n_starts + 1))  # one by one: descents differ in length
-    return concepts, curves, n_iter, converged
 
 
 @_compiled
@@ -169,8 +112,8 @@ def _log_doubt(d):
 
 
 @_compiled
-def _lbfgs(X, rows, offsets, positive, z, curve, tol):
-    """Minimise from z in place and fill `curve`; return the number of steps and convergence."""
+def minimise(X, rows, offsets, positive, z, curve, tol):
+    """Minimise from z in place by L-BFGS and fill `curve`; return the steps and convergence."""
     size = len(z)
     steps, changes = np.empty((MEMORY, size)), np.empty((MEMORY, size))
     scale, share = np.empty(MEMORY), np.empty(MEMORY)
@@ -240,7 +183,8 @@ def _nearest(X, offsets, z, rows):
 
 
 @_compiled
-def _select_and_descend(X, offsets, positive, z, curve, max_iter, tol):
+def minimise_in_rounds(X, offsets, positive, z, curve, max_iter, tol):
+    """EM-DD: `minimise` on the nearest instance of each bag, in rounds; return their number too."""
     n_bags = len(offsets) - 1
     alone = np.arange(n_bags + 1)
     rows, work, gradient = np.empty(n_bags, np.int64), np.empty(n_bags), np.empty(len(z))
@@ -248,7 +192,7 @@ def _select_and_descend(X, offsets, positive, z, curve, max_iter, tol):
     value = _density(X, rows, alone, positive, z, gradient, work)
     trial, steps = z.copy(), np.empty(max_iter)
     for turn in range(len(curve)):
-        _lbfgs(X, rows, alone, positive, trial, steps, tol)
+        minimise(X, rows, alone, positive, trial, steps, tol)
         _nearest(X, offsets, trial, rows)
         new_value = _density(X, rows, alone, positive, trial, gradient, work)
         ended = not new_value < value - tol * max(value, tol)

@@ -16,13 +16,8 @@ from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
 from bagwise.loops.threads import one_core_if_small
-from bagwise.solvers.wellsvm.well_svm import (
-    MixtureResult,
-    PartialLabels,
-    canonical_order,
-    supervised,
-    well_svm,
-)
+from bagwise.solvers.result import SolverResult
+from bagwise.solvers.wellsvm.well_svm import PartialLabels, canonical_order, supervised, well_svm
 from bagwise.validation import check_partial_labels, check_rows
 
 Z = 2.0  # standard errors by which the threshold may deviate from the balance
@@ -176,7 +171,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         self.transduction_ = np.where(labels.known, labels.classes[labels.codes], predicted)
         return self
 
-    def _generate(self, rows: Any, labels: PartialLabels, seed: int) -> MixtureResult:
+    def _generate(self, rows: Any, labels: PartialLabels, seed: int) -> SolverResult:
         signs = labels.signs
         costs = self._costs(labels)
         order = canonical_order(rows, signs)

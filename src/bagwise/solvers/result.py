@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._common.types import Array, Floats
+from bagwise._common.types import Floats
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class SolverResult:
         Violation of the constraints after each iteration; None for methods without constraints.
     """
 
-    solution: tuple[Array, ...]
+    solution: Any
     objective_curve: Any
     converged: bool
     residuals: Any = None

@@ -4,6 +4,7 @@ import numpy as np
 
 from bagwise import loops
 from bagwise._common.types import Bools, Floats, Ints
+from bagwise.loops.threads import run_blocks
 from bagwise.solvers.result import SolverResult
 
 
@@ -48,11 +49,22 @@ def diverse_density(
     SolverResult
         ``solution`` is (point, weights), each of shape (n_features,).
     """
+    descent = loops.diverse_density
     starts = np.hstack([points, np.full(points.shape, np.sqrt(weight))])
-    concepts, curves, n_iter, converged = loops.diverse_density.descend_from_all(
-        X, offsets, positive, starts, max_rounds=max_rounds, max_iter=max_iter, tol=tol
-    )
-    ends = curves[np.arange(len(curves)), n_iter - 1]
+
+    def descend(i: int, _: int) -> tuple[Floats, Floats, bool]:
+        concept, curve = starts[i], np.empty(max_rounds or max_iter)
+        if max_rounds is None:
+            rows = np.arange(len(X))
+            found = descent.minimise(X, rows, offsets, positive, concept, curve, tol)
+        else:
+            found = descent.minimise_in_rounds(X, offsets, positive, concept, curve, max_iter, tol)
+        n_iter, converged = found
+        return concept, curve[:n_iter], converged
+
+    each = run_blocks(descend, np.arange(len(starts) + 1))  # one by one: they differ in length
+    ends = np.array([curve[-1] for _, curve, _ in each])
     best = int(np.argmax(ends <= (1 + 1e-12) * ends.min()))  # the first within rounding
-    point, root = np.split(concepts[best], 2)
-    return SolverResult((point, root**2), curves[best, : n_iter[best]], bool(converged[best]))
+    concept, curve, converged = each[best]
+    point, root = np.split(concept, 2)
+    return SolverResult((point, root**2), curve, converged)

@@ -75,13 +75,6 @@ class Mixture(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MixtureResult(SolverResult):
-    """The result of `well_svm`."""
-
-    solution: Mixture
-
-
-@dataclass(frozen=True)
 class PartialLabels:
     """Label vectors with known signs, and a given number of -1 among the others.
 
@@ -271,7 +264,6 @@ def supervised(
     signs: Ints,
     costs: Floats,
     *,
-    start: Floats | None = None,
     order: Ints,
     tol: float,
     seed: int,
@@ -288,8 +280,6 @@ def supervised(
         The label of each variable.
     costs : ndarray of shape (n_variables,)
         C of each variable.
-    start : ndarray of shape (n_variables,), default=None
-        Dual variables to start from.
     order : ndarray of int64 of shape (n_variables,)
         Canonical order of the variables, which is then shuffled.
     tol : float
@@ -305,10 +295,6 @@ def supervised(
         The dual variables.
     """
     alpha, f = np.zeros(len(pick)), np.zeros(rows.width)
-    if start is not None:
-        alpha, coef = start.copy(), np.zeros(rows.n_rows)
-        np.add.at(coef, pick, alpha * signs)
-        f = loops.dual_descent.combine(rows, coef)
     loops.dual_descent.descend(
         rows, pick[:, None], signs[:, None], np.ones(1), costs, alpha, f, np.empty((len(f), 0)),
         order=order, tol=tol, max_passes=MAX_PASSES, seed=seed,
@@ -330,7 +316,7 @@ def well_svm(
     n_random: int = 0,
     seed: int = 0,
     track: Callable[[Any], Any] = iter,
-) -> MixtureResult:
+) -> SolverResult:
     """Fit the model from an initial label vector (Algorithms 2 to 4).
 
     Parameters
@@ -365,8 +351,8 @@ def well_svm(
 
     Returns
     -------
-    MixtureResult
-        The model, and the objective after each cut.
+    SolverResult
+        ``solution`` is a `Mixture`; the curve is the objective after each cut.
     """
     master = _Master(rows, costs, order, first, alpha, seed)
     curve: list[float] = []
@@ -401,7 +387,7 @@ def well_svm(
         if len(curve) < max_cuts:
             master.add(column)
     found = Mixture(master.f, master.coef(), master.pick, master.signs, master.mu, np.array(gap))
-    return MixtureResult(found, curve, converged)
+    return SolverResult(found, curve, converged)
 
 
 class _Master:
