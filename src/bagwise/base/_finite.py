@@ -129,7 +129,7 @@ def require_finite(value: Any, name: str, *, infinite: bool = False) -> Any:
     return value
 
 
-def not_finite(values: dict[str, Any], may_be_infinite: Iterable[str]) -> str | None:
+def not_finite(values: dict[Any, Any], may_be_infinite: Iterable[Any]) -> str | None:
     """The name of the first value with numbers that are not finite; None if there is none.
 
     Parameters

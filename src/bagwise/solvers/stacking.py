@@ -101,7 +101,8 @@ def platt(scores: Floats, positive: Array) -> tuple[Floats, Floats]:
     is_constant = scale <= 1e-12 * np.maximum(1.0, np.abs(center))
     z = np.where(is_constant, 0.0, (scores - center) / np.where(is_constant, 1.0, scale))
     slope, offset = np.broadcast_arrays(0.0 * scale, base)
-    value, by_slope, by_offset = np.full(scale.shape, np.inf), 0.0, 0.0
+    value = np.full(scale.shape, np.inf)
+    by_slope = by_offset = np.zeros(scale.shape)
     for _ in range(MAX_NEWTON):
         new_slope, new_offset = slope + by_slope, offset + by_offset
         logits = new_slope * z + new_offset

@@ -55,19 +55,6 @@ class Ties:
         out[self.points] = tied - np.repeat(means, self.counts, axis=0)
         return out
 
-    def untied_system(self, gram: Floats, right: Floats) -> tuple[Floats, Floats]:
-        """Compute ``P G P`` and ``P right`` for a symmetric G."""
-        if len(self.points) == 0:
-            return gram, right
-        system, counts = np.column_stack([gram, right]), self.counts
-        rows = system[self.points]
-        means = np.add.reduceat(rows, self.starts) / counts[:, None]
-        system[self.points] = rows - np.repeat(means, counts, axis=0)
-        columns = system[:, self.points]
-        means = np.add.reduceat(columns, self.starts, axis=1) / counts
-        system[:, self.points] = columns - np.repeat(means, counts, axis=1)
-        return system[:, : len(gram)], system[:, len(gram) :]
-
     def totals(self, rows: Any) -> Floats:
         """Compute ``Q rows`` for dense or sparse rows."""
         group = np.repeat(np.arange(len(self.counts)), self.counts)
@@ -204,7 +191,7 @@ class RowPoints:
         """Solve ``(ridge I + P K P) x = P right`` on chosen points, with the P of `Ties`."""
         rows = self.rows[chosen]
         if len(chosen) <= rows.shape[1]:
-            return _solve(*ties.untied_system(dense(rows @ rows.T), right), ridge)
+            return _solve(dense(rows @ rows.T), right, ridge, ties)
         # Fewer features than points: use the Woodbury identity.
         totals, right = ties.totals(rows), ties.untie(right)
         inner = dense(rows.T @ rows) - totals.T @ totals
@@ -231,7 +218,7 @@ class GramPoints:
 
     def solve(self, chosen: Ints, ties: Ties, ridge: float, right: Floats) -> Floats:
         """Solve ``(ridge I + P K P) x = P right`` on chosen points, with the P of `Ties`."""
-        return _solve(*ties.untied_system(self.gram[np.ix_(chosen, chosen)], right), ridge)
+        return _solve(self.gram[np.ix_(chosen, chosen)], right, ridge, ties)
 
     @cached_property
     def mean_square(self) -> float:
@@ -243,9 +230,17 @@ Points = RowPoints | GramPoints
 FeatureSpace = LinearFeatures | KernelFeatures
 
 
-def _solve(matrix: Floats, right: Floats, ridge: float) -> Floats:
-    """Solve ``(ridge I + matrix) x = right`` for a positive semi-definite matrix."""
+def _solve(matrix: Floats, right: Floats, ridge: float, ties: Ties | None = None) -> Floats:
+    """Solve ``(ridge I + P matrix P) x = P right`` for a positive semi-definite matrix."""
     matrix = np.array(matrix, order="F")  # a copy in LAPACK's order
+    if ties is not None and len(ties.points):
+        right, tied, starts, counts = ties.untie(right), ties.points, ties.starts, ties.counts
+        rows = matrix[tied]
+        means = np.add.reduceat(rows, starts) / counts[:, None]
+        matrix[tied] = rows - np.repeat(means, counts, axis=0)
+        columns = matrix[:, tied]
+        means = np.add.reduceat(columns, starts, axis=1) / counts
+        matrix[:, tied] = columns - np.repeat(means, counts, axis=1)
     matrix[np.diag_indices(len(matrix))] += ridge
     try:
         factor = linalg.cho_factor(matrix, overwrite_a=True, check_finite=False)
