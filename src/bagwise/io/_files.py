@@ -60,10 +60,11 @@ def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
 
 @contextlib.contextmanager
 def format_errors(path: Path) -> Iterator[None]:
-    """Convert the errors of the libraries on damaged files to one FileFormatError."""
+    """Convert errors of the libraries on damaged files to FileFormatError; name the file in all."""
     _refuse_special(path)
     try:
-        yield
+        with naming(path):
+            yield
     except (BagwiseError, Warning):  # a warning that the user turned into an error
         raise
     # Four libraries parse untrusted bytes here; their errors have no common base class.

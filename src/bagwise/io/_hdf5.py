@@ -15,7 +15,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -44,23 +43,34 @@ _VERSION = 1
 _BESIDE = ("coords", "instance_labels")  # optional datasets of a file
 
 
-@dataclass(frozen=True)
 class _BagFile:
     """The file of a bag: shapes and types of its datasets, and the sizes of patches and slide.
 
     HDF5 can refer to other files: by an external link, external storage, or a virtual dataset. An
     untrusted file could thus copy any file of the user into the features. Such references are
     rejected before anything is read from them, unless external data are allowed.
+    A leading axis of length 1 is dropped. `dataset` is the name of the features.
     """
 
-    path: Path
-    dataset: str  # with the features
-    allow_external: bool
-    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    dtypes: dict[str, np.dtype[Any]] = field(default_factory=dict)
-    changed: int = 0  # when, in nanoseconds
-    patch_size: float = math.nan
-    slide_size: tuple[float, float] = (math.nan, math.nan)
+    def __init__(self, path: Path, dataset: str, allow_external: bool) -> None:
+        self.path, self.dataset, self.allow_external = path, dataset, allow_external
+        with self.open(("features", *_BESIDE)) as parts:
+            self.shapes = {name: _shape(part) for name, part in parts.items()}
+            self.dtypes = {name: part.dtype for name, part in parts.items()}
+            features, dtype = self.shapes["features"], self.dtypes["features"]
+            if len(features) != 2 or dtype.kind not in "fiub":
+                raise FileFormatError(
+                    f"{path}: {dataset!r} has the shape {features} and the type {dtype}: "
+                    "expected numbers, instances x features."
+                )
+            for name, shape in self.shapes.items():
+                if shape[:1] != features[:1]:
+                    raise FileFormatError(
+                        f"{path}: {name} has shape {shape} for {features[0]} instances."
+                    )
+            attributes = parts["coords"].attrs if "coords" in parts else {}
+            self.patch_size, self.slide_size = _sizes(attributes)
+        self._changed = path.stat().st_mtime_ns
 
     @contextlib.contextmanager
     def open(self, names: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -76,33 +86,12 @@ class _BagFile:
                 )
             yield {name: part for name, part in found.items() if part is not None}
 
-    def inspected(self) -> _BagFile:
-        """Read shapes and types; a leading axis of length 1 is dropped."""
-        with self.open(("features", *_BESIDE)) as parts:
-            shapes = {name: _shape(part) for name, part in parts.items()}
-            dtypes = {name: part.dtype for name, part in parts.items()}
-            features, dtype = shapes["features"], dtypes["features"]
-            if len(features) != 2 or dtype.kind not in "fiub":
-                raise FileFormatError(
-                    f"{self.path}: {self.dataset!r} has the shape {features} and the type {dtype}: "
-                    "expected numbers, instances x features."
-                )
-            for name, shape in shapes.items():
-                if shape[:1] != features[:1]:
-                    raise FileFormatError(
-                        f"{self.path}: {name} has shape {shape} for {features[0]} instances."
-                    )
-            attributes = parts["coords"].attrs if "coords" in parts else {}
-            found = shapes, dtypes, self.path.stat().st_mtime_ns, *_sizes(attributes)
-        return _BagFile(self.path, self.dataset, self.allow_external, *found)
-
     def read(self, rows: slice, targets: Mapping[str, Array]) -> None:
         """Read rows of some datasets into arrays."""
         with self.open(targets.keys() & self.shapes.keys()) as parts:
+            if self.path.stat().st_mtime_ns != self._changed:
+                raise FileFormatError(f"{self.path} has changed: read the bags again.")
             for name, part in parts.items():
-                same_shape = _shape(part) == self.shapes[name]
-                if not same_shape or self.path.stat().st_mtime_ns != self.changed:
-                    raise FileFormatError(f"{self.path} has changed: read the bags again.")
                 values = part[rows] if part.ndim == len(self.shapes[name]) else part[0, rows]
                 assign(targets[name], values)
 
@@ -147,13 +136,11 @@ class Hdf5Table(StreamedTable):
         out = np.empty((max(0, stop - start), self.shape[1]), self.dtype)
         first = int(np.searchsorted(self._offsets, start, side="right")) - 1
         last = int(np.searchsorted(self._offsets, stop, side="left"))
-        for file, begin, end in zip(
-            self._files[first:last], self._offsets[first:], self._offsets[first + 1 :], strict=False
-        ):
+        for k in range(first, last):
+            begin, end = self._offsets[k : k + 2]
             low, high = max(start, begin), min(stop, end)
-            file.read(
-                slice(low - begin, high - begin), {"features": out[low - start : high - start]}
-            )
+            rows, target = slice(low - begin, high - begin), out[low - start : high - start]
+            self._files[k].read(rows, {"features": target})
         return out
 
 
@@ -175,7 +162,7 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
         )
     notes = _read_notes(path)
     dataset, external = (request.features or ["features"])[0], request.allow_external
-    files = [_BagFile(file, dataset, external).inspected() for file in _bag_paths(path, notes)]
+    files = [_BagFile(file, dataset, external) for file in _bag_paths(path, notes)]
     _check_same_shapes(files)
     bags, tables = _read_files(files, notes, request, workspace)
     sets = notes.get("label_sets")

@@ -35,7 +35,6 @@ from bagwise.io._files import (
     format_of,
     listed,
     make_workspace,
-    naming,
 )
 from bagwise.io._hdf5 import read_hdf5, write_hdf5
 from bagwise.io._labels import Column, group
@@ -422,10 +421,7 @@ def _relabel(contents: Contents, request: Request, table: Any) -> Contents:
         names, columns = list(map(str, table)), _mapped_labels(table)
     else:
         path = Path(request.labels) if isinstance(request.labels, str | os.PathLike) else None
-        with contextlib.ExitStack() as stack:
-            if path is not None:
-                stack.enter_context(format_errors(path))
-                stack.enter_context(naming(path))
+        with contextlib.nullcontext() if path is None else format_errors(path):
             names, columns, kept, request = _tabled_labels(table, request, contents)
     rows = _entries(bags, names)
     columns = {role: column.take(rows) for role, column in columns.items()}

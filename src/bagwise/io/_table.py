@@ -126,17 +126,13 @@ class TableSource:
         self.names = list(schema.names)
         _refuse_duplicates(self.names, where)
         self.notes = json.loads((schema.metadata or {}).get(METADATA, "{}"))
-        if not isinstance(self.notes, dict):
-            raise FileFormatError("the metadata of bagwise in the file are damaged.")
         self.not_features = tuple(self.notes.get("not_features", ()))  # unless requested
 
     def kind(self, name: str) -> str:
         """'number', 'vector' (per row), 'numbers' or 'vectors' (per bag), or another type name."""
-        kind = inner = self.type_of(name)
-        depth = 0
-        while self._pa.types.is_nested(inner) and hasattr(inner, "value_type"):
-            inner, depth = inner.value_type, depth + 1
-        if depth > 2 or not _is_number(self._pa.types, inner):
+        kind = self.type_of(name)
+        item, depth = _item_type(kind)
+        if depth > 2 or not _is_number(self._pa.types, item):
             return str(kind)
         if depth == 1 and self._pa.types.is_fixed_size_list(kind):
             return "vector"
@@ -232,10 +228,7 @@ class TableSource:
     def _numbers(self, values: Any, name: str, width: int) -> Array:
         """An Arrow array of numbers or vectors as a flat array, with NaN for missing values."""
         if self._pa.types.is_nested(values.type):
-            if np.any(self._lengths(values, name) != width):
-                raise InputError(
-                    f"the vectors in the column {name!r} have different lengths: expected {width}."
-                )
+            self._check_sizes(values, name, np.full(len(values), width), 0)
             values = values.flatten()
         whole = not self._pa.types.is_floating(values.type)
         if whole and (values.null_count or self._pa.types.is_decimal(values.type)):
@@ -259,8 +252,7 @@ class TableSource:
             )
 
     def _plain_type(self, kind: Any) -> Any:
-        while hasattr(kind, "value_type"):
-            kind = kind.value_type
+        kind, _ = _item_type(kind)
         if self._pa.types.is_decimal(kind) or self._pa.types.is_null(kind):
             return np.float64
         return kind.to_pandas_dtype()
@@ -410,6 +402,14 @@ def _csv_type(pa: Any, inferred: Any, dtype: np.dtype[Any] | None) -> Any:
     # A float32 in its shortest form is exact only if it is read as float32, and a column of
     # integers may contain 0.5 after the first block.
     return pa.float32() if dtype == np.float32 else pa.float64()
+
+
+def _item_type(kind: Any) -> tuple[Any, int]:
+    """The type of the items of nested lists, and how deep they are nested."""
+    depth = 0
+    while hasattr(kind, "value_type"):
+        kind, depth = kind.value_type, depth + 1
+    return kind, depth
 
 
 def _is_number(types: Any, kind: Any) -> bool:
