@@ -18,8 +18,10 @@ from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import DataWarning, InputError, LabelError
 from bagwise.io._contents import (
+    Column,
     Contents,
     check_contents,
+    group,
     is_id_name,
     merge_contents,
     suspicion,
@@ -37,7 +39,6 @@ from bagwise.io._files import (
     make_workspace,
 )
 from bagwise.io._hdf5 import read_hdf5, write_hdf5
-from bagwise.io._labels import Column, group
 from bagwise.io._npz import read_npz, write_npz
 from bagwise.io._table import (
     Source,

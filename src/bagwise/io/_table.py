@@ -26,7 +26,21 @@ from bagwise.bags import Bags, offsets_of
 from bagwise.compute.mapped import release_pages
 from bagwise.exceptions import DataWarning, FileFormatError, InputError
 from bagwise.extras import import_extra
-from bagwise.io._contents import Clips, Contents, are_ids, clip_columns, find_suspects, is_id_name
+from bagwise.io._contents import (
+    Clips,
+    Column,
+    Contents,
+    Grouping,
+    are_ids,
+    bag_labels,
+    clip_columns,
+    constant_in_bags,
+    encode_columns,
+    find_suspects,
+    group,
+    is_id_name,
+    typed_texts,
+)
 from bagwise.io._files import (
     ROLES,
     Request,
@@ -36,15 +50,6 @@ from bagwise.io._files import (
     format_of,
     listed,
     unescaped,
-)
-from bagwise.io._labels import (
-    Column,
-    Grouping,
-    bag_labels,
-    constant_in_bags,
-    encode_columns,
-    group,
-    typed_texts,
 )
 from bagwise.labels import plain_array
 
