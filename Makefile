@@ -28,7 +28,7 @@ demo: $(VENV)/.user ## Train on the shipped data, show key instances and the fiv
 	@$(BIN)/python examples/demo.py
 
 newcomer: $(VENV)/.dev ## Test the first steps of a new user: wheel, README, demo, report; screenshots in newcomer/
-	$(BIN)/python tests/newcomer.py newcomer
+	$(BIN)/python tools/newcomer.py newcomer
 
 # One process per core, at most four; `make test WORKERS=0` runs the tests in one process.
 WORKERS ?= logical

@@ -7,11 +7,14 @@ import itertools
 
 import pytest
 
+from optional import absent_package
+
 
 def each(names, cases):
     """Run a test on every case, as ``parametrize`` does, but as one test that names the case.
 
-    Cases share fixtures, the state of ``rng`` too; what a case patches is undone after it.
+    Cases share fixtures, the state of ``rng`` too; what a case patches is undone after it. A case
+    that needs an absent package does not keep the others from running.
     """
     names = [names] if isinstance(names, str) else names
     cases = [dict(zip(names, [case] if len(names) == 1 else case, strict=True)) for case in cases]
@@ -21,6 +24,7 @@ def each(names, cases):
         def run(*args, **fixtures):
             if not cases:
                 pytest.skip("there are no cases here")
+            skipped = None
             for case in cases:
                 try:
                     with contextlib.ExitStack() as stack:
@@ -29,8 +33,12 @@ def each(names, cases):
                             fixtures["monkeypatch"] = patch
                         test(*args, **fixtures, **case)
                 except BaseException as error:  # also what pytest.fail raises
-                    error.add_note(f"in the case {case}")
-                    raise
+                    if not isinstance(error, pytest.skip.Exception) and not absent_package(error):
+                        error.add_note(f"in the case {case}")
+                        raise
+                    skipped = error
+            if skipped:
+                raise skipped
 
         signature = inspect.signature(test)
         rest = [p for name, p in signature.parameters.items() if name not in names]

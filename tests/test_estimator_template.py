@@ -11,6 +11,7 @@ from bagwise.base import LinearBagClassifier
 from bagwise.base._parameters import with_parameters
 from bagwise.exceptions import InputError
 from bagwise.solvers.result import SolverResult
+from cases import each
 from checks import example
 
 
@@ -39,7 +40,7 @@ class MeanRidge(LinearBagClassifier):
         return mean_ridge(means, targets, weight, self.C)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
+@each("n_classes", [2, 3])
 def test_the_template_does_the_rest(n_classes):
     bags, y = example(n_classes=n_classes)
     weight = np.arange(len(bags)) % 4  # 0 leaves a bag out

@@ -180,7 +180,7 @@ def test_they_cannot_be_changed():
     assert repr(labels) == "Labels('sets', n=2, classes=['a'], unknown=1)"
 
 
-@pytest.mark.parametrize("y", [[0, 1, 1, 0], [{"a"}, {"b"}, {"a", "b"}, {"a"}]])
+@each("y", [[0, 1, 1, 0], [{"a"}, {"b"}, {"a", "b"}, {"a"}]])
 def test_a_model_remembers_the_kind_of_its_labels(y):
     bags = Bags(np.arange(8.0).reshape(8, 1), [0, 2, 4, 6, 8])
     model = CitationKNN().fit(bags, y)

@@ -17,7 +17,7 @@ def test_from_the_wheel_to_the_report(tmp_path):
     pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(tmp_path)]
     if subprocess.run([*pip, "hatchling"], capture_output=True).returncode != 0:
         pytest.skip("no package registry can be reached")
-    script = Path(__file__).with_name("newcomer.py")
+    script = Path(__file__).parent.parent / "tools" / "newcomer.py"
     done = subprocess.run(
         [sys.executable, script, tmp_path / "shots"], capture_output=True, text=True
     )

@@ -36,17 +36,26 @@ def brute_distances(A, B, kind, metric):
     return np.array([[POOL[kind](pairwise_distances(a, b, metric=metric)) for b in B] for a in A])
 
 
-@pytest.fixture(params=["one block", "many blocks"])
-def blocks(request, monkeypatch):
-    """Run once in one piece, as for small data, and once in tiny blocks on threads."""
-    if request.param == "many blocks":
-        monkeypatch.setattr(pairwise, "BLOCK", 100)
-        monkeypatch.setattr(threads, "SMALL", 0)
+@pytest.fixture
+def work_in_blocks(monkeypatch):
+    """Choose between one piece, as for small data, and tiny blocks on threads."""
+
+    def choose(blocks):
+        if blocks:
+            monkeypatch.setattr(pairwise, "BLOCK", 100)
+            monkeypatch.setattr(threads, "SMALL", 0)
+
+    return choose
 
 
-@pytest.mark.usefixtures("blocks")
-@covering(kind=POOL, metric=["euclidean", "cityblock"], convert=[np.asarray, sparse.csr_array])
-def test_distances_equal_brute_force(rng, kind, metric, convert):
+@covering(
+    kind=POOL,
+    metric=["euclidean", "cityblock"],
+    convert=[np.asarray, sparse.csr_array],
+    blocks=[False, True],
+)
+def test_distances_equal_brute_force(rng, work_in_blocks, kind, metric, convert, blocks):
+    work_in_blocks(blocks)
     A, B = draw(rng, 9), draw(rng, 7)
     convert_all = lambda bags: [convert(bag) for bag in bags]  # noqa: E731
     np.testing.assert_allclose(
@@ -106,13 +115,14 @@ def test_a_bag_is_at_distance_zero_from_itself(rng):
         assert (np.diag(bag_distances(bags, bags, kind=kind)) == 0).all()
 
 
-@pytest.mark.usefixtures("blocks")
 @covering(
     kernel=["rbf", "linear", "poly", "laplacian"],
     normalization=["feature", "average", None],
     convert=[np.asarray, sparse.csr_array],
+    blocks=[False, True],
 )
-def test_set_kernel_equals_brute_force(rng, kernel, normalization, convert):
+def test_set_kernel_equals_brute_force(rng, work_in_blocks, kernel, normalization, convert, blocks):
+    work_in_blocks(blocks)
     A, B = draw(rng, 8), draw(rng, 5)
     options = {"gamma": 0.7, "degree": 2, "coef0": 1.0}
     k = lambda a, b: pairwise_kernels(a, b, metric=kernel, filter_params=True, **options).sum()  # noqa: E731
@@ -135,7 +145,7 @@ def test_the_set_kernel_is_positive_semidefinite_with_unit_diagonal(rng):
     np.testing.assert_array_equal(gram, gram.T)
 
 
-@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+@each("convert", [np.asarray, sparse.csr_array])
 def test_minimax_is_a_kernel_of_extremes(rng, convert):
     A = draw(rng, 6)
     stats = np.array([np.concatenate([bag.min(axis=0), bag.max(axis=0)]) for bag in A])
@@ -179,7 +189,7 @@ def test_bad_options(call, message):
         call()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each("dtype", [np.float32, np.float64])
 def test_kernel_values_beyond_the_range_of_solvers_are_refused(dtype):
     bags = Bags.from_arrays([np.full((2, 3), 1e8, dtype), np.ones((1, 3), dtype)])
     with pytest.raises(InputError, match="kernel='poly' reaches"):
@@ -224,7 +234,7 @@ def test_large_sparse_bags_of_few_features_are_searched_by_trees(rng, kind):
     np.testing.assert_array_equal(found, pairwise.bag_distances(dense, kind=kind))
 
 
-@pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])
+@each("wrap", [np.asarray, sparse.csr_array])
 def test_a_weight_in_the_kernel_width_counts_copies_of_a_bag(rng, wrap):
     arrays = [rng.normal(3 * i, size=(i + 1, 2)) for i in range(4)]
     bags = Bags(wrap(np.vstack(arrays)), [0, 1, 3, 6, 10])
@@ -234,7 +244,7 @@ def test_a_weight_in_the_kernel_width_counts_copies_of_a_bag(rng, wrap):
     assert width == pytest.approx(kernel_width("scale", repeated))
 
 
-@pytest.mark.parametrize("kind", ["equal rows", "rows far away"])
+@each("kind", ["equal rows", "rows far away"])
 def test_a_tree_does_not_compare_all_pairs(rng, kind):
     # It cannot split equal rows, and rows far away are all equally far, up to rounding.
     rows, shift = rng.normal(size=(100_000, 2)), 0.0

@@ -311,7 +311,7 @@ def test_fingerprints_recognise_a_bag_by_its_values():
     assert one == same != other
 
 
-@pytest.mark.parametrize("feature", [-1, 4])
+@each("feature", [-1, 4])
 def test_compiled_trees_check_their_features(labelled, feature):
     bags, y = labelled
     model = MILBoost(3).fit(bags, y)

@@ -80,7 +80,7 @@ def test_a_small_spread_is_no_rounding():
     assert found.scale_[0] == pytest.approx(rows.std(), rel=1e-6)
 
 
-@pytest.mark.parametrize("table", [np.asarray, sparse.csr_array])
+@each("table", [np.asarray, sparse.csr_array])
 def test_values_are_clipped_where_asked(table):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(50, 3))
@@ -113,7 +113,7 @@ def test_feature_names_follow():
     assert InstanceTransformer(PCA(2)).fit_transform(bags).feature_names == ["pca0", "pca1"]
 
 
-@pytest.mark.parametrize("step", [InstanceTransformer(StandardScaler()), InstancePCA(2)])
+@each("step", [InstanceTransformer(StandardScaler()), InstancePCA(2)])
 def test_a_pipeline_may_return_data_frames(step):
     pytest.importorskip("pandas")
     bags, y = example()
@@ -130,7 +130,7 @@ def test_a_transformer_that_drops_rows_is_refused():
         drop.fit_transform(bags)
 
 
-@pytest.mark.parametrize("inner", [PolynomialFeatures(), MiniBatchKMeans(2, random_state=0)])
+@each("inner", [PolynomialFeatures(), MiniBatchKMeans(2, random_state=0)])
 def test_transformers_that_write_into_sparse_rows_get_their_own(inner):
     bags, _ = example()
     rows = bags.with_instances(sparse.csr_array(bags.instances))
@@ -213,9 +213,7 @@ def test_an_imputer_reads_a_mapped_table_in_blocks(
     assert np.isnan(mapped).any()
 
 
-@pytest.mark.parametrize(
-    "inner", [make_pipeline(PCA(2)), FeatureUnion([("pca", PCA(2))])], ids=["pipeline", "union"]
-)
+@each("inner", [make_pipeline(PCA(2)), FeatureUnion([("pca", PCA(2))])])
 def test_single_precision_far_from_zero_loses_no_digits_in_a_composite(rng, inner):
     X = (rng.normal(size=(60, 3)) * [4, 2, 1] + 1e5).astype(np.float32)
     found = InstanceTransformer(inner).fit_transform(Bags(X, [0, 20, 60]))

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bagwise.cli import app
+from cases import each
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -58,13 +59,13 @@ def test_commands_run_in_an_empty_folder(tmp_path, monkeypatch, few_trees, few_c
     commands = [shlex.split(command) for command in COMMANDS if command.startswith("bagwise ")]
     assert len(commands) >= 5
     for _, *words in commands:
-        # tests/newcomer.py runs them as separate processes.
+        # tools/newcomer.py runs them as separate processes.
         done = CliRunner().invoke(app, words, env={"COLUMNS": "80"}, prog_name="bagwise")
         assert done.exit_code == 0, f"{words}: {done.stderr}"
     assert (tmp_path / "predicted.csv").exists()
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("make ")])
+@each("command", [c for c in COMMANDS if c.startswith("make ")])
 def test_make_targets_exist(command):
     target = command.split()[1]
     makefile = (ROOT / "Makefile").read_text()

@@ -319,7 +319,7 @@ def test_masked_values_are_refused(call):
         call(bags)
 
 
-@pytest.mark.parametrize(
+@each(
     "call",
     [
         lambda bags: SetKernelSVM().fit(bags, ["a\0", "a", "b"]),

@@ -9,6 +9,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 
 from bagwise import Bags
 from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
+from cases import each
 
 
 def rings(n_bags=40, seed=0):
@@ -38,7 +39,7 @@ def explicit(model, rows):
     return rbf_kernel(rows, landmarks, gamma=model.gamma_) @ root
 
 
-@pytest.mark.parametrize("background", [False, 9])
+@each("background", [False, 9])
 def test_it_is_the_linear_model_on_explicit_features(background):
     bags, sets, kinds = rings()
     new, _, _ = rings(seed=1)
@@ -81,7 +82,7 @@ def test_a_function_as_kernel():
     assert_allclose(found, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", [ORedLogisticRegression, NoisyOrLogisticRegression])
+@each("kind", [ORedLogisticRegression, NoisyOrLogisticRegression])
 def test_a_grid_search_selects_by_the_likelihood_of_held_out_bags(kind):
     """Rings need a narrow kernel."""
     bags, sets, _ = rings(24)
@@ -115,7 +116,7 @@ def test_a_function_as_kernel_on_a_device():
     assert_allclose(model.fit(away, sets).predict_proba_instances(away), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("shift", [1e6, 1e10])
+@each("shift", [1e6, 1e10])
 def test_the_origin_of_the_features_does_not_matter(shift):
     """Distances far from the origin were differences of large squares: noise, without a warning."""
     bags, sets, _ = rings(80)

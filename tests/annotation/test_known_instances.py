@@ -89,7 +89,7 @@ def test_a_slice_of_label_sets_has_the_codes_of_its_instances():
 
 
 class TestCousins:
-    @pytest.mark.parametrize("as_sparse", [False, True])
+    @each("as_sparse", [False, True])
     def test_all_known_is_logistic_regression_of_instances(self, as_sparse):
         bags, sets, kinds, _ = drawn()
         X = sparse.csr_array(bags.instances) if as_sparse else bags.instances
@@ -143,7 +143,7 @@ class TestLaws:
             plain.annotate_proba(bags, sets),
         )
 
-    @pytest.mark.parametrize("background", [False, "other"])
+    @each("background", [False, "other"])
     def test_the_objective_falls_and_is_the_penalised_likelihood(self, background):
         bags, sets, _, known = drawn()
         model = ORedLogisticRegression(background=background, reg=0.5, tol=1e-3)
@@ -155,7 +155,7 @@ class TestLaws:
         value += 0.25 * np.sum(model.coef_**2)
         assert curve[-1] == pytest.approx(value, rel=1e-10)
 
-    @pytest.mark.parametrize("is_known", [False, True])
+    @each("is_known", [False, True])
     def test_the_papers_em_finds_the_same_maximum(self, is_known):
         bags, sets, _, known = drawn()
         codes = known if is_known else np.full(len(known), -1)

@@ -86,7 +86,7 @@ def test_the_gradient_is_that_of_the_value(rng, how, background):
     np.testing.assert_allclose(numeric, gradient.ravel(), atol=1e-5)
 
 
-@pytest.mark.parametrize(("n", "distance"), [(60, 2e-5), (19, 0.02)])
+@each(("n", "distance"), [(60, 2e-5), (19, 0.02)])
 def test_belief_propagation_is_close(n, distance):
     for seed in range(3):
         scores = np.random.default_rng(seed).normal(size=(n, 14))

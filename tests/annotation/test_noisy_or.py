@@ -13,6 +13,7 @@ from bagwise import Bags
 from bagwise.annotation import NoisyOrLogisticRegression
 from bagwise.exceptions import InputError, LabelError
 from bagwise.solvers.annotation.noisy_or import NoisyOrPart
+from cases import each
 
 
 def by_enumeration(p, carried):
@@ -67,7 +68,7 @@ class TestAgainstEnumeration:
         assert_allclose(fitted.objective_curve_[-1], expected, rtol=1e-10)
         assert (np.diff(fitted.objective_curve_) <= 1e-9).all()
 
-    @pytest.mark.parametrize("size", [1.0, 300.0])  # probabilities down to 1e-300
+    @each("size", [1.0, 300.0])  # probabilities down to 1e-300
     def test_the_gradient_is_that_of_the_loss(self, rng, size):
         bags, sets, _ = overlaps(8)
         part = NoisyOrPart(bags, sets, rng.uniform(1, 2, 8))
@@ -109,7 +110,7 @@ class TestLaws:
 
 
 class TestOverlaps:
-    @pytest.mark.parametrize("kernel", ["linear", "rbf"])
+    @each("kernel", ["linear", "rbf"])
     def test_all_labels_of_an_instance_are_found(self, problem, kernel):
         bags, sets, shown = problem
         model = NoisyOrLogisticRegression(kernel=kernel, reg=0.02, random_state=0).fit(bags, sets)

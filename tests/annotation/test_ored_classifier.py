@@ -10,6 +10,7 @@ from sklearn.svm import SVC
 
 from bagwise.annotation import ORedClassifier, ORedLogisticRegression
 from bagwise.exceptions import InputError, LabelError
+from cases import each
 from orlr_oracle import drawn
 
 
@@ -81,7 +82,7 @@ def test_what_does_not_work_is_refused():
         ORedClassifier().fit(bags, np.full((12, 2), -1))
 
 
-@pytest.mark.parametrize("shift", [1e6, 1e10])
+@each("shift", [1e6, 1e10])
 def test_the_origin_of_the_features_does_not_matter(shift):
     """Both stages lost half of their accuracy far from the origin, without a warning."""
     bags, sets, kinds = drawn(60, spread=6)

@@ -134,7 +134,7 @@ class TestAnswers:
         with pytest.raises(LabelError, match="label="):
             model.key_instances(bags)
 
-    @pytest.mark.parametrize("background", [False, True])
+    @each("background", [False, True])
     def test_one_label_per_bag_is_a_set_of_one(self, background):
         bags, sets, _ = drawn()
         y = np.array(list("abcd"))[sets.argmax(axis=1)]
@@ -284,7 +284,7 @@ def birds(**options):
 
 # Rounding of features near 1e8 decides whether the gradient falls below tol; not what is learned.
 @pytest.mark.filterwarnings("ignore:ORedLogisticRegression did not converge")
-@pytest.mark.parametrize(("shift", "table"), [(1e4, sparse.csr_array), (1e8, np.asarray)])
+@each(("shift", "table"), [(1e4, sparse.csr_array), (1e8, np.asarray)])
 def test_the_origin_of_the_features_does_not_matter(shift, table):
     """With 1e8 added to the features no step was made, and nothing was learned."""
     bags, sets, _ = drawn()

@@ -110,7 +110,7 @@ def steps_on(pair):
     return minimise_norm_ratio(*pair, **options).objective_curve
 
 
-@pytest.mark.parametrize("orthonormal", [True, False])
+@each("orthonormal", [True, False])
 def test_in_the_plane_the_best_direction_is_found(orthonormal):
     A, B = tables(0, n_features=2)
     result = minimise_norm_ratio(

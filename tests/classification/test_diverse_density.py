@@ -132,7 +132,7 @@ def test_the_objective_never_rises(model, n_classes):
     assert np.all(np.diff(curve) <= 0)
 
 
-@pytest.mark.parametrize("cls", [DiverseDensity, EMDD])
+@each("cls", [DiverseDensity, EMDD])
 def test_a_planted_concept_is_found(cls, rng):
     y = np.arange(40) % 2
     bags = [rng.uniform(-5, 5, size=(4, 3)) for _ in y]
@@ -145,7 +145,7 @@ def test_a_planted_concept_is_found(cls, rng):
     assert np.mean(model.key_instances(bags)[y == 1] == 2) >= 0.9
 
 
-@pytest.mark.parametrize("cls", [DiverseDensity, EMDD])
+@each("cls", [DiverseDensity, EMDD])
 def test_fewer_starts_are_drawn_from_the_positive_bags(cls):
     bags, y = example()
     few = cls(n_start_bags=2, random_state=0).fit(bags, y)
@@ -154,7 +154,7 @@ def test_fewer_starts_are_drawn_from_the_positive_bags(cls):
     assert few.objective_curve_[-1] >= cls().fit(bags, y).objective_curve_[-1]
 
 
-@pytest.mark.parametrize("cls", [DiverseDensity, EMDD])
+@each("cls", [DiverseDensity, EMDD])
 def test_equal_instances_in_both_classes_give_finite_scores(cls):
     same = [np.ones((2, 2))] * 6
     model = cls().fit(same, [0, 1] * 3)
@@ -162,7 +162,7 @@ def test_equal_instances_in_both_classes_give_finite_scores(cls):
     assert np.isfinite(model.decision_function([1e6 * np.ones((3, 2))])).all()
 
 
-@pytest.mark.parametrize("cls", [DiverseDensity, EMDD])
+@each("cls", [DiverseDensity, EMDD])
 def test_a_constant_feature_keeps_its_value_and_first_weight(cls):
     bags, y = example()
     wide = bags.with_instances(np.insert(bags.instances, 2, 7.0, axis=1))
@@ -188,7 +188,7 @@ def test_noisy_or_of_extreme_odds():
     np.testing.assert_allclose(found, [-1000 + np.log(2), 1000 + np.log1p(np.exp(-5)), 3])
 
 
-@pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])
+@each("wrap", [np.asarray, sparse.csr_array])
 def test_the_canonical_order_forgets_the_order(wrap):
     rng = np.random.default_rng(0)
     arrays = [rng.integers(0, 2, size=(rng.integers(1, 4), 2)).astype(float) for _ in range(12)]

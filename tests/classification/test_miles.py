@@ -104,7 +104,7 @@ def test_equally_near_instances_share():
     np.testing.assert_allclose(doubled, np.repeat(once, 2))
 
 
-@pytest.mark.parametrize("cls", [MILES, InstanceSimilarity])
+@each("cls", [MILES, InstanceSimilarity])
 def test_sparse_and_dense_instances_agree(cls):
     bags, y = example()
     rows = np.where(np.abs(bags.instances) < 0.5, 0.0, bags.instances)

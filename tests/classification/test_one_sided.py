@@ -16,6 +16,7 @@ from sklearn.svm import SVC
 from bagwise import Bags
 from bagwise.classification import PrimalDualMISVM
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
+from cases import each
 from checks import example
 from one_sided_oracle import objective
 
@@ -44,7 +45,7 @@ def decoys(seed, n_bags, decoy_in, strength=10.0, d=16):
     return Bags.from_arrays(bags), y
 
 
-@pytest.mark.parametrize("strength", [3.0, 10.0])
+@each("strength", [3.0, 10.0])
 def test_a_decoy_that_moves_to_positive_bags_does_not_matter(strength):
     for seed in range(2):
         features = Nystroem(gamma=1 / 16, n_components=80, random_state=0)
@@ -72,7 +73,7 @@ def test_a_plane_per_class_follows_the_decoy_and_one_plane_does_not():
     assert abs(np.subtract(*found["standard"])) < 0.1
 
 
-@pytest.mark.parametrize("solver", ["exact", "inexact"])
+@each("solver", ["exact", "inexact"])
 def test_another_instance_never_lowers_the_score(solver, rng):
     bags, y = example(40)
     model = standard(solver=solver, rho=1.1).fit(bags, y)
@@ -82,7 +83,7 @@ def test_another_instance_never_lowers_the_score(solver, rng):
         assert (model.decision_function(more) >= scores).all()
 
 
-@pytest.mark.parametrize("solver", ["exact", "inexact"])
+@each("solver", ["exact", "inexact"])
 def test_the_objective_is_the_documented_one(solver):
     bags, y = example(40)
     model = standard(solver=solver, rho=1.1)

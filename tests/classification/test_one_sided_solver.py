@@ -104,7 +104,7 @@ def test_iterations_are_those_of_the_dense_algorithm(seed, exact, convert, rng):
     assert found.objective_curve[-1] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("exact", [True, False])
+@each("exact", [True, False])
 def test_the_linear_kernel_gives_the_primal_run(exact):
     X, offsets, signs = draw(1)
     W, b = solve(Bags(X, offsets), signs, exact=exact).solution

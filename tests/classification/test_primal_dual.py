@@ -45,7 +45,7 @@ def test_1_each_block_update_minimises_the_augmented_lagrangian(block, update, m
             assert dense.lagrangian() >= lowest - 1e-9
 
 
-@pytest.mark.parametrize("exact", [True, False])
+@each("exact", [True, False])
 def test_2_the_iteration_count_is_that_of_the_dense_algorithm(exact):
     X, offsets, codes = draw(0)
     W = 1e-3 * np.random.RandomState(0).standard_normal((3, X.shape[1]))
@@ -83,7 +83,7 @@ class FromZero(LinearSpace):
         return 0 * super().start(used, rng, n_classes)
 
 
-@pytest.mark.parametrize("exact", [True, False])
+@each("exact", [True, False])
 def test_5_the_linear_kernel_gives_the_primal_run(exact):
     X, offsets, codes = draw(1)
     options = {"n_iter": 60, "exact": exact}
@@ -94,7 +94,7 @@ def test_5_the_linear_kernel_gives_the_primal_run(exact):
     np.testing.assert_allclose(b_dual, b, atol=1e-9)
 
 
-@pytest.mark.parametrize("n_copies", [0, 3])
+@each("n_copies", [0, 3])
 def test_5_equation_28_equals_equation_10(n_copies, rng):
     X, offsets, codes = draw(2)
     weights = rng.uniform(0.5, 2, len(codes))
@@ -148,7 +148,7 @@ def test_8_single_precision_is_finite_and_agrees(solver, scale):
         np.testing.assert_array_equal(found.predict(single), expected.predict(bags))
 
 
-@pytest.mark.parametrize("solver", ["exact", "inexact"])
+@each("solver", ["exact", "inexact"])
 def test_9_a_fit_holds_the_scores_twice_and_little_more(solver):
     rng = np.random.default_rng(0)
     n, d, K = 60_000, 40, 6
@@ -209,7 +209,7 @@ def test_12_singletons_approach_the_weston_watkins_svm(rng):
     assert min(gaps) > -1e-6
 
 
-@pytest.mark.parametrize("options", [{"kernel": "rbf"}, {"solver": "inexact"}])
+@each("options", [{"kernel": "rbf"}, {"solver": "inexact"}])
 def test_a_weight_of_two_equals_the_bag_twice_in_all_ways(options):
     bags, y = example(24)
     model = PrimalDualMISVM(C=1, random_state=0, **options)
@@ -253,7 +253,7 @@ def test_precomputed_equals_the_kernel_it_was_made_with():
 
 
 @pytest.mark.filterwarnings("ignore:pdMISVM did not improve")
-@pytest.mark.parametrize("solver", ["exact", "inexact"])
+@each("solver", ["exact", "inexact"])
 def test_edges(solver):
     rng = np.random.default_rng(0)
     big = [rng.normal(size=(10_000, 2)), *(rng.normal(size=(3, 2)) + 4 for _ in range(5))]

@@ -106,7 +106,7 @@ def test_the_budget_of_libsvm_ends_in_a_warning(monkeypatch):
         SetKernelSVM(tol=1e-100).fit(table, np.arange(40) % 2)
 
 
-@pytest.mark.parametrize("bag_kernel", ["nsk", "minimax"])
+@each("bag_kernel", ["nsk", "minimax"])
 def test_without_support_the_scores_are_constant(bag_kernel):
     bags, y = example(12)
     model = SetKernelSVM(bag_kernel=bag_kernel, tol=3).fit(bags, y)

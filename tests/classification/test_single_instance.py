@@ -59,7 +59,7 @@ def test_what_is_no_classifier_is_refused():
         SingleInstanceClassifier(LinearRegression()).fit(bags, y)
 
 
-@pytest.mark.parametrize("offset", [1e2, 1e6])
+@each("offset", [1e2, 1e6])
 def test_an_offset_of_the_features_changes_nothing(offset):
     bags, y = example(40)
     far = bags.with_instances(bags.instances + offset)

@@ -71,7 +71,7 @@ def test_instances_as_good_as_the_last_one_chosen_are_chosen_too():
         assert model.objective_curve_[-1] == pytest.approx(0.5 * w**2 + losses.sum())
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@each("kernel", ["linear", "rbf"])
 def test_a_weight_of_negative_instances_is_their_share_of_the_cost(kernel):
     bags, y = example(16, seed=3)
     negative = y == "p"

@@ -208,7 +208,7 @@ def plain_fit(model, *training, **options):
     return Plain(**model.get_params()).fit(*training, **options)
 
 
-@pytest.mark.parametrize("positive", ["p", "q"])
+@each("positive", ["p", "q"])
 def test_primal_dual_separates_training_bags_as_well_as_possible(positive):
     bags, y = example(40, seed=5)
     y = np.where(np.arange(40) < 12, "q", "p")

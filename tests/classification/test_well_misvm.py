@@ -7,6 +7,7 @@ from sklearn.svm import LinearSVC
 
 from bagwise import Bags
 from bagwise.classification import WellMISVM
+from cases import each
 from checks import example
 
 
@@ -23,7 +24,7 @@ def test_singletons_are_the_ordinary_svm(rng):
     assert model.n_iter_ == 1
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@each("kernel", ["linear", "rbf"])
 def test_the_shifted_instances_are_the_keys(kernel):
     rng = np.random.default_rng(3)
     arrays, keys = [], []

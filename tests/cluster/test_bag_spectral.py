@@ -152,7 +152,7 @@ def test_residuals_are_within_the_tolerance():
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(6), atol=1e-12)
 
 
-@pytest.mark.parametrize("n_parts", [3, 20])
+@each("n_parts", [3, 20])
 def test_an_eigenvalue_is_found_as_often_as_it_occurs(n_parts):
     # Separate parts: 1 is an eigenvalue of each; a single Lanczos vector would see it once.
     part = sparse.csr_array(np.ones((12, 12)) - np.eye(12))
@@ -338,7 +338,7 @@ def test_duplicates_are_together(affinity):
     assert adjusted_rand_score(labels, np.repeat(np.arange(3), 20)) == 1
 
 
-@pytest.mark.parametrize("affinity", ["local_scaling", "nearest_neighbors"])
+@each("affinity", ["local_scaling", "nearest_neighbors"])
 def test_an_outlier_beyond_all_scales(affinity):
     X = np.vstack([np.random.default_rng(0).normal(size=(40, 2)), [[1e9, 0]]])
     sets = [{"a"}] * 20 + [{"b"}] * 21

@@ -11,6 +11,7 @@ from bagwise.cluster import BagConstrainedSpectralClustering, choose_clusters
 from bagwise.cluster import _affinity as agreement
 from bagwise.datasets import load_letter_carroll
 from bagwise.exceptions import InputError
+from cases import each
 
 
 def posterior(n_clusters=3, **options):
@@ -98,7 +99,7 @@ def test_the_number_of_clusters_is_chosen_with_it():
     assert (found.table["agreement"] > 0.5).all()
 
 
-@pytest.mark.parametrize("affinity", ["landmark", "precomputed"])
+@each("affinity", ["landmark", "precomputed"])
 def test_what_cannot_be_weighted_is_refused(affinity):
     bags, sets, _ = overlapping(20)
     X = bags if affinity == "landmark" else bags.with_instances(rbf_kernel(bags.instances))

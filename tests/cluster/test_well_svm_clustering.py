@@ -11,9 +11,10 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from bagwise.cluster import WellSVMClustering
 from bagwise.exceptions import InputError
+from cases import each
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@each("kernel", ["linear", "rbf"])
 def test_two_clouds_are_told_apart(kernel):
     X, truth = make_blobs(80, centers=[[0, 0], [6, 3]], random_state=0)
     model = WellSVMClustering(kernel=kernel, random_state=0).fit(X)

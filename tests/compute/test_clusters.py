@@ -95,10 +95,11 @@ def test_bags_chosen_in_order_do_not_travel(client):
     assert away[:].futures == away.futures
 
 
+@pytest.mark.filterwarnings("ignore:PrimalDualMISVM did not converge")
 def test_distributed_bags_are_cross_validated(client):
     bags, y = example(40)
     away = bags.distribute(client, npartitions=2)
-    model = PrimalDualMISVM(C=1, random_state=0)
+    model = PrimalDualMISVM(C=1, max_iter=25, random_state=0)
     splits = StratifiedKFold(2, shuffle=True, random_state=0)
     expected = cross_val_score(model, bags, y, cv=splits)
     np.testing.assert_allclose(cross_val_score(model, away, y, cv=splits), expected)
@@ -273,6 +274,7 @@ def test_other_files_are_read_here_and_mapped_there(client, tmp_path):
     np.testing.assert_array_equal(data.bags.collect().instances, bags.instances)
 
 
+@pytest.mark.filterwarnings("ignore:PrimalDualMISVM did not converge")
 def test_a_pipeline_standardises_on_the_workers(client):
     bags, y = example(40)
     away = bags.distribute(client, npartitions=2)
@@ -283,7 +285,7 @@ def test_a_pipeline_standardises_on_the_workers(client):
     np.testing.assert_allclose(there.collect().instances, expected, atol=1e-12)
     kill_a_worker(there)  # what was lost is made again
     np.testing.assert_allclose(there.collect().instances, expected, atol=1e-12)
-    model = make_pipeline(scaler, PrimalDualMISVM(C=1, random_state=0))
+    model = make_pipeline(scaler, PrimalDualMISVM(C=1, max_iter=25, random_state=0))
     here = model.fit(bags, y).predict(bags)
     np.testing.assert_array_equal(model.fit(away, y).predict(away), here)
     with pytest.raises(InputError, match="no partial_fit"):

@@ -7,6 +7,7 @@ import pytest
 
 from bagwise import datasets
 from bagwise.exceptions import DataNotFoundError
+from cases import each
 
 
 def load(name, **options):
@@ -16,7 +17,7 @@ def load(name, **options):
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize(("name", "n_varying"), [("elephant", 110), ("fox", 122)])
+@each(("name", "n_varying"), [("elephant", 110), ("fox", 122)])
 def test_corel_columns(name, n_varying):
     data = load(name)
     X = data.bags.instances

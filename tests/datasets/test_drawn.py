@@ -15,7 +15,7 @@ from cases import each
 DRAWN = [datasets.make_digit_bags, datasets.make_bags]
 
 
-@pytest.mark.parametrize("make", DRAWN)
+@each("make", DRAWN)
 def test_a_seed_repeats_and_another_does_not(make):
     one, same, other = (make(30, random_state=seed) for seed in (0, 0, 1))
     assert np.array_equal(one.bags.instances, same.bags.instances)

@@ -32,7 +32,7 @@ def kernel_errors(bags, n_components, seed, **options):
     return rows @ rows.T - bag_kernel(bags, gamma=model.gamma_, **options)
 
 
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@each("form", [np.asarray, sparse.csr_array])
 def test_features_are_those_of_a_loop_over_instances(form):
     dense, _ = example()
     bags = dense.with_instances(form(dense.instances))

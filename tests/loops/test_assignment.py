@@ -3,12 +3,12 @@
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from bagwise.loops import assignment, threads
+from cases import each
 
 
 def problems(shapes, seed=0, integers=False):
@@ -71,7 +71,7 @@ def test_nearest_gives_every_row_its_cheapest_label():
         np.testing.assert_array_equal(places[rows], expected)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each("dtype", [np.float32, np.float64])
 def test_distances_are_those_of_numpy_and_only_stale_ones_are_touched(dtype):
     rng = np.random.default_rng(0)
     offsets, label_offsets = np.array([0, 2, 5]), np.array([0, 3, 5])

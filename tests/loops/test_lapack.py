@@ -1,7 +1,6 @@
 """Eigenvectors, their signs, and products of symmetric matrices."""
 
 import numpy as np
-import pytest
 from scipy import linalg
 
 from bagwise.loops import lapack
@@ -31,7 +30,7 @@ def test_many_equal_eigenvalues():
     np.testing.assert_allclose(matrix @ vectors, 5 * vectors, atol=1e-12)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each("dtype", [np.float32, np.float64])
 def test_product_is_added_in_place(dtype, rng):
     total = np.asfortranarray(np.triu(rng.normal(size=(9, 9))), dtype)
     block = rng.normal(size=(20, 9)).astype(dtype)

@@ -1,7 +1,6 @@
 """Decisions do not depend on the last digits, which differ between processors."""
 
 import numpy as np
-import pytest
 from sklearn.base import clone
 from sklearn.utils._testing import ignore_warnings, set_random_state
 
@@ -19,7 +18,7 @@ ESTIMATORS = [quick(cls) for cls in public_estimators()]
 LOOSE = {"SingleInstanceClassifier": 1e-2, "AttentionMIL": 1e-2, "MINet": 1e-2, "MIMLMetric": 1e-3}
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@each("dtype", [np.float64, np.float32])
 def test_equal_up_to_rounding_is_equal(dtype, rng):
     eps = np.finfo(dtype).eps
     values = rng.normal(size=(50, 4)).astype(dtype)

@@ -160,7 +160,7 @@ def test_laws_of_assignments(n_bags, n_labels, seed, several):
             assert len(taken) == len(np.unique(taken)) == min(sizes[i], label_sets[i].sum())
 
 
-@pytest.mark.parametrize("center", [True, False])
+@each("center", [True, False])
 def test_objective_is_that_of_the_projections(center):
     bags, label_sets, _ = example(seed=5)
     model = learned(bags, label_sets, center=center)
@@ -172,7 +172,7 @@ def test_objective_is_that_of_the_projections(center):
     np.testing.assert_allclose(model.objective_curve_[-1], rank - np.sum(A * P), rtol=1e-9)
 
 
-@pytest.mark.parametrize("center", [True, False])
+@each("center", [True, False])
 def test_map_is_the_pseudo_inverse_times_the_normalised_assignment(center):
     bags, label_sets, _ = example(seed=6)
     model = learned(bags, label_sets, center=center)
@@ -242,7 +242,7 @@ def test_singletons_with_one_label_are_mlca():
         np.testing.assert_allclose(ours.transform(X), known.transform(X))
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+@each("kernel", ["rbf", "laplacian"])
 def test_kernel_of_full_rank_warns_and_does_not_degenerate(kernel):
     data = load_letter_carroll(0)
     bags = InstanceTransformer(StandardScaler()).fit_transform(data.bags)
@@ -329,7 +329,7 @@ def test_bags_without_labels_stay_unassigned():
         MIMLCA().fit(bags, np.zeros_like(label_sets))
 
 
-@pytest.mark.parametrize("n_labels", [4, 9])  # fewer and more than features
+@each("n_labels", [4, 9])  # fewer and more than features
 def test_prediction_rules_written_out(n_labels):
     bags, label_sets, _ = example(80, n_labels, seed=13)
     model = MIMLCA().fit(bags, label_sets)
@@ -444,7 +444,7 @@ def test_few_kernel_directions_of_many_are_the_leading_ones():
     np.testing.assert_allclose(features.T @ features, np.diag(values), atol=1e-6 * values[-1])
 
 
-@pytest.mark.parametrize("model", [MIMLCA(kernel="rbf"), MLCA(kernel="rbf")])
+@each("model", [MIMLCA(kernel="rbf"), MLCA(kernel="rbf")])
 def test_a_kernel_matrix_that_does_not_fit_is_refused_before_it_is_made(model):
     """200,000 instances ended in a MemoryError of numpy."""
     X = np.zeros((200_000, 1))

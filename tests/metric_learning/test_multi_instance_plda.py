@@ -124,7 +124,7 @@ def em_written_out(bags, label_sets, n_iter):
     return R, np.array(curve)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@each("seed", range(2))
 def test_fixed_effects_are_em_written_out(seed):
     bags, label_sets, _ = example(n_bags=12, seed=seed)
     model = MultiInstancePLDA("fixed", shrinkage=0.0, max_iter=6, tol=1e-12)
@@ -267,8 +267,8 @@ def test_laws_of_assignments(n_bags, n_labels, n_features, seed, per_label, null
     assert np.isfinite(model.transform(bags).instances).all()
 
 
-@pytest.mark.parametrize("effects", ["fixed", "random"])
-@pytest.mark.parametrize("per_label", [1, None])
+@each("effects", ["fixed", "random"])
+@each("per_label", [1, None])
 def test_order_does_not_matter(effects, per_label):
     bags, label_sets, _ = example(seed=2)
     model = MultiInstancePLDA(effects, instances_per_label=per_label, null=per_label == 1)
@@ -309,7 +309,7 @@ def test_annotate_uses_the_label_set_of_a_new_bag():
     assert few.annotate(new, sets).shape == (new.n_instances,)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each("dtype", [np.float32, np.float64])
 def test_a_constant_feature_changes_nothing(dtype):
     bags, label_sets, _ = example(n_bags=60, seed=8)
     X = bags.instances.astype(dtype)

@@ -85,7 +85,7 @@ def test_minimax_has_no_instance_scores():
     assert not hasattr(model, "key_instances")
 
 
-@pytest.mark.parametrize("loss", ["squared", "epsilon_insensitive"])
+@each("loss", ["squared", "epsilon_insensitive"])
 def test_as_many_landmarks_as_instances_are_the_exact_kernel(loss):
     bags, y = example(12)
     exact = SetKernelRegressor(loss=loss, n_landmarks=None).fit(bags, y)

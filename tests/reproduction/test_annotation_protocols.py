@@ -66,7 +66,7 @@ def test_transductive_accuracy_and_reliability():
     assert 0 <= result["calibration_error"] < 0.1
 
 
-@pytest.mark.parametrize("method", ["orlr-least-certain", "orlr-random"])
+@each("method", ["orlr-least-certain", "orlr-random"])
 def test_corrections_are_of_instances_that_then_count_as_right(method):
     paper = load_paper("orlr")
     chosen = paper.experiment("corrections").shortened().narrowed(["carroll", method])

@@ -80,7 +80,7 @@ def test_hja_has_two_label_matrices():
     assert (instances.label_sets.sum(axis=1) == 1).sum() == 199  # Pei & Fern, Table 2
 
 
-@pytest.mark.parametrize("name", ["msrcv2", "letter_carroll_redraw"])
+@each("name", ["msrcv2", "letter_carroll_redraw"])
 def test_label_sets_are_the_union_of_instance_labels(name):
     data = load(name)
     assert np.array_equal(data.label_sets, union(data))

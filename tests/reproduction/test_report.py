@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from cases import each
 from reproduction import (
     Metric,
     Store,
@@ -19,7 +20,7 @@ from reproduction import (
 SCORE, LOSS, TIME = Metric("ACC"), Metric("one-error", kind="loss"), Metric("s", kind="time")
 
 
-@pytest.mark.parametrize(
+@each(
     ("ours", "published", "metric", "expected", "difference"),
     [
         (0.80, [0.80, 0.05], SCORE, "matches", 0.0),
@@ -66,7 +67,7 @@ def test_rows_are_means_over_repetitions_and_folds(report, plan, store):
     assert (row.n_done, row.n_planned) == (6, 6)
 
 
-@pytest.mark.parametrize(("shift", "fine", "near"), [(-0.1, 1, 0), (0.9, 0, 1), (1.1, 0, 0)])
+@each(("shift", "fine", "near"), [(-0.1, 1, 0), (0.9, 0, 1), (1.1, 0, 0)])
 def test_a_miss_within_the_standard_error_is_counted_apart(report, plan, store, shift, fine, near):
     numbers = [
         r["accuracy"] for u, r in report.results if (u.data, u.method) == ("clusters", "sil")

@@ -8,6 +8,7 @@ from scipy import sparse, stats
 from sklearn.metrics import f1_score
 from sklearn.metrics.pairwise import rbf_kernel
 
+from cases import each
 from reproduction import Store, load_paper, make_plan, make_report, run_plan, write_report
 from reproduction._protocols import PROTOCOLS
 from reproduction._protocols.weak_labels import (
@@ -40,7 +41,7 @@ def test_a_margin_is_that_of_the_true_class():
     np.testing.assert_array_equal(_margins(scores, np.array([0, 2])), [1.0, -1.5])
 
 
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@each("form", [np.asarray, sparse.csr_array])
 def test_mean_square_is_that_of_the_kernel(form, rng):
     X = rng.normal(1.0, 1.0, size=(20, 3))
     for K, gamma in ((X @ X.T, None), (rbf_kernel(X, gamma=0.1), 0.1)):
@@ -87,7 +88,7 @@ def test_a_prior_evens_the_balance_and_stays_when_labels_are_hidden(rng):
     np.testing.assert_allclose(fitted.balance, (np.array([5, 2, 1]) + 10 / 3) / 18)
 
 
-@pytest.mark.parametrize("name", ["figure3", "figure7"])
+@each("name", ["figure3", "figure7"])
 def test_large_figures_run_on_a_few_rows(name):
     paper = load_paper("wellsvm")
     units = make_plan(paper, paper.experiment(name).shortened()).units

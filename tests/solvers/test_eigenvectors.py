@@ -1,7 +1,6 @@
 """Signs of eigenvectors do not depend on the processor."""
 
 import numpy as np
-import pytest
 from scipy import sparse
 
 from bagwise.loops.lapack import eigenvectors, with_fixed_signs
@@ -24,7 +23,7 @@ def test_the_largest_entry_decides_the_sign(rng):
     np.testing.assert_array_equal(with_fixed_signs(-vectors), found)
 
 
-@pytest.mark.parametrize("order", [1, -1])
+@each("order", [1, -1])
 def test_of_entries_equal_up_to_rounding_the_first_decides(order):
     column = np.array([0.1, 0.5, -0.5 * (1 + order * 1e-12), 0.2])[:, None]
     np.testing.assert_array_equal(with_fixed_signs(column), column)
@@ -48,7 +47,7 @@ def test_part_of_a_spectrum():
     np.testing.assert_allclose(vectors, with_fixed_signs(all_vectors[:, 3:8]), atol=1e-10)
 
 
-@pytest.mark.parametrize("n", [20, 300])  # as a whole, and in a Krylov space
+@each("n", [20, 300])  # as a whole, and in a Krylov space
 def test_leading_eigenvectors(n):
     operator = sparse.csr_array(similarity(n))
     rng = np.random.RandomState(0)

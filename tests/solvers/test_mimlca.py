@@ -1,12 +1,12 @@
 """Orthonormal bases of the columns of a table, against the pseudo-inverse."""
 
 import numpy as np
-import pytest
 
 from bagwise.solvers.metric.mimlca import shortest_basis
+from cases import each
 
 
-@pytest.mark.parametrize("rank", [2, 4])
+@each("rank", [2, 4])
 def test_the_shortest_basis_is_the_pseudo_inverse_times_the_basis(rank, rng):
     X = rng.normal(size=(30, rank)) @ rng.normal(size=(rank, 4)) * [1e-2, 1.0, 5.0, 300.0]
     scale = np.linalg.norm(X, axis=0)

@@ -36,7 +36,7 @@ def test_platt_is_logistic_regression_on_his_targets(seed):
     assert offset == pytest.approx(model.intercept_[0], abs=1e-4)
 
 
-@pytest.mark.parametrize("turned", [0.0, -1.0])
+@each("turned", [0.0, -1.0])
 def test_scores_without_information_give_the_share_of_positives(turned):
     scores, targets = drawn(1)
     slope, offset = platt(turned * scores[:, 0, 0], targets[:, 0] == 1)
