@@ -349,7 +349,7 @@ def test_label_sets_give_a_probability_per_label():
     without = clone(model).set_params(max_epochs=2).fit(bags[3:], y[3:])
     with_them = clone(model).set_params(max_epochs=2).fit(bags, unknown)
     np.testing.assert_array_equal(with_them.head_coef_, without.head_coef_)
-    with pytest.raises(InputError, match=r"class_weight=.balanced. needs one label per bag"):
+    with pytest.raises(InputError, match=r"class_weight.* one label per bag"):
         clone(model).set_params(class_weight="balanced").fit(bags, y)
 
 
