@@ -38,8 +38,6 @@ class Ranking:
         The class or cluster of each instance, under `heading`.
     proba : ndarray of shape (n_instances,) or None
         The probability of that class.
-    posterior : ndarray of shape (n_instances, n_names) or None
-        The probability of each class, given the label set of the bag.
     keys : dict of int to str
         The rows of the key instances, and a text such as "key for wren".
     explanation : str
@@ -51,7 +49,6 @@ class Ranking:
     labels: Labels | None = None
     heading: str = "on its own"
     proba: Array | None = None
-    posterior: Array | None = None
     keys: dict[int, str] = field(default_factory=dict)
     explanation: str = ""
 
@@ -104,9 +101,10 @@ def _add_classes(found: Predictions, predicted: Labels, ranking: Ranking) -> Non
     # Labels given the label set of the bag; one without any class of the model is unknown to it.
     rows = found.known.indicator[:, : len(found.classes)] == 1
     given = [set(found.classes[row].tolist()) or None for row in rows]
+    posterior = None
     if hasattr(found.estimator, "annotate_proba"):
-        ranking.posterior = np.asarray(found.estimator.annotate_proba(found.seen, given))
-    _add_labels(found, ranking, found.estimator.annotate(found.seen, given), ranking.posterior)
+        posterior = np.asarray(found.estimator.annotate_proba(found.seen, given))
+    _add_labels(found, ranking, found.estimator.annotate(found.seen, given), posterior)
     ranking.heading = "label given the label set"
 
 

@@ -58,8 +58,8 @@ def evaluation_section(
         return None
     predicted, scores, proba = map(subject.call, METHODS)
     found = held_out or HeldOut(predicted, scores, proba, classes=subject.classes)
-    models = {f"baseline: {name}": other for name, other in found.baselines.items()}
-    models = {"this model": found, **models}
+    models = {"this model": found}
+    models |= {f"baseline: {name}": other for name, other in found.baselines.items()}
     n_bags = len(subject.bags)
     for n in (len(each.predicted) for each in models.values()):
         if n != n_bags:
@@ -173,15 +173,10 @@ def _of_labels(
     found = {name: _assess(subject, known, rows, each) for name, each in models.items()}
     assessed, has_sets = found["this model"], known.has_sets
     if len(found) == 1:  # a baseline without features
-        shares = assessed.truth.mean(axis=0)
-        commonest = (np.arange(len(shares)) == shares.argmax()).astype(int)
+        scores = np.broadcast_to(assessed.truth.mean(axis=0), assessed.truth.shape)
+        predicted = np.eye(scores.shape[1], dtype=int)[scores.argmax(axis=1)]
         name = "labels by frequency" if has_sets else "most common label"
-        shape = assessed.truth.shape
-        found[f"baseline: {name}"] = replace(
-            assessed,
-            predicted=np.broadcast_to(commonest, shape),
-            scores=np.broadcast_to(shares, shape),
-        )
+        found[f"baseline: {name}"] = replace(assessed, predicted=predicted, scores=scores)
     caption = f"{len(assessed.truth):,} labelled {subject.unit}s; higher is better"
     if has_sets:
         caption = "One-error and coverage are better when lower, average precision when higher"
