@@ -150,8 +150,7 @@ class TestReview:
         other = tmp_path / "other.skops"
         run.ok("fit", table, "-m", "mimlca", *WORDS, "-o", other)
         cases = {
-            "the model is missing": (table,),
-            "the file is missing": (model,),
+            f"expected a model and a file, got only {model}": (model,),
             "no model file": (tmp_path / "none.skops", table),
             "no file or folder": (model, tmp_path / "none.csv"),
             "cannot keep labels of instances fixed": (other, table),

@@ -10,13 +10,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
 
 _WRAPPED = 24  # a column wider than this may be wrapped
 _LEAST = 16  # minimum width of a wrapped column
@@ -254,7 +250,7 @@ def _blocks(widths: Mapping[str, int], space: int) -> Iterator[list[str]]:
     yield block
 
 
-def _console(*, stderr: bool = False) -> Console:
+def _console(*, stderr: bool = False) -> Any:
     # Ids and labels come from files: they are shown as they are, never read as markup.
     from rich.console import Console
 

@@ -68,7 +68,7 @@ def report(
         coords=places(data, axes, file) if axes or has_places else None,
         patch_size=data.patch_sizes,
         groups=data.groups,
-        held_out=_held_out(model, data, y, folds, seed=seed, impute=impute) if folds else None,
+        held_out=_held_out(model, data, y, folds, seed, impute) if folds else None,
         seen=seen_in_training(data, facts),
         classes=facts.get("classes"),
         facts=about if method is None else about | {"method": method},
@@ -82,9 +82,7 @@ def report(
     return result | {"written": [output]}
 
 
-def _held_out(
-    model: Any, data: Contents, y: Any, folds: int, *, seed: int, impute: str | None
-) -> HeldOut:
+def _held_out(model: Any, data: Contents, y: Any, folds: int, seed: int, impute: Any) -> HeldOut:
     """Cross-validated predictions of the labelled bags, by the model and by the baselines."""
     from sklearn.base import is_classifier
 

@@ -52,10 +52,7 @@ def review(
     if export is not None:
         return _export(output or _sidecar(file or model), export, force=force)
     if file is None:
-        given, absent = ("model", "file") if options.is_model(model) else ("file", "model")
-        raise InputError(
-            f"the {absent} is missing, {model} is a {given}: write bagwise review MODEL FILE."
-        )
+        raise InputError(f"expected a model and a file, got only {model}.")
     saved = options.Saved(model, file, trust)
     sidecar, folder = output or _sidecar(saved.file), media_folder or saved.file.parent
     # An existing file of decisions is continued.
@@ -98,10 +95,8 @@ def review(
         with ReviewServer(state, port) as server:
             _serve(server, no_browser=no_browser)
         counts = corrections.counts() | {"label_sets": len(corrections.sets())}
-    note(
-        f"{counts['confirmed']} confirmed, {counts['corrected']} corrected, {counts['skipped']} "
-        f"skipped, {counts['label_sets']} labels of bags decided: {sidecar}"
-    )
+    made = ", ".join(f"{counts[name]} {name}" for name in ("confirmed", "corrected", "skipped"))
+    note(f"{made}, {counts['label_sets']} labels of bags decided: {sidecar}")
     if counts["confirmed"] + counts["corrected"] + counts["label_sets"]:
         note(f"next: fit the model again, with --corrections {sidecar}")
     result = {"file": saved.file, "model": saved.model, "decisions": counts}
