@@ -1,7 +1,5 @@
 """RandomFourierEmbedding against the set kernel it approximates."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -97,22 +95,6 @@ def test_blocks_do_not_matter(n_values, monkeypatch):
     np.testing.assert_allclose(again.mean_, model.mean_, rtol=1e-12, atol=1e-14)
 
 
-@given(st.lists(st.integers(1, 23), max_size=4), st.sampled_from(["scale", "auto", 0.7]))
-@settings(deadline=None, max_examples=30)
-def test_partial_fits_are_one_fit(cuts, gamma):
-    bags, _ = example()
-    bounds = [0, *sorted(set(cuts)), len(bags)]
-    whole = RandomFourierEmbedding(gamma, 10, random_state=0).fit(bags)
-    parts = RandomFourierEmbedding(gamma, 10, random_state=0)
-    for first, last in pairwise(bounds):
-        parts.partial_fit(bags[first:last])
-    np.testing.assert_array_equal(parts.frequencies_, whole.frequencies_)
-    assert parts.n_instances_seen_ == bags.n_instances
-    np.testing.assert_allclose(parts.gamma_, kernel_width(gamma, bags), rtol=1e-12)
-    np.testing.assert_allclose(parts.transform(bags), whole.transform(bags), atol=1e-10)
-    np.testing.assert_array_equal(parts.fit(bags).mean_, whole.mean_)  # starts anew
-
-
 @each("gamma", ["scale", "auto", 0.5])
 @each("value", [0.0, 2.0])
 def test_equal_instances_have_the_width_of_the_kernel(gamma, value):
@@ -134,8 +116,7 @@ def test_a_failed_fit_leaves_the_model_as_it_was():
 def test_a_drawn_generator_is_used_once():
     bags, _ = example()
     model = RandomFourierEmbedding(n_components=10, random_state=np.random.RandomState(0))
-    first = model.partial_fit(bags[:10]).frequencies_
-    assert model.partial_fit(bags[10:]).frequencies_ is first
+    first = model.fit(bags).frequencies_
     assert not np.array_equal(model.fit(bags).frequencies_, first)
 
 

@@ -1,8 +1,7 @@
 """RandomFourierEmbedding: random features of the set kernel, at a cost linear in the instances."""
 
-from copy import deepcopy
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -14,13 +13,11 @@ from bagwise._common.memory import require_memory
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Floats
 from bagwise.bags import Bags
-from bagwise.base import fit_method
 from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.base._set_kernel import sums_by_bag
 from bagwise.compute import fold_bags, row_blocks
 from bagwise.embedding._base import BagEmbedding
 from bagwise.pairwise import kernel_width
-from bagwise.validation import check_bags
 
 MOMENTS_BLOCK = 2**22  # values per block of instances whose moments are computed at once
 
@@ -55,8 +52,6 @@ class RandomFourierEmbedding(BagEmbedding):
         The kernel width used.
     mean_, var_ : ndarray of shape (n_features,)
         Mean and variance of the instances. The mean is subtracted, which changes no kernel value.
-    n_instances_seen_ : int
-        Number of training instances.
     {n_features_in_}
 
     Notes
@@ -100,31 +95,8 @@ class RandomFourierEmbedding(BagEmbedding):
         rng = check_random_state(self.random_state)
         n_frequencies = (self.n_components + 1) // 2
         self.frequencies_ = orthogonal_frequencies(bags.n_features, n_frequencies, rng)
-        self._continue(StandardScaler(with_mean=False), bags)
-
-    @fit_method
-    def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Continue with more bags: the kernel width becomes that of all bags seen.
-
-        Parameters
-        ----------
-        {X}
-        y : ignored
-            Present for compatibility with pipelines.
-
-        Returns
-        -------
-        self
-        """
-        if not hasattr(self, "frequencies_"):
-            return self.fit(X)
-        self._continue(deepcopy(self._moments), check_bags(self, X, reset=False))
-        return self
-
-    def _continue(self, moments: StandardScaler, bags: Bags) -> None:
-        self._moments = fold_bags(_with_instances, moments, bags)
-        self.n_instances_seen_ = int(self._moments.n_samples_seen_)
-        self.mean_, self.var_ = self._moments.mean_, self._moments.var_
+        moments = fold_bags(_with_instances, StandardScaler(with_mean=False), bags)
+        self.mean_, self.var_ = moments.mean_, moments.var_
         if isinstance(self.gamma, str) and self.gamma == "scale":
             variance = float(self.var_.mean() + self.mean_.var())  # of all values
             self.gamma_ = 1.0 / (bags.n_features * variance) if variance > 0 else 1.0

@@ -167,6 +167,10 @@ class EveryBag:
         self.classes_ = labels.classes
         return bags, labels, np.ones(len(bags))
 
+    def _candidates(self: Any, bags: Bags, labels: Labels) -> Candidates:
+        one_each = self.instances_per_label == 1
+        return Candidates.from_indicator(bags.offsets, labels.indicator, one_each=one_each)
+
 
 class LabelAssigner(EveryBag, CentroidPredictor):
     """A metric learner that assigns training instances to the labels of their bags.
@@ -175,10 +179,6 @@ class LabelAssigner(EveryBag, CentroidPredictor):
     """
 
     _advice = "raise max_iter"
-
-    def _candidates(self, bags: Bags, labels: Labels) -> Candidates:
-        one_each = self.instances_per_label == 1
-        return Candidates.from_indicator(bags.offsets, labels.indicator, one_each=one_each)
 
     def _search(self, rng: RandomState) -> dict[str, Any]:
         """Options of the search for assignments."""

@@ -156,8 +156,8 @@ class MultiInstancePLDA(EveryBag, OneLabelEach, MetricLearner):
         # Bags without labels tell about instances without a label.
         may_be_empty = self.null and self.instances_per_label is None
         used = labels.known & (may_be_empty | (labels.indicator == 1).any(axis=1))
-        indicator, chosen = labels.indicator[used], bags if used.all() else bags[used]
-        candidates = self._candidates(chosen, indicator)
+        chosen = bags if used.all() else bags[used]
+        candidates = self._candidates(chosen, labels[used])
         settings = self.effects, self.instances_per_label, self.null, self.shrinkage, self.tol
         result, model = plda.label_set_plda(
             chosen,
@@ -177,10 +177,6 @@ class MultiInstancePLDA(EveryBag, OneLabelEach, MetricLearner):
         rows = np.repeat(used, bags.sizes)
         self.assignments_[rows], self.assignment_probabilities_[rows] = assigned, probability
         return result
-
-    def _candidates(self, bags: Bags, indicator: Ints) -> Candidates:
-        one_each = self.instances_per_label == 1
-        return Candidates.from_indicator(bags.offsets, indicator, one_each=one_each)
 
     def _assigned(
         self, candidates: Candidates, posterior: Floats, null: Floats
@@ -215,7 +211,7 @@ class MultiInstancePLDA(EveryBag, OneLabelEach, MetricLearner):
 
     def _annotated(self, bags: Bags, labels: Labels) -> Array:
         """Most probable label of each instance; that of `predict_instances` without label set."""
-        candidates = self._candidates(bags, labels.indicator)
+        candidates = self._candidates(bags, labels)
         with place(bags, plda.PLDAPart, candidates, null=self.null) as parts:
             model = self._gaussians
             parts.do("expect", model, model.mean, 0.0)
