@@ -34,7 +34,7 @@ from sklearn.utils import Bunch
 from bagwise import Bags
 from bagwise.classification import AttentionMIL, TorchBagClassifier
 from bagwise.datasets import load_dataset, make_bags, make_digit_bags
-from bagwise.evaluate._folds import make_folds
+from bagwise.evaluate._evaluation import make_folds
 from bagwise.preprocessing._steps import prepared
 
 from .harness import Fact, Row, table

@@ -13,7 +13,7 @@ from bagwise.auto import AutoBagClassifier
 from bagwise.auto._members import default_members
 from bagwise.auto._methods import find_method
 from bagwise.evaluate import compare
-from bagwise.evaluate._folds import make_folds
+from bagwise.evaluate._evaluation import make_folds
 
 from .defaults import data_sets
 from .leaderboard import synthetic

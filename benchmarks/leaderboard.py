@@ -29,7 +29,7 @@ from bagwise.displays import RankDisplay
 from bagwise.evaluate import compare, ranks
 from bagwise.evaluate._baselines import baselines
 from bagwise.evaluate._comparison import Comparison, Evaluation
-from bagwise.evaluate._folds import make_folds
+from bagwise.evaluate._evaluation import make_folds
 from bagwise.exceptions import BagwiseError, DataNotFoundError
 from reproduction.bag_data import load_dataset
 

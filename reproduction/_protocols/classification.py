@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.metrics import confusion_matrix
 
 from bagwise.bags import Bags
-from bagwise.evaluate._folds import make_folds
+from bagwise.evaluate._evaluation import make_folds
 from reproduction._building import find_target
 from reproduction._protocols.fitting import fit_model, scores
 from reproduction._units import Unit

@@ -24,7 +24,7 @@ from bagwise.base import in_canonical_order
 from bagwise.classification import BagMarginSVM, SetKernelSVM
 from bagwise.datasets import make_bags
 from bagwise.embedding import BagStatistics
-from bagwise.evaluate._folds import make_folds
+from bagwise.evaluate._evaluation import make_folds
 from bagwise.exceptions import InputError, LabelError, NotEnoughMemoryError
 from bagwise.persistence import load_model, save_model
 from bagwise.preprocessing import make_bag_pipeline

@@ -21,7 +21,7 @@ from bagwise.evaluate._baselines import (
     baselines,
     single_instance_svm,
 )
-from bagwise.evaluate._folds import make_folds
+from bagwise.evaluate._evaluation import make_folds
 from bagwise.io import read_bags
 from bagwise.metrics import average_precision, coverage, one_error
 from bagwise.preprocessing._steps import prepared

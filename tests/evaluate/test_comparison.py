@@ -11,7 +11,7 @@ from bagwise.classification import SetKernelSVM, SingleInstanceClassifier
 from bagwise.datasets import make_bags
 from bagwise.evaluate import compare, corrected_t_test, evaluate
 from bagwise.evaluate._comparison import Comparison, Evaluation
-from bagwise.evaluate._folds import _check_parts, make_folds
+from bagwise.evaluate._evaluation import _check_parts, make_folds
 from bagwise.exceptions import DataWarning, InputError, LabelError
 
 MODELS = {"set kernel": SetKernelSVM(), "sil": SingleInstanceClassifier(LogisticRegression())}

@@ -7,7 +7,7 @@ from bagwise.auto import AutoBagClassifier, AutoBagRegressor
 from bagwise.classification import AttentionMIL, CitationKNN, SetKernelSVM
 from bagwise.datasets import make_bags
 from bagwise.evaluate import evaluate, held_out_predictions
-from bagwise.evaluate._folds import make_folds, prepare
+from bagwise.evaluate._evaluation import make_folds, prepare
 from bagwise.exceptions import InputError, LabelError
 
 

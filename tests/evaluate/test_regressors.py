@@ -14,7 +14,7 @@ from bagwise import Bags
 from bagwise.classification import SetKernelSVM
 from bagwise.embedding import BagStatistics
 from bagwise.evaluate import compare, evaluate, held_out_predictions
-from bagwise.evaluate._folds import make_folds
+from bagwise.evaluate._evaluation import make_folds
 from bagwise.evaluate._measures import number_measures
 from bagwise.exceptions import InputError
 

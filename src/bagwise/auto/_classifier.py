@@ -14,7 +14,7 @@ from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator
 from bagwise.base._parameters import with_parameters
 from bagwise.base._scoring import softmax_probabilities
-from bagwise.evaluate._folds import Fold, make_folds
+from bagwise.evaluate._evaluation import Fold, make_folds
 from bagwise.evaluate._measures import label_measures, label_set_log_loss, mean_area_under_roc
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels

@@ -17,7 +17,7 @@ from bagwise.auto._race import Race
 from bagwise.bags import Bags
 from bagwise.base import fit_method, in_canonical_order
 from bagwise.base._parameters import POSITIVE
-from bagwise.evaluate._folds import Fold
+from bagwise.evaluate._evaluation import Fold
 from bagwise.exceptions import InputError
 from bagwise.loops.threads import one_core_if_few
 from bagwise.preprocessing import BagPipeline

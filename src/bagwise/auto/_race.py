@@ -12,7 +12,7 @@ from joblib import Parallel, delayed
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.auto._members import Member
 from bagwise.bags import Bags
-from bagwise.evaluate._folds import Fold
+from bagwise.evaluate._evaluation import Fold
 from bagwise.exceptions import BagwiseError, NotEnoughMemoryError
 
 TRIAL = 200  # largest number of bags in the fit that estimates the time of a candidate

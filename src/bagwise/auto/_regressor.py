@@ -11,7 +11,7 @@ from bagwise.auto._ensemble import Ensemble
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagRegressorMixin
 from bagwise.base._parameters import with_parameters
-from bagwise.evaluate._folds import Fold, make_folds
+from bagwise.evaluate._evaluation import Fold, make_folds
 from bagwise.evaluate._measures import number_measures
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from bagwise._common.types import Array, Bools, Floats
 from bagwise.bags import Bags
 from bagwise.base._pipelines import predicts_numbers
-from bagwise.evaluate._evaluation import cross_validate
-from bagwise.evaluate._folds import Splitter, make_folds, prepare
+from bagwise.evaluate._evaluation import Splitter, cross_validate, make_folds, prepare
 from bagwise.evaluate._measures import METHODS, predictions_of
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
