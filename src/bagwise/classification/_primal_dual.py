@@ -188,15 +188,16 @@ class PrimalDualMISVM(LinearBagClassifier):
 
     def _solve(self, bags: Bags, labels: Labels, weight: Array, rng: Any) -> list[SolverResult]:
         standard = self.assumption == "standard"
-        mu, rho, max_iter = SCHEDULES[self.assumption]
-        max_iter = max_iter if self.max_iter is None else self.max_iter
+        given: Any = (self.mu, self.rho, self.max_iter)
+        schedule: Any = zip(given, SCHEDULES[self.assumption], strict=True)
+        mu, rho, max_iter = (default if own is None else own for own, default in schedule)
         n_systems = 1 if standard else len(labels.classes)
-        space, keep = self._space(bags, weight)
+        space = self._space(bags, weight)
         options: dict[str, Any] = {
             "weights": weight,
             "C": self.C,
-            "mu": mu if self.mu is None else self.mu,
-            "rho": rho if self.rho is None else self.rho,
+            "mu": mu,
+            "rho": rho,
             "max_iter": max_iter,
             "tol": self.tol,
             "exact": self._is_exact(n_systems, space.bags.n_features),
@@ -209,7 +210,7 @@ class PrimalDualMISVM(LinearBagClassifier):
             result = primal_dual(space, labels.codes, len(labels.classes), rng=rng, **options)
         self.residuals_ = result.residuals
         W, self.intercept_ = result.solution
-        keep(W)
+        setattr(self, "coef_" if self.kernel == "linear" else "dual_coef_", W)
         n_terms = len(labels.positives) if standard else len(labels.classes) - 1
         self._warn_if_nothing_learned(result, self.C * n_terms * weight.sum())
         # With several classes the highest score wins, whatever its sign: no threshold is needed.
@@ -224,14 +225,13 @@ class PrimalDualMISVM(LinearBagClassifier):
 
     def _thresholds(self, bags: Bags, labels: Labels, weight: Array) -> Array:
         """Threshold of each column; zero if all bags, or none, contain the concept."""
+        found = []
         best = over_partitions(self._bag_scores, bags)
-        present = [labels.signs(k) > 0 for k in labels.positives]
-        return np.array(
-            [
-                most_accurate_threshold(scores, is_in, weight) if 0 < is_in.sum() < len(bags) else 0
-                for scores, is_in in zip(best.T, present, strict=True)
-            ]
-        )
+        for scores, k in zip(best.T, labels.positives, strict=True):
+            present = labels.signs(k) > 0
+            varies = 0 < present.sum() < len(bags)
+            found.append(most_accurate_threshold(scores, present, weight) if varies else 0.0)
+        return np.array(found)
 
     def _warn_if_nothing_learned(self, result: SolverResult, objective_of_zero: float) -> None:
         if result.converged and result.objective_curve[-1] >= objective_of_zero:
@@ -241,10 +241,10 @@ class PrimalDualMISVM(LinearBagClassifier):
                 ConvergenceWarning,
             )
 
-    def _space(self, bags: Bags, weight: Array) -> tuple[LinearSpace, Any]:
-        """The space of W, and a function that stores W."""
+    def _space(self, bags: Bags, weight: Array) -> LinearSpace:
+        """The space of W."""
         if self.kernel == "linear":
-            return LinearSpace(bags), partial(setattr, self, "coef_")
+            return LinearSpace(bags)
         if not is_here(bags):
             raise InputError(
                 "bags on a device or a cluster are fitted with kernel='linear'; for other kernels "
@@ -262,8 +262,7 @@ class PrimalDualMISVM(LinearBagClassifier):
             remedy="use kernel='linear', on Nystroem features of the instances if need be",
         )
         self.training_bags_, self.gamma_ = bags, kernel_width("scale", bags, weight)
-        space = KernelSpace(bags.with_instances(self._gram(bags.instances)))
-        return space, partial(setattr, self, "dual_coef_")
+        return KernelSpace(bags.with_instances(self._gram(bags.instances)))
 
     def _gram(self, rows: Any) -> Array:
         if self.kernel == "precomputed":

@@ -82,7 +82,10 @@ class BasePart(Part):
     """
 
     STATE: tuple[str, ...] = ("scores", "t", "u", "lam", "entries")
-    project: Any  # a method: residual' X, and the sums of the residual of each column
+    # Methods of each kind of part:
+    project: Any  # () -> residual' X, and the sums of the residual of each column
+    _first_scores: Any  # (W) -> X W'; row and value (float64) of the largest of each bag and class
+    _begin_residual: Any  # () -> None, sets the residual to zero
 
     def __init__(
         self,
@@ -141,14 +144,6 @@ class BasePart(Part):
         for name, value in state.items():
             setattr(self, name, value)
         self._allocate()
-
-    def _first_scores(self, W: Any) -> tuple[Any, Any, Any]:
-        """X W', and row and value (float64) of the largest score of each bag and class."""
-        raise NotImplementedError
-
-    def _begin_residual(self) -> None:
-        """Set the residual to zero."""
-        raise NotImplementedError
 
     def _allocate(self) -> None:
         """Allocate the workspace of an iteration."""
