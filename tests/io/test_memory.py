@@ -144,6 +144,15 @@ def test_an_uncompressed_npz_is_mapped_where_it_is(tmp_path, bags):
     np.testing.assert_array_equal(read.instances, bags.instances)
 
 
+def test_a_compressed_npz_must_fit_into_memory(tmp_path, bags, monkeypatch):
+    write_bags(tmp_path / "bags.npz", bags)
+    assert backing_file(read_bags(tmp_path / "bags.npz", memory_limit=0).bags.instances) is None
+    monkeypatch.setattr("bagwise._common.memory._ALWAYS_GRANTED", 0)
+    monkeypatch.setattr("bagwise._common.memory.available_memory", lambda: 1000)
+    with pytest.raises(InputError, match=r"'X' of .*bags\.npz needs .*compress=False"):
+        read_bags(tmp_path / "bags.npz")
+
+
 def test_large_bags_are_written_from_a_memory_map(tmp_path, bags, monkeypatch):
     monkeypatch.setattr("bagwise.io._write_table.BLOCK_VALUES", 50)  # several blocks
     monkeypatch.setattr("bagwise.io._table.BLOCK_VALUES", 30)
