@@ -35,7 +35,8 @@ _OURS = {"X", *_PARTS, *_OTHERS}
 
 def read_npz(path: Path, request: Request, workspace: Workspace) -> Contents:
     """Read bags from a NumPy archive; large arrays are memory-mapped."""
-    with np.load(path, allow_pickle=False) as archive:
+    # numpy.load leaves a damaged file open if it opened it.
+    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
         read = partial(_array, path, archive, workspace.limit)
         for role, key in request.roles.items():
             if key is not None and key not in archive.files:
