@@ -17,9 +17,10 @@ from bagwise.bags import Bags
 from bagwise.base._finite import checked_fit, numerical_errors, quietly, require_finite
 from bagwise.base._order import in_canonical_order
 from bagwise.base._parameters import CONSTRAINTS
-from bagwise.compute import one_core_if_few_instances, over_partitions
+from bagwise.compute import over_partitions
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
+from bagwise.loops.threads import one_core_if_few
 from bagwise.solvers.result import SolverResult, total_curve
 from bagwise.validation import (
     VALUE_RANGE,
@@ -112,7 +113,7 @@ class BagEstimator(BaseEstimator):
         bags = check_bags(self, X, reset=True)
         bags, labels, weight = self._training_set(bags, y, sample_weight)
         rng = check_random_state(getattr(self, "random_state", 0))
-        with one_core_if_few_instances(bags):
+        with one_core_if_few(bags.n_instances * bags.n_features):
             result = self._solve(bags, labels, weight, rng)
         if isinstance(result, SolverResult):
             for name, value in zip(self._solution, result.solution, strict=bool(self._solution)):

@@ -29,7 +29,6 @@ from bagwise.compute.placement import (
     is_here,
     map_bags,
     memory_of_parts,
-    one_core_if_few_instances,
     over_blocks,
     over_partitions,
     place,

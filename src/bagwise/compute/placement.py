@@ -4,7 +4,6 @@ Only this package compares ``bags.where``; other packages call these functions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -16,7 +15,6 @@ from bagwise.compute.blocks import bag_blocks, in_blocks
 from bagwise.compute.parts import Parts
 from bagwise.compute.tensors import free_memory
 from bagwise.exceptions import InputError
-from bagwise.loops import threads
 
 Result = TypeVar("Result")
 State = TypeVar("State")
@@ -78,11 +76,6 @@ def check_each(check: Callable[..., None], bags: Bags) -> None:
         bags.map(partial(check, whole=False))  # type: ignore[attr-defined]
     else:
         check(bags, whole=True)
-
-
-def one_core_if_few_instances(bags: Bags) -> AbstractContextManager[Any]:
-    """Keep BLAS on one core while it works on few instances."""
-    return threads.one_core_if_few(bags.n_instances * bags.n_features)
 
 
 def memory_of_parts(bags: Bags) -> float | None:

@@ -189,13 +189,11 @@ def _runs(bags: Bags) -> tuple[Ints, Ints, Array, Ints]:
 
 def _check_statistics(statistics: Any) -> list[Statistic]:
     """Validate the statistics; return names and floats."""
-    for item in statistics:
-        if item not in STATISTICS and not (isinstance(item, Real) and 0 < float(item) < 1):
-            raise InputError(
-                f"statistics holds {item!r}: expected some of {STATISTICS}, and quantiles between "
-                "0 and 1, such as 0.9."
-            )
-    listed = [item if isinstance(item, str) else float(item) for item in statistics]
-    if not listed or len(set(listed)) < len(listed):
-        raise InputError(f"statistics is {statistics!r}: give at least one, and each only once.")
-    return listed
+    quantiles = [isinstance(item, Real) and 0 < float(item) < 1 for item in statistics]
+    known = [item in STATISTICS or ok for item, ok in zip(statistics, quantiles, strict=True)]
+    if not known or not all(known) or len(set(statistics)) < len(known):
+        raise InputError(
+            f"statistics is {statistics!r}: expected some of {STATISTICS}, and quantiles between "
+            "0 and 1, such as 0.9, each only once."
+        )
+    return [float(item) if isinstance(item, Real) else item for item in statistics]
