@@ -14,8 +14,7 @@ from bagwise.compute.arrays import product
 from bagwise.datasets import load_dataset
 from bagwise.exceptions import DataNotFoundError
 from bagwise.solvers.margin.feature_space import LinearFeatures
-from bagwise.solvers.margin.labelled_bags import LabelledBags
-from bagwise.solvers.margin.misvm import bag_margin
+from bagwise.solvers.margin.misvm import LabelledBags, bag_margin
 from bagwise.solvers.result import SolverResult, total_curve
 
 from .harness import Fact, Row, race_iterations, seconds

@@ -14,7 +14,7 @@ from bagwise.cluster import BagConstrainedSpectralClustering
 from bagwise.cluster._bag_spectral import ALPHA
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
-from bagwise.solvers.spectral.bag_constraints import (
+from bagwise.solvers.spectral import (
     ConstrainedSimilarity,
     floored_degrees,
     group_term,

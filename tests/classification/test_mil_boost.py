@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeRegressor
 from bagwise import Bags
 from bagwise.classification import MILBoost
 from bagwise.loops import boosted_trees, segments
-from bagwise.solvers.likelihood.mil_boost import LONGEST, mil_boost
+from bagwise.solvers.likelihood import LONGEST, mil_boost
 from cases import each
 from checks import example
 

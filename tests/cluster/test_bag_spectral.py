@@ -24,9 +24,14 @@ from bagwise.cluster._affinity import (
     pick_landmarks,
 )
 from bagwise.exceptions import InputError
-from bagwise.solvers.spectral.bag_constraints import constrain
-from bagwise.solvers.spectral.bag_spectral import class_shares, embed, extension, unit_rows
-from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
+from bagwise.solvers.spectral import (
+    class_shares,
+    constrain,
+    embed,
+    extension,
+    leading_eigenvectors,
+    unit_rows,
+)
 from cases import each
 
 CONSTRAINTS = ("bag", "bag_as_printed")
@@ -413,7 +418,7 @@ def test_a_cluster_without_labelled_instances_has_no_shares():
 
 
 def test_large_sets_are_clustered_from_a_sample(monkeypatch):
-    monkeypatch.setattr("bagwise.solvers.spectral.bag_spectral.KMEANS_SAMPLE", 20)
+    monkeypatch.setattr("bagwise.solvers.spectral.KMEANS_SAMPLE", 20)
     bags, sets, truth = blobs(n_bags=150)
     found = BagConstrainedSpectralClustering(3, random_state=0).fit_predict(bags, sets)
     assert adjusted_rand_score(truth, found) == 1

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from bagwise.loops.lapack import eigenvectors, with_fixed_signs
-from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
+from bagwise.solvers.spectral import leading_eigenvectors
 from cases import each
 
 

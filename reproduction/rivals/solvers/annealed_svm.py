@@ -23,7 +23,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import expit, xlogy
 
 from bagwise._common.types import Floats, Ints
-from bagwise.solvers.margin.cost_range import mean_square
+from bagwise.solvers.margin.feature_space import mean_square
 from bagwise.solvers.result import SolverResult
 from reproduction.rivals.solvers.line_search import line_search
 

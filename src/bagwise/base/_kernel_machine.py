@@ -21,8 +21,13 @@ from bagwise.compute import to_numpy
 from bagwise.compute.arrays import product
 from bagwise.exceptions import InputError
 from bagwise.pairwise import for_kernel, instance_kernel, kernel_width
-from bagwise.solvers.margin.cost_range import check_costs, mean_square
-from bagwise.solvers.margin.feature_space import FeatureSpace, KernelFeatures, LinearFeatures
+from bagwise.solvers.margin.feature_space import (
+    FeatureSpace,
+    KernelFeatures,
+    LinearFeatures,
+    check_costs,
+    mean_square,
+)
 from bagwise.solvers.result import SolverResult
 
 BLOCK = 2**22  # kernel values held at once when scoring

@@ -14,9 +14,7 @@ from bagwise.base._kernel_machine import KernelMachine
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.labels import Labels
 from bagwise.solvers.margin.feature_space import KEPT
-from bagwise.solvers.margin.labelled_bags import LabelledBags
-from bagwise.solvers.margin.misvm import bag_margin, instance_margin
-from bagwise.solvers.margin.smil import sparse_mil
+from bagwise.solvers.margin.misvm import LabelledBags, bag_margin, instance_margin, sparse_mil
 from bagwise.solvers.margin.threshold import at_threshold
 from bagwise.solvers.result import SolverResult
 

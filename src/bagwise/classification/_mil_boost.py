@@ -15,7 +15,7 @@ from bagwise.bags import Bags
 from bagwise.base import BagEstimator, OneVsRestMixin, one_vs_rest_probabilities
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
 from bagwise.labels import Labels
-from bagwise.solvers.likelihood.mil_boost import mil_boost
+from bagwise.solvers.likelihood import mil_boost
 from bagwise.solvers.result import SolverResult
 
 

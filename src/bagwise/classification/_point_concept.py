@@ -12,7 +12,7 @@ from bagwise.base import BagEstimator, OneVsRestMixin, one_vs_rest_probabilities
 from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.labels import Labels
 from bagwise.pairwise import kernel_width
-from bagwise.solvers.likelihood.diverse_density import diverse_density
+from bagwise.solvers.likelihood import diverse_density
 from bagwise.solvers.result import SolverResult
 
 NEAREST = 1e-8  # as in loops.diverse_density: keeps probabilities below 1

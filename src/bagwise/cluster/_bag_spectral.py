@@ -25,15 +25,16 @@ from bagwise.cluster._affinity import (
 from bagwise.compute import is_here, over_partitions
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
-from bagwise.solvers.spectral.bag_constraints import ConstrainedSimilarity, constrain
-from bagwise.solvers.spectral.bag_spectral import (
+from bagwise.solvers.spectral import (
+    ConstrainedSimilarity,
     class_shares,
+    constrain,
     embed,
     extension,
     k_means,
+    leading_eigenvectors,
     nearest_center,
 )
-from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
 from bagwise.validation import check_bags, check_label_sets
 
 ALPHA = 0.7  # as in the paper

@@ -20,11 +20,11 @@ from sklearn.utils import gen_batches
 
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.exceptions import InputError
-from bagwise.solvers.margin.cost_range import mean_square
 
 # Largest number of instances whose kernel matrix is stored (72 MB); block size for more instances.
 KEPT = 3000
 BLOCK = 2**22
+SMALLEST, LARGEST = 1e-100, 1e100  # cost, and its product with squared lengths
 
 
 @dataclass(frozen=True)
@@ -283,3 +283,47 @@ def dense(matrix: Any) -> Floats:
     ndarray
     """
     return matrix.toarray() if sparse.issparse(matrix) else matrix
+
+
+def check_costs(squared_length: float, **costs: float | None) -> None:
+    """Reject costs for which multipliers, scores or their products would overflow.
+
+    A multiplier is at most C and a score about C times the squared length of a row; the objective
+    multiplies both.
+
+    Parameters
+    ----------
+    squared_length : float
+        Mean squared length of the rows.
+    **costs : float or None
+        The costs by parameter name.
+    """
+    for name, cost in costs.items():
+        if cost is not None and not SMALLEST <= cost <= LARGEST:
+            raise InputError(
+                f"{name}={cost:.3g} is beyond the supported range ({SMALLEST:.0e} to "
+                f"{LARGEST:.0e}): choose {name} nearer to 1."
+            )
+        if cost is not None and cost * squared_length > LARGEST:
+            raise InputError(
+                f"{name}={cost:.3g} with rows of a mean squared length of {squared_length:.3g} is "
+                "beyond the range of floating-point numbers: scale the features "
+                f"(StandardScaler), or lower {name}."
+            )
+
+
+def mean_square(rows: Any) -> float:
+    """Mean squared length of rows.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR of shape (n_rows, n_features)
+        The rows.
+
+    Returns
+    -------
+    float
+    """
+    values = rows.data if sparse.issparse(rows) else rows
+    with np.errstate(over="ignore"):
+        return float(np.vdot(values, values)) / rows.shape[0]

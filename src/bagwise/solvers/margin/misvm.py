@@ -1,6 +1,6 @@
-r"""mi-SVM and MI-SVM: support vector machines that choose instances (Andrews 2003).
+r"""Multi-instance SVMs for two classes of bags: mi-SVM, MI-SVM, sMIL and sbMIL.
 
-With f(x) = w . phi(x) + b, both minimise 1/2 |w|^2 plus C times slacks. Negative bags contain
+mi-SVM and MI-SVM choose instances (Andrews 2003). With f(x) = w . phi(x) + b, both minimise 1/2 |w|^2 plus C times slacks. Negative bags contain
 negative instances only. For a positive bag,
 
 - mi-SVM imputes the label of each instance, at least one positive, with a slack per instance;
@@ -8,24 +8,73 @@ negative instances only. For a positive bag,
 
 Both alternate: fit the SVM for given labels or witnesses, then choose the best labels or witnesses
 for the SVM. Neither half raises the objective, so the alternation ends when a choice is repeated.
+
+sMIL and sbMIL are for sparse positive bags (Bunescu and Mooney 2007). A positive bag of n instances contains at least one positive instance. If it contains exactly one,
+the mean score of the bag is (1 - (n - 1)) / n = 2/n - 1. So sMIL requires
+
+    w . phi(B) / |B| + b >= 2 / |B| - 1 - xi_B,        and f(x) <= -1 + xi_x
+
+for every positive bag B and every instance x of a negative bag. Negative instances far outnumber
+positive bags; a weight below 1 for their slacks, which the paper does not have, balances the
+classes. The problem is convex, without alternation. sbMIL ranks the instances of positive bags by
+sMIL, labels the top ones positive and the others negative, and trains an ordinary SVM.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from bagwise import loops
-from bagwise._common.types import Floats, Ints
-from bagwise.solvers.margin.feature_space import selection
-from bagwise.solvers.margin.labelled_bags import LabelledBags
+from bagwise._common.types import Bools, Floats, Ints
+from bagwise.bags import offsets_of
+from bagwise.solvers.margin.feature_space import FeatureSpace, check_costs, selection
 from bagwise.solvers.margin.max_margin import Machine, MarginProblem, bag_problem, max_margin
 from bagwise.solvers.result import SolverResult
 
 TIE = 100.0  # scores this near, in units of tol, count as equal
+
+
+class LabelledBags(NamedTuple):
+    """Bags of two classes, and their costs.
+
+    Attributes
+    ----------
+    space : FeatureSpace
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    positive : ndarray of bool of shape (n_bags,)
+        Which bags are positive; both kinds must occur.
+    costs : ndarray of shape (n_bags,)
+        C of each bag, or of each of its instances.
+    """
+
+    space: FeatureSpace
+    offsets: Ints
+    positive: Bools
+    costs: Floats
+
+    @property
+    def sizes(self) -> Ints:
+        """Number of instances of each bag."""
+        return np.diff(self.offsets)
+
+    @property
+    def bag_index(self) -> Ints:
+        """The bag of each instance."""
+        return np.repeat(np.arange(len(self.positive)), self.sizes)
+
+    def take(self, chosen: Bools) -> LabelledBags:
+        """Some of the bags; their kernel matrix is not computed again."""
+        space = self.space.take(np.flatnonzero(chosen[self.bag_index]))
+        starts = offsets_of(self.sizes[chosen])
+        return LabelledBags(space, starts, self.positive[chosen], self.costs[chosen])
 
 
 def instance_margin(bags: LabelledBags, *, max_iter: int, tol: float) -> SolverResult:
@@ -168,3 +217,49 @@ def _carried(signs: Ints, before: Machine, cost: Floats) -> Floats:
     changed = signs * before.coef < 0
     inside = signs * before.scores < 1
     return np.where(changed, np.where(inside, cost, 0.0), np.abs(before.coef))
+
+
+def sparse_mil(
+    bags: LabelledBags, *, negative_weight: float | str, tol: float, eta: float | None = None
+) -> SolverResult:
+    """Learn by sMIL: the mean of a positive bag scores as if one of its instances were positive.
+
+    With `eta`, by sbMIL: an SVM on instance labels imputed by sMIL.
+
+    Parameters
+    ----------
+    bags : LabelledBags
+        The bags, with C of each bag.
+    negative_weight : float or "auto"
+        Cost of an instance of a negative bag, as a multiple of its C; "auto" is the number
+        of positive bags divided by that of negative instances.
+    tol : float
+        Tolerance on the margins.
+    eta : float, default=None
+        Share of the instances of positive bags that sbMIL labels positive; at least one per
+        positive bag on average.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (coef, intercept), with coef of shape (n_instances,).
+    """
+    space, offsets, positive, costs = bags
+    balance = float(positive.sum() / bags.sizes[~positive].sum())
+    weight = balance if isinstance(negative_weight, str) else negative_weight
+    check_costs(1.0, negative_weight=weight)
+    weighted = np.where(positive, costs, weight * costs)
+    problem = bag_problem(offsets, positive, weighted, slack_per_bag=False)
+    margins = problem.margins.copy()
+    margins[problem.signs > 0] = 2 / bags.sizes[positive] - 1
+    ranking = max_margin(space, replace(problem, margins=margins), tol=tol)
+    if eta is None:
+        return ranking.result()
+    inside = positive[bags.bag_index]
+    ranked = -np.sort(-ranking.scores[inside])
+    n_positive = max(int(np.rint(eta * len(ranked))), int(positive.sum()))
+    # Choose instances that tie with the last one too, so that the order does not matter.
+    chosen = inside & (ranking.scores >= ranked[n_positive - 1] - 100 * tol)
+    everything = sparse.eye_array(len(chosen), format="csr")
+    problem = MarginProblem.separate(everything, np.where(chosen, 1, -1), costs[bags.bag_index])
+    return max_margin(space, problem, tol=tol).result()

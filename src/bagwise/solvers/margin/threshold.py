@@ -11,7 +11,7 @@ import numpy as np
 
 from bagwise import loops
 from bagwise._common.types import Array, Bools, Floats, Ints
-from bagwise.solvers.margin.labelled_bags import LabelledBags
+from bagwise.solvers.margin.misvm import LabelledBags
 from bagwise.solvers.result import SolverResult
 
 N_FOLDS = 5

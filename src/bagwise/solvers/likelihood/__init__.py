@@ -1,1 +1,0 @@
-"""Noisy-or and most-likely-cause likelihoods: diverse density, EM-DD, MILBoost."""

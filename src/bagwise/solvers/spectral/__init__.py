@@ -1,1 +1,0 @@
-"""Spectral clustering with bag constraints (Pei and Fern 2014), and eigenvectors."""
