@@ -1,7 +1,7 @@
 r"""Multi-instance SVMs for two classes of bags: mi-SVM, MI-SVM, sMIL and sbMIL.
 
-mi-SVM and MI-SVM choose instances (Andrews 2003). With f(x) = w . phi(x) + b, both minimise 1/2 |w|^2 plus C times slacks. Negative bags contain
-negative instances only. For a positive bag,
+mi-SVM and MI-SVM choose instances (Andrews 2003). With f(x) = w . phi(x) + b, both minimise 1/2
+|w|^2 plus C times slacks. Negative bags contain negative instances only. For a positive bag,
 
 - mi-SVM imputes the label of each instance, at least one positive, with a slack per instance;
 - MI-SVM has one slack, for the witness, max_j f(x_j).
@@ -9,8 +9,9 @@ negative instances only. For a positive bag,
 Both alternate: fit the SVM for given labels or witnesses, then choose the best labels or witnesses
 for the SVM. Neither half raises the objective, so the alternation ends when a choice is repeated.
 
-sMIL and sbMIL are for sparse positive bags (Bunescu and Mooney 2007). A positive bag of n instances contains at least one positive instance. If it contains exactly one,
-the mean score of the bag is (1 - (n - 1)) / n = 2/n - 1. So sMIL requires
+sMIL and sbMIL are for sparse positive bags (Bunescu and Mooney 2007). A positive bag of n instances
+contains at least one positive instance. If it contains exactly one, the mean score of the bag is (1
+- (n - 1)) / n = 2/n - 1. So sMIL requires
 
     w . phi(B) / |B| + b >= 2 / |B| - 1 - xi_B,        and f(x) <= -1 + xi_x
 
