@@ -47,6 +47,13 @@ class PublishedWellSVM(WellSVMClassifier):
         result = super()._generate(rows, labels, seed)
         if not self.refine or len(labels.unknown) == 0:
             return result
-        options = {"order": canonical_order(rows, labels.signs), "tol": self.tol / 10, "seed": seed}
-        refined = refine(rows, labels, self._costs(labels), result.solution, **options)
+        refined = refine(
+            rows,
+            labels,
+            self._costs(labels),
+            result.solution,
+            order=canonical_order(rows, labels.signs),
+            tol=self.tol / 10,
+            seed=seed,
+        )
         return replace(result, solution=refined)

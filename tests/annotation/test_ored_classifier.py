@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
@@ -62,6 +63,16 @@ def test_bags_without_labels_do_not_train_the_second_stage():
         model.fit(bags, sets)
     assert len(caught) == 1
     assert_allclose(model.score_instances(bags), expected)
+
+
+def test_sparse_bags_have_the_scores_of_dense_ones():
+    bags, sets, _ = drawn(30)
+    in_csr = bags.with_instances(csr_array(bags.instances))
+    model = ORedClassifier(random_state=0).fit(bags, sets)
+    assert_allclose(model.score_instances(in_csr), model.score_instances(bags))
+    assert_array_equal(model.predict_instances(in_csr), model.predict_instances(bags))
+    expected = model.predict(bags)
+    assert_array_equal(model.fit(in_csr, sets).predict(bags), expected)
 
 
 def test_a_label_of_no_instance_is_never_predicted():

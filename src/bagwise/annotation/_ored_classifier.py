@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
-from scipy.sparse import issparse
 from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.pipeline import make_pipeline
@@ -19,6 +18,7 @@ from bagwise.annotation._ored_logistic import ORedLogisticRegression
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator
 from bagwise.base._parameters import with_parameters
+from bagwise.compute.arrays import dense
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
 
@@ -39,7 +39,7 @@ class ORedClassifier(ThresholdAnnotator, BagEstimator):
     ----------
     base_estimator : classifier, default=None
         Any scikit-learn classifier with ``decision_function`` or ``predict_proba``; by default
-        ``SVC(C=10, break_ties=True)`` on centred instances. If its ``fit`` has no
+        ``SVC(C=10, break_ties=True)`` on dense, centred instances. If its ``fit`` has no
         `sample_weight`, instances are not weighted.
     annotator : ORedLogisticRegression, default=None
         The first stage; ``ORedLogisticRegression(kernel="rbf")`` by default.
@@ -99,7 +99,7 @@ class ORedClassifier(ThresholdAnnotator, BagEstimator):
         codes = posterior.argmax(axis=1)
         chances = posterior[np.arange(len(codes)), codes]
         named = codes < len(labels.classes)  # the others are background
-        self.estimator_ = self._fitted(seen.instances[named], codes[named], chances[named])
+        self.estimator_ = self._fitted(self._rows(seen)[named], codes[named], chances[named])
         self._choose_threshold(bags, labels)
 
     def predict_instances(self, X: Any) -> Array:
@@ -114,7 +114,7 @@ class ORedClassifier(ThresholdAnnotator, BagEstimator):
         ndarray of shape (n_instances,)
             Values of ``classes_``.
         """
-        codes = self._evaluate(X, lambda bags: self.estimator_.predict(bags.instances))
+        codes = self._evaluate(X, lambda bags: self.estimator_.predict(self._rows(bags)))
         return self.classes_[codes]
 
     def _fitted(self, rows: Any, codes: Ints, weights: Floats) -> Any:
@@ -128,7 +128,7 @@ class ORedClassifier(ThresholdAnnotator, BagEstimator):
         if len(np.unique(codes)) < 2:
             raise LabelError(ONE_CLASS)
         weighted = {"sample_weight": weights} if has_fit_parameter(inner, "sample_weight") else {}
-        if self.base_estimator is None and not issparse(rows):
+        if self.base_estimator is None:
             # The kernel is a function of differences of squares: rows far from 0 lose all digits.
             # gamma="scale" of the rows as they are: centring each feature changes the variance.
             variance = rows.var(dtype=np.float64)
@@ -138,15 +138,19 @@ class ORedClassifier(ThresholdAnnotator, BagEstimator):
         with config_context(skip_parameter_validation=False):  # validate the user's parameters
             return inner.fit(rows, codes, **weighted)
 
+    def _rows(self, bags: Bags) -> Any:
+        """Instances for the second stage: dense for the default, which centres them."""
+        return bags.instances if self.base_estimator is not None else dense(bags.instances)
+
     def _score(self, bags: Bags) -> Array:
         """Scores of the second stage; a label of no training instance gets the lowest score."""
         inner = self.estimator_
         if hasattr(inner, "decision_function"):
-            found = inner.decision_function(bags.instances)
+            found = inner.decision_function(self._rows(bags))
             if found.ndim == 1:
                 found = np.column_stack([-found, found])
         else:
-            found = inner.predict_proba(bags.instances)
+            found = inner.predict_proba(self._rows(bags))
         scores = np.repeat(found.min(axis=1, keepdims=True) - 1.0, len(self.classes_), axis=1)
         scores[:, inner.classes_] = found
         return scores

@@ -108,7 +108,7 @@ class MINet(NetworkMixin, BagEstimator):
     array([1])
     """
 
-    _training_tol = 0.02  # fall of the loss that counts as progress
+    _training_tol: float | None = 0.02  # fall of the loss that counts as progress
 
     _parameter_constraints = TRAINING | {
         "hidden_layer_sizes": [list, tuple, np.ndarray],

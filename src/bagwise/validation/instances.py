@@ -183,6 +183,8 @@ def _dimensions(value: Any) -> int:
 def _check_structure(bags: Bags) -> None:
     if len(bags) == 0:
         raise InputError("there are no bags: expected at least one.")
+    if bags.n_features == 0:
+        raise InputError("the instances have no features: expected at least one.")
     empty = np.flatnonzero(bags.sizes == 0)
     if len(empty):
         more = f" ({len(empty)} bags are empty in all)" if len(empty) > 1 else ""
@@ -216,9 +218,9 @@ def _with_floats(bags: Bags) -> Bags:
 
     Instances in a file are converted when they are read: 8-bit and 16-bit numbers to float32.
     """
-    if bags.dtype in FLOATS and not bags.is_sparse and bags.n_features:
+    if bags.dtype in FLOATS and not bags.is_sparse:
         return bags
-    if bags.is_mapped and bags.n_features:
+    if bags.is_mapped:
         return bags.with_source(ConvertedTable(bags.source), feature_names=bags.feature_names)
     if not bags.is_sparse:
         require_memory(
