@@ -279,6 +279,10 @@ def main():
             except KeyError:
                 print(f"{part} {name}: gone", flush=True)
                 continue
+            if "failed" in found and "failed" not in stored[name]:
+                print(f"{part} {name}: failed, {found['failed']}", flush=True)
+                n_different += 1
+                continue
             for key in sorted(stored[name].keys() | found.keys()):
                 if reason := differ(stored[name].get(key, "nothing"), found.get(key, "nothing")):
                     print(f"{part} {name}, {key}: {reason}", flush=True)
