@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from joblib import Parallel, cpu_count, delayed
-from matplotlib.patches import Rectangle
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
@@ -36,7 +35,7 @@ from bagwise.classification import CitationKNN, PrimalDualMISVM, SetKernelSVM
 from bagwise.cli.output import print_table
 from bagwise.cluster import BagConstrainedSpectralClustering
 from bagwise.datasets import load_letter_carroll, load_musk1, make_digit_bags
-from bagwise.displays import ComparisonDisplay, InstanceScoreDisplay
+from bagwise.displays import ComparisonDisplay, InstanceScoreDisplay, KeyInstanceDisplay
 from bagwise.evaluate import compare
 from bagwise.evaluate._baselines import baselines, single_instance_svm
 from bagwise.io import write_bags
@@ -179,7 +178,8 @@ def digits(folder: Path) -> Section:
     is_nine = _instance_values(bags, data.instance_labels, with_nine)
     hits = is_nine[bags[with_nine].offsets[:-1] + keys] == 1
     shown = test[(labels[test] == "yes") & (predicted == "yes")][:6]
-    figure = _digits_in_rows(bags[shown], model.key_instances(bags[shown]))
+    ax = _figure(7.6, 3.9).subplots()
+    display = KeyInstanceDisplay.from_estimator(model, bags[shown], image_shape=(8, 8), ax=ax)
     facts: dict[str, list[Any]] = {
         "question": ["bags classified right", "key instance of a bag with a 9 is a 9"],
         "right": [int((predicted == labels[test]).sum()), int(hits.sum())],
@@ -192,28 +192,12 @@ def digits(folder: Path) -> Section:
         "the bags alone.",
         Table(facts, "Held-out bags"),
         Figure(
-            figure,
+            display.figure_,
             alt=f"The digits of {len(shown)} bags that contain a 9, one bag per row, with a frame "
             "around the key instance.",
             caption="Bags correctly predicted to contain a 9; the key instance is framed.",
         ),
     )
-
-
-def _digits_in_rows(bags: Bags, keys: Any) -> Any:
-    """Draw the digits of each bag in a row, the key instance framed."""
-    ax = _axes(7.6, 3.9)
-    for row, (bag, key) in enumerate(zip(bags, keys, strict=True)):
-        for place, digit in enumerate(bag):
-            area = (place, place + 0.9, row + 0.9, row)
-            ax.imshow(digit.reshape(8, 8), cmap="gray_r", extent=area)
-        ax.add_patch(Rectangle((key, row), 0.9, 0.9, fill=False, edgecolor="#d9762b", linewidth=3))
-    names = [str(name) for name in bags.names]
-    ax.set_yticks(np.arange(len(bags)) + 0.45, names, fontsize="small")
-    ax.set(xlim=(-0.1, bags.sizes.max()), ylim=(len(bags), -0.1), aspect="equal", xticks=[])
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
-    return ax.figure
 
 
 def five_systems(folder: Path) -> Section:

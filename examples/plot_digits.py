@@ -41,14 +41,6 @@ print(f"the key instance is a nine in {np.mean(hits):.2f} of these bags")
 
 # %%
 # Eight of these bags, with a frame around the key instance.
-import matplotlib.pyplot as plt
-from matplotlib.patches import Rectangle
+from bagwise.displays import KeyInstanceDisplay
 
-shown = with_nine[:8]
-_, ax = plt.subplots(figsize=(6.4, 5), layout="constrained")
-for row, (bag, key) in enumerate(zip(shown, model.key_instances(shown, label=1), strict=True)):
-    for place, digit in enumerate(bag):
-        ax.imshow(digit.reshape(8, 8), cmap="gray_r", extent=(place, place + 0.9, row + 0.9, row))
-    ax.add_patch(Rectangle((key, row), 0.9, 0.9, fill=False, edgecolor="#d9762b", linewidth=3))
-ax.set(xlim=(-0.1, max(map(len, shown))), ylim=(8, -0.1), aspect="equal")
-ax.set_axis_off()
+KeyInstanceDisplay.from_estimator(model, with_nine, image_shape=(8, 8), label=1, max_bags=8)

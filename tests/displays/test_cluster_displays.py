@@ -6,7 +6,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags
 from bagwise.cluster import BagConstrainedSpectralClustering, WellSVMClustering
-from bagwise.displays import ClusterMapDisplay
+from bagwise.displays import ClusterChoiceDisplay, ClusterMapDisplay
 from bagwise.exceptions import InputError
 
 figure = pytest.importorskip("matplotlib.figure")
@@ -88,3 +88,21 @@ def test_other_instances_and_other_models_are_refused(two_songs):
         ClusterMapDisplay.from_estimator(model, bags[:1])
     with pytest.raises(InputError, match="StandardScaler has no labels_"):
         ClusterMapDisplay.from_estimator(StandardScaler(), bags)
+
+
+def test_a_choice_is_drawn_with_its_best_row():
+    class Choice:
+        table = {
+            "alpha": np.repeat([0.0, 0.7], 3),
+            "n_clusters": np.tile([2, 3, 4], 2),
+            "eigengap": np.arange(6) / 10,
+            "stability": np.arange(6) / 6,
+            "stability_sd": np.full(6, 0.1),
+        }
+        best = 4
+
+    display = ClusterChoiceDisplay.from_choice(Choice, ax=figure.Figure().subplots(2))
+    above, below = display.ax_
+    assert above.get_legend_handles_labels()[1] == ["alpha = 0", "alpha = 0.7"]
+    assert above.lines[-1].get_xydata().tolist() == [[3, pytest.approx(4 / 6)]]
+    assert below.lines[-1].get_xydata().tolist() == [[3, pytest.approx(0.4)]]

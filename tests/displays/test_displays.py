@@ -8,6 +8,7 @@ from bagwise.classification import CitationKNN, SetKernelSVM, SingleInstanceClas
 from bagwise.displays import (
     ComparisonDisplay,
     InstanceScoreDisplay,
+    KeyInstanceDisplay,
     ObjectiveDisplay,
     PosteriorDisplay,
 )
@@ -66,6 +67,7 @@ def test_displays_make_their_own_figure(scored):
     model, bags = scored
     displays = [
         InstanceScoreDisplay.from_estimator(model, bags),
+        KeyInstanceDisplay.from_estimator(model, bags, image_shape=(2, 2)),
         ComparisonDisplay.from_scores({"a": [0.5, 0.6]}),
         PosteriorDisplay.from_predictions(bags, np.full((bags.n_instances, 2), 0.5)),
         ObjectiveDisplay.from_predictions([3.0, 2.0]),
@@ -73,6 +75,35 @@ def test_displays_make_their_own_figure(scored):
     for display in displays:
         assert display.figure_.axes
         pyplot.close(display.figure_)
+
+
+def test_the_key_instance_is_framed(scored):
+    model, bags = scored
+    display = KeyInstanceDisplay.from_estimator(
+        model, bags, image_shape=(2, 2), max_bags=4, ax=figure.Figure().subplots()
+    )
+    corners = [frame.get_xy() for frame in display.ax_.patches]
+    columns = [image.get_extent()[0] for image in display.ax_.images[:3]]
+    framed = [columns.index(x) for x, _ in corners]
+    assert framed == model.key_instances(bags[:4]).tolist()
+    shown = display.ax_.images[1].get_array()
+    np.testing.assert_array_equal(shown, bags[0][1].reshape(2, 2))
+
+
+def test_key_instances_that_are_known_are_shown(scored):
+    model, bags = scored
+    by_model = KeyInstanceDisplay.from_estimator(
+        model, bags, image_shape=(2, 2), max_bags=2, ax=figure.Figure().subplots()
+    )
+    first, ax = bags[:2], figure.Figure().subplots()
+    keys, labels = model.key_instances(first), model.predict(first)
+    known = KeyInstanceDisplay.from_predictions(first, keys, labels, image_shape=(2, 2), ax=ax)
+    assert known.keys.tolist() == by_model.keys.tolist()
+    assert known.titles == by_model.titles
+    unnamed = KeyInstanceDisplay.from_predictions(first, [0, 0], image_shape=(2, 2), ax=ax)
+    assert unnamed.titles == ["slide 0", "slide 1"]
+    with pytest.raises(InputError, match=r"image_shape is \(3, 3\), and an instance has 4"):
+        KeyInstanceDisplay.from_predictions(bags, np.zeros(12, int), image_shape=(3, 3))
 
 
 def test_models_without_instance_scores_are_refused(scored):

@@ -1,10 +1,11 @@
 """Plots of models and their predictions, drawn by matplotlib."""
 
-from bagwise.displays._clusters import ClusterMapDisplay
+from bagwise.displays._clusters import ClusterChoiceDisplay, ClusterMapDisplay
 from bagwise.displays._heat_maps import HeatMapDisplay
 from bagwise.displays._instances import (
     InstanceScoreDisplay,
     KeyFeatureDisplay,
+    KeyInstanceDisplay,
     PosteriorDisplay,
 )
 from bagwise.displays._models import (
@@ -15,12 +16,14 @@ from bagwise.displays._models import (
 )
 
 __all__ = [
+    "ClusterChoiceDisplay",
     "ClusterMapDisplay",
     "ComparisonDisplay",
     "DifferenceDisplay",
     "HeatMapDisplay",
     "InstanceScoreDisplay",
     "KeyFeatureDisplay",
+    "KeyInstanceDisplay",
     "ObjectiveDisplay",
     "PosteriorDisplay",
     "RankDisplay",

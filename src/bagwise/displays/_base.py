@@ -26,6 +26,7 @@ class Display(ABC):
         The figure with the axes.
     """
 
+    n_panels = 1
     names: Any  # of the rows from the top, if the display has rows
     ax_: Any
     figure_: Any
@@ -45,7 +46,8 @@ class Display(ABC):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to plot; a new figure by default.
+            Where to plot (for a display of several panels a sequence of Axes); a new figure by
+            default.
 
         Returns
         -------
@@ -53,18 +55,20 @@ class Display(ABC):
         """
         if ax is None:
             pyplot = import_extra("matplotlib.pyplot", extra="plot")
-            _, ax = pyplot.subplots(figsize=self._size(), layout="constrained")
+            _, ax = pyplot.subplots(
+                self.n_panels, sharex=True, figsize=self._size(), layout="constrained"
+            )
         self._draw(ax)
         if hasattr(self, "names"):
             name_rows(ax, self.names)
-        self.ax_, self.figure_ = ax, ax.figure
+        self.ax_, self.figure_ = ax, np.ravel(ax)[0].figure
         return self
 
     def figure(self, size: tuple[float, float] | None = None) -> Any:
         """Draw the display on a figure that pyplot does not keep."""
         figures = import_extra("matplotlib.figure", extra="plot")
         figure = figures.Figure(figsize=size or self._size(), layout="constrained")
-        return self.plot(ax=figure.subplots()).figure_
+        return self.plot(ax=figure.subplots(self.n_panels, sharex=True)).figure_
 
     def png(self, dpi: int) -> bytes:
         """The content of a PNG file with the figure."""

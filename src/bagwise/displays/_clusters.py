@@ -1,6 +1,6 @@
-"""Display of clusters: a map of the instances."""
+"""Displays of clusters: a map of the instances, and the choice of the number of clusters."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from bagwise._common.types import Array
 from bagwise.base._pipelines import instance_model
-from bagwise.displays._base import Display
+from bagwise.displays._base import MARK, Display, plain_frame, plain_legend
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 
@@ -152,3 +152,69 @@ def _in_the_plane(rows: Any, rng: Any) -> Array:
             return tsne.fit_transform(rows / rows[:, 0].std())
     plain = rows.toarray() if issparse(rows) else np.asarray(rows, dtype=float)
     return np.pad(plain, ((0, 0), (0, 2)))[:, :2]
+
+
+@dataclass(eq=False)
+class ClusterChoiceDisplay(Display):
+    """Show how stable each number of clusters is, and the eigengaps.
+
+    Parameters
+    ----------
+    table : mapping of str to sequence
+        The ``table`` of the result of :func:`bagwise.cluster.choose_clusters`.
+    best : int, default=None
+        The row to mark.
+
+    Attributes
+    ----------
+    ax_ : ndarray of matplotlib Axes
+        Stability above, eigengaps below.
+    figure_ : matplotlib Figure
+        The figure with the axes.
+
+    Examples
+    --------
+    >>> from bagwise.displays import ClusterChoiceDisplay
+    >>> table = {"alpha": [0.7], "n_clusters": [3], "eigengap": [0.5], "stability": [0.9],
+    ...          "stability_sd": [0.1]}
+    >>> ClusterChoiceDisplay(table, best=0).plot()  # doctest: +SKIP
+    """
+
+    n_panels = 2
+    table: Mapping[str, Any]
+    best: int | None = field(default=None, kw_only=True)
+
+    @classmethod
+    def from_choice(cls, choice: Any, *, ax: Any = None) -> Self:
+        """Plot the result of `choose_clusters`.
+
+        Parameters
+        ----------
+        choice : ClusterChoice
+            Result of `choose_clusters`.
+        ax : pair of matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        ClusterChoiceDisplay
+        """
+        return cls(choice.table, best=choice.best).plot(ax=ax)
+
+    def _draw(self, ax: Any) -> None:
+        columns = {name: np.asarray(values) for name, values in self.table.items()}
+        alpha, counts = columns["alpha"], columns["n_clusters"]
+        errors = {"stability": columns["stability_sd"], "eigengap": None}
+        for panel, (name, spread) in zip(ax, errors.items(), strict=True):
+            for value in np.unique(alpha):
+                rows = alpha == value
+                style: Any = {"marker": "o", "ms": 4, "capsize": 3, "label": f"alpha = {value:g}"}
+                error = None if spread is None else spread[rows]
+                panel.errorbar(counts[rows], columns[name][rows], yerr=error, **style)
+            if self.best is not None:
+                place = counts[self.best], columns[name][self.best]
+                panel.plot(*place, "o", ms=12, mfc="none", mec=MARK, mew=2)
+            plain_frame(panel, grid="both")
+        ax[0].set_ylabel("stability (adjusted Rand index)")
+        ax[1].set(xlabel="number of clusters", ylabel="eigengap")
+        plain_legend(ax[0])

@@ -1,4 +1,4 @@
-"""Displays of instances: their scores, their features, the probabilities of their labels."""
+"""Displays of instances: their scores, their images, their features, the probabilities of their labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ import numpy as np
 
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
-from bagwise.displays._base import Display, plain_legend, rows_of_dots
+from bagwise.displays._base import MARK, Display, plain_legend, rows_of_dots
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 from bagwise.predictions import Predictions
@@ -119,6 +119,122 @@ class InstanceScoreDisplay(Display):
         tops = [part[key] for part, key in zip(self.scores, self.keys, strict=True)]
         rows_of_dots(ax, self.scores, tops, ("instance", "key instance"))
         ax.set_xlabel(self.score_name, parse_math=False)
+
+
+@dataclass(eq=False)
+class KeyInstanceDisplay(Display):
+    """Show the instances of a few bags as images, one bag per row, the key instance framed.
+
+    Create it with `from_estimator` or `from_predictions`, for instances whose features are the
+    pixels of an image.
+
+    Parameters
+    ----------
+    images : sequence of ndarray of shape (n_instances_in_bag, height, width) or (..., 3)
+        The images of each bag.
+    keys : sequence of int
+        The row of the key instance inside each bag.
+    titles : sequence of str
+        Text beside each bag.
+
+    Attributes
+    ----------
+    {ax_}
+    {figure_}
+
+    Examples
+    --------
+    >>> from bagwise.classification import SingleInstanceClassifier
+    >>> from bagwise.displays import KeyInstanceDisplay
+    >>> bags = [[[0.0] * 4], [[1.0] * 4, [0.0] * 4]]
+    >>> model = SingleInstanceClassifier().fit(bags, ["dark", "bright"])
+    >>> KeyInstanceDisplay.from_estimator(model, bags, image_shape=(2, 2))  # doctest: +SKIP
+    """
+
+    images: Sequence[Array]
+    keys: Sequence[int]
+    titles: Sequence[str]
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, *, label: Any = None, max_bags: int = 6, **settings: Any
+    ) -> Self:
+        """Find the key instances and show them among the others.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted classifier with ``key_instances``, or a pipeline that ends in one.
+        X : Bags or anything accepted as bags
+            The bags; the first `max_bags` are shown.
+        label : object, default=None
+            The class to explain; by default the class predicted for the bag.
+        max_bags : int, default=6
+            Maximum number of bags to show.
+        **settings : object
+            `image_shape` and `ax`, as for `from_predictions`.
+
+        Returns
+        -------
+        KeyInstanceDisplay
+        """
+        bags = check_bags(None, X, reset=True, accept_sparse=False)[:max_bags]
+        table = Predictions(estimator, bags).key_instance_table(label)
+        labels = table["predicted" if label is None else "label"]
+        return cls.from_predictions(bags, table["key_instance"], labels, **settings)
+
+    @classmethod
+    def from_predictions(
+        cls, bags: Any, keys: Any, labels: Any = None, *, image_shape: Any, ax: Any = None
+    ) -> Self:
+        """Show given key instances.
+
+        Parameters
+        ----------
+        bags : Bags or anything accepted as bags
+            The bags.
+        keys : array-like of shape (n_bags,)
+            The row of the key instance inside each bag.
+        labels : array-like of shape (n_bags,), default=None
+            Text below the name of each bag.
+        image_shape : tuple of int
+            The shape of an image, ``(height, width)`` or ``(height, width, 3)``.
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        KeyInstanceDisplay
+        """
+        shown = check_bags(None, bags, reset=True, accept_sparse=False)
+        if np.prod(image_shape) != shown.n_features:
+            raise InputError(
+                f"image_shape is {image_shape}, and an instance has {shown.n_features} features."
+            )
+        titles = [f"{'bag ' if shown.ids is None else ''}{name}" for name in shown.names.tolist()]
+        if labels is not None:
+            titles = [f"{title}\n{label}" for title, label in zip(titles, labels, strict=True)]
+        return cls([bag.reshape(-1, *image_shape) for bag in shown], keys, titles).plot(ax=ax)
+
+    def _size(self) -> tuple[float, float]:
+        return 1.2 + 0.55 * max(map(len, self.images)), 0.62 * len(self.images)
+
+    def _draw(self, ax: Any) -> None:
+        patches = import_extra("matplotlib.patches", extra="plot")
+        height, width = self.images[0].shape[1:3]
+        step_x, step_y = 1.12 * width, 1.12 * height
+        frame: Any = {"fill": False, "edgecolor": MARK, "linewidth": 3}
+        for row, (images, key) in enumerate(zip(self.images, self.keys, strict=True)):
+            for place, image in enumerate(images):
+                x, y = place * step_x, row * step_y
+                ax.imshow(image, cmap="gray_r", extent=(x, x + width, y + height, y))
+            ax.add_patch(patches.Rectangle((key * step_x, row * step_y), width, height, **frame))
+        rows = np.arange(len(self.titles)) * step_y + height / 2
+        ax.set_yticks(rows, self.titles, fontsize="small", parse_math=False)
+        ax.set(xticks=[], aspect="equal", xlim=(-0.1 * width, max(map(len, self.images)) * step_x))
+        ax.set_ylim(len(self.images) * step_y, -0.1 * height)
+        ax.tick_params(length=0)
+        ax.spines[:].set_visible(False)
 
 
 @dataclass(eq=False)
