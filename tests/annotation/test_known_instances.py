@@ -12,7 +12,7 @@ from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.exceptions import LabelError
 from bagwise.solvers.annotation.orlr import ored_logistic
-from bagwise.solvers.annotation.orlr_parts import BagLabelSets, infer
+from bagwise.solvers.annotation.orlr_parts import BagLabelSets, ORLRPart, infer
 from cases import each
 from orlr_oracle import by_enumeration, generalised_em
 from orlr_oracle import drawn_and_known as drawn
@@ -161,9 +161,22 @@ class TestLaws:
         codes = known if is_known else np.full(len(known), -1)
         sets = BagLabelSets(bags.offsets, sets, False, instance_codes=codes)
         ours = ored_logistic(bags, sets, tol=1e-6, max_iter=5000)
+        em = ored_logistic(bags, sets, solver="gem", tol=1e-6, max_iter=5000)
         W, curve = generalised_em(bags, sets)
         assert_allclose(W, ours.solution[0], atol=1e-3)
+        assert_allclose(em.solution[0], W, atol=1e-6)
+        assert_allclose(em.objective_curve[:100], bags.n_instances * np.array(curve[1:101]))
         assert (np.diff(curve) <= 1e-9 * curve[0]).all()
+
+    def test_without_an_intercept_the_gradient_in_W_vanishes(self):
+        bags, sets, _, _ = drawn()
+        sets = BagLabelSets(bags.offsets, sets, False)
+        for solver in ("lbfgs", "gem"):
+            options = {"fit_intercept": False, "solver": solver, "tol": 1e-6, "max_iter": 5000}
+            W, b, _ = ored_logistic(bags, sets, **options).solution
+            _, gradient = ORLRPart(bags, sets, np.ones(len(bags))).loss(np.column_stack([W, b]))
+            assert_array_equal(b, 0)
+            assert np.abs(gradient[:, :-1] + W).max() < 1e-5 * bags.n_instances
 
     def test_what_is_known_comes_back(self):
         bags, sets, kinds, known = drawn()

@@ -9,6 +9,7 @@ import pytest
 from bagwise.apps.review import Correction
 from bagwise.apps.review._label_studio import (
     read_annotated,
+    write_annotated,
     write_interface,
     write_tasks,
 )
@@ -16,6 +17,7 @@ from bagwise.exceptions import FileFormatError, InputError
 
 TABLE = {"bag": ["rec1", "rec2"], "row": [3, 0], "size": [8, 1], "site": ["wood", None]}
 RESULTS = {"label": ["wren", "robin"], "probability": [0.5, 0.75]}
+KNOWN = [Correction("rec1", 3, 8, "wren"), Correction("rec2", 0, None, "Zaunk\u00f6nig")]
 
 
 def read_project(tasks, interface):
@@ -69,9 +71,13 @@ def test_tasks_are_as_documented(tmp_path, kind):
     assert read_annotated(path) == []  # predictions are no corrections
 
 
-def test_a_kept_column_with_the_name_of_the_shown_data_is_refused(tmp_path):
+def test_corrections_make_the_round_trip(tmp_path):
     with pytest.raises(InputError, match="the kept column 'text'"):
         write_tasks(tmp_path / "more.json", TABLE | {"text": [1, 2]}, results=RESULTS)
+    write_annotated(tmp_path / "done.json", KNOWN)
+    write_interface(tmp_path / "done.xml", [known.label for known in KNOWN], "text")
+    read_project(tmp_path / "done.json", tmp_path / "done.xml")
+    assert read_annotated(tmp_path / "done.json") == KNOWN
 
 
 def exported(*answers, **data):

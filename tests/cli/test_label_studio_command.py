@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from cli.tables import read_rows, write_rows
 
+from bagwise.apps.review import Corrections
+
 pytest.importorskip("pyarrow")
 pytest.importorskip("skops")
 WORDS = ("--label-set", "species", "--bag", "recording")
@@ -58,6 +60,18 @@ def test_labels_go_to_label_studio_and_come_back(run, syllables, tmp_path):
     place = written[0]["data"]["bag"], str(written[0]["data"]["row"])
     (fixed,) = (r for r in read_rows(again) if (r["bag"], r["row"]) == place)
     assert (fixed["label"], float(fixed["probability"])) == (*result["value"]["choices"], 1.0)
+
+
+def test_review_exports_tables_and_annotations(run, syllables, tmp_path):
+    with Corrections(tmp_path / "syllables.corrections.sqlite") as corrections:
+        rows = [row for row in read_rows(syllables) if row["recording"] == "r0"]
+        corrections.decide("r0", 0, len(rows), "owl", guess="wren", probability=0.6)
+    for name in ("done.csv", "done.json"):
+        run.ok("review", syllables, "--export", tmp_path / name)
+        model = tmp_path / f"{name}.skops"
+        words = ("fit", syllables, *WORDS, "-m", "orlr", "--exclude", "clip,site")
+        fitted = run.ok(*words, "--corrections", tmp_path / name, "-o", model)
+        assert "1 instances are known from corrections" in fitted.stderr
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ def review(
     Reads a model and the file it was fitted on. Opens a page that is served only to this machine,
     and prints its address (to stderr with --json). Every decision is saved immediately in
     FILE.corrections.sqlite; run the command again to continue. Ctrl-C ends it. `bagwise fit
-    --corrections` learns from the decisions, or from the table of --export (.parquet, .csv, .tsv),
-    which needs no model.
+    --corrections` learns from the decisions, or from the table of --export (.parquet, .csv, .tsv;
+    .json for Label Studio), which needs no model.
 
     For a table of sound clips (file, start, end) the page plays the clips and, with matplotlib,
     shows their spectrograms, if the recordings are found. Space plays the clip. The page also lists
@@ -123,8 +123,8 @@ def _export(sidecar: Path, table: Path, *, force: bool) -> dict[str, Any]:
     """Write the corrections of instances, and those of label sets to a second table."""
     from bagwise.apps.review._known import export, sets_file
 
-    if table.suffix.lower() not in (".csv", ".tsv", ".parquet", ".pq"):
-        raise InputError(f"--export {table.name}: expected a .parquet, .csv or .tsv file.")
+    if table.suffix.lower() not in (".csv", ".tsv", ".parquet", ".pq", ".json"):
+        raise InputError(f"--export {table.name}: expected a .parquet, .csv, .tsv or .json file.")
     refuse_existing([table, sets_file(table)], force=force, inputs=[sidecar])
     n_corrections, n_sets, written = export(sidecar, table, force=force)
     note(f"{n_corrections} corrections: {table}")

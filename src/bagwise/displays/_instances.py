@@ -1,4 +1,4 @@
-"""Displays of instances: their scores, their images, their features, the probabilities of their labels."""
+"""Displays of instances: scores, images, features, probabilities of labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -12,7 +12,7 @@ import numpy as np
 from bagwise._common.types import Bools
 from bagwise.apps.audio._recordings import recordings
 from bagwise.apps.audio._selections import Selection, match_selections, read_selections
-from bagwise.apps.review._label_studio import as_correction, read_annotated
+from bagwise.apps.review._label_studio import as_correction, read_annotated, write_annotated
 from bagwise.apps.review._queue import match_corrections
 from bagwise.apps.review._store import Correction, SetCorrection, read_corrections
 from bagwise.bags import Bags
@@ -162,7 +162,7 @@ def read_known(path: Path, note: Callable[[str], None]) -> Known:
             note(f"{n_guesses} labels in {path} were not changed and are ignored.")
     elif name.endswith((".json", *_TABLES)):
         read = read_annotated if name.endswith(".json") else _read_table
-        found.corrections, found.sets = read(path), _read_sets(sets_file(path))
+        found.corrections, found.sets = read(path), _read_sets(path)
     else:
         found.corrections, found.sets = read_corrections(path)
     if not (found.corrections or found.selections or found.sets):
@@ -178,7 +178,7 @@ def export(sidecar: Path, table: Path, *, force: bool) -> tuple[int, int, list[P
     sidecar : Path
         The file of ``bagwise review``.
     table : Path
-        The table.
+        The table, or a .json file for Label Studio.
     force : bool
         Whether files may be overwritten.
 
@@ -188,7 +188,10 @@ def export(sidecar: Path, table: Path, *, force: bool) -> tuple[int, int, list[P
         How many there are, and the files.
     """
     found, sets = read_corrections(sidecar)
-    _write_table(table, found, Correction._fields, force=force)
+    if table.suffix.lower() == ".json":
+        write_annotated(table, found, force=force)
+    else:
+        _write_table(table, found, Correction._fields, force=force)
     if not sets:
         return len(found), 0, [table]
     _write_table(sets_file(table), sets, SetCorrection._fields, force=force)
@@ -196,7 +199,7 @@ def export(sidecar: Path, table: Path, *, force: bool) -> tuple[int, int, list[P
 
 
 def sets_file(table: Path) -> Path:
-    """The second table of an export, with the corrections of label sets; CSV for JSON of 0.2."""
+    """The second table of an export, with the corrections of label sets; CSV for JSON."""
     ending = ".csv" if table.suffix.lower() == ".json" else table.suffix
     return table.with_name(f"{table.stem}.sets{ending}")
 
@@ -214,10 +217,11 @@ def _read_table(path: Path) -> list[Correction]:
 
 
 def _read_sets(path: Path) -> list[SetCorrection]:
-    """Read the corrections of label sets of ``bagwise review --export``, if there are any."""
-    if not path.is_file():
+    """Read the corrections of label sets that ``bagwise review --export`` wrote next to `path`."""
+    second = sets_file(path)
+    if not second.is_file():
         return []
-    columns = read_written(path, SetCorrection._fields)
+    columns = read_written(second, SetCorrection._fields)
     truth = {"true": True, "false": False}
     try:
         return [
@@ -225,4 +229,4 @@ def _read_sets(path: Path) -> list[SetCorrection]:
             for bag, label, present in zip(*columns.values(), strict=True)
         ]
     except KeyError as error:
-        raise InputError(f"{path}: the column present has {error}, not true or false.") from error
+        raise InputError(f"{second}: the column present has {error}, not true or false.") from error

@@ -64,14 +64,11 @@ def write_tasks(
     else:
         shown = ["" if each is None else f"{prefix}{each}" for each in media]
     tasks, columns = [], [*table.values(), shown, results["label"], results["probability"]]
-    place = {"from_name": CONTROL, "to_name": OBJECT, "type": "choices"}
     for i, (*values, label, chance) in enumerate(zip(*columns, strict=True)):
-        result = {"id": f"instance_{i}", **place, "value": {"choices": [str(label)]}}
-        prediction = {"model_version": model, "score": chance, "result": [result]}
+        prediction = {"model_version": model, "score": chance, "result": [_result(i, label)]}
         data = dict(zip([*table, kind], values, strict=True))
-        tasks.append(json.dumps({"data": data, "predictions": [prediction]}))
-    with replacing(path, force=force) as temporary:
-        temporary.write_text("[\n{}\n]\n".format(",\n".join(tasks)), encoding="utf-8")
+        tasks.append({"data": data, "predictions": [prediction]})
+    _write_list(path, tasks, force=force)
 
 
 def write_interface(path: Path, labels: Iterable[str], kind: str, *, force: bool = False) -> None:
@@ -96,6 +93,18 @@ def write_interface(path: Path, labels: Iterable[str], kind: str, *, force: bool
     )
     with replacing(path, force=force) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def write_annotated(path: Path, known: Iterable[Correction], *, force: bool = False) -> None:
+    """Write a task per correction, with its label as an annotation, as a list in a JSON file."""
+    tasks = [
+        {
+            "data": {"bag": k.bag, "row": k.row, "size": k.size, "text": f"{k.bag}, row {k.row}"},
+            "annotations": [{"result": [_result(i, k.label)]}],
+        }
+        for i, k in enumerate(known)
+    ]
+    _write_list(path, tasks, force=force)
 
 
 def read_annotated(path: Path) -> list[Correction]:
@@ -166,3 +175,15 @@ def as_correction(entry: Any, label: Any, where: str) -> Correction:
             "expected an id, whole numbers and a label, as bagwise writes them."
         )
     return Correction(str(bag), int(str(row)), None if size is None else int(str(size)), str(label))
+
+
+def _result(number: int, label: Any) -> dict[str, Any]:
+    place = {"from_name": CONTROL, "to_name": OBJECT, "type": "choices"}
+    return {"id": f"instance_{number}", **place, "value": {"choices": [str(label)]}}
+
+
+def _write_list(path: Path, items: Iterable[Any], *, force: bool) -> None:
+    """Write a JSON list, one item per line."""
+    lines = ",\n".join(map(json.dumps, items))
+    with replacing(path, force=force) as temporary:
+        temporary.write_text(f"[\n{lines}\n]\n", encoding="utf-8")

@@ -55,6 +55,8 @@ def ored_logistic(
     weights: Floats | None = None,
     reg: float = 1.0,
     learn: Sequence[str] = (),
+    fit_intercept: bool = True,
+    solver: str = "lbfgs",
     max_iter: int = 1000,
     tol: float = 1e-5,
     start: tuple[Array, Array] | None = None,
@@ -76,6 +78,10 @@ def ored_logistic(
         lambda, relative to the sum over bags; b is not penalised.
     learn : sequence of {"missing", "spurious"}, default=()
         The rates of `sets` that are learned, from the given ones.
+    fit_intercept : bool, default=True
+        Whether b is fitted; otherwise it is 0, as in the paper.
+    solver : {"lbfgs", "gem"}, default="lbfgs"
+        L-BFGS on the likelihood, or the paper's generalised EM; both find the same maximum.
     max_iter : int, default=1000
         Maximum number of iterations.
     tol : float, default=1e-5
@@ -104,8 +110,9 @@ def ored_logistic(
     seen = sets.seen_classes
     sets, rates = sets.of_classes(seen), (sets.missing, sets.spurious)
     settings = "ORLR", reg, sets.background, sets.max_operations, sets.n_classes, rates, [*learn]
+    settings += fit_intercept, solver
     with place(bags, ORLRPart, sets, weights) as parts:
-        problem = PenalisedLoss.of(parts, bags, weights, reg, (rates,))
+        problem = PenalisedLoss.of(parts, bags, weights, reg, (rates,), fit_intercept)
         theta = np.zeros((sets.n_classes, bags.n_features + 1))
         if start is not None:
             theta = problem.centred(np.column_stack(start)[seen].astype(np.float64))
@@ -118,7 +125,8 @@ def ored_logistic(
         if "spurious" in learn:
             problem, theta = _learn_spurious(problem, theta, max_iter, tol)
         n_left = max_iter - len(problem.before)
-        theta, curve, converged = minimise(problem, theta, n_left, tol, track)
+        run = minimise if solver == "lbfgs" else generalised_em
+        theta, curve, converged = run(problem, theta, n_left, tol, track)
         if problem.before and not curve:  # already converged after the last change of the rates
             curve = [problem.loss(theta)[0]]
         result = problem.result(theta, curve, converged, bags)
@@ -145,14 +153,18 @@ class PenalisedLoss:
     scale: float
     origin: Floats
     arguments: tuple[Any, ...] = ()
+    fit_intercept: bool = True
     checkpoint: Checkpoint = NO_CHECKPOINT
     before: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, parts: Parts, bags: Bags, weights: Floats, reg: float, more: Any = ()) -> Self:
-        """Build the loss of placed bags; their weighted mean is the origin."""
+    def of(
+        cls, parts: Parts, bags: Bags, weights: Floats, reg: float, more: Any = (), b: bool = True
+    ) -> Self:
+        """Build the loss of placed bags; their weighted mean is the origin if b is fitted."""
         scale = float(weights @ bags.sizes)
-        return cls(parts, reg, scale, parts.total("sums") / scale, more)
+        origin = parts.total("sums") / scale if b else np.zeros(bags.n_features)
+        return cls(parts, reg, scale, origin, more, b)
 
     def centred(self, theta: Floats) -> Floats:
         """Convert [W b] of the original instances to theta."""
@@ -173,7 +185,13 @@ class PenalisedLoss:
         value, gradient = self.parts.total("loss", there, *self.arguments)
         gradient = gradient.copy()
         gradient[:, :-1] += self.reg * W - np.outer(gradient[:, -1], self.origin)
+        gradient[:, -1] *= self.fit_intercept
         return (value + 0.5 * self.reg * float(np.sum(W**2))) / self.scale, gradient / self.scale
+
+    def surrogate(self, theta: Floats, before: Floats) -> float:
+        """The auxiliary function of EM (Pham 2014, Eq. 7) for the posterior at `before`."""
+        value = self.total("surrogate", theta, self.uncentred(before))
+        return (value + 0.5 * self.reg * float(np.sum(theta[:, :-1] ** 2))) / self.scale
 
     def resumed(self, theta: Floats, path: Any, settings: Any) -> tuple[Self, Floats, bool]:
         """The problem and the iterate of the checkpoint, if there is one."""
@@ -274,8 +292,7 @@ def minimise(
 
     def after(intermediate_result: Any) -> None:
         curve.append(float(intermediate_result.fun))
-        if problem.checkpoint is not None:
-            problem.keep(intermediate_result.x.reshape(theta.shape), curve)
+        problem.keep(intermediate_result.x.reshape(theta.shape), curve)
         next(steps)  # StopIteration ends the search, as scipy documents
 
     next(steps, None)
@@ -283,3 +300,27 @@ def minimise(
     ends = {"ftol": 64 * np.finfo(float).eps, "gtol": tol, "maxls": 50}
     found = lbfgs(problem.loss, theta, max_iter=max_iter, callback=after, **ends)
     return found.x, curve, bool(found.success)
+
+
+def generalised_em(
+    problem: PenalisedLoss, theta: Floats, max_iter: int, tol: float, track: Any
+) -> Outcome:
+    """The paper's solver: one gradient step on the auxiliary function, with backtracking (Eq. 13).
+
+    Parameters and results are those of `minimise`.
+    """
+    (_, gradient), curve, length = problem.loss(theta), [], 1.0
+    for _ in track(range(max_iter)):
+        square = float(np.sum(gradient**2))
+        if np.abs(gradient).max() <= tol:
+            break
+        length, before = 4 * length, problem.surrogate(theta, theta)
+        while problem.surrogate(theta - length * gradient, theta) > before - length / 2 * square:
+            length /= 2
+            if length * np.sqrt(square) < 1e-14:  # the level of rounding
+                return theta, curve, False
+        theta = theta - length * gradient
+        value, gradient = problem.loss(theta)
+        curve.append(value)
+        problem.keep(theta, curve)
+    return theta, curve, bool(np.abs(gradient).max() <= tol)

@@ -313,6 +313,19 @@ class ORLRPart(LinearPart):
             gradient += linear_gradient(self.X[rows], found.posterior)
         return value, gradient
 
+    def surrogate(self, theta: Floats, before: Floats, rates: Rates = CORRECT) -> float:
+        """Minus the auxiliary function of EM (Pham 2014, Eq. 7) for the posterior at `before`."""
+        self._set_rates(rates)
+        sets, value = self.bag_sets, 0.0
+        counted = np.repeat(sets.has_label_set, sets.sizes)
+        counted |= sets.instance_codes >= 0 if len(sets.instance_codes) else False
+        weights = np.repeat(self.weights, sets.sizes) * counted
+        for bags, rows in blocks_of_bags(sets.offsets, self.n_classes):
+            here, there = (to_numpy(linear_scores(self.X[rows], at)) for at in (theta, before))
+            posterior = infer(sets, bags, there).posterior
+            value -= float(weights[rows] @ (posterior * log_softmax(here)).sum(axis=1))
+        return value
+
     def _set_rates(self, rates: Rates) -> None:
         if rates != (self.bag_sets.missing, self.bag_sets.spurious):
             self.bag_sets = replace(self.bag_sets, missing=rates[0], spurious=rates[1])
