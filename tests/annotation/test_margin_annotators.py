@@ -14,7 +14,7 @@ from bagwise.annotation import M3MIML, RankLossSIM
 from bagwise.annotation._annotator import best_threshold
 from bagwise.datasets import load_letter_frost
 from bagwise.exceptions import LabelError
-from bagwise.loops import label_pairs
+from bagwise.loops import segments
 from bagwise.solvers.annotation.rank_loss import rank_loss_sim
 from cases import each
 
@@ -52,9 +52,9 @@ class TestRankLoss:
         _, sets, _ = data
         sets[0], sets[1] = 0, 1  # say nothing
         scores, gradient = rng.normal(size=(20, 3)), np.empty((20, 3))
-        loss = label_pairs.rank_loss(scores, sets == 1, 0.0, gradient)
+        loss = segments.rank_loss(scores, sets == 1, 0.0, gradient)
         assert loss == pytest.approx(rank_loss_by_loops(scores, sets))
-        near = label_pairs.rank_loss(scores, sets == 1, 0.05, gradient)
+        near = segments.rank_loss(scores, sets == 1, 0.05, gradient)
         assert loss - 0.025 <= near <= loss
 
     def test_the_gradient_is_that_of_the_rounded_loss(self, rng, data):
@@ -62,7 +62,7 @@ class TestRankLoss:
 
         def value(flat, part=0):
             gradient = np.empty((20, 3))
-            loss = label_pairs.rank_loss(flat.reshape(20, 3), sets == 1, 0.3, gradient)
+            loss = segments.rank_loss(flat.reshape(20, 3), sets == 1, 0.3, gradient)
             return (loss, gradient.ravel())[part]
 
         start = rng.normal(size=60)

@@ -11,7 +11,7 @@ from bagwise.exceptions import (
     LabelError,
 )
 from bagwise.loops import set_distances
-from bagwise.solvers.metric.norm_ratio import minimise_norm_ratio
+from bagwise.solvers.metric.bag_metrics import minimise_norm_ratio
 from cases import covering, each
 from checks import example
 

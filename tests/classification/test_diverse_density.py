@@ -11,7 +11,7 @@ from bagwise import Bags
 from bagwise.base import in_canonical_order
 from bagwise.classification import EMDD, DiverseDensity
 from bagwise.loops import diverse_density, segments, set_distances
-from bagwise.loops.row_order import row_ranks
+from bagwise.loops.ties import row_ranks
 from bagwise.validation import check_bag_labels
 from cases import covering, each
 from checks import example

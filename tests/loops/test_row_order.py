@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from bagwise.loops.row_order import row_ranks
+from bagwise.loops.ties import row_ranks
 from cases import each
 
 

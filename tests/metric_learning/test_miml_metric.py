@@ -6,8 +6,8 @@ from scipy import linalg
 from scipy.optimize import minimize
 
 from bagwise import Bags
+from bagwise.compute.arrays import eigenvectors
 from bagwise.exceptions import InputError, LabelError
-from bagwise.loops.lapack import eigenvectors
 from bagwise.metric_learning import MIMLMetric
 from bagwise.solvers.metric.bag_metrics import best_directions, move_centres, spread
 from cases import each

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from bagwise.loops.lapack import eigenvectors, with_fixed_signs
+from bagwise.compute.arrays import eigenvectors, with_fixed_signs
 from bagwise.solvers.spectral import leading_eigenvectors
 from cases import each
 

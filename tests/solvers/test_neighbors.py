@@ -5,7 +5,7 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
-from bagwise.solvers.neighbors import LEAF, nearest_neighbors
+from bagwise.solvers.spectral import LEAF, nearest_neighbors
 from cases import covering
 
 

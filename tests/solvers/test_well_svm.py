@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.optimize import linprog, minimize
 from sklearn.svm import OneClassSVM
 
-from bagwise.loops import dual_descent, level_set
+from bagwise.loops import dual_descent, simplex
 from bagwise.solvers.wellsvm import well_svm as module
 from bagwise.solvers.wellsvm.well_svm import (
     BoundedLabels,
@@ -258,7 +258,7 @@ def test_nu_form_is_the_normalised_svm(rng):
 def test_the_game_of_the_level_method(seed):
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(rng.integers(1, 8), rng.integers(1, 6)))
-    value, mu = level_set.least(A)
+    value, mu = simplex.least(A)
     n = A.shape[1]
     above = np.column_stack([A, -np.ones(len(A))])
     game = linprog(
@@ -269,7 +269,7 @@ def test_the_game_of_the_level_method(seed):
     assert (A @ mu).max() == pytest.approx(value, abs=1e-9)
     # and the projection on a level above it
     start, level = rng.dirichlet(np.ones(n)), value + 0.3
-    near = level_set.nearest_below(A, start, level, 10_000)
+    near = simplex.nearest_below(A, start, level, 10_000)
     plain = minimize(
         lambda x: ((x - start) ** 2).sum(), mu, bounds=[(0, 1)] * n,
         constraints=[

@@ -29,8 +29,8 @@ from scipy.linalg import LinAlgError, solve_triangular
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from bagwise._common.types import Floats
+from bagwise.compute.arrays import eigenvectors
 from bagwise.exceptions import InputError
-from bagwise.loops.lapack import eigenvectors
 from bagwise.loops.threads import one_core_if_small
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult

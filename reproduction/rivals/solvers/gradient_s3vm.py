@@ -29,8 +29,7 @@ from scipy.optimize import minimize
 
 from bagwise._common.types import Floats, Ints
 from bagwise.exceptions import InputError
-from bagwise.solvers.lbfgs import lbfgs
-from bagwise.solvers.result import SolverResult
+from bagwise.solvers.result import SolverResult, lbfgs
 from reproduction.rivals.solvers.annealed_svm import entropy, probabilities
 
 

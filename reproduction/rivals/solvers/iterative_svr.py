@@ -17,8 +17,8 @@ from sklearn.svm import SVR
 from bagwise import loops
 from bagwise._common.types import Floats, Ints
 from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures
-from bagwise.solvers.margin.libsvm import fit_libsvm
 from bagwise.solvers.result import SolverResult
+from bagwise.solvers.set_kernel import fit_libsvm
 from reproduction.rivals.solvers.linear_algebra import dense_gram
 
 

@@ -27,9 +27,9 @@ from bagwise._common.memory import require_memory
 from bagwise._common.types import Floats, Ints
 from bagwise.exceptions import InputError
 from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, dense
-from bagwise.solvers.margin.libsvm import fit_libsvm
-from bagwise.solvers.neighbors import nearest_neighbors, neighbor_table
 from bagwise.solvers.result import SolverResult
+from bagwise.solvers.set_kernel import fit_libsvm
+from bagwise.solvers.spectral import nearest_neighbors, neighbor_table
 from reproduction.rivals.solvers.linear_algebra import cholesky_solve, dense_gram
 
 

@@ -9,7 +9,7 @@ from bagwise.bags import Bags, offsets_of
 from bagwise.compute import take_rows
 from bagwise.compute.mapped import release_pages
 from bagwise.labels import Labels
-from bagwise.loops.row_order import row_ranks
+from bagwise.loops.ties import row_ranks
 
 
 def order_within_bags(bags: Bags) -> Ints:

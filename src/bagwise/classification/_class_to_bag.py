@@ -15,7 +15,7 @@ from bagwise.base import BagClassifierMixin, BagEstimator, finite_scores
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
 from bagwise.labels import Labels
 from bagwise.pairwise import distances_between
-from bagwise.solvers.metric.norm_ratio import minimise_norm_ratio, widest_directions
+from bagwise.solvers.metric.bag_metrics import minimise_norm_ratio, widest_directions
 from bagwise.solvers.result import SolverResult
 
 

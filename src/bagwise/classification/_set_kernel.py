@@ -12,8 +12,8 @@ from bagwise.base._parameters import with_parameters
 from bagwise.base._set_kernel import SetKernelMixin
 from bagwise.labels import Labels
 from bagwise.solvers.margin.feature_space import LinearFeatures
-from bagwise.solvers.margin.libsvm import fit_libsvm
 from bagwise.solvers.margin.max_margin import MarginProblem, max_margin
+from bagwise.solvers.set_kernel import fit_libsvm
 
 
 @with_parameters

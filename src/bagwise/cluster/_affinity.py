@@ -30,7 +30,7 @@ from bagwise.base._kernel_bags import rows_at
 from bagwise.compute import over_partitions
 from bagwise.extras import import_extra
 from bagwise.labels import Labels
-from bagwise.solvers.neighbors import nearest_neighbors, neighbor_table
+from bagwise.solvers.spectral import nearest_neighbors, neighbor_table
 from bagwise.validation import check_similarity
 
 AFFINITIES = ("auto", "local_scaling", "nearest_neighbors", "landmark", "precomputed")

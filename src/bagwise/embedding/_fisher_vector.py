@@ -19,8 +19,8 @@ from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.base._set_kernel import sums_by_bag
 from bagwise.embedding._base import BagEmbedding
 from bagwise.exceptions import InputError
-from bagwise.loops.row_order import row_ranks
 from bagwise.loops.threads import one_core_if_small
+from bagwise.loops.ties import row_ranks
 from bagwise.solvers.principal_components import principal_components, row_moments
 
 NO_VARIANCE = 1e-12  # relative to the largest variance; smaller ones are rounding errors

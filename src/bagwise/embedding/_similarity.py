@@ -10,7 +10,7 @@ from bagwise._common.types import Floats
 from bagwise.bags import Bags
 from bagwise.base._parameters import with_parameters
 from bagwise.embedding._base import BagEmbedding
-from bagwise.loops.row_order import row_ranks
+from bagwise.loops.ties import row_ranks
 from bagwise.pairwise import distances_between, kernel_width
 
 

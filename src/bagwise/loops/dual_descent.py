@@ -27,8 +27,7 @@ from sklearn.utils.extmath import row_norms
 
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.loops.arguments import read_only
-from bagwise.loops.compilation import compiled
-from bagwise.loops.prefetch import prefetch
+from bagwise.loops.compilation import compiled, prefetch
 from bagwise.loops.threads import even_bounds, run_blocks
 
 _compiled = compiled()

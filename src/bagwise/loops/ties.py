@@ -2,11 +2,15 @@
 
 Scores come from matrix products and iterative solvers, whose last digits depend on the processor
 and on the number of threads. A decision (a class, a witness, the order of rows) must not.
+Also an order of rows that depends on their values alone.
 """
 
-import numpy as np
+from typing import Any
 
-from bagwise._common.types import Array
+import numpy as np
+from scipy import sparse
+
+from bagwise._common.types import Array, Ints
 
 BITS = {np.dtype(np.float64): 26, np.dtype(np.float32): 16}  # 1/2 of 53, 2/3 of 24 digits
 
@@ -49,3 +53,57 @@ def settled(values: Array, axis: int | None = None, *, bits: int | None = None) 
     unit = np.ldexp(np.ones_like(largest), np.frexp(largest)[1] - kept)
     unit = np.where(unit > 0, unit, 1)  # underflow: all values are near the smallest number
     return np.where(largest > np.finfo(values.dtype).tiny, np.round(values / unit) * unit, values)
+
+
+def row_ranks(instances: Any) -> Ints:
+    """Number the distinct rows of a table in an order that depends on their values alone.
+
+    A dense table is not copied: it is compared feature by feature.
+
+    Parameters
+    ----------
+    instances : ndarray or CSR of shape (n_instances, n_features)
+        The table.
+
+    Returns
+    -------
+    ndarray of shape (n_instances,)
+        Equal rows have equal numbers, from 0 without gaps.
+    """
+    if not sparse.issparse(instances):
+        return _ranks_of_dense(np.asarray(instances))
+    table = sparse.csr_array(instances, dtype=np.float64, copy=True)
+    table.sum_duplicates()
+    table.eliminate_zeros()
+    # Rows as bytes that compare like the dense rows. The first column in which two rows differ
+    # decides: there, a positive value is larger than a zero, and the more so the earlier it is.
+    d, is_positive = table.shape[1], table.data > 0
+    columns = d + np.where(is_positive, d - table.indices, table.indices - d)
+    bits = table.data.view(np.int64)
+    entries = np.stack([columns, np.where(is_positive, bits, ~bits)], axis=1).astype(">u8")
+    end = np.array(d, ">u8").tobytes()
+    spans = zip(table.indptr[:-1], table.indptr[1:], strict=True)
+    rows = [entries[a:b].tobytes() + end for a, b in spans]
+    return np.unique(np.array(rows, dtype=object), return_inverse=True)[1].reshape(-1)
+
+
+def _ranks_of_dense(table: Array) -> Ints:
+    n, n_features = table.shape
+    smaller = np.zeros(n, dtype=np.int64)  # number of smaller rows, by the features so far
+    tied = np.arange(n)  # rows that equal another one so far
+    for j in range(n_features):
+        if len(tied) == 0:
+            break
+        values = table[tied, j]
+        order = np.lexsort((values, smaller[tied]))
+        tied, values = tied[order], values[order]
+        before = smaller[tied]
+        new_tie = np.append(True, before[1:] != before[:-1])
+        new_value = new_tie | np.append(True, values[1:] != values[:-1])
+        place = np.arange(len(tied))
+        start, own = (
+            np.maximum.accumulate(np.where(new, place, 0)) for new in (new_tie, new_value)
+        )
+        smaller[tied] = before + own - start
+        tied = tied[~(new_value & np.append(new_value[1:], True))]
+    return np.unique(smaller, return_inverse=True)[1].reshape(-1)

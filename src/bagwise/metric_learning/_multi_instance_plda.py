@@ -16,9 +16,8 @@ from bagwise.annotation._annotator import OneLabelEach
 from bagwise.bags import Bags
 from bagwise.base._parameters import with_parameters
 from bagwise.compute import Checkpoint, place, to_numpy
-from bagwise.compute.arrays import like, product
+from bagwise.compute.arrays import like, product, with_fixed_signs
 from bagwise.labels import Labels
-from bagwise.loops.lapack import with_fixed_signs
 from bagwise.metric_learning._base import BLOCK, ONE_OR_ANY, EveryBag, MetricLearner, best_column
 from bagwise.solvers.metric import plda
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates

@@ -9,8 +9,7 @@ from bagwise.base import BagEstimator, BagRegressorMixin
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.base._set_kernel import LARGEST_GRAM, SetKernelMixin
 from bagwise.exceptions import InputError
-from bagwise.solvers.kernel_ridge import kernel_ridge, ridge
-from bagwise.solvers.margin.libsvm import fit_libsvm
+from bagwise.solvers.set_kernel import fit_libsvm, kernel_ridge, ridge
 
 
 @with_parameters

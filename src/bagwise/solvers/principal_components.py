@@ -10,8 +10,7 @@ from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
 from bagwise.compute import row_blocks
-from bagwise.compute.arrays import eigh
-from bagwise.loops import lapack
+from bagwise.compute.arrays import add_product, eigh, with_fixed_signs
 
 ROUNDING = 4  # deviations up to this many units in the last place of the mean count as rounding
 
@@ -78,7 +77,7 @@ def row_moments(bags: Bags) -> Moments:
             origin = block.mean(axis=0, dtype=np.float64).astype(bags.dtype)
         centred = block - origin
         sums += centred.sum(axis=0, dtype=np.float64)
-        lapack.add_product(product, centred)  # the upper triangle
+        add_product(product, centred)  # the upper triangle
         scatter += product
         product[:] = 0
     assert origin is not None
@@ -113,5 +112,5 @@ def principal_components(moments: Moments, *, standardize: bool, dtype: Any) -> 
         scale = np.where(deviation > rounding, deviation, 1.0)
     covariance = scatter / np.outer(scale, scale) / max(n - 1, 1)
     variances, vectors = eigh(covariance)
-    directions = lapack.with_fixed_signs(vectors).T[::-1]
+    directions = with_fixed_signs(vectors).T[::-1]
     return Components(mean, scale, np.maximum(variances[::-1], 0), directions)

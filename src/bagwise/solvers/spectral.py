@@ -9,6 +9,8 @@ indicator of instances in labelled bags,
 
 over the M labelled bags. The paper prints B (Y'Y - mu I) B': its Appendix A equates the sum of
 b_s b_r' over all pairs of bags with B B', but the sum is (B 1)(B 1)'. Q is never formed.
+
+The affinity W is sparse if it is between nearest neighbours, which are searched here too.
 """
 
 from __future__ import annotations
@@ -20,15 +22,19 @@ import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 from sklearn.cluster import KMeans
+from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._common.types import Array, Bools, Floats, Ints
-from bagwise.loops.lapack import with_fixed_signs
+from bagwise.bags import offsets_of
+from bagwise.compute.arrays import with_fixed_signs
 from bagwise.loops.threads import one_core_if_small
+from bagwise.loops.ties import row_ranks
 from bagwise.solvers.result import SolverResult
 
 DEPTH = 6  # blocks added per restart
 KMEANS_SAMPLE = 10_000  # rows of the sample for choosing among several k-means starts
+LEAF = 30  # rows per leaf of scikit-learn's trees
 
 
 def group_term(groups: Ints, core: LinearOperator) -> LinearOperator:
@@ -205,7 +211,7 @@ def leading_eigenvectors(
     -------
     SolverResult
         ``solution`` is (vectors, values), largest first, with the signs of
-        `lapack.with_fixed_signs`; the objective is the sum of the eigenvalues (Eq. 13), which never
+        `with_fixed_signs`; the objective is the sum of the eigenvalues (Eq. 13), which never
         decreases.
     """
     n = operator.shape[0]
@@ -445,3 +451,79 @@ def class_shares(
         if change <= tol:
             break
     return shares
+
+
+def nearest_neighbors(X: Any, n_neighbors: int) -> tuple[Array, Ints]:
+    """Find the nearest other rows of each row.
+
+    A tree cannot split equal rows: a search among n copies of a row compares n^2 pairs. If a row
+    has more copies than a leaf of the tree holds, only the distinct rows are searched.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_rows, n_features)
+        The rows.
+    n_neighbors : int
+        Number of neighbours of each row; less than n_rows.
+
+    Returns
+    -------
+    distances : ndarray of shape (n_rows, n_neighbors)
+        Distances, increasing along each row.
+    neighbors : ndarray of int64 of shape (n_rows, n_neighbors)
+        Indices of the neighbours. A row with more copies than needed gets the copies that follow
+        it, and after the last copy the first.
+    """
+    ranks = row_ranks(X)
+    counts = np.bincount(ranks)
+    if counts.max() <= LEAF:
+        return _search(X, n_neighbors)
+    copies, starts = np.argsort(ranks, kind="stable"), offsets_of(counts)
+    own = np.arange(len(counts))[:, None]
+    distances, near = np.zeros(own.shape), own
+    if len(counts) > 1:
+        found = _search(X[copies[starts[:-1]]], min(n_neighbors, len(counts) - 1))
+        distances, near = np.hstack([distances, found[0]]), np.hstack([own, found[1]])
+    # The n_neighbors + 1 nearest rows of each distinct row, starting with the row and its copies.
+    ends = np.cumsum(counts[near], axis=1)
+    slots = np.arange(n_neighbors + 1)
+    group = np.column_stack([(ends <= slot).sum(axis=1) for slot in slots])
+    chosen = np.take_along_axis(near, group, axis=1)
+    before = np.take_along_axis(ends, group, axis=1) - counts[chosen]
+    around = copies[starts[chosen] + slots - before]
+    # Leave out the row itself; a row with many copies takes the copies that follow it.
+    place = np.empty(len(ranks), np.int64)
+    place[copies] = np.arange(len(ranks)) - np.repeat(starts[:-1], counts)
+    keep = slots[:-1] + (slots[:-1] >= place[:, None])
+    neighbors = np.take_along_axis(around[ranks], keep, axis=1)
+    many = np.flatnonzero(counts[ranks] > n_neighbors)
+    following = (place[many, None] + 1 + slots[:-1]) % counts[ranks[many], None]
+    neighbors[many] = copies[starts[ranks[many], None] + following]
+    by_group = np.take_along_axis(distances, group, axis=1)
+    return np.take_along_axis(by_group[ranks], keep, axis=1), neighbors
+
+
+def neighbor_table(values: Array, neighbors: Ints, width: int) -> sparse.csr_array:
+    """A sparse table with the values of each row in the columns of its neighbours.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_neighbors)
+        The values.
+    neighbors : ndarray of int of shape (n_rows, n_neighbors)
+        The column of each value.
+    width : int
+        Number of columns.
+
+    Returns
+    -------
+    CSR of shape (n_rows, width)
+    """
+    n, k = values.shape
+    ends = np.arange(0, n * k + 1, k)
+    return sparse.csr_array((values.ravel(), neighbors.ravel(), ends), shape=(n, width))
+
+
+def _search(X: Any, n_neighbors: int) -> tuple[Array, Ints]:
+    search = NearestNeighbors(n_neighbors=n_neighbors).fit(X)
+    return search.kneighbors()

@@ -31,8 +31,7 @@ from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
 from bagwise.compute import NO_CHECKPOINT, Checkpoint, Parts, place
 from bagwise.solvers.annotation.orlr_parts import NO_CODES, BagLabelSets, ORLRPart
-from bagwise.solvers.lbfgs import lbfgs
-from bagwise.solvers.result import SolverResult
+from bagwise.solvers.result import SolverResult, lbfgs
 
 FIRST_MISSING, FIRST_SPURIOUS = 0.1, 0.01  # starting point of EM
 RATE_RANGE = 1e-6, 0.5

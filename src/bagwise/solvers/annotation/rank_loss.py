@@ -14,8 +14,7 @@ import numpy as np
 
 from bagwise import loops
 from bagwise._common.types import Array, Bools, Floats, Ints
-from bagwise.solvers.lbfgs import lbfgs
-from bagwise.solvers.result import SolverResult
+from bagwise.solvers.result import SolverResult, lbfgs
 
 ROUND = 0.05  # the corner of the hinge is rounded over this width, so that L-BFGS applies
 
@@ -102,4 +101,4 @@ def rank_loss_sim(
 
 def _rank_loss(scores: Floats, carried: Bools, width: float) -> tuple[float, Floats]:
     gradient = np.empty_like(scores)
-    return loops.label_pairs.rank_loss(scores, carried, width, gradient), gradient
+    return loops.segments.rank_loss(scores, carried, width, gradient), gradient

@@ -29,9 +29,8 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.compute import Parts, arrays, is_here, place, to_numpy
-from bagwise.compute.arrays import as_numpy, like, solve_upper
+from bagwise.compute.arrays import as_numpy, eigenvectors, like, solve_upper, with_fixed_signs
 from bagwise.exceptions import InputError
-from bagwise.loops.lapack import eigenvectors, with_fixed_signs
 from bagwise.solvers.metric.multi_instance_kmeans import (
     AssignedRows,
     Candidates,

@@ -33,9 +33,8 @@ from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.compute import Part, arrays, digest, iterate, place, readable_table, to_numpy
-from bagwise.compute.arrays import like, weighted_sums
+from bagwise.compute.arrays import add_product, like, weighted_sums
 from bagwise.loops.arguments import CandidateOffsets, CandidatePosterior, CandidatePrior, Predictive
-from bagwise.loops.lapack import add_product
 from bagwise.loops.threads import bag_bounds, block_bounds, run_blocks
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 from bagwise.solvers.result import SolverResult

@@ -28,7 +28,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from bagwise import loops
 from bagwise._common.types import Array, Bools, Floats, Ints
-from bagwise.loops.lapack import with_fixed_signs
+from bagwise.compute.arrays import with_fixed_signs
 from bagwise.solvers.result import SolverResult
 
 if TYPE_CHECKING:  # numba is imported with the first compiled function
@@ -479,12 +479,12 @@ class _Master:
                 if primal < self.highest:
                     self.highest, best = primal, self.mu
             A = np.array(self.planes) / self.highest
-            lowest, _ = loops.level_set.least(A)
+            lowest, _ = loops.simplex.least(A)
             apart = 1 - lowest
             if apart <= tol or self.is_spent or step == MAX_STEPS:
                 break
             level = lowest + LEVEL * apart
-            self._move(loops.level_set.nearest_below(A, self.mu, level, 1000))
+            self._move(loops.simplex.nearest_below(A, self.mu, level, 1000))
         if best is not self.mu:
             self._move(best)
             self.highest = self._ascend(tol / 2)
