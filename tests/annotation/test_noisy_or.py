@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from bagwise import Bags
 from bagwise.annotation import NoisyOrLogisticRegression
 from bagwise.exceptions import InputError, LabelError
-from bagwise.solvers.annotation.noisy_or import NoisyOrPart
+from bagwise.solvers.annotation.orlr import NoisyOrPart
 from cases import each
 
 

@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags
-from bagwise.classification import AttentionMIL, _attention, _training
+from bagwise.classification import AttentionMIL, _networks, _training
 from bagwise.classification._networks import GATED, draw, gated_logits, gated_shapes
 from bagwise.classification._training import held_out_folds, losses_of, moments, order_of_bags
 from bagwise.compute.mapped import mapped_array
@@ -277,7 +277,7 @@ def test_blocks_of_bags_give_the_same_model(monkeypatch):
     bags, y = example()
     expected = small().fit(bags, y).decision_function(bags)
     monkeypatch.setattr(_training, "TRAINED_AT_ONCE", 1)  # each bag is a block
-    monkeypatch.setattr(_attention, "BLOCK", 7)
+    monkeypatch.setattr(_networks, "BLOCK", 7)
     found = small().fit(bags, y).decision_function(bags)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from bagwise.classification import MINet, _mi_net
+from bagwise.classification import MINet, _networks
 from bagwise.classification._networks import draw_plain
 from bagwise.exceptions import InputError
 from checks import OUR_CHECKS, example
@@ -88,7 +88,7 @@ def test_a_step_follows_the_gradient(level, pooling, n_classes, rng, monkeypatch
     intercepts = [start[f"intercept_{k}"] for k in range(3)]
     for b in intercepts:  # with all of them 0, units without input stand on their kink
         b += rng.normal(size=b.shape)
-    monkeypatch.setattr(_mi_net, "draw_plain", lambda *_: start)
+    monkeypatch.setattr(_networks, "draw_plain", lambda *_: start)
 
     def loss():
         scores = [bag_score(bag, coefs, intercepts, level=level, pooling=pooling) for bag in bags]
@@ -191,7 +191,7 @@ def test_blocks_of_bags_change_nothing(level, block, monkeypatch):
     bags, y = example(n_classes=3)
     model = small(level=level).fit(bags, y)
     expected = model.decision_function(bags)
-    monkeypatch.setattr(_mi_net, "BLOCK", block)
+    monkeypatch.setattr(_networks, "BLOCK", block)
     np.testing.assert_allclose(model.decision_function(bags), expected, rtol=1e-12)
 
 

@@ -7,7 +7,8 @@ import sys
 import pytest
 from sklearn.base import clone
 
-from bagwise.compute import Checkpoint, checkpoint, iterate
+from bagwise.compute import Checkpoint, iterate
+from bagwise.compute import parts as module
 from bagwise.compute.parts import Parts
 from bagwise.exceptions import InputError
 from engine_examples import MODELS, Counter, relative, with_label_sets
@@ -16,11 +17,11 @@ KILLED_WHILE_SAVING = """
 import os, signal, sys
 import numpy as np
 sys.path[:0] = {path!r}
-from bagwise.compute import checkpoint
+from bagwise.compute import parts
 from engine_examples import MODELS, with_label_sets
 
-checkpoint.INTERVAL = 0.0
-saved, save = [], checkpoint.Checkpoint.save
+parts.INTERVAL = 0.0
+saved, save = [], parts.Checkpoint.save
 
 def save_and_die(self, *args):
     save(self, *args)
@@ -28,7 +29,7 @@ def save_and_die(self, *args):
     if len(saved) == 4:
         os.kill(os.getpid(), signal.SIGKILL)
 
-checkpoint.Checkpoint.save = save_and_die
+parts.Checkpoint.save = save_and_die
 bags, sets = with_label_sets()
 MODELS[{model!r}].set_params(checkpoint={file!r}).fit(bags.to("cpu") if {tensor} else bags, sets)
 """
@@ -49,7 +50,7 @@ def test_a_killed_fit_of_label_sets_continues(model, tensor, tmp_path, monkeypat
     script = KILLED_WHILE_SAVING.format(path=sys.path, model=model, file=str(file), tensor=tensor)
     ended = subprocess.run([sys.executable, "-c", script], check=False)
     assert ended.returncode == -signal.SIGKILL
-    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
+    monkeypatch.setattr(module, "INTERVAL", 0.0)
     bags, sets = with_label_sets()
     bags = bags.to("cpu") if tensor else bags
 
@@ -64,7 +65,7 @@ def test_a_killed_fit_of_label_sets_continues(model, tensor, tmp_path, monkeypat
 
 
 def test_a_checkpoint_of_another_fit_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
+    monkeypatch.setattr(module, "INTERVAL", 0.0)
     bags, sets = with_label_sets(n_bags=20)
     path, parts = tmp_path / "fit.npz", Parts(Counter(None))
     other = Checkpoint(path, "other settings")

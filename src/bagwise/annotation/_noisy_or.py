@@ -19,7 +19,7 @@ from bagwise.base._parameters import with_parameters
 from bagwise.compute import over_partitions
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
-from bagwise.solvers.annotation.noisy_or import noisy_or_logistic
+from bagwise.solvers.annotation.orlr import noisy_or_logistic
 from bagwise.solvers.result import SolverResult
 
 THRESHOLD = 0.3

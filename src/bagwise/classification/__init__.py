@@ -1,6 +1,5 @@
 """Classifiers of bags, with the key instances of each bag."""
 
-from bagwise.classification._attention import AttentionMIL
 from bagwise.classification._citation_knn import CitationKNN
 from bagwise.classification._class_to_bag import ClassToBag
 from bagwise.classification._margin_svms import (
@@ -9,9 +8,9 @@ from bagwise.classification._margin_svms import (
     InstanceMarginSVM,
     SparseMIL,
 )
-from bagwise.classification._mi_net import MINet
 from bagwise.classification._mil_boost import MILBoost
 from bagwise.classification._miles import MILES
+from bagwise.classification._networks import AttentionMIL, MINet
 from bagwise.classification._point_concept import EMDD, DiverseDensity
 from bagwise.classification._primal_dual import PrimalDualMISVM
 from bagwise.classification._set_kernel import SetKernelSVM

@@ -18,8 +18,7 @@ from bagwise.compute.blocks import (
     rows_of,
     take_rows,
 )
-from bagwise.compute.checkpoint import NO_CHECKPOINT, Checkpoint, iterate
-from bagwise.compute.parts import Part, Parts, digest
+from bagwise.compute.parts import NO_CHECKPOINT, Checkpoint, Part, Parts, digest, iterate
 from bagwise.compute.placement import (
     bytes_in_file,
     check_each,

@@ -1,4 +1,4 @@
-"""Array operations with one interface for numpy arrays and torch tensors, and symmetric matrices."""
+"""Array operations with one interface for numpy arrays and tensors, and symmetric matrices."""
 
 from collections.abc import Iterator
 from typing import Any
