@@ -124,8 +124,8 @@ class TestRankings:
     @each(
         ("sets", "scores", "error", "message"),
         [
-            ([[0, 2]], [[0.0, 1.0]], LabelError, "hold 2.0 .* for bag 0, class 1"),
-            ([[-1, 1]], [[0.0, 1.0]], LabelError, "hold -1.0 .* for bag 0, class 0"),
+            ([[0, 2]], [[0.0, 1.0]], LabelError, "contain 2.0 .* for bag 0, class 1"),
+            ([[-1, 1]], [[0.0, 1.0]], LabelError, "contain -1.0 .* for bag 0, class 0"),
             ([[0, 1]], [[0.0, np.nan]], InputError, "scores nan for bag 0, class 1"),
             ([[0, 1]], [[0.0, 1.0, 2.0]], LabelError, r"\(1, 2\) and scores \(1, 3\)"),
             ([{"a"}, {"b"}], [[0.0, 1.0]], InputError, "are not numbers"),

@@ -50,7 +50,7 @@ class Bags:
         A name for each bag (a slide, a recording, a molecule); kept through indexing and shown
         in error messages.
     feature_names : sequence of str of shape (n_features,), default=None
-        Names of the columns of `instances`; by default those of a data frame.
+        Names of the columns of `instances`; by default the columns of a data frame.
 
     See Also
     --------
@@ -112,7 +112,7 @@ class Bags:
         ids : sequence, default=None
             A name for each bag.
         feature_names : sequence of str, default=None
-            Names of the columns; by default those of data frames.
+            Names of the columns; by default the columns of data frames.
 
         Returns
         -------
@@ -173,7 +173,7 @@ class Bags:
         groups : array-like of shape (n_instances,)
             The bag of each row; its distinct values become `ids`.
         feature_names : sequence of str, default=None
-            Names of the columns; by default those of a data frame.
+            Names of the columns; by default the columns of a data frame.
 
         Returns
         -------
@@ -564,7 +564,7 @@ class Bags:
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
         # scikit-learn's dispatch refuses a container without this method, or with another
-        # namespace than that of the labels, which are numpy arrays.
+        # namespace than the labels have, which are numpy arrays.
         from bagwise._common.sklearn import get_namespace
 
         return get_namespace(self._source.offsets)[0]

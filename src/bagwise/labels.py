@@ -308,7 +308,7 @@ class Labels:
         return self._like(np.where(hidden, UNLABELLED, self._data), kind=kind)
 
     def aligned(self, classes: Sequence[Any], names: Sequence[str]) -> Labels:
-        """Return the same labels, coded by other classes, such as those of a model.
+        """Return the same labels, coded by other classes, such as the classes of a model.
 
         Parameters
         ----------

@@ -164,7 +164,7 @@ def load_model(
     Returns
     -------
     model : estimator
-        The model; its predictions equal those of the saved one.
+        The model; it predicts the same as the saved one.
     metadata : dict
         As passed to `save_model`, and ``"bagwise_version"`` and ``"sklearn_version"``.
 
@@ -262,7 +262,7 @@ def _not_trusted(names: Iterable[str], trusted: Iterable[str]) -> list[str]:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a dotted name is that of `Bags` or of an estimator of bagwise."""
+    """Whether a dotted name belongs to `Bags` or to an estimator of bagwise."""
     module, _, attribute = name.rpartition(".")
     if not module.startswith("bagwise.") or module.startswith(("bagwise.cli", "bagwise.__")):
         return False

@@ -157,7 +157,7 @@ def test_a_clip_with_two_labels_is_left_out_with_a_warning():
     [
         ("wren\n", "line 1 of"),
         ("0.0\t3.0\twren\nx\t3.0\twren\n", "line 2 of"),
-        ("Begin Time (s)\tNotes\n0\twren\n", "expected those of a selection table"),
+        ("Begin Time (s)\tNotes\n0\twren\n", "expected a selection table"),
     ],
 )
 def test_other_texts_are_refused(tmp_path, text, message):

@@ -50,7 +50,7 @@ def test_metadata_is_not_learned_from(run, patches, monkeypatch, command):
     result = run.fails(name, patches, *WORDS, *words, "--exclude", "file")
     line = result.stderr.splitlines()[-1]
     assert "'age': constant within every bag" in line
-    assert "--exclude, keep them beside the results with --keep, or name" in line
+    assert "--exclude, copy them to the results with --keep, or name" in line
     assert sorted(path.name for path in patches.parent.iterdir()) == ["patches.csv"]
     result = run.ok(name, patches, *WORDS, *words, "--exclude", "file", "--keep", "age")
     assert "Not used as features, judging by their names: patch_id." in result.stderr

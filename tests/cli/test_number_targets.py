@@ -136,7 +136,7 @@ def test_the_report_of_a_number(run, table, tmp_path):
         row[2] = "high"
     other = write_rows(tmp_path / "texts.csv", rows)
     found = run("report", model, other, "-o", tmp_path / "other.html")
-    assert "the label column holds high" in found.stderr
+    assert "the label column contains high" in found.stderr
 
 
 def test_info_sums_up_numbers(run, table):

@@ -39,7 +39,7 @@ def test_many_instances_are_sampled_and_few_are_drawn_as_they_are(n, shown):
 
 
 def test_groups_are_one_per_instance():
-    with pytest.raises(InputError, match="not those of 2 instances"):
+    with pytest.raises(InputError, match="for 2 instances"):
         ClusterMapDisplay.from_predictions(np.eye(2), [0, 1, 2])
 
 

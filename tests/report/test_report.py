@@ -342,7 +342,7 @@ def test_labels_may_be_missing(bags, y):
     assert "10 labelled bags" in text_of(html)
     named = Report(model, bags, np.where(y == "yes", "bad", "good"), classes=["good", "bad"])
     assert payload(named.to_html())["bags"]["truth"] == np.where(y == "yes", "bad", "good").tolist()
-    with pytest.raises(LabelError, match="y holds label sets"):
+    with pytest.raises(LabelError, match="y contains label sets"):
         Report(model, bags, [{label} for label in y]).to_html()
     assert headings(Report(model, bags, [None] * 12).to_html()) == COMMON
 

@@ -24,13 +24,13 @@ def require_memory(
     Parameters
     ----------
     n_bytes : float
-        Bytes that will be held at once.
+        Bytes that will be allocated at once.
     purpose : str
         Content of these bytes, with the relevant sizes: the subject of the message.
     remedy : str
         Advice to the user.
     available : float, default=None
-        Bytes available where the computation will run; those of this process by default.
+        Bytes available where the computation will run; by default those available to this process.
 
     Raises
     ------

@@ -75,7 +75,7 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
     background : bool or label, default=False
         Add a class for instances that have none of the labels. It may be in any bag and is in no
         label set; its probabilities are the last column. Its name is -1 (numeric labels) or
-        "background" (texts). Give another name instead of True if that is a label already, or if
+        "background" (strings). Give another name instead of True if that is a label already, or if
         `instance_labels` contains background, since -1 means "unknown" there.
     max_iter : int, default=1000
         Maximum number of iterations.
@@ -124,7 +124,7 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
     A bag with more labels than instances has probability zero, unless labels may be `spurious`.
     Without `background`, so does an empty set, unless labels may be `missing`. Such bags are left
     out of the fit with a warning, and :meth:`annotate` returns the most probable label of the set
-    (of all labels, with a warning, if it is empty). The same holds if the instances of unknown
+    (of all labels, with a warning, if it is empty). The same is true if the instances of unknown
     label are fewer than the labels of the set that no known instance has.
 
     The posterior of a bag is computed by a forward-backward pass over the subsets of its label set

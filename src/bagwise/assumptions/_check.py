@@ -156,7 +156,7 @@ class AssumptionCheck:
         Returns
         -------
         dict of str to list
-            A column per key. Columns that do not apply to a test hold None.
+            A column per key. Columns that do not apply to a test are None.
         """
         return {
             "test": [row.test for row in self.rows],
@@ -191,11 +191,11 @@ def check_assumptions(
     also predicts the label; in the test bags it is moved. Bags have 16 features and 8 to 12
     background instances from N(0, 1).
 
-    - *single concept*: positive bags hold 1 to 3 instances of a concept, negative training bags a
+    - *single concept*: positive bags have 1 to 3 instances of a concept, negative training bags a
       decoy at -3, -6 or -10 in each feature. After the move the decoy is in the positive bags. A
-      negative bag may hold anything but the concept, so the decoy must not matter.
-    - *two concepts*: positive bags hold A and B; negative bags hold A, B or neither, and the decoy.
-    - *false frequency*: positive bags hold A and B; negative bags hold one instance of A or of B,
+      negative bag may have anything but the concept, so the decoy must not matter.
+    - *two concepts*: positive bags have A and B; negative bags have A, B or neither, and the decoy.
+    - *false frequency*: positive bags have A and B; negative bags have one instance of A or of B,
       and 35 to 45 of them after the move.
     - *order*, *copies*: the score does not change if the instances of a bag are permuted, or if
       its most ordinary instance is repeated 5 to 20 times.
@@ -226,7 +226,7 @@ def check_assumptions(
     Returns
     -------
     AssumptionCheck
-        ``table()`` lists the AUC as trained and after the move, ``passes(test)`` tells whether a
+        ``table()`` lists the AUC as trained and after the move, ``passes(test)`` is whether a
         test is passed, and ``keeps`` is the assumption: "standard", "one concept", "several
         concepts" or "collective".
 

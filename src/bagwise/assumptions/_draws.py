@@ -19,9 +19,9 @@ Drawn = tuple[Bags, Ints]  # bags, and their classes 0 and 1
 
 
 def single_concept(rng: Generator, n_bags: int, *, strength: float, decoy_in: int) -> Drawn:
-    """Draw bags that are positive if they hold a concept instance, with a decoy in one class.
+    """Draw bags that are positive if they have a concept instance, with a decoy in one class.
 
-    The background is N(0, 1) in each feature. A positive bag also holds 1 to 3 instances of the
+    The background is N(0, 1) in each feature. A positive bag also has 1 to 3 instances of the
     concept, each from N(0, 3) or N(1, 1) (mean and standard deviation) with equal probability.
 
     Parameters
@@ -33,14 +33,14 @@ def single_concept(rng: Generator, n_bags: int, *, strength: float, decoy_in: in
     strength : float
         The value of the decoy in each feature, up to a standard deviation of 0.1.
     decoy_in : {0, 1}
-        The class whose bags hold one decoy each: 0 in training, 1 after the move.
+        The class whose bags have one decoy each: 0 in training, 1 after the move.
 
     Returns
     -------
     bags : Bags
         Instances in random order inside each bag.
     y : ndarray of shape (n_bags,)
-        Whether a bag holds the concept, 0 or 1.
+        Whether a bag has the concept, 0 or 1.
     """
     y = _classes(rng, n_bags)
     n_concepts = np.where(y == 1, rng.randint(1, 4, size=n_bags), 0)
@@ -48,9 +48,9 @@ def single_concept(rng: Generator, n_bags: int, *, strength: float, decoy_in: in
 
 
 def two_concepts(rng: Generator, n_bags: int, *, strength: float, decoy_in: int) -> Drawn:
-    """Draw bags that are positive if they hold both concepts A and B, with a decoy in one class.
+    """Draw bags that are positive if they have both concepts A and B, with a decoy in one class.
 
-    A negative bag holds A, or B, or neither, with equal probabilities. The parameters and the
+    A negative bag has A, or B, or neither, with equal probabilities. The parameters and the
     result are those of `single_concept`.
     """
     y = _classes(rng, n_bags)
@@ -60,7 +60,7 @@ def two_concepts(rng: Generator, n_bags: int, *, strength: float, decoy_in: int)
 
 
 def false_frequency(rng: Generator, n_bags: int, *, copies: tuple[int, int]) -> Drawn:
-    """Draw bags that are positive if they hold both concepts A and B, one instance of each.
+    """Draw bags that are positive if they have both concepts A and B, one instance of each.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def false_frequency(rng: Generator, n_bags: int, *, copies: tuple[int, int]) -> 
     n_bags : int
         Number of bags; every second one is positive, in random order.
     copies : tuple (fewest, most)
-        How many instances of one concept a negative bag holds, of A or of B: 1 in training, 35 to
+        How many instances of one concept a negative bag has, of A or of B: 1 in training, 35 to
         45 after the move.
 
     Returns

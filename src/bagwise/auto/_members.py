@@ -203,7 +203,7 @@ def default_members(kind: str, n_columns: int = 1) -> list[Member]:
     Parameters
     ----------
     kind : {"single", "sets", "numbers"}
-        What the bags have: a class, a label set or a number each.
+        The target of each bag: a class, a label set or a number.
     n_columns : int, default=1
         Number of classes, 1 for two classes.
 

@@ -99,7 +99,7 @@ class Method:
             )
 
     def for_numbers(self) -> "Method":
-        """Return the variant that predicts a number per bag, or raise an error if there is none."""
+        """Return the variant that predicts a numeric target, or raise an error if there is none."""
         if self.regressor is None:
             able = ", ".join(method.name for method in METHODS.values() if method.regressor)
             raise InputError(

@@ -43,7 +43,7 @@ def dissimilarity_svm(
 def dissimilarity_ridge(
     kind: str = "meanmin", metric: str = "euclidean", n_prototypes: int | None = None
 ) -> Any:
-    """MInD with ridge regression on the distances, for a number per bag.
+    """MInD with ridge regression on the distances, for a numeric target.
 
     Parameters
     ----------

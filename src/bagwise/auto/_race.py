@@ -181,5 +181,5 @@ class Race:
 
     @property
     def _larger(self) -> float:
-        """Number of bags of the final fit, divided by that of a training fold."""
+        """Number of bags of the final fit, relative to a training fold."""
         return len(self.bags) / len(self.folds[0][0])

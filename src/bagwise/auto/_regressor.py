@@ -24,7 +24,7 @@ REG = 1.0  # penalty of the weights, see `fit_linear_stack`; chosen on synthetic
 
 @with_parameters
 class AutoBagRegressor(Ensemble, BagRegressorMixin, BagEstimator):
-    r"""Predict a number per bag by several methods of different kinds, combined.
+    r"""Predict a numeric target per bag by several methods of different kinds, combined.
 
     Each candidate is fitted on the folds of a cross-validation. Least squares on the predictions
     :math:`f_m` for held-out bags give non-negative weights with a sum of at most 1:

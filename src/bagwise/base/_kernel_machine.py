@@ -30,7 +30,7 @@ from bagwise.solvers.margin.feature_space import (
 )
 from bagwise.solvers.result import SolverResult
 
-BLOCK = 2**22  # kernel values held at once when scoring
+BLOCK = 2**22  # kernel values in memory at once when scoring
 
 
 class KernelMachine(BagEstimator):
@@ -99,7 +99,7 @@ class KernelMachine(BagEstimator):
         self._keep(space, np.array(coef), np.array(intercept, dtype=np.float64))
 
     def _keep(self, space: FeatureSpace, coef: Array, intercept: Array) -> None:
-        """Store the fitted state; each row of `coef` holds the weights of the training rows."""
+        """Store the fitted state; each row of `coef` has the weights of the training rows."""
         if isinstance(space, LinearFeatures):
             self.coef_, self.intercept_ = space.planes(coef, intercept)
             return

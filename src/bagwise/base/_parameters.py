@@ -23,7 +23,7 @@ COUNT = Interval(Integral, 1, None, closed="left")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 POSITIVE = Interval(Real, 0, None, closed="neither")
 
-# The name of a kernel, a function, or "precomputed" if X holds kernel values.
+# The name of a kernel, a function, or "precomputed" if X contains kernel values.
 PRECOMPUTED_TOO = [StrOptions({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}), callable]
 
 CONSTRAINTS: dict[str, list[Any]] = {

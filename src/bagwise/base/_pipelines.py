@@ -90,7 +90,7 @@ def fit_arguments(model: Any, **given: Any) -> dict[str, Any]:
 
 
 def predicts_numbers(model: Any) -> bool:
-    """Whether a model is a regressor, alone or in a pipeline: it predicts a number per bag."""
+    """Whether a model is a regressor, alone or in a pipeline."""
     return hasattr(model, "__sklearn_tags__") and bool(is_regressor(model))
 
 

@@ -1,4 +1,4 @@
-"""Mixin that derives a number per bag from `_score`."""
+"""Mixin that derives the predicted target of each bag from `_score`."""
 
 from typing import Any
 

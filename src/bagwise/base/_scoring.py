@@ -117,8 +117,8 @@ class BagClassifierMixin(ClassifierMixin):
     ----------
     pos_label : label
         The positive one of two classes: a single instance of its concept makes a bag positive.
-        By default the larger number, or the text that stands for presence ("active", "yes",
-        "tumor"); for other texts the last in sorted order, with a warning.
+        By default the larger number, or the string that stands for presence ("active", "yes",
+        "tumor"); for other strings the last in sorted order, with a warning.
         ``decision_function`` is positive for ``classes_[1]`` in any case.
 
     Attributes

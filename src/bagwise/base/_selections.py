@@ -11,7 +11,7 @@ from bagwise.base._pipelines import label_kind, predicts_numbers
 from bagwise.exceptions import InputError
 
 BLOCK = 2**21  # values of instances per call of a model
-MOST_BAGS = 20_000  # bags per call: kernel methods hold a row of values per bag
+MOST_BAGS = 20_000  # bags per call: kernel methods keep a row of values per bag
 LARGEST = 1e100  # larger scores belong to a class that no training bag has, or every one
 
 Selection = tuple[int, Bools]  # the number of a bag; masks of shape (n_selections, size of the bag)
@@ -30,7 +30,7 @@ def bag_scores(model: Any, bags: Bags | Sequence[Array]) -> Floats:
     Returns
     -------
     ndarray of shape (n_bags,) or (n_bags, n_classes)
-        One score for two classes, that of ``classes_[1]``; else one per class. Infinite scores,
+        One score for two classes, for ``classes_[1]``; else one per class. Infinite scores,
         such as those of a class that no training bag has, become 0.
     """
     if hasattr(model, "decision_function"):

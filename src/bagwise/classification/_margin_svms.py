@@ -259,7 +259,7 @@ class SparseMIL(OneVsRestSVM):
     r"""SVM that expects few positive instances in a positive bag (sMIL, Bunescu and Mooney 2007).
 
     If one of the n instances of a positive bag B scores 1 and the others -1, their mean is
-    :math:`2 / n - 1`. This is the margin of the mean; that of an instance of a negative bag is -1:
+    :math:`2 / n - 1`. This is the margin of the mean; an instance of a negative bag has -1:
 
     .. math:: \min_{w, b, \xi \ge 0} \tfrac12 |w|^2 + C \sum_B \xi_B + r C \sum_x \xi_x \quad
         \text{s.t.}\quad w \cdot \frac{\phi(B)}{|B|} + b \ge \frac{2}{|B|} - 1 - \xi_B, \quad

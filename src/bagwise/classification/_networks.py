@@ -1,7 +1,7 @@
 """AttentionMIL and MINet: networks that pool instances, as functions of weights by name.
 
-The layers of instances are one text for NumPy, which predicts, and torch, which trains; the pooling
-of whole bags is torch's. Names of weights that contain "intercept" do not decay.
+The layers of instances have one implementation for NumPy, which predicts, and torch, which trains;
+the pooling of whole bags is torch's. Names of weights that contain "intercept" do not decay.
 """
 
 from collections.abc import Mapping, Sequence

@@ -39,8 +39,8 @@ AFFORDABLE = 1e11  # operations of the eigendecompositions (about 9 d^3 each) of
 class PrimalDualMISVM(LinearBagClassifier):
     r"""Multi-instance SVM for many bags, features and classes (pdMISVM, Brand 2021).
 
-    The score of a bag for a class is that of its best instance; all classes are learned together
-    (Weston-Watkins):
+    The score of a bag for a class is the score of its best instance; all classes are learned
+    together (Weston-Watkins):
 
     .. math:: \min_{W, b} \tfrac12 \sum_m |w_m|^2 + C \sum_i \sum_{m \ne y_i}
         \bigl(1 + \max_j s_{ij}^m - \max_j s_{ij}^{y_i}\bigr)_+ ,

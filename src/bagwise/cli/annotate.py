@@ -44,7 +44,7 @@ def annotate(
     in Raven; remove the "? 62 %" in Audacity), and pass the folder to --corrections of this command
     or of `bagwise fit`. --label-studio writes tasks with the labels as predictions, which show the
     column of --image, --audio or --text; annotate them there, and pass the exported JSON to
-    --corrections. The labelling interface is written beside the tasks (.xml).
+    --corrections. The labelling interface is written next to the tasks (.xml).
 
     ```
     bagwise annotate words.csv --label-set label_set -o annotated.parquet

@@ -263,7 +263,7 @@ def _visible(text: str) -> str:
 
 
 def _json_value(value: Any) -> Any:
-    """Convert a value for JSON: NumPy values to Python values, NaN to null, paths to text."""
+    """Convert a value for JSON: NumPy values to Python values, NaN to null, paths to strings."""
     if hasattr(value, "tolist"):
         return _json_value(value.tolist())
     if isinstance(value, Mapping):

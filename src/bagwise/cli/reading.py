@@ -188,7 +188,7 @@ class Target(NamedTuple):
     y : ndarray
         Labels, label sets, or numbers.
     is_number : bool
-        Whether a number per bag is predicted.
+        Whether the model is a regressor.
     coded : bool
         Whether two labels are learned as 0 and 1.
     classes : list
@@ -241,7 +241,7 @@ def target_of(labels: Labels, task: Task, columns: Columns, *, coded: bool = Fal
 
 
 def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> Floats | None:
-    """The target of a regression, a number per bag; print a note if it was detected.
+    """The target of a regression; print a note if it was detected.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> 
     values = None if labels.has_sets else _as_numbers(labels)
     if values is None and task == "regression":
         some = "label sets" if labels.has_sets else ", ".join(labels.names[:3])
-        raise LabelError(f"--task regression needs numbers: the {column} holds {some}.")
+        raise LabelError(f"--task regression needs numbers: the {column} contains {some}.")
     if values is None or task == "classification":
         return None
     n_values, n_bags = len(values), len(labels)
@@ -285,7 +285,7 @@ def known_numbers(labels: Labels | None) -> Floats | None:
     values = _as_numbers(labels)
     if values is None:
         some = ", ".join(labels.names[:3])
-        raise LabelError(f"the model predicts numbers, and the label column holds {some}.")
+        raise LabelError(f"the model predicts numbers, and the label column contains {some}.")
     return np.append(values, np.nan)[labels.codes]  # code -1 selects the last
 
 
@@ -325,7 +325,7 @@ def open_saved(
     saved : Saved
         The model and the file of bags.
     chosen : Columns
-        The columns named now; the others are those of the fit. A label column of the fit may be
+        The columns named now; the others are as in the fit. A label column of the fit may be
         absent: new bags need no labels.
     labelled : bool, default=True
         Whether labels are read; otherwise the label columns of the model are left out.
@@ -449,7 +449,7 @@ def _as_fitted(
     *,
     labelled: bool,
 ) -> dict[str, Any]:
-    """The columns that the options name, and otherwise those of the fit that the files have."""
+    """The columns that the options name, else the columns of the fit that the files have."""
     present, given = _column_names(path), chosen.named
     beside = present if chosen.labels is None else _column_names(chosen.labels)
     found = {name: value for name, value in fitted.items() if value}

@@ -115,7 +115,7 @@ def write_folders(
     background: Any,
     force: bool,
 ) -> None:
-    """Write the labels of clips for the programs that were asked for.
+    """Write the labels of clips for the requested programs.
 
     Parameters
     ----------

@@ -120,7 +120,7 @@ def _serve(server: Any, *, no_browser: bool) -> None:
 
 
 def _export(sidecar: Path, table: Path, *, force: bool) -> dict[str, Any]:
-    """Write the corrections of instances, and those of label sets to a second table."""
+    """Write the corrections of instances, and of label sets to a second table."""
     from bagwise.apps.review._known import export, sets_file
 
     if table.suffix.lower() not in (".csv", ".tsv", ".parquet", ".pq", ".json"):
@@ -134,7 +134,7 @@ def _export(sidecar: Path, table: Path, *, force: bool) -> dict[str, Any]:
 
 
 def _media(shown: tuple[str, str] | None, data: Contents, folder: Path) -> ServedMedia | None:
-    """The images, sounds or texts of the instances: those of a column, or clips of recordings."""
+    """The images, sounds or texts of the instances: from a column, or clips of recordings."""
     from bagwise.apps.review._card import ServedMedia
     from bagwise.cli.reading import clip_sounds
 

@@ -170,7 +170,7 @@ def mapped_array(
             "disk, or allow more memory with memory_limit=."
         ) from error
     if end != file.close:
-        file.close()  # the mapping holds the file open
+        file.close()  # the mapping keeps the file open
     array.filename = name
     # Every view keeps the mmap object alive, so it is finalised with the last view.
     return array, weakref.finalize(array._mmap, end)  # type: ignore[attr-defined]

@@ -81,7 +81,7 @@ class DatasetInfo:
 
     @property
     def details(self) -> str:
-        """What `DESCR` of the loaded data set says."""
+        """The text of `DESCR` of the loaded data set."""
         usually = "By default, about: " if self.where == "drawn" else ""
         bags = "" if self.n_bags is None else f"{self.n_bags} bags, "
         return (
@@ -141,7 +141,7 @@ def bag_bunch(info: DatasetInfo, bags: Bags, **fields: Any) -> Bunch:
 
 def damaged(info: DatasetInfo, content: str) -> FileFormatError:
     """Return the error for a file with unexpected content."""
-    return FileFormatError(f"{info.path} holds {content}: it is another file.")
+    return FileFormatError(f"{info.path} contains {content}: it is another file.")
 
 
 # --- The data home --------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ class ClusterMapDisplay(Display):
         """
         n = embedding.shape[0]
         if len(groups) != n:
-            raise InputError(f"the groups are not those of {n} instances: give one for each.")
+            raise InputError(f"{len(groups)} groups for {n} instances: give one for each.")
         rng = check_random_state(random_state)
         rows = np.sort(rng.permutation(n)[:max_instances])
         points = _in_the_plane(embedding[rows], rng)

@@ -374,7 +374,7 @@ class PosteriorDisplay(Display):
     proba : ndarray of shape (n_shown, n_labels)
         The probabilities; a row per bar.
     names : sequence of str of length n_shown
-        Text beside each bar.
+        Label of each bar.
     labels : sequence of length n_labels
         The label of each column.
 

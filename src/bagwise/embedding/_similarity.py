@@ -18,7 +18,7 @@ from bagwise.pairwise import distances_between, kernel_width
 class InstanceSimilarity(BagEmbedding):
     r"""Represent each bag by its similarities to training instances (the embedding of MILES, 2006).
 
-    The similarity of bag B to the prototype instance z is that of its nearest instance,
+    The similarity of bag B to the prototype instance z is the similarity of its nearest instance,
     :math:`\max_{x \in B} \exp(-\gamma |x - z|^2)`. The result is a 2-D array with one row per
     bag and one column per prototype.
 

@@ -59,7 +59,7 @@ def pooled_trees(n_estimators: int = 300) -> Any:
 
 
 def pooled_trees_regressor(n_estimators: int = 300) -> Any:
-    """Extremely randomised trees on pooled statistics, for a number per bag.
+    """Extremely randomised trees on pooled statistics, for a numeric target.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def baselines(
         Whether bags have label sets: there is then one model per label, and label frequencies
         replace the majority.
     numbers : bool, default=False
-        Whether bags have numbers: their mean replaces the majority.
+        Whether the target is numeric: its mean replaces the majority.
     impute : {"mean", "median"} or None, default=None
         Replacement of missing values.
 

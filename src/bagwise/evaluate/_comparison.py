@@ -1,4 +1,4 @@
-"""What an evaluation returns: the scores of a model, those of several, and their differences."""
+"""What an evaluation returns: the scores of one or several models, and their differences."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -54,9 +54,9 @@ def corrected_t_test(
     Parameters
     ----------
     differences : array-like of shape (n_folds,)
-        The score of one model minus that of the other, fold by fold.
+        Differences between the scores of two models, fold by fold.
     test_ratio : float
-        The number of test bags divided by that of training bags: 1/4 for five folds.
+        The number of test bags divided by the number of training bags: 1/4 for five folds.
     confidence : float, default=0.95
         The confidence of the interval.
     rope : float, default=0.01
@@ -90,7 +90,7 @@ def corrected_t_test(
     if not (0 < test_ratio < np.inf and 0 < confidence < 1 and 0 <= rope < np.inf):
         raise InputError(
             f"test_ratio is {test_ratio}, confidence {confidence} and rope {rope}: expected the "
-            "number of test bags divided by that of training bags (0.25 for five folds), a number "
+            "ratio of test bags to training bags (0.25 for five folds), a number "
             "between 0 and 1, and one of at least 0."
         )
     values = np.where(np.abs(values) < 1e-12, 0.0, values)  # smaller values are rounding errors
@@ -257,7 +257,7 @@ class Comparison(Sequence[Evaluation]):
     evaluations : sequence of Evaluation
         One per model, all on the same folds.
     test_ratio : float
-        Mean over the folds of the number of test bags divided by that of training bags.
+        Mean over the folds of the ratio of test bags to training bags.
     """
 
     evaluations: Sequence[Evaluation]

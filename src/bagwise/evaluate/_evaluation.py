@@ -84,7 +84,7 @@ def make_folds(
     groups : ndarray of shape (n_bags,), default=None
         The group of each bag.
     numbers : bool, default=False
-        Whether y is a number per bag instead of a label.
+        Whether y is a numeric target instead of a label.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def prepare(
 ) -> Prepared:
     """Check bags, labels and groups, and draw the folds.
 
-    `cv` may also be a splitter or a list of folds. `numbers` tells whether y is a number per bag.
+    `cv` may also be a splitter or a list of folds. `numbers` is whether y is a numeric target.
     """
     elsewhere = isinstance(X, Bags) and not is_here(X)  # the model checks whether it supports them
     bags = X if elsewhere else check_bags(None, X, reset=True, allow_nan=True, accept_sparse=True)

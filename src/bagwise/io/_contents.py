@@ -64,7 +64,7 @@ class Clips:
 
     @property
     def texts(self) -> list[str]:
-        """Start and end of each clip as text: "1.5 to 4.5 s"."""
+        """Start and end of each clip as a string: "1.5 to 4.5 s"."""
         times = zip(self.start.tolist(), self.end.tolist(), strict=True)
         return [f"{start:.7g} to {end:.7g} s" for start, end in times]
 
@@ -185,7 +185,7 @@ class Contents:
 
 
 def _with_missing(labels: Labels) -> Array:
-    """The labels; NaN among numbers and None among texts if unknown, which no model accepts."""
+    """The labels; NaN among numbers and None among strings if unknown, which no model accepts."""
     if labels.known.all():
         return labels.values
     if labels.classes.dtype.kind in "iuf" or not labels.known.any():
@@ -492,7 +492,7 @@ def suspicion(names: Sequence[str]) -> str:
     """A sentence about features that look like labels or metadata of bags."""
     return (
         f"{listed(names)}: constant within every bag, and different between bags, as labels and "
-        "metadata are. Leave such columns out with exclude=[...], keep them beside the results "
+        "metadata are. Leave such columns out with exclude=[...], copy them to the results "
         "with meta=[...], or name the feature columns with features=[...]."
     )
 
@@ -625,7 +625,7 @@ def bag_labels(column: Column, name: str) -> Labels:
 
 
 def labels_in_file(values: Sequence[Any] | Array) -> Labels:
-    """Make labels from one value per bag: -1 is a label among numbers, and unknown among texts."""
+    """Make labels from one value per bag: -1 is a label among numbers, unknown among strings."""
     numbers = all(isinstance(v, Real) or is_missing(v) for v in plain_array(values).tolist())
     return Labels.from_values(values, classes=(-1,) if numbers else ())
 

@@ -115,7 +115,7 @@ def read_bags(
     exclude : str or sequence of str, default=()
         Columns to leave out.
     meta : str or sequence of str, default=()
-        Columns to keep beside the instances, such as the patient or a file name: they are never
+        Columns to keep besides the instances, such as the patient or a file name: they are never
         features. Those that the table does not have are taken from the table `labels`.
     labels : dict, path or data frame, default=None
         Labels from another source: ``{bag id: label}``, or a table with a bag column and a label or
@@ -132,7 +132,7 @@ def read_bags(
     separator : str, default=";"
         Separator of the labels of a set.
     dtype : dtype, default=None
-        The type of the instances. By default that of the file; in CSV files 64-bit floats.
+        The type of the instances. By default the type of the file; in CSV files 64-bit floats.
     format : {"csv", "tsv", "parquet", "npz", "hdf5"}, default=None
         The format, if the suffix does not determine it.
     memory_limit : int or str, default=None
@@ -448,7 +448,7 @@ def _relabel(contents: Contents, request: Request, table: Any) -> Contents:
 def _mapped_labels(labels: Mapping[Any, Any]) -> dict[str, Column]:
     twice = [name for name, n in Counter(map(str, labels)).items() if n > 1]
     if twice:
-        raise LabelError(f"labels= has several keys that are {twice[0]!r} as text: keep one.")
+        raise LabelError(f"labels= has several keys that are {twice[0]!r} as strings: keep one.")
     has_sets = any(isinstance(v, set | frozenset | list | tuple) for v in labels.values())
     return {"label_set" if has_sets else "label": Column.of(labels.values())}
 

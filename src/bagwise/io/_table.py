@@ -637,7 +637,7 @@ def find_columns(source: Source, request: Request) -> Request:
 
 
 def id_columns(source: Source, names: Iterable[str], rows: Grouping) -> list[str]:
-    """The columns that hold ids, by their names and values."""
+    """The columns that contain ids, by their names and values."""
     candidates = [name for name in names if is_id_name(name) and source.kind(name) == "number"]
     bags = rows.codes[rows.order]
     return [name for name in candidates if are_ids(_numbers(source, [name])[rows.order, 0], bags)]
@@ -759,7 +759,7 @@ def _features(source: Source, request: Request) -> list[str]:
     if odd:
         raise InputError(
             f"these columns are not numbers: {', '.join(odd[:10])}. Name the feature columns with "
-            "features=[...], leave these out with exclude=[...], keep them beside the results with "
+            "features=[...], leave these out with exclude=[...], copy them to the results with "
             "meta=[...], or declare them with bag=, label= or label_set=."
         )
     if not left:

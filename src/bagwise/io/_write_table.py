@@ -176,7 +176,7 @@ class BagTable:
             return pa.array(values)
         except (pa.ArrowException, UnicodeError, OverflowError, TypeError, ValueError) as error:
             raise InputError(
-                f"{what} cannot be a column of a table ({error}): use only integers, or only texts."
+                f"{what} cannot be a column of a table ({error}): use only integers or strings."
             ) from error
 
 

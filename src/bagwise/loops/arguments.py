@@ -85,7 +85,7 @@ class LabelSets(NamedTuple):
 
 
 class Inference(NamedTuple):
-    """What the label sets of a block of bags say of its instances."""
+    """What the label sets of a block of bags imply for its instances."""
 
     posterior: Floats  # (n_instances, n_classes); with weights: softmax - posterior, weighted
     log_likelihood: Floats  # (n_bags,): 0 if nothing is known, -inf if the labels are impossible

@@ -11,7 +11,7 @@ z = sum_t mu_t p_t v_t the gradient of such a variable is s_i x_i . z - 1, and i
 d s_i x_i to z, because p_t^2 = 1 and the mu sum to 1: within a group the mixture is an ordinary SVM
 on the one vector z. After a visit of the group, the change of z, times p_t, is added to each v_t.
 
-Rows are dense, CSR, or a Gram matrix; then f and E hold scores of the rows instead of features.
+Rows are dense, CSR, or a Gram matrix; then f and E contain scores of the rows instead of features.
 Vectors have further entries for a constant feature that replaces the offset, and for centring
 sparse rows without making them dense: with the mean m, v = u - t m where u = sum_i c_i x_i and
 t = sum_i c_i, so (x_i - m) . v = x_i . u - t (x_i . m - |m|^2) - m . u. The score of

@@ -1,6 +1,6 @@
 """Forward-backward recursion over what the instances of a bag have in common: a lattice of states.
 
-After i instances the state s says which labels of the bag they have. Label c leads from s to
+After i instances the state s is the set of labels of the bag they have. Label c leads from s to
 s --c-->, and "no label" (the last column of q, e.g. background) leaves the state as it is. With
 q_i(c) the probability of label c for instance i (rows sum to 1):
 

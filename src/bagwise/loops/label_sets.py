@@ -1,6 +1,6 @@
 """Posterior labels of instances, given that their union is exactly the label set of the bag.
 
-The recursion is that of ``bagwise.loops.label_lattice``, on the labels of the set and "no label
+The recursion is the one of ``bagwise.loops.label_lattice``, on the labels of the set and "no label
 reported": a background class, allowed but not required in every bag. If the label of an instance is
 known, its probabilities are a point mass.
 

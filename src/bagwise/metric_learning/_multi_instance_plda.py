@@ -111,7 +111,7 @@ class MultiInstancePLDA(EveryBag, OneLabelEach, MetricLearner):
 
     Cost per iteration: :math:`O(n d^2 + d^3 + k d^2)` for n instances, d features and k labels;
     without `null` and ``instances_per_label=1`` half of the first term. Memory: six tables of
-    d x d and three of k x d beside X.
+    d x d and three of k x d in addition to X.
 
     References
     ----------
@@ -152,7 +152,7 @@ class MultiInstancePLDA(EveryBag, OneLabelEach, MetricLearner):
     verbose: int = 0
 
     def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: Any) -> SolverResult:
-        # Bags without labels tell about instances without a label.
+        # Bags without labels have instances without a label.
         may_be_empty = self.null and self.instances_per_label is None
         used = labels.known & (may_be_empty | (labels.indicator == 1).any(axis=1))
         chosen = bags if used.all() else bags[used]

@@ -147,7 +147,7 @@ def _ranked_bags(label_sets: ArrayLike, scores: ArrayLike) -> tuple[Bools, Float
     odd = known[:, None] & (~np.isin(sets, (0, 1)) | np.isnan(score))
     for bag, label in np.argwhere(odd)[:1]:
         raise LabelError(
-            f"label_sets hold {sets[bag, label]} and scores {score[bag, label]} for bag {bag}, "
+            f"label_sets contain {sets[bag, label]} and scores {score[bag, label]} for bag {bag}, "
             f"class {label}: expected 0 or 1 (a row of -1 if nothing is known), and a number."
         )
     return sets[known] == 1, score[known]

@@ -53,7 +53,7 @@ class Contributions:
 
 
 class Predictions:
-    """What a fitted model says about bags and their instances.
+    """What a fitted model predicts for bags and their instances.
 
     Nothing is predicted before it is used, and nothing twice. The methods return tables: dicts of
     arrays of equal length, which ``pandas.DataFrame`` and ``polars.DataFrame`` accept.
@@ -65,7 +65,7 @@ class Predictions:
     X : Bags or anything accepted as bags
         The bags.
     y : array-like of shape (n_bags,), 0/1 array or list of sets, default=None
-        The known labels, or for a regressor the known numbers; None if unknown.
+        The known labels, or for a regressor the known targets; None if unknown.
     classes : array-like of shape (n_classes,), default=None
         Names to show instead of the values of ``classes_``, in their order.
 
@@ -78,7 +78,7 @@ class Predictions:
     seen : Bags or None
         The bags after the preceding steps; None if these turn a bag into a row.
     is_regressor, works_on_rows, scores_instances, has_keys : bool
-        Whether the model predicts a number per bag, works on rows instead of bags, has scores of
+        Whether the model is a regressor, works on rows instead of bags, has scores of
         instances, has key instances.
     unit : {"bag", "row"}
         What is predicted.
@@ -182,7 +182,7 @@ class Predictions:
     def labels(self, predicted: Any, kind: str = "partial") -> Labels:
         """Turn predictions of the model, or of a refitted one, to `Labels`.
 
-        The classes are those of the model, then further labels of the bags; other labels are
+        The classes are the classes of the model, then further labels of the bags; other labels are
         unknown. For instances the background is the last class, if the model has one.
         """
         values, classes, names = np.asarray(predicted), self.classes.tolist(), self.names
@@ -208,7 +208,7 @@ class Predictions:
         try:
             numbers = np.array([np.nan if v is None else v for v in self._y], dtype=float)
         except (TypeError, ValueError) as error:
-            raise LabelError(f"y holds values that are not numbers: {error}.") from error
+            raise LabelError(f"y contains values that are not numbers: {error}.") from error
         return numbers if np.isfinite(numbers).any() else None
 
     @cached_property
@@ -257,7 +257,7 @@ class Predictions:
 
     @property
     def usual_method(self) -> str:
-        """The method of contributions: "score" if the scores of instances pool to that of a bag.
+        """The method of contributions: "score" if scores of instances pool to the score of a bag.
 
         Else "sampled" or, for many instances, "single".
         """

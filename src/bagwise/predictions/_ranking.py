@@ -39,7 +39,7 @@ class Ranking:
     proba : ndarray of shape (n_instances,) or None
         The probability of that class.
     keys : dict of int to str
-        The rows of the key instances, and a text such as "key for wren".
+        The rows of the key instances, and a string such as "key for wren".
     explanation : str
         How instances are ordered, which is the key, and how their scores determine that of the bag.
     """
@@ -54,7 +54,7 @@ class Ranking:
 
 
 def rank_instances(found: Predictions) -> Ranking:
-    """Order and label the instances by what the model says about them."""
+    """Order and label the instances by the predictions of the model."""
     ranking = Ranking()
     if found.is_regressor:
         _add_numbers(found, ranking)
@@ -168,7 +168,7 @@ def _highest(values: Array, found: Predictions) -> dict[int, str]:
 
 
 def _key_instances(found: Predictions) -> dict[int, str]:
-    """The rows of the key instances, and a text such as "key for wren"."""
+    """The rows of the key instances, and a string such as "key for wren"."""
     labels: dict[int, list[str]] = {}
     for row, k in found.keys:
         labels.setdefault(row, []).extend([] if k < 0 else [found.names[k]])

@@ -68,7 +68,7 @@ class InstancePCA(UnlabelledFit, BagTransformerMixin, BagEstimator):
     features with mean variance v (Marchenko and Pastur 1967): components below it cannot be
     distinguished from noise.
 
-    Time is n_instances * n_features^2 + n_features^3, memory 32 n_features^2 bytes beside blocks of
+    Time is n_instances * n_features^2 + n_features^3, memory 32 n_features^2 bytes plus blocks of
     32 MB.
 
     Examples

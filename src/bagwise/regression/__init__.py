@@ -1,4 +1,4 @@
-"""Regressors of bags: a number per bag."""
+"""Regressors of bags: a numeric target per bag."""
 
 from bagwise.regression._set_kernel import SetKernelRegressor
 

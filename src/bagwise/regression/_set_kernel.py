@@ -14,7 +14,7 @@ from bagwise.solvers.set_kernel import fit_libsvm, kernel_ridge, ridge
 
 @with_parameters
 class SetKernelRegressor(SetKernelMixin, BagRegressorMixin, BagEstimator):
-    r"""Predict a number per bag by kernel regression with the set kernel (NSK) or minimax.
+    r"""Predict a numeric target per bag by kernel regression with the set kernel (NSK) or minimax.
 
     With :math:`K(A, B) = \sum_{a, b} k(a, b) / \sqrt{K(A, A) K(B, B)}`, the function f of bags and
     the intercept b minimise

@@ -67,7 +67,7 @@ def data_section(subject: Predictions, groups: Any, seen: Bools | None) -> Secti
     subject : Predictions
         The bags and their labels.
     groups : array-like of shape (n_bags,) or None
-        Bags that belong together, such as those of one patient.
+        Bags that belong together, such as the slides of one patient.
     seen : ndarray of shape (n_bags,) or None
         Which bags the model was fitted on, if that is known.
 

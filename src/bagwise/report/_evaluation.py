@@ -193,7 +193,7 @@ def _assess(subject: Predictions, known: Labels, rows: Bools, found: HeldOut) ->
     predicted = subject.labels(found.predicted)
     if known.has_sets and not predicted.has_sets:
         raise LabelError(
-            "the model predicts one label per bag, and y holds label sets: give one label per "
+            "the model predicts one label per bag, and y contains label sets: give one label per "
             "bag, or none."
         )
     scores, proba = found.scores, found.probabilities

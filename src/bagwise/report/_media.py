@@ -46,7 +46,7 @@ class Media:
         Start and end of each instance in its `audio`, in seconds; only this part is embedded.
         Needs ``pip install "bagwise[audio]"``.
     texts : sequence of str, default=None
-        A text for each instance.
+        A string for each instance.
     sources : sequence, default=None
         The image each instance was cut from: an image file or array, as in `images`.
     boxes : array-like of shape (n_instances, 4), default=None
@@ -165,7 +165,7 @@ def embed(media: Media | None, rows: Ints, ranks: Ints) -> tuple[list[str], dict
         Data URLs with the contents of the files.
     columns : dict
         For ``image``, ``audio`` and ``source``: the index into `files` of each shown instance (-1:
-        not embedded) and its name; for ``text`` the texts; for ``box`` the boxes.
+        not embedded) and its name; for ``text`` the strings; for ``box`` the boxes.
     note : str
         A sentence about files that were left out.
     """

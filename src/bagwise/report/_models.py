@@ -104,7 +104,7 @@ def cluster_section(subject: Predictions) -> Section | None:
         names = zip(counts.argmax(axis=1), most, strict=True)
         columns["most common label"] = [known.names[k] if n else None for k, n in names]
         columns["share"] = most / np.maximum(counts.sum(axis=1), 1)
-        text = "The share is that of the most common label among the labelled rows of a cluster."
+        text = "The share belongs to the most common label among the labelled rows of a cluster."
     space, where = getattr(estimator, "embedding_", None), "the space of the clustering"
     if space is None or not are_those_of_fit(getattr(estimator, "labels_", None), codes):
         space, where = (subject.seen or bags).instances, "the space of the features"

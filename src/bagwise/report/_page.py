@@ -84,7 +84,7 @@ class Table:
 
     @property
     def styles(self) -> list[str]:
-        """CSS classes of each column: numbers right-aligned, short texts without a line break."""
+        """CSS classes of each column: numbers right-aligned, short strings without a line break."""
         found = []
         for column in self.columns.values():
             short = all(len(cell_text(value)) <= _SHORT for value in column)
@@ -159,7 +159,7 @@ def link_points(points: Any, bags: Iterable[int]) -> None:
 
 
 def shorten(text: str, longest: int) -> str:
-    """A text of at most so many characters."""
+    """The string, cut to at most so many characters."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 

@@ -262,7 +262,7 @@ def _checked_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> 
 
 
 def _check_features(estimator: Any, bags: Bags, *, reset: bool) -> Bags:
-    """Store the features, or compare them; bags without names get those of the fit."""
+    """Store the features, or compare them; bags without names get the names of the fit."""
     names = bags.feature_names
     if reset:
         estimator.n_features_in_ = bags.n_features

@@ -94,7 +94,7 @@ def check_partial_labels(y: Any, n_rows: int, *, min_classes: int = 2) -> Labels
     Parameters
     ----------
     y : array-like of shape (n_rows,)
-        The labels, of any type that can be sorted. Among texts, -1 is the number, in a list or an
+        The labels, of any type that can be sorted. Among strings, -1 is the number, in a list or an
         object array.
     n_rows : int
         The number of rows.
@@ -320,7 +320,7 @@ def check_groups(groups: Any, bags: Bags) -> Array:
     -------
     ndarray of shape (n_bags,)
     """
-    listed = isinstance(groups, list | tuple)  # NumPy would turn NaN among texts into "nan"
+    listed = isinstance(groups, list | tuple)  # NumPy would turn NaN among strings into "nan"
     refuse_masked(groups, "groups")
     column = plain_array(groups) if listed else np.asarray(groups)
     if column.shape != (len(bags),):
@@ -374,7 +374,7 @@ def _label_column(y: Any) -> Array:
     if isinstance(y, list | tuple) and (
         any(isinstance(label, tuple) for label in y)
         or len({isinstance(label, str) for label in y}) > 1
-    ):  # numpy would convert tuples to rows, and numbers to text
+    ):  # numpy would convert tuples to rows, and numbers to strings
         column = np.empty(len(y), dtype=object)
         column[:] = y
         return column

@@ -320,7 +320,7 @@ def _as_table(
 ) -> Any:
     """Columns of clips, and embeddings of shape (n_clips, n_features), as a pyarrow table.
 
-    Its bags are the files. `not_features` are features only if they are asked for.
+    Its bags are the files. `not_features` are features only if named.
     """
     pa: Any = import_extra("pyarrow", extra="io")
     table = pa.table(dict(columns))

@@ -198,7 +198,7 @@ def _raven(file: TextIO) -> Iterator[tuple[Any, ...]]:
     label = next((name for name in _LABELS if name in names), names[7] if len(names) > 7 else None)
     if clips is None or label is None:
         raise FileFormatError(
-            f"{file.name} has the columns {names[:10]}: expected those of a selection table, and "
+            f"{file.name} has the columns {names[:10]}: expected a selection table, and "
             f"one with labels, called {LABEL}."
         )
     recording, start, end = clips

@@ -127,7 +127,7 @@ class Strips:
         return np.round(np.clip(z, -3, 3), 2).tolist()
 
     def unusual(self, instance: int) -> list[str]:
-        """The features that are farthest from their mean, as text."""
+        """The features that are farthest from their mean, as a string."""
         value, z = self._dense([instance])[0], self._standardised([instance])[0]
         furthest = np.argsort(-np.abs(z), kind="stable")[:UNUSUAL]
         return [f"{self._names[j]} {value[j]:.3g} ({z[j]:+.1f} sd)" for j in furthest]

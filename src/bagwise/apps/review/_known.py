@@ -171,7 +171,7 @@ def read_known(path: Path, note: Callable[[str], None]) -> Known:
 
 
 def export(sidecar: Path, table: Path, *, force: bool) -> tuple[int, int, list[Path]]:
-    """Write the corrections of instances, and those of label sets to a second table.
+    """Write the corrections of instances, and of label sets to a second table.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ def l1_svm(M: Floats, positive: Bools, costs: Floats, *, tol: float = 1e-9) -> S
     Returns
     -------
     SolverResult
-        ``solution`` is (coef, intercept); the curve holds the objective of each program. If an
+        ``solution`` is (coef, intercept); the curve has the objective of each program. If an
         interval of intercepts is optimal, its middle is returned.
     """
     y = np.where(positive, 1.0, -1.0)

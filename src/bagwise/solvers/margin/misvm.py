@@ -233,7 +233,7 @@ def sparse_mil(
         The bags, with C of each bag.
     negative_weight : float or "auto"
         Cost of an instance of a negative bag, as a multiple of its C; "auto" is the number
-        of positive bags divided by that of negative instances.
+        of positive bags divided by the number of negative instances.
     tol : float
         Tolerance on the margins.
     eta : float, default=None

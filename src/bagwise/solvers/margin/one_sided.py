@@ -155,7 +155,7 @@ class OneSidedPart(_OneSided, PrimalDualPart):
 
 
 class OneSidedKernelPart(OneSidedPart, KernelPart):
-    """`OneSidedPart` for a kernel: W holds coefficients, and X' residual is the residual."""
+    """`OneSidedPart` for a kernel: W contains coefficients, and X' residual is the residual."""
 
     tensor_part: ClassVar[Any] = None
     update = PrimalDualPart.update
@@ -209,7 +209,7 @@ def one_sided(
 
 
 def _mean_difference(space: LinearSpace, parts: Parts, shares: Floats, used: Any) -> Any:
-    """A small initial W: mean instance of bags with the concept minus that of bags without it."""
+    """A small initial W: mean instance of bags with the concept minus bags without it."""
     W = parts.step("mean_difference", *shares) * used
     parts.do("begin", W)
     norms = space.squared_norms(parts, W, 0.0)

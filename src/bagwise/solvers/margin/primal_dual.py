@@ -2,7 +2,7 @@
 
     J(W, b) = 1/2 sum_m |w_m|^2 + C sum_i sum_{m != y_i} (1 + max_j s_ij^m - max_j s_ij^{y_i})_+
 
-with s_ij^m = w_m . x_ij + b_m, by a multi-block ADMM. The iterates are those of the paper. The
+with s_ij^m = w_m . x_ij + b_m, by a multi-block ADMM. The iterates are as in the paper. The
 state is one number and one index per (bag, class) instead of a column of instances, so that an
 iteration costs one product of X with a (d x K) matrix.
 

@@ -342,7 +342,7 @@ class PrimalDualPart(BasePart):
 
 
 class KernelPart(PrimalDualPart):
-    """`PrimalDualPart` for a kernel: W holds coefficients, and X' residual is the residual."""
+    """`PrimalDualPart` for a kernel: W contains coefficients, and X' residual is the residual."""
 
     tensor_part: ClassVar[Any] = None
 

@@ -11,7 +11,7 @@ factor. The columns are first scaled to length one: the span does not change, an
 would break down on features of very different scales. If the factor is ill-conditioned,
 eigenvectors and a second pass are used; with fewer rows than columns, the eigenvectors of XX'.
 
-The same text runs on numpy arrays, torch tensors and the partitions of a Dask cluster. A part
+The same code runs on numpy arrays, torch tensors and the partitions of a Dask cluster. A part
 stores its rows of U and their labels. X'X is sent once; each iteration sends the sums of the rows
 of the labels that changed, and the centres.
 """

@@ -245,7 +245,7 @@ def best_of_starts(
     Returns
     -------
     SolverResult
-        ``solution`` is (assigned labels,). The curve holds the objective after each assignment of
+        ``solution`` is (assigned labels,). The curve has the objective after each assignment of
         the best start.
     """
     ends, everything = np.cumsum(parts.each("n_costs")), np.arange(n_labels)
