@@ -44,7 +44,7 @@ GATED = (
     "head_intercept",  # (M, C)
 )
 LIMIT = 5.0  # bound on standardised values
-BLOCK = 4096  # instances whose layers are held in memory at once when predicting
+BLOCK = 4096  # instances whose layers are in memory at once when predicting
 
 
 Tensor = Any
@@ -232,7 +232,7 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
         Cross entropy of the held-out bags in each epoch, averaged exponentially over about five
         epochs; empty if none are held out.
     n_iter_ : int
-        Number of epochs. The weights are those of the epoch with the lowest `held_out_curve_`.
+        Number of epochs. The weights are from the epoch with the lowest `held_out_curve_`.
     {n_features_in_}
 
     Notes

@@ -457,7 +457,7 @@ def nearest_neighbors(X: Any, n_neighbors: int) -> tuple[Array, Ints]:
     """Find the nearest other rows of each row.
 
     A tree cannot split equal rows: a search among n copies of a row compares n^2 pairs. If a row
-    has more copies than a leaf of the tree holds, only the distinct rows are searched.
+    has more copies than fit into a leaf of the tree, only the distinct rows are searched.
 
     Parameters
     ----------

@@ -445,7 +445,7 @@ def minimise_norm_ratio(
     Returns
     -------
     SolverResult
-        ``solution`` is (U,), scaled so that the mean norm of the rows of B is 1; the curve holds
+        ``solution`` is (U,), scaled so that the mean norm of the rows of B is 1; the curve has
         the ratio, with means instead of sums.
     """
     n_features = A.shape[1]
