@@ -45,8 +45,8 @@ from bagwise.persistence import load_model, save_model
 from bagwise.predictions import Predictions
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.preprocessing._steps import prepared
-from bagwise.report._models import LEADERBOARD_CAPTION, leaderboard_columns
 from bagwise.report._page import Figure, Section, Table, render_page
+from bagwise.report._sections import LEADERBOARD_CAPTION, leaderboard_columns
 from bagwise.semi_supervised import WellSVMClassifier
 
 Answer = tuple[float, float, float]  # score of the method, score of the baseline, seconds

@@ -10,8 +10,15 @@ from sklearn.utils import Bunch
 from bagwise import datasets
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
-from bagwise.datasets._bag_sets import LETTER_FEATURES, bags_of, per_bag
-from bagwise.datasets._registry import DatasetInfo, bag_bunch, damaged, read_dataset
+from bagwise.datasets._registry import (
+    LETTER_FEATURES,
+    DatasetInfo,
+    bag_bunch,
+    bags_of,
+    damaged,
+    per_bag,
+    read_dataset,
+)
 from bagwise.exceptions import InputError
 from reproduction.row_data import info_of
 

@@ -9,7 +9,7 @@ import pytest
 
 from bagwise import Bags
 from bagwise.apps.heatmap import HeatMaps
-from bagwise.apps.heatmap._thumbnails import read_thumbnail
+from bagwise.apps.heatmap._heat_maps import read_thumbnail
 from bagwise.classification import SetKernelSVM, SingleInstanceClassifier
 from bagwise.embedding import BagStatistics
 from bagwise.exceptions import InputError, LabelError, OutputExistsError

@@ -7,8 +7,7 @@ import pytest
 from scipy.io import wavfile
 
 from bagwise._common.sounds import read_sound
-from bagwise.apps.audio._spectrogram import draw_spectrogram
-from bagwise.apps.review._card import ServedMedia
+from bagwise.apps.review._card import ServedMedia, draw_spectrogram
 from syllables import RATE, write_tone
 
 soundfile = pytest.importorskip("soundfile")

@@ -22,7 +22,7 @@ def failing(monkeypatch):
         def fail(*_, **__):
             raise error
 
-        monkeypatch.setattr("bagwise.cli.list_methods.print_table", fail)
+        monkeypatch.setattr("bagwise.cli.methods.print_table", fail)
 
     return arrange
 
@@ -138,7 +138,7 @@ def test_warnings_are_one_line(run, monkeypatch):
     def warn(*_, **__):
         warnings.warn("slow\nvery slow", UserWarning, stacklevel=1)
 
-    monkeypatch.setattr("bagwise.cli.list_methods.print_table", warn)
+    monkeypatch.setattr("bagwise.cli.methods.print_table", warn)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         result = run("methods")

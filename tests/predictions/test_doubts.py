@@ -10,7 +10,7 @@ from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression, RankLossSIM
 from bagwise.exceptions import InputError
 from bagwise.predictions import doubted_bags
-from bagwise.predictions._doubts import wrong_labels
+from bagwise.predictions._ranking import wrong_labels
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 
 

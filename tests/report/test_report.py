@@ -35,8 +35,8 @@ from bagwise.predictions import Predictions, instance_attributions
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.regression import SetKernelRegressor
 from bagwise.report import Media, Report
-from bagwise.report._explorer import MAP_DPI, heat_maps
 from bagwise.report._page import data_url
+from bagwise.report._report import MAP_DPI, heat_maps
 from bagwise.semi_supervised import WellSVMClassifier
 
 pytest.importorskip("jinja2")

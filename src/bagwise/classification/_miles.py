@@ -11,7 +11,7 @@ from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, OneVsRestMixin
 from bagwise.base._parameters import with_parameters
-from bagwise.embedding._similarity import distinct_instances, similarity_to
+from bagwise.embedding._prototypes import distinct_instances, similarity_to
 from bagwise.labels import Labels
 from bagwise.loops.threads import block_bounds
 from bagwise.pairwise import kernel_width

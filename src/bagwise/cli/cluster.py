@@ -39,12 +39,11 @@ def cluster(
     written = [output] if no_report else [output, page]
     refuse_existing(written, force=force, inputs=[file])
 
-    from bagwise.cli.reading import check_features, label_sets_of, read_columns
-    from bagwise.cli.results import with_places
+    from bagwise.cli.reading import check_features, label_sets_of, read_columns, with_places
     from bagwise.extras import import_extra
     from bagwise.preprocessing._steps import instance_steps
     from bagwise.report import Report
-    from bagwise.report._models import cluster_columns, clustered_instances
+    from bagwise.report._sections import cluster_columns, clustered_instances
 
     for module in ("jinja2", "matplotlib") if not no_report else ():
         import_extra(module, extra="report")

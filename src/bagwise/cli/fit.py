@@ -50,7 +50,7 @@ def fit(
     from bagwise.cli import reading
     from bagwise.extras import import_extra
     from bagwise.persistence import MOST_MARKS, fingerprints, save_model
-    from bagwise.report._models import LEADERBOARD_CAPTION, leaderboard_columns
+    from bagwise.report._sections import LEADERBOARD_CAPTION, leaderboard_columns
 
     import_extra("skops.io", extra="persist")  # fail now rather than after a long fit
     chosen = find_method(method)

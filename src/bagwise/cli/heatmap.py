@@ -53,8 +53,7 @@ def heatmap(
     if downsample is not None and (thumbnails is None or not downsample > 0):
         raise InputError(f"--downsample {downsample:g}: expected a number > 0, with --thumbnails.")
     from bagwise.apps.heatmap import HeatMaps
-    from bagwise.apps.heatmap._heat_maps import check_folder
-    from bagwise.apps.heatmap._thumbnails import find_thumbnails
+    from bagwise.apps.heatmap._heat_maps import check_folder, find_thumbnails
     from bagwise.cli.reading import labels_for, open_saved, places, seen_in_training
 
     check_folder(output, force=force)

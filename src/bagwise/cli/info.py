@@ -60,7 +60,7 @@ def info(
     ```
     """
     from bagwise.cli.reading import numbers_of, read_columns
-    from bagwise.report._data import summarise
+    from bagwise.report._sections import summarise
 
     data = read_columns(file, columns, learn=False)
     facts = {"file": str(file), **summarise(data.bags)}

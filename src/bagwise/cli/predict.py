@@ -39,8 +39,13 @@ def predict(
 
     beside = file_beside(output, "instances")
     refuse_existing([output, beside], force=force, inputs=[saved.model, saved.file])
-    from bagwise.cli.reading import open_saved
-    from bagwise.cli.results import check_folders, kept_of_bags, with_places, write_folders
+    from bagwise.cli.reading import (
+        check_folders,
+        kept_of_bags,
+        open_saved,
+        with_places,
+        write_folders,
+    )
     from bagwise.predictions import Predictions
     from bagwise.predictions._predictions import label_columns, refuse_background_above
 

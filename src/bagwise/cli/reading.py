@@ -15,15 +15,15 @@ from bagwise._common.warnings import warn_user
 from bagwise.apps.review import _known
 from bagwise.bags import Bags
 from bagwise.base._pipelines import label_kind
-from bagwise.cli.options import Columns, Saved, Task, is_model
-from bagwise.cli.output import note, progress, warning
+from bagwise.cli.options import Columns, LabelFiles, Saved, Task, is_model
+from bagwise.cli.output import note, progress, refuse_existing, warning
 from bagwise.exceptions import DataWarning, InputError, LabelError
 from bagwise.extras import import_extra
 from bagwise.io._contents import Contents, suspicion
 from bagwise.io._files import TABLES, Request, format_errors, format_of, naming
 from bagwise.io._reading import read_contents
 from bagwise.io._table import open_table
-from bagwise.labels import Labels, positive_by_name, sorted_labels
+from bagwise.labels import Labels, plain_array, positive_by_name, sorted_labels
 from bagwise.persistence import fingerprints, load_model
 from bagwise.validation import check_bags
 
@@ -539,3 +539,132 @@ def _without_empty(data: Contents) -> Contents:
     first = f"{empty.sum()} of {len(empty)} bags"
     warning(f"{first} have no instances and are left out, such as {data.bags.names[empty][0]}.")
     return data.take(np.flatnonzero(~empty))
+
+
+# What a command adds to its results: kept columns, positions, label files for recordings
+
+
+def with_places(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
+    """Add the positions of instances to a table: coordinates, the slide, the times of a clip.
+
+    Parameters
+    ----------
+    table : mapping of str to ndarray
+        Columns with a value per instance; the first two are the bag and the row.
+    data : Contents
+        The contents of the file.
+
+    Returns
+    -------
+    dict of str to ndarray
+    """
+    places = _kept(table, data)
+    if data.clips is not None:
+        files = {} if data.clips.file is None else {"file": np.array(data.clips.file)}
+        places |= {**files, "start": data.clips.start, "end": data.clips.end}
+    if data.coords is not None:
+        flat = data.coords.reshape(len(data.coords), -1).T
+        axes = "xyz" if len(flat) <= 3 else [f"coord_{j}" for j in range(len(flat))]
+        places |= dict(zip(axes, flat, strict=False))
+    (bag, ids), (row, rows), *others = table.items()
+    return {bag: ids, row: rows} | places | dict(others)
+
+
+def kept_of_bags(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
+    """Add the columns to keep to the results of bags, after their ids.
+
+    A column that varies inside a bag shows the value of the key instance, as ``key_<name>``, if
+    the results name one; otherwise it is only in the results of instances.
+
+    Parameters
+    ----------
+    table : mapping of str to ndarray
+        The results, a row per bag.
+    data : Contents
+        The contents of the file.
+
+    Returns
+    -------
+    dict of str to ndarray
+    """
+    bags, first, found = data.bags, data.bags.offsets[:-1], {}
+    for name, column in _kept(table, data).items():
+        per_bag = column[first]
+        if (column == per_bag[bags.bag_index]).all():
+            found[name] = per_bag
+        elif "key_instance" in table and f"key_{name}" not in table:
+            found[f"key_{name}"] = column[first + table["key_instance"]]
+    (bag, ids), *others = table.items()
+    return {bag: ids} | found | dict(others)
+
+
+def _kept(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
+    """The columns to keep; an error if the results already use one of their names."""
+    used = [name for name in data.columns if name in table]
+    if used:
+        raise InputError(f"the column {used[0]!r} cannot be kept: the results have one, rename it.")
+    return {name: plain_array(values) for name, values in data.columns.items()}
+
+
+def check_folders(chosen: LabelFiles, data: Contents, *, force: bool) -> dict[str, Path]:
+    """The folder of each program; an error if clips have no times, or files would be overwritten.
+
+    Parameters
+    ----------
+    chosen : LabelFiles
+        The options.
+    data : Contents
+        The contents of the file.
+    force : bool
+        Whether files may be overwritten.
+
+    Returns
+    -------
+    dict of str to Path
+    """
+    from bagwise.apps.audio._recordings import recordings
+    from bagwise.apps.audio._selections import file_names
+
+    folders = {program: folder for program, folder in vars(chosen).items() if folder is not None}
+    if folders and data.clips is None:
+        raise InputError("--raven and --audacity need the times of clips: columns start and end.")
+    for folder in folders.values():
+        if folder.is_file():
+            raise InputError(f"{folder} is a file: expected a folder.")
+        names = file_names(recordings(data)).values() if folder.exists() else ()
+        refuse_existing([folder / f"{name}.txt" for name in names], force=force)
+    return folders
+
+
+def write_folders(
+    folders: Mapping[str, Path],
+    data: Contents,
+    table: Mapping[str, Any],
+    *,
+    background: Any,
+    force: bool,
+) -> None:
+    """Write the labels of clips for the requested programs.
+
+    Parameters
+    ----------
+    folders : mapping of str to Path
+        Result of `check_folders`.
+    data : Contents
+        The contents of the file.
+    table : mapping of str to ndarray
+        ``start``, ``end``, ``label`` and ``probability`` of each instance.
+    background : object
+        The label that is left out; None if there is none.
+    force : bool
+        Whether files may be overwritten.
+    """
+    from bagwise.apps.audio._recordings import recordings
+    from bagwise.apps.audio._selections import write_selections
+
+    if "audacity" in folders and data.columns:
+        note(f"Label files for Audacity cannot contain these columns: {', '.join(data.columns)}.")
+    how: dict[str, Any] = {"kept": data.columns, "background": background, "force": force}
+    for program, folder in folders.items():
+        write_selections(folder, program, recordings(data), table, **how)
+        note(f"labels for {program.capitalize()}, one file per recording: {folder}")

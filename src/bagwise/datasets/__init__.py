@@ -7,14 +7,14 @@ and ``y`` (or ``label_sets``), ``instance_labels`` (indices into ``classes``, -1
 ``classes``, ``feature_names`` and ``DESCR``.
 """
 
-from bagwise.datasets._bag_sets import (
+from bagwise.datasets._generated import make_bags, make_digit_bags
+from bagwise.datasets._registry import (
+    list_datasets,
     load_dataset,
     load_letter_carroll,
     load_letter_frost,
     load_musk1,
 )
-from bagwise.datasets._generated import make_bags, make_digit_bags
-from bagwise.datasets._registry import list_datasets
 
 __all__ = [
     "list_datasets",

@@ -1,9 +1,8 @@
 """Transformers from bags to a 2-D array, for use with any scikit-learn model."""
 
-from bagwise.embedding._dissimilarity import BagDissimilarity
 from bagwise.embedding._fisher_vector import FisherVector
+from bagwise.embedding._prototypes import BagDissimilarity, InstanceSimilarity
 from bagwise.embedding._random_fourier import RandomFourierEmbedding
-from bagwise.embedding._similarity import InstanceSimilarity
 from bagwise.embedding._statistics import BagStatistics
 
 __all__ = [

@@ -17,7 +17,7 @@ from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
 from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.base._set_kernel import sums_by_bag
-from bagwise.embedding._base import BagEmbedding
+from bagwise.embedding._prototypes import BagEmbedding
 from bagwise.exceptions import InputError
 from bagwise.loops.threads import one_core_if_small
 from bagwise.loops.ties import row_ranks

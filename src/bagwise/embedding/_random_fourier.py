@@ -16,7 +16,7 @@ from bagwise.bags import Bags
 from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.base._set_kernel import sums_by_bag
 from bagwise.compute import fold_bags, row_blocks
-from bagwise.embedding._base import BagEmbedding
+from bagwise.embedding._prototypes import BagEmbedding
 from bagwise.pairwise import kernel_width
 
 MOMENTS_BLOCK = 2**22  # values per block of instances whose moments are computed at once

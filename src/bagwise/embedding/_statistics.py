@@ -16,7 +16,7 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base._parameters import with_parameters
 from bagwise.compute import bag_blocks
-from bagwise.embedding._base import BagEmbedding
+from bagwise.embedding._prototypes import BagEmbedding
 from bagwise.exceptions import InputError
 
 STATISTICS = ("mean", "min", "max", "std", "size")

@@ -12,8 +12,13 @@ bags whose row of `label_sets` is -1 throughout (unknown).
 """
 
 from bagwise.metrics._flipping import flipping_curve
-from bagwise.metrics._instances import class_purity, instance_average_precision
-from bagwise.metrics._rankings import average_precision, coverage, one_error
+from bagwise.metrics._scores import (
+    average_precision,
+    class_purity,
+    coverage,
+    instance_average_precision,
+    one_error,
+)
 
 __all__ = [
     "average_precision",

@@ -14,7 +14,7 @@ from bagwise.bags import Bags
 from bagwise.base._pipelines import predicts_numbers
 from bagwise.base._selections import Selection, selection_scores, undecided_score
 from bagwise.exceptions import InputError
-from bagwise.metrics._instances import as_numbers
+from bagwise.metrics._scores import as_numbers
 from bagwise.validation import check_bags, check_label
 
 

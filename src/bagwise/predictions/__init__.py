@@ -1,8 +1,7 @@
 """What a fitted model predicts for bags and instances, and why."""
 
-from bagwise.predictions._attributions import instance_attributions
-from bagwise.predictions._doubts import doubted_bags
-from bagwise.predictions._importance import permutation_importance
+from bagwise.predictions._attributions import instance_attributions, permutation_importance
 from bagwise.predictions._predictions import Predictions
+from bagwise.predictions._ranking import doubted_bags
 
 __all__ = ["Predictions", "doubted_bags", "instance_attributions", "permutation_importance"]

@@ -1,5 +1,6 @@
-"""The report about a model and bags, as one HTML page."""
+"""The report about a model and bags, as one HTML page, with the list of all bags."""
 
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -10,19 +11,28 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bagwise._common.files import replacing
+from bagwise._common.types import Array, Floats, Ints
+from bagwise.bags import offsets_of
+from bagwise.displays import HeatMapDisplay
+from bagwise.displays._heat_maps import check_coords, colour_limits, patch_edges
 from bagwise.evaluate import HeldOut
 from bagwise.exceptions import InputError
 from bagwise.predictions import Predictions
-from bagwise.report._data import data_section
-from bagwise.report._evaluation import evaluation_section
-from bagwise.report._explorer import explorer_section
-from bagwise.report._media import Media
-from bagwise.report._models import (
+from bagwise.predictions._ranking import of_labels
+from bagwise.report._evaluation import as_numbers, evaluation_section, indicator_of
+from bagwise.report._media import Media, embed
+from bagwise.report._page import Explorer, Section, data_url, render_page
+from bagwise.report._sections import (
     cluster_section,
+    data_section,
     leaderboard_section,
     model_section,
 )
-from bagwise.report._page import render_page
+
+MOST_INSTANCES = 400_000  # maximum number on a page
+LEAST_PER_BAG = 20
+MOST_MAPS = 300
+MAP_DPI = 70
 
 
 @dataclass(eq=False, repr=False)
@@ -141,3 +151,169 @@ class Report:
         with replacing(file, force=force) as temporary:
             temporary.write_text(self.to_html(), encoding="utf-8")
         return file
+
+
+# The list of all bags, with their instances, media and heat maps
+
+
+def explorer_section(
+    subject: Predictions,
+    media: Media | None,
+    held_out: HeldOut | None,
+    coords: ArrayLike | None,
+    patch_size: ArrayLike | None,
+) -> Section:
+    """List all bags, with their instances in the order of scores, and media.
+
+    Parameters
+    ----------
+    subject : Predictions
+        The model, the bags and the predictions.
+    media : Media or None
+        Images, sounds and texts of the instances.
+    held_out : HeldOut or None
+        Predictions by models that were not fitted on the bags.
+    coords, patch_size : array-like or None
+        Positions and sizes of the instances, for heat maps.
+
+    Returns
+    -------
+    Section
+    """
+    ranking, unit = subject.ranking, subject.unit
+    rows, ranks, offsets = _ranked(subject)
+    files, media_columns, media_note = embed(media, rows, ranks)
+    maps, map_note = heat_maps(subject, coords, patch_size)
+    data = {
+        "unit": unit,
+        "bags": _bag_columns(subject, held_out),
+        "offsets": offsets.tolist(),
+        "instances": _instance_columns(subject, rows) | media_columns,
+        "labels": [] if ranking.labels is None else ranking.labels.names,
+        "media": files,
+        "maps": maps,
+        "heads": {
+            "score": ranking.score_name,
+            "label": ranking.heading,
+            "probability": "probability",
+            "bagScore": subject.bag_scores[1],
+            **({"truth": "observed"} if subject.is_regressor else {}),
+        },
+        "numbers": subject.is_regressor,
+    }
+    order = ranking.explanation
+    if unit == "bag" and ranking.scores is not None:
+        order = f"Instances are in the order of their scores. {order}"
+    elif ranking.keys:
+        order = "The key instance of a bag is marked."
+    texts = [text for text in (order, media_note, map_note) if text]
+    return Section(f"All {unit}s", *texts, Explorer(data))
+
+
+def _bag_columns(subject: Predictions, held_out: HeldOut | None) -> dict[str, Any]:
+    """The values that the page lists for each bag; held-out predictions decide which are wrong."""
+    own, known, other = subject.predicted, subject.known, None
+    if held_out is not None and not subject.is_regressor:
+        other = subject.labels(held_out.predicted)
+    columns = {
+        "id": subject.bag_names,
+        "size": subject.bags.sizes.tolist(),
+        "score": _numbers(subject.bag_scores[0]),
+        "truth": known and known.texts,
+        "predicted": own and own.texts,
+        "heldOut": other and other.texts,
+    }
+    if subject.is_regressor:
+        numbers: Any = subject.bag_scores[0]
+        truth = subject.known_numbers
+        found = None if held_out is None else as_numbers(held_out.predicted)
+        texts = {"truth": truth, "predicted": numbers, "heldOut": found}
+        columns |= {name: _number_texts(values) for name, values in texts.items()}
+        if truth is not None:
+            error = (numbers if found is None else found) - truth
+            columns["error"] = _numbers(np.abs(error))
+        return columns
+    proba, answers = subject.call("predict_proba"), other or own
+    raw = subject.call("decision_function")
+    if own is not None and own.has_sets and raw is not None:
+        columns["certainty"] = _numbers(np.abs(raw).min(axis=1))
+    if proba is not None and own is not None and not own.has_sets:
+        columns["probability"] = _numbers(of_labels(proba, own))
+    if known is not None and answers is not None:
+        differs = (indicator_of(answers, known) != known.indicator).any(axis=1)
+        columns["wrong"] = [
+            int(d) if k else None for d, k in zip(differs, known.known, strict=True)
+        ]
+    return columns
+
+
+def _instance_columns(subject: Predictions, rows: Ints) -> dict[str, Any]:
+    """The values that the page lists for each instance in `rows`, without media."""
+    bags, ranking = subject.bags, subject.ranking
+    place = {int(row): j for j, row in enumerate(rows)}
+    return {
+        "row": (rows - bags.offsets[bags.bag_index[rows]]).tolist(),
+        "score": _numbers(ranking.scores, rows),
+        "label": None if ranking.labels is None else ranking.labels.codes[rows].tolist(),
+        "probability": _numbers(ranking.proba, rows),
+        "keys": [[place[row], text] for row, text in ranking.keys.items() if row in place],
+    }
+
+
+def _ranked(subject: Predictions) -> tuple[Ints, Ints, Ints]:
+    """The instances that the page lists, best first in each bag; only the best of large bags."""
+    bags, scores, index = subject.bags, subject.ranking.scores, subject.bags.bag_index
+    key = np.ones(bags.n_instances)
+    key[list(subject.ranking.keys)] = 0
+    order = np.lexsort((key, index) if scores is None else (key, -scores, index))
+    ranks = np.arange(bags.n_instances) - bags.offsets[index]
+    most = max(LEAST_PER_BAG, MOST_INSTANCES // len(bags))
+    kept = ranks < most
+    return order[kept], ranks[kept], offsets_of(np.minimum(bags.sizes, most))
+
+
+def _number_texts(values: Floats | None) -> list[str | None] | None:
+    if values is None:
+        return None
+    return [f"{value:.4g}" if np.isfinite(value) else None for value in values.tolist()]
+
+
+def _numbers(values: Array | None, rows: Ints | None = None) -> list[float | None] | None:
+    """Numbers rounded to four digits; None for NaN and infinity."""
+    if values is None:
+        return None
+    chosen = np.asarray(values if rows is None else values[rows], dtype=float)
+    return [None if text is None else float(text) for text in _number_texts(chosen) or ()]
+
+
+def heat_maps(
+    subject: Predictions,
+    coords: ArrayLike | None,
+    patch_size: ArrayLike | None,
+    most: int = MOST_MAPS,
+) -> tuple[dict[str, Any] | None, str]:
+    """Draw the heat map of each of the first bags, in one colour scale.
+
+    None without coordinates or scores; and a sentence for readers, empty if there is none.
+    """
+    bags, scores = subject.bags, subject.ranking.scores
+    if coords is None:
+        return None, ""
+    places = check_coords(coords, bags)
+    edges = patch_edges(patch_size, bags, places)
+    if scores is None:
+        return None, "There is no heat map, because the model has no scores of instances."
+    name, limits = subject.ranking.score_name, colour_limits(scores)
+    parts = zip(bags.split(scores), bags.split(places), edges, strict=True)
+    drawn = (
+        HeatMapDisplay(*part, value_name=name, limits=limits, top=1)
+        for part in itertools.islice(parts, most)
+    )
+    pictures = [data_url(display.png(MAP_DPI), "image/png") for display in drawn]
+    caption = (
+        f"Each instance at its position, coloured by its {name}; all {subject.unit}s share one "
+        "colour scale. The highest is framed."
+    )
+    left = len(bags) - len(pictures)
+    note = f"The last {left:,} {subject.unit}s have no heat map." if left > 0 else ""
+    return {"picture": pictures, "caption": caption}, note

@@ -1,6 +1,13 @@
 """Validation of input: anything accepted as X and y becomes `Bags` and `Labels`."""
 
-from bagwise.validation.instances import check_bags, check_rows, check_similarity, is_table
+from bagwise.validation.instances import (
+    VALUE_RANGE,
+    check_bags,
+    check_rows,
+    check_similarity,
+    check_values,
+    is_table,
+)
 from bagwise.validation.labels import (
     check_bag_labels,
     check_groups,
@@ -13,4 +20,3 @@ from bagwise.validation.labels import (
     check_partial_labels,
     check_sample_weight,
 )
-from bagwise.validation.values import VALUE_RANGE, check_values

@@ -18,10 +18,9 @@ from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
-from bagwise._common.files import replacing
+from bagwise._common.files import distinct_names, replacing
 from bagwise._common.types import Array, Bools, Floats
 from bagwise._common.warnings import warn_user
-from bagwise.apps._names import distinct_names
 from bagwise.exceptions import DataWarning, FileFormatError, InputError
 from bagwise.io._contents import clip_columns
 from bagwise.io._files import escaped, unescaped

@@ -1,17 +1,123 @@
-"""InstanceSimilarity: represent a bag by its similarities to training instances."""
+"""Represent a bag by distances to training bags, or by similarities to training instances."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from bagwise._common.memory import require_memory
-from bagwise._common.types import Floats
+from bagwise._common.sklearn import StrOptions
+from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
+from bagwise.base import BagEstimator, UnlabelledFit
 from bagwise.base._parameters import with_parameters
-from bagwise.embedding._base import BagEmbedding
 from bagwise.loops.ties import row_ranks
-from bagwise.pairwise import distances_between, kernel_width
+from bagwise.pairwise import DISTANCES, distances_between, kernel_width
+
+
+class BagEmbedding(UnlabelledFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimator):
+    """A transformer from bags to a 2-D array.
+
+    A subclass defines ``_learn(bags)``, ``_embedded(bags)`` and ``_n_features_out``.
+    """
+
+    _embedded: Callable[[Bags], Floats]
+
+    def transform(self, X: Any) -> Floats:
+        """Represent each bag by a row.
+
+        Parameters
+        ----------
+        {X}
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_columns)
+        """
+        return self._evaluate(X, self._embedded)
+
+
+@with_parameters
+class BagDissimilarity(BagEmbedding):
+    """Represent each bag by its distances to prototype bags (MInD, Cheplygina 2015).
+
+    The result is a 2-D array with one row per bag, for any scikit-learn model.
+    ``make_pipeline(BagDissimilarity(), SVC())`` is a bag classifier.
+
+    Parameters
+    ----------
+    kind : {"minmin", "maxmin", "meanmin", "hausdorff"}, default="meanmin"
+        The distance between bags, see :func:`bagwise.pairwise.bag_distances`.
+    metric : str or callable, default="euclidean"
+        The distance between instances.
+    n_prototypes : int, default=None
+        Number of training bags drawn at random as prototypes; all by default.
+    random_state : int, RandomState or None, default=None
+        Seed for drawing prototypes.
+
+    Attributes
+    ----------
+    prototypes_ : Bags
+        The prototype bags; column k of the result is the distance to prototype k.
+    {n_features_in_}
+
+    Notes
+    -----
+    Cost of `transform`: one product of the new instances with those of the prototypes.
+
+    References
+    ----------
+    Cheplygina, Tax, Loog. Multiple instance learning with bag dissimilarities. Pattern
+    Recognition 48, 2015.
+
+    Examples
+    --------
+    >>> from bagwise.embedding import BagDissimilarity
+    >>> bags = [[[0.0], [1.0]], [[3.0]]]
+    >>> model = BagDissimilarity(kind="meanmin")
+    >>> model.fit_transform(bags)
+    array([[0. , 2.5],
+           [2. , 0. ]])
+    >>> model.get_feature_names_out().tolist()
+    ['distance_0', 'distance_1']
+    """
+
+    _parameter_constraints = {"kind": [StrOptions(set(DISTANCES))]}
+
+    kind: str = "meanmin"
+    metric: Any = "euclidean"
+    n_prototypes: int | None = None
+    random_state: Any = None
+
+    def _learn(self, bags: Bags) -> None:
+        if self.n_prototypes is not None and self.n_prototypes < len(bags):
+            rng = check_random_state(self.random_state)
+            bags = bags[np.sort(rng.choice(len(bags), self.n_prototypes, replace=False))]
+        self.prototypes_ = bags
+
+    def _embedded(self, bags: Bags) -> Floats:
+        return distances_between(bags, self.prototypes_, kind=self.kind, metric=self.metric)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Names of the columns: ``distance_`` and the id of the prototype, or its number.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Present for compatibility with pipelines.
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self)
+        names = [f"distance_{name}" for name in self.prototypes_.names]
+        if len(set(names)) < len(names):  # ids need not be distinct
+            names = [f"{name}_{k}" for k, name in enumerate(names)]
+        return np.array(names, dtype=object)
 
 
 @with_parameters
