@@ -76,7 +76,7 @@ def save_model(
         Values to save with the model, such as names of columns: strings, numbers, booleans,
         None, and lists and dicts of them.
     trusted : sequence of str, default=()
-        Types that the model may contain besides those of bagwise and scikit-learn, by the names in
+        Types that the model may contain besides types of bagwise and scikit-learn, by the names in
         the error. They must be passed to `load_model`, too.
     force : bool, default=False
         Whether an existing file may be replaced.

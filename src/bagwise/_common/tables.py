@@ -71,7 +71,7 @@ class StreamedTable:
 
 
 class ComputedTable(StreamedTable):
-    """A table whose rows are computed from those of another table when they are read.
+    """A table whose rows are computed from the rows of another table when they are read.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ class M3MIML(AnnotatorMixin, KernelMachine):
 
     Notes
     -----
-    Cost: that of :class:`bagwise.classification.BagMarginSVM` for one round, per label.
+    Cost: as for one round of :class:`bagwise.classification.BagMarginSVM`, per label.
 
     For a label of few bags w = 0 may be optimal. The bags then get nearly equal scores for this
     label; instances are ranked by the difference of the class means. If this is so for all labels,

@@ -51,7 +51,7 @@ def two_concepts(rng: Generator, n_bags: int, *, strength: float, decoy_in: int)
     """Draw bags that are positive if they have both concepts A and B, with a decoy in one class.
 
     A negative bag has A, or B, or neither, with equal probabilities. The parameters and the
-    result are those of `single_concept`.
+    result are as for `single_concept`.
     """
     y = _classes(rng, n_bags)
     held = rng.randint(3, size=n_bags)  # of a negative bag: A, B, neither

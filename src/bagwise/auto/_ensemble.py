@@ -32,7 +32,7 @@ class Ensemble:
     """Mixin: candidates are fitted on folds, weighted, and those with a weight on all bags.
 
     A subclass defines `_kind` ("single", "sets" or "numbers") and five methods: `_labels` checks y,
-    `_targets` gives the targets of the candidates and those of the stack, of shape
+    `_targets` gives the targets of the candidates and of the stack, of shape
     (n_bags, n_columns), `_folds` draws the folds, `_stack` fits the weights to scores of shape
     (n_bags, n_columns, n_models), and `_measure` computes the metric of some bags, NaN if it is
     undefined.

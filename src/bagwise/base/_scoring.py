@@ -109,7 +109,7 @@ class BagClassifierMixin(ClassifierMixin):
 
     The positive class is ``classes_[1]``, except in a model with the parameter `pos_label`, which
     stores it as ``pos_label_``: a positive instance makes a bag positive, and the absence of such
-    instances makes it negative. Public scores are those of ``classes_[1]`` in any case, as in
+    instances makes it negative. Public scores are for ``classes_[1]`` in any case, as in
     scikit-learn: if the positive class is ``classes_[0]``, they are `_score` with the opposite
     sign.
 
@@ -126,7 +126,7 @@ class BagClassifierMixin(ClassifierMixin):
     pos_label_ : label
         The positive one of two classes; None unless there are two.
     instance_pooling : str or None
-        How instance scores of the positive class are pooled to that of the bag: "max", "mean",
+        How instance scores of the positive class are pooled to the score of the bag: "max", "mean",
         "sum", "lse" (log-mean-exp), "noisy-or" (from log-odds of instances to those of the bag) or
         "softmax" (mean weighted by the softmax of the scores).
     keeps : str

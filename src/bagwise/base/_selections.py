@@ -31,7 +31,7 @@ def bag_scores(model: Any, bags: Bags | Sequence[Array]) -> Floats:
     -------
     ndarray of shape (n_bags,) or (n_bags, n_classes)
         One score for two classes, for ``classes_[1]``; else one per class. Infinite scores,
-        such as those of a class that no training bag has, become 0.
+        such as for a class that no training bag has, become 0.
     """
     if hasattr(model, "decision_function"):
         scores = np.asarray(model.decision_function(bags), dtype=np.float64)

@@ -36,7 +36,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     Parameters
     ----------
     n_components : int, default=None
-        Dimension of the learned space; by default three quarters of that of the instances.
+        Dimension of the learned space; by default three quarters of ``n_features``.
     reg : float, default=0.3
         A penalty on the size of U in the numerator, as a share of the numerator for U = I. It
         avoids directions in which no two instances of the class differ.

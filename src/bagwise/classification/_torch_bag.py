@@ -32,7 +32,7 @@ def _gives_attention(self: Any) -> bool:
 
 @with_parameters
 class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
-    """Train any torch module that maps the instances of a bag to logits, such as those of torchmil.
+    """Train any torch module that maps the instances of a bag to logits, as torchmil has them.
 
     The module receives a bag as a tensor of shape (n_instances, n_features) and returns its logits:
     one for two classes, else one per class or label. It is trained by AdamW on the cross entropy,
@@ -47,11 +47,11 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
         drawn by `random_state`.
     batch_dimension : bool, default=False
         Whether the module takes and returns a first axis of length 1, for a batch of one bag, as
-        those of torchmil do.
+        the models of torchmil do.
     instance_output : {"scores", "attention"} or None, default=None
         What the second output of the module is, with a row per instance: logits of the instances,
         for ``score_instances`` and ``key_instances``, or attention, for ``attention``. A module
-        whose ``forward`` has the argument ``return_att``, as those of torchmil, is then called with
+        whose ``forward`` has the argument ``return_att``, as in torchmil, is then called with
         ``return_att=True``. None if there is no second output, or it is not used.
     learning_rate : float, default=0.001
         Size of a step of AdamW.

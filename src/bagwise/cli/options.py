@@ -271,7 +271,7 @@ class Application(typer.Typer):
 
 
 def _with_groups(function: Callable[..., Any]) -> Callable[..., None]:
-    """Expand the groups among the parameters of a command, and add those of `Common`."""
+    """Expand the groups among the parameters of a command, and add the options of `Common`."""
     own = inspect.signature(function, eval_str=True)
     groups: dict[str, Any] = {
         n: p.annotation for n, p in own.parameters.items() if is_dataclass(p.annotation)
@@ -352,7 +352,7 @@ def parameters_by_method(values: Mapping[str, Any], methods: Iterable[str]) -> d
     {'nsk': {'C': 10}, 'mind': {'C': 10, 'kind': 'minmin'}}
     """
     found: dict[str, Any] = {method: {} for method in methods}
-    # Parameters of one method come last and override those of all methods.
+    # Parameters of one method come last and override parameters of all methods.
     for name, value in sorted(values.items(), key=lambda item: "." in item[0]):
         method, _, own = name.rpartition(".")
         if method and method not in found:

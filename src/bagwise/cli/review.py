@@ -23,7 +23,7 @@ def review(
     model: Path = options.argument("Model file written by `bagwise fit -m orlr`.", "MODEL"),
     file: Path | None = options.argument("The file that the model was fitted on.", "FILE", None),
     output: Path | None = options.output("By default FILE.corrections.sqlite.", "SQLITE", None),
-    media_folder: Path | None = options.option("Folder of images and sounds, else that of FILE."),
+    media_folder: Path | None = options.option("Folder of images and sounds, by default of FILE."),
     autoplay: bool = options.flag("--autoplay", "Play each sound when it is shown."),
     limit: int | None = options.option("Review only the N least certain instances.", "N", min=1),
     port: int = options.option("Port of the page; 0: any.", default=0, min=0, max=65535),

@@ -389,7 +389,7 @@ class ClusterChoice(NamedTuple):
     table : dict of str to ndarray
         A row per pair of ``"alpha"`` and ``"n_clusters"``: ``"eigengap"``, the drop from the last
         used eigenvalue to the next, relative to the former; ``"stability"``, the mean adjusted Rand
-        index between the clusters of all bags and those of resampled bags, and
+        index between the clusters of all bags and of resampled bags, and
         ``"stability_sd"``, its standard deviation; ``"agreement"``, the share of the instances of
         left-out bags whose cluster refines a label of their bag (nan if no labels are known).
     n_clusters : int
@@ -435,7 +435,7 @@ def choose_clusters(
     n_clusters : sequence of int
         The numbers of clusters to compare.
     alphas : sequence of float, default=None
-        The weights of Q to compare; by default that of the estimator. If given, "auto" is "bag";
+        The weights of Q to compare; by default as in the estimator. If given, "auto" is "bag";
         not used by "posterior".
     n_resamples : int, default=10
         Number of resamples, of 80 % of the bags each; at least two.

@@ -446,7 +446,7 @@ class _FileBags(Bags):
 
 
 def _mapped_rows(path: str, position: int, about: About, sample: str) -> Bags:
-    """Map rows of a file; refuse another file than that of the digest `sample`."""
+    """Map rows of a file; refuse a file with another digest than `sample`."""
     offsets, (n_features, dtype), ids, names = about
     try:
         table = np.memmap(path, dtype, "r", position, (offsets[-1], n_features))

@@ -105,7 +105,7 @@ def name_rows(ax: Any, names: Sequence[str]) -> None:
 
 
 def rows_of_dots(ax: Any, values: Sequence[Array], keys: Any, labels: tuple[str, str]) -> None:
-    """Draw a row of dots for each part of the values, and that of its key as a diamond."""
+    """Draw a row of dots for each part of the values, with its key as a diamond."""
     places = np.repeat(np.arange(len(values)), [len(part) for part in values])
     ax.axvline(0, color="0.5", linewidth=0.8, linestyle=":", zorder=0)
     dots = {"color": DOTS, "alpha": 0.75, "ms": 5, "mew": 0}

@@ -135,7 +135,7 @@ class KeyInstanceDisplay(Display):
     keys : sequence of int
         The row of the key instance inside each bag.
     titles : sequence of str
-        Text beside each bag.
+        Label of each row of images.
 
     Attributes
     ----------
@@ -196,7 +196,7 @@ class KeyInstanceDisplay(Display):
         keys : array-like of shape (n_bags,)
             The row of the key instance inside each bag.
         labels : array-like of shape (n_bags,), default=None
-            Text below the name of each bag.
+            Label below the name of each bag.
         image_shape : tuple of int
             The shape of an image, ``(height, width)`` or ``(height, width, 3)``.
         ax : matplotlib Axes, default=None
@@ -239,7 +239,7 @@ class KeyInstanceDisplay(Display):
 
 @dataclass(eq=False)
 class KeyFeatureDisplay(Display):
-    """Show what distinguishes the key instance of a bag: its features and those of the others.
+    """Show what distinguishes the key instance of a bag: its features and the others'.
 
     Create it with `from_estimator` or `from_predictions`. Features are in standard deviations over
     the instances of all given bags; those in which the key instance is farthest from the mean of

@@ -24,7 +24,7 @@ from bagwise.loops.ties import row_ranks
 from bagwise.solvers.principal_components import principal_components, row_moments
 
 NO_VARIANCE = 1e-12  # relative to the largest variance; smaller ones are rounding errors
-REG_COVAR = 0.01  # added to the variances of the mixture, relative to those of all instances
+REG_COVAR = 0.01  # added to the variances of the mixture, relative to all instances
 
 
 @with_parameters

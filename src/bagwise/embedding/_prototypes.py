@@ -66,7 +66,7 @@ class BagDissimilarity(BagEmbedding):
 
     Notes
     -----
-    Cost of `transform`: one product of the new instances with those of the prototypes.
+    Cost of `transform`: one product of the new instances with the instances of the prototypes.
 
     References
     ----------

@@ -265,7 +265,7 @@ def compare(
         Number of repetitions, with new folds.
     groups : array-like of shape (n_bags,), default=None
         Bags of one group stay in one fold: the slides of a patient. A model whose ``fit`` accepts
-        `groups`, such as `AutoBagClassifier`, receives those of its training bags.
+        `groups`, such as `AutoBagClassifier`, receives the groups of its training bags.
     scoring : str or iterable of str, default=None
         Names of measures of bagwise (see `evaluate`), or of scorers of scikit-learn, such as
         ``["AUC", "f1_macro"]``. By default all measures of bagwise.

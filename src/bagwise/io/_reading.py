@@ -413,7 +413,7 @@ def _open_labels(request: Request) -> Any:
 
 
 def _relabel(contents: Contents, request: Request, table: Any) -> Contents:
-    """Replace the labels of bags by those of a dict or a table, matched by the ids as strings."""
+    """Replace the labels of bags by those in a dict or a table, matched by the ids as strings."""
     bags = contents.bags
     kept: dict[str, Column] = {}
     if isinstance(table, Mapping):

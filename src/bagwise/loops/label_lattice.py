@@ -195,7 +195,7 @@ def _value(x, log):
 
 @_compiled
 def _skipped(count, low, high):
-    """Whether no state of a block has between low and high bits; `count` are those of the block."""
+    """Whether no state of a block has between low and high bits; `count`: the bits of the block."""
     return count > high or count + 3 < low
 
 

@@ -347,7 +347,7 @@ def noisy_or_loss(start, stop, offsets, scores, positive, weights, gradient):
         Weights of the bags.
     gradient : ndarray of shape (n_instances, n_labels)
         Receives the derivative in the scores: ``p (P - 1) / P`` in a positive bag, ``p`` in a
-        negative one, with p the probability of the instance and P that of the bag.
+        negative one, with p the probability of the instance and P of the bag.
 
     Returns
     -------

@@ -209,7 +209,7 @@ class MultiInstancePLDA(EveryBag, OneLabelEach, MetricLearner):
         self.null_share_, self.absent_share_ = model.null_share, model.absent_share
 
     def _annotated(self, bags: Bags, labels: Labels) -> Array:
-        """Most probable label of each instance; that of `predict_instances` without label set."""
+        """Most probable label of each instance; as `predict_instances` without label set."""
         candidates = self._candidates(bags, labels)
         with place(bags, plda.PLDAPart, candidates, null=self.null) as parts:
             model = self._gaussians

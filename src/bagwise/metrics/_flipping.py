@@ -27,7 +27,7 @@ class FlippingCurve:
     shares : ndarray of shape (n_steps + 1,)
         Share of the instances that are removed: 0 is the whole bag, 1 leaves one instance.
     falls : ndarray of shape (n_steps + 1,)
-        Score of the whole bag minus that of the remaining instances, mean over bags; instances
+        Score of the whole bag minus the score of the remaining instances, mean over bags; instances
         with the highest attributions are removed first.
     random_falls : ndarray of shape (n_steps + 1,)
         The same, with instances removed in random order.
@@ -67,7 +67,7 @@ def flipping_curve(
     where :math:`B^{(t)}` is the bag :math:`B` of :math:`n` instances without the
     :math:`t (n - 1)` instances of highest attribution. Larger is better: the score falls early if
     the instances that determine it are removed first. Areas of one model on the same bags can be
-    compared; those of different models have different units. Bags of one instance are left out.
+    compared; different models have different units. Bags of one instance are left out.
     Instances with equal attributions are removed in random order.
 
     Parameters
@@ -83,7 +83,7 @@ def flipping_curve(
     label : object, default=None
         The class whose score is measured; by default the predicted class of each bag, or for label
         sets the label with the highest score. If two classes have one score, the score and the
-        attributions of the first class are those of the second with the opposite sign.
+        attributions of the first class are the opposite of the second.
     n_steps : int, default=20
         Number of steps of the removal; small bags take fewer.
     n_orders : int, default=5
@@ -94,7 +94,7 @@ def flipping_curve(
     Returns
     -------
     FlippingCurve
-        ``area`` under the curve; ``random_area``, that of instances removed in random order;
+        ``area`` under the curve; ``random_area``, for instances removed in random order;
         ``gain``, their difference; and the curves ``falls`` and ``random_falls`` by the ``shares``
         of removed instances.
 
@@ -153,7 +153,7 @@ def flipping_curve(
 
 
 def _columns(values: Floats) -> Floats:
-    """A column per class: a single one is that of the second of two classes."""
+    """A column per class: a single one is for the second of two classes."""
     return np.column_stack([-values, values]) if values.ndim == 1 else values
 
 

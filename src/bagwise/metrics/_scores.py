@@ -66,7 +66,7 @@ def instance_average_precision(
     """Average precision (AUPRC) of scores or attributions as a ranking of instances.
 
     ``sklearn.metrics.average_precision_score``, where instances of one label are positive and
-    those of all other labels negative.
+    the scores of all other labels negative.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class Ranking:
     keys : dict of int to str
         The rows of the key instances, and a string such as "key for wren".
     explanation : str
-        How instances are ordered, which is the key, and how their scores determine that of the bag.
+        How instances are ordered, which is the key, and how their scores give the score of the bag.
     """
 
     scores: Array | None = None
@@ -202,7 +202,7 @@ def _add_clusters(found: Predictions, ranking: Ranking) -> None:
 
 
 def are_those_of_fit(fitted: Any, found: Array) -> bool:
-    """Whether instances are probably those of the fit, by their predictions.
+    """Whether instances are probably from the fit, by their predictions.
 
     Predictions for the same instances differ little from the fit, those for others differ a lot.
     """
@@ -232,7 +232,7 @@ def doubted_bags(model: Any, X: Any, label_sets: Any) -> dict[str, Array]:
 
     A label of the set is *spurious* if no instance has it; a label outside the set is *missing* if
     some instance has it. Both probabilities are conditional on the features and the whole set. The
-    probability that a set has an error combines those of all labels as if they were independent.
+    probability that a set has an error combines the labels as if they were independent.
 
     Parameters
     ----------

@@ -148,7 +148,7 @@ class _Embedder:
 
 
 def embed(media: Media | None, rows: Ints, ranks: Ints) -> tuple[list[str], dict[str, Any], str]:
-    """Embed the media of instances, those of the first ranks in their bags first.
+    """Embed the media of instances, the first ranks of each bag first.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ union of the labels of its instances. By Fisher's identity the gradient needs on
 labels of the instances, which `bagwise.loops.label_sets` computes exactly in time linear in
 the size of the bag. L-BFGS can thus maximise the likelihood directly, faster than EM.
 
-Some instance labels may be known from an annotator: the likelihood is then that of the label set
+Some instance labels may be known from an annotator: the likelihood is then of the label set
 and of the known labels, log P(Y_b, y_i for i known | X_b, W).
 
 Label sets may be wrong: `missing` is the probability that the label of an instance is not reported,
@@ -165,7 +165,7 @@ class PenalisedLoss:
     """Penalised loss per instance, summed over parts, as a function of theta = [W b + W origin].
 
     `scale` is the total weight of the instances: values, gradients and `tol` are per instance. The
-    intercept is that of instances centred at `origin`. It is not penalised, so the problem is the
+    intercept is for instances centred at `origin`. It is not penalised, so the problem is the
     same. Without centring, if the mean is far from 0, a step in W would shift all scores.
     `arguments` are further arguments of the parts: the error rates of ORLR. `before` is the curve
     of earlier iterations.
@@ -330,7 +330,7 @@ def generalised_em(
 ) -> Outcome:
     """The paper's solver: one gradient step on the auxiliary function, with backtracking (Eq. 13).
 
-    Parameters and results are those of `minimise`.
+    Parameters and results as for `minimise`.
     """
     (_, gradient), curve, length = problem.loss(theta), [], 1.0
     for _ in track(range(max_iter)):

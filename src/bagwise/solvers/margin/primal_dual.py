@@ -59,7 +59,7 @@ class LinearSpace:
         return to_numpy((step * step).sum(axis=1))
 
     def squared_norms(self, parts: Parts, W: Any, b: Any) -> Array:
-        """|w_m|^2 of each class; W and b must be those of the scores in the parts."""
+        """|w_m|^2 of each class; W and b must be the ones of the scores in the parts."""
         return to_numpy((W * W).sum(axis=1))
 
     def solver(self, parts: Parts, problem: Problem, used: Any) -> Callable[[Any, float], Any]:
