@@ -17,7 +17,7 @@ from sklearn.svm import SVC
 from bagwise import loops
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.bags import Bags
-from bagwise.base._kernel_bags import width_of
+from bagwise.base._set_kernel import width_of
 from bagwise.classification import (
     BalancedSparseMIL,
     CitationKNN,

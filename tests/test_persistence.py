@@ -160,7 +160,7 @@ def test_bags_inside_a_model(tmp_path, rng, storage, ids):
     ("name", "expected"),
     [
         ("bagwise.bags.Bags", True),
-        ("bagwise.classification._citation_knn.CitationKNN", True),
+        ("bagwise.classification._neighbors.CitationKNN", True),
         ("bagwise.evaluate._baselines.OnePerLabel", True),
         ("bagwise.persistence.load_model", False),
         ("bagwise.persistence.BaseEstimator", False),

@@ -161,7 +161,7 @@ def test_what_is_learned_are_the_differences_to_foreign_bags():
     def as_printed(A, B, **options):
         return minimise_norm_ratio(A, B, **options | {"orthonormal": False})
 
-    solver = "bagwise.classification._class_to_bag.minimise_norm_ratio"
+    solver = "bagwise.classification._neighbors.minimise_norm_ratio"
     with mock.patch(solver, as_printed), pytest.warns(UserWarning, match="max_iter=5"):
         model.fit(bags, y)
     curves = []

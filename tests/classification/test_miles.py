@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 from bagwise import Bags
 from bagwise.classification import MILES
 from bagwise.embedding import InstanceSimilarity
-from bagwise.solvers.margin.l1_svm import l1_svm
+from bagwise.solvers.bag_tables import l1_svm
 from cases import each
 from checks import example
 

@@ -13,8 +13,13 @@ from bagwise import Bags
 from bagwise.classification import PrimalDualMISVM
 from bagwise.compute import place
 from bagwise.exceptions import InputError
-from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, primal_dual
-from bagwise.solvers.margin.primal_dual_parts import PrimalDualPart, Problem
+from bagwise.solvers.margin.primal_dual import (
+    KernelSpace,
+    LinearSpace,
+    PrimalDualPart,
+    Problem,
+    primal_dual,
+)
 from cases import each
 from checks import example
 from primal_dual_oracle import DenseADMM

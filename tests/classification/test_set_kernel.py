@@ -8,7 +8,7 @@ from sklearn.svm import SVC
 
 from bagwise.classification import SetKernelSVM
 from bagwise.datasets import load_musk1
-from bagwise.solvers import set_kernel
+from bagwise.solvers import bag_tables
 from cases import each
 from checks import example
 
@@ -99,8 +99,8 @@ def test_as_many_landmarks_as_instances_are_the_kernel_itself(options, n_classes
 
 
 def test_the_budget_of_libsvm_ends_in_a_warning(monkeypatch):
-    monkeypatch.setattr(set_kernel, "LEAST_STEPS", 5)
-    monkeypatch.setattr(set_kernel, "STEPS_PER_ROW", 0)
+    monkeypatch.setattr(bag_tables, "LEAST_STEPS", 5)
+    monkeypatch.setattr(bag_tables, "STEPS_PER_ROW", 0)
     table = np.random.default_rng(0).normal(size=(40, 1))  # the classes do not differ
     with pytest.warns(ConvergenceWarning, match=r"did not converge \(tol=1e-100\)"):
         SetKernelSVM(tol=1e-100).fit(table, np.arange(40) % 2)

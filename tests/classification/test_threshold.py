@@ -21,8 +21,12 @@ from bagwise.classification import (
 )
 from bagwise.pairwise import instance_kernel
 from bagwise.solvers.margin.feature_space import KernelFeatures, LinearFeatures
-from bagwise.solvers.margin.misvm import LabelledBags
-from bagwise.solvers.margin.threshold import even_folds, most_accurate_threshold, out_of_fold_scores
+from bagwise.solvers.margin.misvm import (
+    LabelledBags,
+    even_folds,
+    most_accurate_threshold,
+    out_of_fold_scores,
+)
 from cases import each
 from checks import example
 

@@ -14,7 +14,7 @@ from bagwise import Bags
 from bagwise._common import tables
 from bagwise._common.tables import ComputedTable, ConvertedTable
 from bagwise.annotation import ORedLogisticRegression
-from bagwise.base._kernel_bags import kernel_bags, width_of
+from bagwise.base._set_kernel import kernel_bags, width_of
 from bagwise.classification import PrimalDualMISVM
 from bagwise.compute import blocks, mapped, readable_table
 from bagwise.exceptions import DataNotFoundError, FileFormatError

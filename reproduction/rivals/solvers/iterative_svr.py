@@ -16,9 +16,9 @@ from sklearn.svm import SVR
 
 from bagwise import loops
 from bagwise._common.types import Floats, Ints
+from bagwise.solvers.bag_tables import fit_libsvm
 from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.set_kernel import fit_libsvm
 from reproduction.rivals.solvers.linear_algebra import dense_gram
 
 

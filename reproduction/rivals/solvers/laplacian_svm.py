@@ -26,9 +26,9 @@ from sklearn.svm import SVC
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Floats, Ints
 from bagwise.exceptions import InputError
+from bagwise.solvers.bag_tables import fit_libsvm
 from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, dense
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.set_kernel import fit_libsvm
 from bagwise.solvers.spectral import nearest_neighbors, neighbor_table
 from reproduction.rivals.solvers.linear_algebra import cholesky_solve, dense_gram
 

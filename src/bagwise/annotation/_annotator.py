@@ -13,9 +13,9 @@ from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator
-from bagwise.base._kernel_bags import kernel_bags, kernel_product, nystroem_of_bags, width_of
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE
 from bagwise.base._scoring import log_odds_of
+from bagwise.base._set_kernel import kernel_bags, kernel_product, nystroem_of_bags, width_of
 from bagwise.compute import over_partitions, to_numpy
 from bagwise.compute.arrays import product
 from bagwise.labels import Labels

@@ -6,17 +6,13 @@ import importlib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from bagwise.auto._classifier import AutoBagClassifier
-    from bagwise.auto._regressor import AutoBagRegressor
+    from bagwise.auto._classifier import AutoBagClassifier, AutoBagRegressor
 
 __all__ = ["AutoBagClassifier", "AutoBagRegressor"]
-
-_MODULES = {"AutoBagClassifier": "_classifier", "AutoBagRegressor": "_regressor"}
 
 
 def __getattr__(name: str) -> type:
     # Loaded on first use: the command line reads the list of methods without any estimator.
-    if name in _MODULES:
-        module = importlib.import_module(f"bagwise.auto.{_MODULES[name]}")
-        return getattr(module, name)
+    if name in __all__:
+        return getattr(importlib.import_module("bagwise.auto._classifier"), name)
     raise AttributeError(f"module 'bagwise.auto' has no attribute {name!r}")

@@ -9,11 +9,11 @@ from bagwise.base._estimator import (
     class_weights,
     fit_method,
 )
-from bagwise.base._linear import LinearBagClassifier
 from bagwise.base._order import in_canonical_order
-from bagwise.base._regression import BagRegressorMixin
 from bagwise.base._scoring import (
     BagClassifierMixin,
+    BagRegressorMixin,
+    LinearBagClassifier,
     OneVsRestMixin,
     finite_scores,
     one_vs_rest_probabilities,

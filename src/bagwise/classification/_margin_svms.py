@@ -1,26 +1,48 @@
-"""The classic multi-instance SVMs: MI-SVM, mi-SVM, sMIL and sbMIL."""
+"""Support vector machines: MI-SVM, mi-SVM, sMIL, sbMIL, set kernels and MILES.
 
+The kernel of SetKernelSVM (NSK, minimax) is between bags. MILES is linear in the similarities of a
+bag to the training instances.
+"""
+
+import itertools
 from dataclasses import KW_ONLY
 from functools import partial
 from numbers import Real
 from typing import Any
 
+import numpy as np
+from scipy import sparse
+from sklearn.svm import SVC
+
+from bagwise import loops
 from bagwise._common.memory import as_float64
 from bagwise._common.sklearn import Interval, StrOptions
-from bagwise._common.types import Floats
+from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.base import OneVsRestMixin
+from bagwise.base import BagEstimator, OneVsRestMixin
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.base._parameters import POSITIVE, with_parameters
+from bagwise.base._set_kernel import SetKernelMixin
+from bagwise.embedding._prototypes import distinct_instances, similarity_to
 from bagwise.labels import Labels
-from bagwise.solvers.margin.feature_space import KEPT
-from bagwise.solvers.margin.misvm import LabelledBags, bag_margin, instance_margin, sparse_mil
-from bagwise.solvers.margin.threshold import at_threshold
+from bagwise.loops.threads import block_bounds
+from bagwise.pairwise import kernel_width
+from bagwise.solvers.bag_tables import fit_libsvm, l1_svm
+from bagwise.solvers.margin.feature_space import KEPT, LinearFeatures
+from bagwise.solvers.margin.max_margin import MarginProblem, max_margin
+from bagwise.solvers.margin.misvm import (
+    LabelledBags,
+    at_threshold,
+    bag_margin,
+    instance_margin,
+    sparse_mil,
+)
 from bagwise.solvers.result import SolverResult
 
 # Number of Nystroem features if the kernel matrix of all instances is not kept. It is lowered, down
 # to the minimum, if the features would have more than MOST_VALUES values.
 LANDMARKS, LEAST_LANDMARKS, MOST_VALUES = 300, 100, 30_000_000
+BLOCK = 2**22  # similarities in memory at a time, unless a single bag has more
 
 
 @with_parameters
@@ -410,3 +432,228 @@ class BalancedSparseMIL(SparseMIL):
     _parameter_constraints = {"eta": [Interval(Real, 0, 1, closed="both")]}
 
     eta: float = 0.3  # type: ignore[assignment]
+
+
+@with_parameters
+class SetKernelSVM(SetKernelMixin, OneVsRestMixin, BagEstimator):
+    r"""Classify bags by an SVM on a bag kernel: the normalised set kernel (NSK) or minimax.
+
+    NSK compares all instances of two bags,
+    :math:`K(A, B) = \sum_{a, b} k(a, b) / \sqrt{K(A, A) K(B, B)}`, so the score of a bag is the
+    mean of scores of its instances. The minimax kernel compares the smallest and largest values of
+    each feature, and has no instance scores. More than two classes are handled one-vs-rest.
+
+    Parameters
+    ----------
+    C : float, default=10.0
+        Weight of the errors on the training bags.
+    bag_kernel : {"nsk", "minimax"}, default="nsk"
+        The kernel between bags.
+    kernel : str or callable, default="rbf"
+        The kernel between instances (for minimax: between the minimax vectors), by scikit-learn's
+        names ("rbf", "linear", "poly", "chi2", ...) or a function of two vectors.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width; "scale" is ``1 / (n_features * variance)``, "auto" ``1 / n_features``, of the
+        instances (for minimax: of the minimax vectors).
+    normalization : {"feature", "average"} or None, default="feature"
+        For NSK: unit length in feature space, mean instead of sum, or the plain sum.
+    n_landmarks : int, "auto" or None, default="auto"
+        Number of Nystroem features of the instances (for minimax: of the minimax vectors) that
+        approximate the kernel; None for the exact kernel. "auto" is 300 for more than 10,000 bags
+        or if comparing all pairs of instances would take many minutes, else None.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, as in :class:`sklearn.svm.SVC`.
+    tol : float, default=1e-8
+        Tolerance of the SVM solver.
+    random_state : int, RandomState or None, default=0
+        For the Nystroem approximation.
+
+    Attributes
+    ----------
+    {classes_}
+    support_bags_ : Bags
+        Training bags with non-zero weight for some class.
+    dual_coef_ : ndarray of shape (n_scores, n_support_bags)
+        Their weights; one row for two classes, else one per class.
+    nystroem_ : Nystroem
+        The approximation of the kernel, if there is one, instead of the two attributes above.
+    coef_ : ndarray of shape (n_scores, n_landmarks)
+        The weights of the Nystroem features.
+    intercept_ : ndarray of shape (n_scores,)
+        The intercepts.
+    gamma_ : float
+        The kernel width used.
+    {n_features_in_}
+
+    Notes
+    -----
+    Cost: the kernel of all pairs of instances, computed in blocks and not stored; memory for
+    n_bags x n_bags numbers. With the linear kernel only the sum of each bag is needed. With
+    landmarks the cost is linear in the instances, and a bag is the sum of their features.
+
+    References
+    ----------
+    Gärtner, Flach, Kowalczyk, Smola. Multi-instance kernels. ICML 2002.
+
+    Examples
+    --------
+    >>> from bagwise.classification import SetKernelSVM
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    >>> model = SetKernelSVM().fit(bags, ["no", "no", "yes", "yes"])
+    >>> model.predict([[[0.0], [2.8]]])
+    array(['yes'], dtype='<U3')
+    >>> model.key_instances([[[0.0], [2.8]]])
+    array([1])
+    """
+
+    _advice = "raise tol, lower C, or scale the features"
+
+    class_weight: Any = None
+    tol: float = 1e-8
+
+    @property
+    def instance_pooling(self) -> str | None:  # type: ignore[override]
+        """How instance scores are pooled into the score of the bag: their mean (NSK only)."""
+        return "mean" if self.bag_kernel == "nsk" else None
+
+    def _weights(
+        self, table: Floats, labels: Labels, weight: Floats, kernel: str
+    ) -> tuple[Floats, Floats]:
+        exact = kernel == "precomputed"
+        space: Any = None if exact else LinearFeatures(table)
+        everything = sparse.eye_array(len(table), format="csr")
+
+        def by_libsvm(signs: Ints) -> tuple[Floats, float, bool]:
+            machine = SVC(C=self.C, kernel="precomputed", tol=self.tol)
+            converged = fit_libsvm(machine, table, signs > 0, weight)
+            coef = np.zeros(len(table))
+            coef[machine.support_] = machine.dual_coef_[0]
+            return coef, machine.intercept_[0], converged
+
+        def by_features(signs: Ints) -> tuple[Floats, float, bool]:
+            problem = MarginProblem.separate(everything, signs, self.C * weight)
+            result = max_margin(space, problem, tol=self.tol).result()
+            coef, intercept = result.solution
+            return coef, float(intercept), result.converged
+
+        found = self._one_vs_rest(labels, by_libsvm if exact else by_features)
+        coef, intercept, converged = zip(*found, strict=True)
+        if not all(converged):
+            self._warn_not_converged(self._advice)
+        weights, intercepts = np.array(coef), np.array(intercept, np.float64)
+        return (weights, intercepts) if exact else space.planes(weights, intercepts)
+
+
+@with_parameters
+class MILES(OneVsRestMixin, BagEstimator):
+    r"""Sparse SVM on similarities to training instances (MILES, Chen, Bi and Wang 2006).
+
+    A bag B is embedded as its similarities :math:`s_k(B) = \max_{x \in B} e^{-\gamma |x - z_k|^2}`
+    to all training instances :math:`z_k` (:class:`~bagwise.embedding.InstanceSimilarity`); a 1-norm
+    SVM selects a few of them:
+
+    .. math:: \min_{w, b} |w|_1 + \sum_B C_B \bigl(1 - y_B (w \cdot s(B) + b)\bigr)_+
+
+    More than two classes are handled one-vs-rest. Standardise the instances first.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of a margin error, per bag.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Width of the similarity; "scale" is ``1 / (n_features * variance of the instances)``,
+        "auto" ``1 / n_features``. The paper writes :math:`1 / \sigma^2`.
+    n_prototypes : int, default=None
+        Number of distinct training instances, drawn at random, to embed with; all by default.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes of bags: they multiply C.
+    random_state : int, RandomState or None, default=None
+        For drawing prototypes.
+
+    Attributes
+    ----------
+    {classes_}
+    prototypes_ : ndarray or CSR of shape (n_chosen, n_features)
+        Training instances with non-zero weight.
+    coef_ : ndarray of shape (n_machines, n_chosen)
+        Their weights; one SVM for two classes, else one per class.
+    intercept_ : ndarray of shape (n_machines,)
+        The intercepts.
+    gamma_ : float
+        The width used.
+    objective_curve_ : ndarray of shape (n_iterations,)
+        The objective of each linear program, with more and more features, summed over the SVMs.
+    n_iter_ : int
+        Number of linear programs; the largest number over all SVMs.
+    {n_features_in_}
+
+    Notes
+    -----
+    The instance nearest to prototype k contributes :math:`w_k s_k` to the score of its bag (ties
+    share it). The score of an instance is its contribution times the size of its bag, plus the
+    intercept: the mean over instances is the score of the bag. It depends on the other instances of
+    the bag, which may be nearer.
+
+    Cost: one product of the instances with themselves and a few linear programs with one row per
+    bag. Memory: a matrix of bags by prototypes.
+
+    References
+    ----------
+    Chen, Bi, Wang. MILES: multiple-instance learning via embedded instance selection. IEEE
+    Transactions on Pattern Analysis and Machine Intelligence 28, 2006.
+
+    Examples
+    --------
+    >>> from bagwise.classification import MILES
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    >>> model = MILES(C=10).fit(bags, ["no", "no", "yes", "yes"])
+    >>> model.predict([[[0.0], [2.8]]])
+    array(['yes'], dtype='<U3')
+    >>> model.key_instances([[[0.0], [2.8]]])
+    array([1])
+    """
+
+    instance_pooling = "mean"
+    keeps = "several concepts"
+    _keys_by_value = True  # instances that are nearest to no prototype have equal scores
+    _in_canonical_order = True
+    _advice = "lower C"
+
+    C: float = 1.0
+    _: KW_ONLY
+    gamma: Any = "scale"
+    n_prototypes: int | None = None
+    class_weight: Any = None
+    random_state: Any = None
+
+    def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: Any) -> list[SolverResult]:
+        self.gamma_ = kernel_width(self.gamma, bags)
+        prototypes = distinct_instances(bags, self.n_prototypes, rng)
+        table = similarity_to(prototypes, bags, self.gamma_)
+        costs = self.C * weight
+        results = self._one_vs_rest(labels, lambda signs: l1_svm(table, signs > 0, costs))
+        coef = np.array([result.solution[0] for result in results])
+        chosen = np.any(coef != 0, axis=0)
+        self.prototypes_, self.coef_ = prototypes[chosen], coef[:, chosen]
+        self.intercept_ = np.array([float(result.solution[1]) for result in results])
+        return results
+
+    def _score(self, bags: Bags) -> Array:
+        """Contributions of the instances to the score of their bag, which is their mean."""
+        shares = np.zeros((bags.n_instances, len(self.coef_)))
+        n_chosen = self.coef_.shape[1]
+        if n_chosen:
+            n_blocks = -(-bags.n_instances * n_chosen // BLOCK)
+            bounds = block_bounds(bags.offsets, n_blocks)
+            for start, stop in itertools.pairwise(bounds):
+                rows = slice(bags.offsets[start], bags.offsets[stop])
+                shares[rows] = self._brought(bags[start:stop]) @ self.coef_.T
+        return shares * bags.sizes[bags.bag_index, None] + self.intercept_
+
+    def _brought(self, bags: Bags) -> Array:
+        """Similarity to each prototype of the nearest instance of each bag; 0 for the others."""
+        alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
+        similar = similarity_to(self.prototypes_, alone, self.gamma_)  # (n_instances, n_chosen)
+        nearest = similar == loops.segments.maximum(similar, bags.offsets)[bags.bag_index]
+        equals = loops.segments.sum(nearest.astype(np.float64), bags.offsets)
+        return similar * nearest / equals[bags.bag_index]

@@ -26,9 +26,9 @@ from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.pairwise import instance_kernel, kernel_width
 from bagwise.solvers import SolverResult
+from bagwise.solvers.margin.misvm import most_accurate_threshold
 from bagwise.solvers.margin.one_sided import one_sided
 from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, primal_dual
-from bagwise.solvers.margin.threshold import most_accurate_threshold
 
 # Defaults of mu, rho and max_iter.
 SCHEDULES = {"classes": (1e-4, 1.2, 500), "standard": (1e-3, 1.02, 2000)}

@@ -26,7 +26,7 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.bags import Bags
 from bagwise.base import in_canonical_order
-from bagwise.base._kernel_bags import rows_at
+from bagwise.base._set_kernel import rows_at
 from bagwise.compute import over_partitions
 from bagwise.extras import import_extra
 from bagwise.labels import Labels

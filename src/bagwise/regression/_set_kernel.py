@@ -9,7 +9,7 @@ from bagwise.base import BagEstimator, BagRegressorMixin
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.base._set_kernel import LARGEST_GRAM, SetKernelMixin
 from bagwise.exceptions import InputError
-from bagwise.solvers.set_kernel import fit_libsvm, kernel_ridge, ridge
+from bagwise.solvers.bag_tables import fit_libsvm, kernel_ridge, ridge
 
 
 @with_parameters

@@ -132,8 +132,8 @@ def ored_logistic(
     # Classes without data are left out: their probability is zero.
     seen = sets.seen_classes
     sets, rates = sets.of_classes(seen), (sets.missing, sets.spurious)
-    settings = "ORLR", reg, sets.background, sets.max_operations, sets.n_classes, rates, [*learn]
-    settings += fit_intercept, solver
+    limits = sets.background, sets.max_operations, sets.n_classes
+    settings = "ORLR", reg, *limits, rates, [*learn], fit_intercept, solver
     with place(bags, ORLRPart, sets, weights) as parts:
         problem = PenalisedLoss.of(parts, bags, weights, reg, (rates,), fit_intercept)
         theta = np.zeros((sets.n_classes, bags.n_features + 1))
@@ -332,7 +332,8 @@ def generalised_em(
 
     Parameters and results as for `minimise`.
     """
-    (_, gradient), curve, length = problem.loss(theta), [], 1.0
+    curve: list[float] = []
+    (_, gradient), length = problem.loss(theta), 1.0
     for _ in track(range(max_iter)):
         square = float(np.sum(gradient**2))
         if np.abs(gradient).max() <= tol:

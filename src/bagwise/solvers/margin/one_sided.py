@@ -30,13 +30,15 @@ from bagwise.compute.arrays import beside, like
 from bagwise.compute.tensors import torch
 from bagwise.loops.arguments import Settings
 from bagwise.loops.threads import bag_bounds, blas_cores, even_bounds, run_blocks
-from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, alternate_directions
-from bagwise.solvers.margin.primal_dual_parts import (
+from bagwise.solvers.margin.primal_dual import (
     BasePart,
     KernelPart,
+    KernelSpace,
+    LinearSpace,
     PrimalDualPart,
     Problem,
     TritonPrimalDualPart,
+    alternate_directions,
     runs_triton,
 )
 from bagwise.solvers.result import SolverResult
