@@ -167,7 +167,7 @@ class NoisyOrLogisticRegression(WeightedFit, KernelAnnotator):
         Returns
         -------
         ndarray of shape (n_instances, n_classes)
-            In the order of ``classes_``. Each label has a probability of its own: rows need not sum
+            In the order of ``classes_``. Each label has its own probability: rows need not sum
             to 1. 0 outside the label set.
         """
         return self._given_sets(

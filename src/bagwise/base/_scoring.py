@@ -343,7 +343,7 @@ class BagClassifierMixin(ClassifierMixin):
 
     @available_if(lambda self: self._has_probabilities() and self.instance_pooling is not None)
     def predict_proba_instances(self, X: Any) -> Array:
-        """Probability of each class for each instance, as if it were a bag of its own.
+        """Probability of each class for each instance, as if it were a bag with one instance.
 
         Parameters
         ----------

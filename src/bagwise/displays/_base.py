@@ -99,7 +99,7 @@ def plain_legend(ax: Any, **settings: Any) -> None:
 
 
 def name_rows(ax: Any, names: Sequence[str]) -> None:
-    """Name the rows of a plot from the top; a bag may be called "$x", which is no formula."""
+    """Name the rows of a plot from the top; a bag may be called "$x", which is not a formula."""
     ax.set_yticks(range(len(names)), [str(name) for name in names], parse_math=False)
     ax.set_ylim(len(names) - 0.4, -0.6)
 

@@ -328,7 +328,7 @@ def check_groups(groups: Any, bags: Bags) -> Array:
             f"groups has the shape {column.shape} for {len(bags)} bags: give one each."
         )
     for i in np.flatnonzero([is_missing(group) for group in column])[:1]:
-        raise InputError(f"{bags.name_of(i)} has no group ({column[i]}): give it one of its own.")
+        raise InputError(f"{bags.name_of(i)} has no group ({column[i]}): give it its own.")
     return column
 
 
