@@ -342,7 +342,7 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
         return np.concatenate(logits, axis=1).T, np.concatenate(heads, axis=1).swapaxes(0, 1)
 
     def _instance_probabilities(self, bags: Bags) -> Array:
-        """Probabilities of each instance as a bag with one instance, which has all the attention."""
+        """Probabilities of each instance as a bag alone, with all the attention."""
         return self._probabilities(self._one_column_for_two(self._values(bags)[1].mean(axis=1)))
 
 

@@ -264,7 +264,7 @@ class MultiInstancePLDA(EveryBag, OneLabelEach, MetricLearner):
         return np.exp(self._log_probabilities(bags))[:, : len(self.classes_)]
 
     def _log_probabilities(self, bags: Bags) -> Floats:
-        """Log-probability of each label for each instance; with `null`, the last is for no label."""
+        """Log-probability of each label for each instance; with `null`, the last: no label."""
         model, instances = self._gaussians, bags.instances
         scores = np.empty((bags.n_instances, len(self.classes_) + self._has_null))
         for rows in gen_batches(bags.n_instances, max(1, BLOCK // self.n_features_in_)):
