@@ -35,7 +35,7 @@ from bagwise import Bags
 from bagwise.classification import AttentionMIL, TorchBagClassifier
 from bagwise.datasets import load_dataset, make_bags, make_digit_bags
 from bagwise.evaluate._evaluation import make_folds
-from bagwise.preprocessing._steps import prepared
+from bagwise.preprocessing._bag_pipeline import prepared
 
 from .harness import Fact, Row, table
 

@@ -21,7 +21,7 @@ from bagwise.datasets import load_dataset, make_bags, make_digit_bags
 from bagwise.exceptions import DataNotFoundError
 from bagwise.pairwise import kernel_width
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
-from bagwise.preprocessing._steps import prepared
+from bagwise.preprocessing._bag_pipeline import prepared
 from reproduction.sources import make_rings
 
 OLD = {"kernel": "linear", "threshold": "zero"}

@@ -15,13 +15,13 @@ from sklearn.model_selection import GroupKFold, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from bagwise.auto import AutoBagRegressor
-from bagwise.auto._pipelines import ridge_cv
+from bagwise.auto._members import ridge_cv
 from bagwise.bags import Bags
 from bagwise.datasets import make_digit_bags
 from bagwise.embedding import BagStatistics
 from bagwise.evaluate._baselines import pooled_trees_regressor
 from bagwise.exceptions import DataNotFoundError
-from bagwise.preprocessing._steps import prepared
+from bagwise.preprocessing._bag_pipeline import prepared
 from bagwise.regression import SetKernelRegressor
 from reproduction.bag_data import load_dataset
 

@@ -28,8 +28,8 @@ from bagwise import __version__
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.assumptions import check_assumptions
 from bagwise.auto import AutoBagClassifier
+from bagwise.auto._members import metric_citation_knn
 from bagwise.auto._methods import METHODS, audited_model, make_model
-from bagwise.auto._pipelines import metric_citation_knn
 from bagwise.bags import Bags
 from bagwise.classification import CitationKNN, PrimalDualMISVM, SetKernelSVM
 from bagwise.cli.output import print_table
@@ -44,7 +44,7 @@ from bagwise.metrics import class_purity
 from bagwise.persistence import load_model, save_model
 from bagwise.predictions import Predictions
 from bagwise.preprocessing import InstanceTransformer
-from bagwise.preprocessing._steps import prepared
+from bagwise.preprocessing._bag_pipeline import prepared
 from bagwise.report._page import Figure, Section, Table, render_page
 from bagwise.report._sections import LEADERBOARD_CAPTION, leaderboard_columns
 from bagwise.semi_supervised import WellSVMClassifier

@@ -23,7 +23,7 @@ from bagwise.classification import CitationKNN
 from bagwise.embedding import BagStatistics
 from bagwise.exceptions import InputError, LabelError
 from bagwise.preprocessing import InstancePCA, InstanceTransformer, make_bag_pipeline
-from bagwise.preprocessing._steps import instance_scaler
+from bagwise.preprocessing._bag_pipeline import instance_scaler
 from cases import covering, each
 from checks import example
 

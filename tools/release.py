@@ -51,7 +51,7 @@ USES = {
     "ann": "from bagwise.cluster import BagConstrainedSpectralClustering as Clustering\n"
     "options = {'affinity': 'nearest_neighbors', 'neighbor_search': 'approximate'}\n"
     "Clustering(2, **options, random_state=0).fit(data.bags)",
-    "audio": "from bagwise._common.sounds import read_sound\n"
+    "audio": "from bagwise.report._media import read_sound\n"
     "import io, wave\n"
     "with wave.open(buffer := io.BytesIO(), 'wb') as file:\n"
     "    file.setparams((1, 2, 8000, 0, 'NONE', ''))\n"

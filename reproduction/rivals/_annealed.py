@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.utils.extmath import row_norms
 
 from bagwise._common.types import Ints
-from bagwise._common.warnings import warn_user
 from bagwise.base._parameters import POSITIVE, with_parameters
+from bagwise.exceptions import warn_user
 from bagwise.solvers.margin.feature_space import check_costs
 from bagwise.solvers.result import SolverResult
 from reproduction.rivals._partly_labelled import PartlyLabelledClassifier, balanced_cost

@@ -6,6 +6,11 @@ Every error is a :class:`BagwiseError` and also the built-in error a caller woul
 
 from __future__ import annotations
 
+import difflib
+import sys
+import warnings
+from collections.abc import Iterable
+
 __all__ = [
     "BagwiseError",
     "DataNotFoundError",
@@ -20,6 +25,8 @@ __all__ = [
     "OutputExistsError",
     "SparseInputError",
 ]
+
+WRAPPERS = ("bagwise", "sklearn", "joblib", "contextlib")  # packages whose frames are skipped
 
 
 class BagwiseError(Exception):
@@ -68,3 +75,33 @@ class MissingExtraError(BagwiseError, ImportError):
 
 class DataWarning(UserWarning):
     """The data contain something that is probably a mistake."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return " Did you mean A or B?" for an error, with similar names; empty if there are none."""
+    by_letters = {each.lower(): each for each in reversed([*known])}
+    near = difflib.get_close_matches(str(name).lower(), by_letters, n=3, cutoff=0.5)
+    return f" Did you mean {' or '.join(by_letters[each] for each in near)}?" if near else ""
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn with the location of the user's code that led to the call.
+
+    A fixed ``stacklevel`` is not possible: the number of frames that scikit-learn adds around
+    ``fit`` depends on its version, on pipelines and on searches.
+
+    Parameters
+    ----------
+    message : str
+        What happened, and what to do about it.
+    category : type of Warning, default=UserWarning
+        The class of the warning.
+    """
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and _package(frame.f_globals) in WRAPPERS:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _package(names: dict[str, object]) -> str:
+    return str(names.get("__name__", "")).partition(".")[0]

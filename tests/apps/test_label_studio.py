@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from bagwise.apps.review import Correction
-from bagwise.apps.review._label_studio import (
+from bagwise.apps.review._known import (
     read_annotated,
     write_annotated,
     write_interface,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.io import wavfile
 
-from bagwise._common.sounds import read_sound
 from bagwise.apps.review._card import ServedMedia, draw_spectrogram
+from bagwise.report._media import read_sound
 from syllables import RATE, write_tone
 
 soundfile = pytest.importorskip("soundfile")

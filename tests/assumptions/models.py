@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bagwise.assumptions._draws import N_FEATURES
+from bagwise.assumptions._check import N_FEATURES
 
 HALF = np.arange(N_FEATURES) < N_FEATURES // 2
 

@@ -5,7 +5,7 @@ import pytest
 from assumptions.models import HALF, NoDecoy, Standard, near
 from sklearn.metrics import roc_auc_score
 
-from bagwise.assumptions import _draws as draws
+from bagwise.assumptions import _check as draws
 
 SEEDS = range(5)
 

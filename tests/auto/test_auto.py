@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 from bagwise import Bags
-from bagwise.auto import AutoBagClassifier, _members, _race
+from bagwise.auto import AutoBagClassifier, _ensemble, _members
 from bagwise.auto._classifier import REG, label_score
 from bagwise.auto._ensemble import mean_and_error
 from bagwise.auto._members import column_scores, default_members, keeping
@@ -251,7 +251,7 @@ def test_a_candidate_that_refuses_is_listed():
 
 def test_the_budget_of_time(monkeypatch):
     """The slow one would take .05 x (4 x 40 + 40) = 10 s; a trial on one fold of 8 bags, .4 s."""
-    monkeypatch.setattr(_race, "time", Sleeper.clock)
+    monkeypatch.setattr(_ensemble, "time", Sleeper.clock)
     bags, y = example(40)
     candidates = {"a": Sleeper(0.001), "slow": Sleeper(0.05), "b": Sleeper(0.001)}
     start = Sleeper.clock.now
@@ -263,7 +263,7 @@ def test_the_budget_of_time(monkeypatch):
 
 
 def test_a_budget_that_is_too_small_for_some_or_all(monkeypatch):
-    monkeypatch.setattr(_race, "time", Sleeper.clock)
+    monkeypatch.setattr(_ensemble, "time", Sleeper.clock)
     bags, y = example(40)
     slow = {"first": Sleeper(0.05), "quick": Sleeper(0.001)}
     model = AutoBagClassifier(1.5, candidates=slow, random_state=0).fit(bags, y)
@@ -316,7 +316,7 @@ class Hungry(BagMarginSVM):
 
 def test_a_method_that_needs_too_much_memory_is_replaced_or_skipped():
     bags, y = example(20)
-    race = _race.Race(bags, y, 1, [(np.arange(10), np.arange(10, 20))])
+    race = _ensemble.Race(bags, y, 1, [(np.arange(10), np.arange(10, 20))])
     other = _members.Member("other", SetKernelSVM())
     assert race.run(replace(other, name="hungry", model=Hungry())).skipped.startswith("needs 80 GB")
     hungry = _members.Member("hungry", Hungry(), replacements=(other,))

@@ -24,7 +24,7 @@ from bagwise.evaluate._baselines import (
 from bagwise.evaluate._evaluation import make_folds
 from bagwise.io import read_bags
 from bagwise.metrics import average_precision, coverage, one_error
-from bagwise.preprocessing._steps import prepared
+from bagwise.preprocessing._bag_pipeline import prepared
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from bagwise.evaluate import evaluate
 from bagwise.io import write_bags
 from bagwise.persistence import load_model
 from bagwise.preprocessing import InstancePCA, make_bag_pipeline
-from bagwise.preprocessing._steps import instance_scaler
+from bagwise.preprocessing._bag_pipeline import instance_scaler
 
 
 def wide(n_bags=24, n_features=300):

@@ -5,8 +5,7 @@ import pytest
 from scipy.stats import chi2
 
 from bagwise.evaluate import ranks
-from bagwise.evaluate._comparison import Comparison, Evaluation
-from bagwise.evaluate._ranks import critical_difference
+from bagwise.evaluate._comparison import Comparison, Evaluation, critical_difference
 from bagwise.exceptions import InputError
 
 # AUC of four versions of C4.5 on 14 data sets: Table 6 of Demsar (2006). Its ranks tell two rounded

@@ -10,13 +10,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._common.types import Array, Bools, Floats, Ints
-from bagwise._common.warnings import warn_user
 from bagwise.annotation._annotator import AnnotatorMixin, ThresholdAnnotator
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.base._parameters import NOT_NEGATIVE, POSITIVE, with_parameters
 from bagwise.compute.arrays import dense
+from bagwise.exceptions import warn_user
 from bagwise.labels import Labels
 from bagwise.solvers.annotation.rank_loss import rank_loss_sim
 from bagwise.solvers.margin.feature_space import FeatureSpace

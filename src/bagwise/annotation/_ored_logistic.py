@@ -15,13 +15,12 @@ from sklearn.utils import check_random_state
 from bagwise import loops
 from bagwise._common.sklearn import Interval, StrOptions
 from bagwise._common.types import Array, Bools, Floats
-from bagwise._common.warnings import warn_user
 from bagwise.annotation._annotator import KernelAnnotator, OneLabelEach
 from bagwise.bags import Bags
 from bagwise.base import fit_method
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.compute import over_blocks
-from bagwise.exceptions import LabelError
+from bagwise.exceptions import LabelError, warn_user
 from bagwise.labels import Labels
 from bagwise.solvers.annotation.orlr import FIRST_MISSING, FIRST_SPURIOUS, ored_logistic
 from bagwise.solvers.annotation.orlr_parts import NO_CODES, BagLabelSets, blocks_of_bags, infer

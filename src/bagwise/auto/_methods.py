@@ -215,8 +215,8 @@ def _letters(name: str) -> str:
 
 
 def make_model(method: Method, parameters: Mapping[str, Any], **steps: Any) -> Any:
-    """Make the estimator, after the steps of `bagwise.preprocessing._steps.prepared`."""
-    from bagwise.preprocessing._steps import prepared
+    """Make the estimator, after the steps of `bagwise.preprocessing._bag_pipeline.prepared`."""
+    from bagwise.preprocessing._bag_pipeline import prepared
 
     return prepared(method.make(parameters), **steps)
 

@@ -12,13 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise._common.sklearn import _fit_context
 from bagwise._common.types import Floats as FloatArray
-from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._finite import checked_fit, numerical_errors, quietly, require_finite
 from bagwise.base._order import in_canonical_order
 from bagwise.base._parameters import CONSTRAINTS
 from bagwise.compute import over_partitions
-from bagwise.exceptions import InputError, LabelError
+from bagwise.exceptions import InputError, LabelError, warn_user
 from bagwise.labels import Labels
 from bagwise.loops.threads import one_core_if_few
 from bagwise.solvers.result import SolverResult, total_curve

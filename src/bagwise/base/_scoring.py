@@ -11,14 +11,13 @@ from sklearn.utils.metaestimators import available_if
 
 from bagwise import loops
 from bagwise._common.types import Array, Floats, Ints
-from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._estimator import BagEstimator, WeightedFit, fit_method
 from bagwise.base._finite import require_finite
 from bagwise.base._order import order_within_bags
 from bagwise.compute import to_numpy
 from bagwise.compute.arrays import product
-from bagwise.exceptions import DataWarning, LabelError
+from bagwise.exceptions import DataWarning, LabelError, warn_user
 from bagwise.labels import Labels, positive_by_name
 from bagwise.validation import check_label, check_label_sets, check_numbers, check_sample_weight
 

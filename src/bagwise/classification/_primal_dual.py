@@ -10,7 +10,6 @@ from sklearn.exceptions import ConvergenceWarning
 from bagwise._common.memory import require_memory
 from bagwise._common.sklearn import Interval, StrOptions
 from bagwise._common.types import Array
-from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import LinearBagClassifier
 from bagwise.base._kernel_machine import kernel_params, kernel_scores
@@ -22,7 +21,7 @@ from bagwise.base._parameters import (
     with_parameters,
 )
 from bagwise.compute import is_here, over_partitions
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, warn_user
 from bagwise.labels import Labels
 from bagwise.pairwise import instance_kernel, kernel_width
 from bagwise.solvers import SolverResult

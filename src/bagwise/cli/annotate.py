@@ -143,7 +143,7 @@ def _write_tasks(
     path: Path, shown: Any, prefix: str, tasks: Any, results: Any, names: list[str], force: bool
 ) -> None:
     """Write the instances as tasks for Label Studio, and the labelling interface."""
-    from bagwise.apps.review._label_studio import write_interface, write_tasks
+    from bagwise.apps.review._known import write_interface, write_tasks
 
     kind, column = shown or ("text", None)
     data = {name: values.tolist() for name, values in tasks.items()}

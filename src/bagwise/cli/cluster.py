@@ -41,7 +41,7 @@ def cluster(
 
     from bagwise.cli.reading import check_features, label_sets_of, read_columns, with_places
     from bagwise.extras import import_extra
-    from bagwise.preprocessing._steps import instance_steps
+    from bagwise.preprocessing._bag_pipeline import instance_steps
     from bagwise.report import Report
     from bagwise.report._sections import cluster_columns, clustered_instances
 

@@ -11,13 +11,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from bagwise._common.types import Array, Bools, Floats
-from bagwise._common.warnings import warn_user
 from bagwise.apps.review import _known
 from bagwise.bags import Bags
 from bagwise.base._pipelines import label_kind
 from bagwise.cli.options import Columns, LabelFiles, Saved, Task, is_model
 from bagwise.cli.output import note, progress, refuse_existing, warning
-from bagwise.exceptions import DataWarning, InputError, LabelError
+from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
 from bagwise.extras import import_extra
 from bagwise.io._contents import Contents, suspicion
 from bagwise.io._files import TABLES, Request, format_errors, format_of, naming

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from bagwise._common.names import did_you_mean
 from bagwise._common.types import Array
 from bagwise.bags import Bags, offsets_of
-from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
+from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError, did_you_mean
 
 PACKAGE_DATA = Path(__file__).parent / "data"
 FOLDER_VARIABLE = "BAGWISE_DATA"

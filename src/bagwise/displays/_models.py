@@ -9,8 +9,7 @@ import numpy as np
 from bagwise._common.types import Array
 from bagwise.base._pipelines import final_estimator
 from bagwise.displays._base import DIAMOND, DOTS, MARK, Display, plain_frame, plain_legend
-from bagwise.evaluate._comparison import Comparison, Difference
-from bagwise.evaluate._ranks import Ranks
+from bagwise.evaluate._comparison import Comparison, Difference, Ranks
 from bagwise.exceptions import InputError
 
 

@@ -12,15 +12,14 @@ from sklearn.svm import LinearSVC
 
 from bagwise._common.memory import available_memory
 from bagwise._common.types import Array, Floats
-from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._pipelines import kept_assumption
 from bagwise.base._selections import bag_scores, undecided_score
 from bagwise.classification import SingleInstanceClassifier
 from bagwise.embedding import BagStatistics
 from bagwise.evaluate._measures import check_name
-from bagwise.exceptions import DataWarning
-from bagwise.preprocessing._steps import prepared
+from bagwise.exceptions import DataWarning, warn_user
+from bagwise.preprocessing._bag_pipeline import prepared
 
 
 def single_instance_svm(C: float = 1.0, pooling: str = "max", max_iter: int = 10_000) -> Any:

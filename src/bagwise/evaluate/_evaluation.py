@@ -20,13 +20,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
 from bagwise._common.types import Array, Ints
-from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._pipelines import fit_arguments, predicts_numbers
 from bagwise.compute import is_here
 from bagwise.evaluate._comparison import Comparison, Evaluation
 from bagwise.evaluate._measures import check_scoring, kind_of, scores_of
-from bagwise.exceptions import DataWarning, InputError, LabelError
+from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
 from bagwise.validation import check_bags, check_groups, check_label_sets, check_numbers
 
 Fold = tuple[Ints, Ints]  # positions of training bags, of test bags

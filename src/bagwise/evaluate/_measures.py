@@ -8,10 +8,9 @@ from scipy.stats import spearmanr
 from sklearn import metrics as sk
 
 from bagwise import metrics
-from bagwise._common.names import did_you_mean
 from bagwise._common.types import Array, Bools
 from bagwise.base._pipelines import final_estimator, predicts_numbers
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, did_you_mean
 
 LOWER_IS_BETTER = {"log loss", "one-error", "coverage", "MAE"}
 MEASURES = {

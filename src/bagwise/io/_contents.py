@@ -18,10 +18,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils import Bunch
 
 from bagwise._common.types import Array, Bools, Floats, Ints
-from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags, group_rows, offsets_of
 from bagwise.compute import readable_table
-from bagwise.exceptions import DataWarning, InputError, LabelError
+from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
 from bagwise.io._files import listed
 from bagwise.labels import Labels, is_missing, plain_array, refuse_masked, sorted_labels
 

@@ -14,9 +14,8 @@ from sklearn.utils import Bunch
 
 from bagwise._common.files import replacing
 from bagwise._common.types import Array, Ints
-from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
-from bagwise.exceptions import DataWarning, InputError, LabelError
+from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
 from bagwise.io._contents import (
     Column,
     Contents,

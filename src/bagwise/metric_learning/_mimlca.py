@@ -9,12 +9,11 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Floats, Ints
-from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compute import Checkpoint, is_here, place
 from bagwise.compute.arrays import dense
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, warn_user
 from bagwise.labels import Labels
 from bagwise.metric_learning._base import (
     ONE_OR_ANY,

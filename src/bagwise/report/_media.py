@@ -1,19 +1,19 @@
-"""Embed images, sounds and texts of instances in a page, up to a size limit."""
+"""Images, sounds and texts of instances: read, and embedded in a page up to a size limit."""
 
+import importlib
 import io
+import wave
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bagwise._common.sounds import read_sound
 from bagwise._common.types import Array, Ints
-from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
-from bagwise.exceptions import DataNotFoundError, InputError
+from bagwise.exceptions import DataNotFoundError, InputError, warn_user
 from bagwise.extras import import_extra
 from bagwise.report._page import data_url, shorten
 
@@ -25,6 +25,7 @@ FILES |= {f".{kind}": f"audio/{kind}" for kind in _SOUNDS}
 FILES |= {".jpg": "image/jpeg", ".svg": "image/svg+xml", ".aif": "audio/aiff"}
 FILES |= {".m4a": "audio/mp4", ".mp3": "audio/mpeg", ".oga": "audio/ogg", ".opus": "audio/ogg"}
 LONGEST_TEXT = 1000
+LARGEST_CLIP = 2**25  # samples
 
 
 @dataclass(frozen=True)
@@ -227,3 +228,63 @@ def _name(item: Any) -> str:
     if isinstance(item, tuple):
         return f"{item[0].name}, {item[1]:g} to {item[2]:g} s"
     return Path(item).name
+
+
+# Clips of sound files (WAV, FLAC, Ogg, MP3), cut out for playback
+
+
+class Sound(NamedTuple):
+    """A clip as 16-bit samples, which every browser plays, of shape (n_frames, n_channels)."""
+
+    rate: int
+    samples: Array
+
+    @property
+    def seconds(self) -> float:
+        """Duration of the clip."""
+        return len(self.samples) / self.rate
+
+    def to_wav(self) -> bytes:
+        """Encode the clip as a WAV file."""
+        buffer = io.BytesIO()
+        with wave.open(buffer, "wb") as file:
+            file.setparams((self.samples.shape[1], 2, self.rate, 0, "NONE", ""))
+            file.writeframes(self.samples.tobytes())
+        return buffer.getvalue()
+
+
+def read_sound(file: IO[bytes], start: float = 0.0, end: float = np.inf) -> Sound | None:
+    """Read a part of a sound file, and only this part: recordings are long.
+
+    Parameters
+    ----------
+    file : binary file
+        The open file.
+    start, end : float
+        Start and end of the part, in seconds.
+
+    Returns
+    -------
+    Sound or None
+        None if libsndfile cannot read the file or is not installed (the extra ``audio``), if the
+        file has no samples in this part, or if the part has more than 2^25 samples.
+    """
+    try:
+        soundfile: Any = importlib.import_module("soundfile")
+    except ImportError:
+        return None
+    try:
+        with soundfile.SoundFile(file) as sound:
+            rate, n_channels = sound.samplerate, sound.channels
+            if not 0 <= start < min(end, len(sound) / rate):
+                return None
+            first, last = round(start * rate), round(min(end * rate, len(sound)))
+            if (last - first) * n_channels > LARGEST_CLIP:
+                return None
+            sound.seek(first)
+            values = sound.read(last - first, dtype="float64", always_2d=True)
+    except soundfile.LibsndfileError:  # truncated, damaged or of another kind
+        return None
+    values = np.nan_to_num(2**15 * values, posinf=2**15, neginf=-(2**15))
+    samples = np.clip(np.floor(values), -(2**15), 2**15 - 1).astype("<i2")
+    return Sound(rate, samples) if len(samples) else None

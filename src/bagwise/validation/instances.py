@@ -14,12 +14,11 @@ from sklearn.utils.validation import validate_data
 
 from bagwise._common.memory import require_memory
 from bagwise._common.tables import ConvertedTable
-from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.compute import check_each, check_place, in_blocks, is_here, row_blocks
 from bagwise.compute.arrays import extremes
 from bagwise.compute.mapped import release_pages
-from bagwise.exceptions import InputError, InputTypeError, SparseInputError
+from bagwise.exceptions import InputError, InputTypeError, SparseInputError, warn_user
 
 # Fourth powers (products of squared norms) stay within float64.
 VALUE_RANGE = (1e-70, 1e70)

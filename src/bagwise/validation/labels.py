@@ -11,9 +11,8 @@ from sklearn.utils.validation import column_or_1d
 
 from bagwise._common.sklearn import _check_sample_weight
 from bagwise._common.types import Array, Bools, Floats, Ints
-from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
-from bagwise.exceptions import InputError, LabelError
+from bagwise.exceptions import InputError, LabelError, warn_user
 from bagwise.labels import (
     Labels,
     is_missing,

@@ -20,8 +20,7 @@ import numpy as np
 
 from bagwise._common.files import distinct_names, replacing
 from bagwise._common.types import Array, Bools, Floats
-from bagwise._common.warnings import warn_user
-from bagwise.exceptions import DataWarning, FileFormatError, InputError
+from bagwise.exceptions import DataWarning, FileFormatError, InputError, warn_user
 from bagwise.io._contents import clip_columns
 from bagwise.io._files import escaped, unescaped
 

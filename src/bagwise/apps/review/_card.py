@@ -13,12 +13,11 @@ from scipy import sparse
 from scipy.signal import spectrogram
 from sklearn.preprocessing import StandardScaler
 
-from bagwise._common.sounds import Sound, read_sound
 from bagwise._common.types import Floats
 from bagwise.apps.review._queue import DECIDED, ReviewQueue
 from bagwise.bags import Bags
 from bagwise.extras import import_extra
-from bagwise.report._media import FILES
+from bagwise.report._media import FILES, Sound, read_sound
 
 MOST_NEIGHBOURS = 60
 MOST_BARS = 128

@@ -26,11 +26,10 @@ from scipy.linalg import qr
 from scipy.sparse.linalg import eigsh
 
 from bagwise._common.types import Array, Floats, Ints
-from bagwise._common.warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.compute import Parts, arrays, is_here, place, to_numpy
 from bagwise.compute.arrays import as_numpy, eigenvectors, like, solve_upper, with_fixed_signs
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, warn_user
 from bagwise.solvers.metric.multi_instance_kmeans import (
     AssignedRows,
     Candidates,
