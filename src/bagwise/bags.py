@@ -71,6 +71,8 @@ class Bags:
     array(['b', 'a'], dtype='<U1')
     """
 
+    _is_validated = False  # whether `check_bags` accepted the values, and no one else has them
+
     def __init__(
         self,
         instances: Any,
@@ -80,7 +82,7 @@ class Bags:
         feature_names: Sequence[str] | Array | None = None,
     ) -> None:
         table = read_only(checked_table(instances))
-        if feature_names is None:
+        if feature_names is None and not isinstance(instances, np.ndarray):
             feature_names = _columns_of(instances)
         self._source = Source(table, read_only(_checked_offsets(offsets, table.shape[0])))
         self._ids = None if ids is None else read_only(_one_dimensional(ids))
@@ -623,7 +625,9 @@ class Bags:
     def _gather(self, key: Ints) -> Bags:
         offsets = read_only(offsets_of(self._source.offsets[key + 1] - self._source.offsets[key]))
         ids = None if self._ids is None else read_only(self._ids[key])
-        return _unchecked(self._source.take(key, offsets), ids, self._feature_names)
+        part = _unchecked(self._source.take(key, offsets), ids, self._feature_names)
+        part._is_validated = self._is_validated
+        return part
 
 
 def _unchecked(source: Source, ids: Array | None, feature_names: list[str] | None) -> Bags:

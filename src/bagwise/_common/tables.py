@@ -270,13 +270,13 @@ def checked_table(values: Any, who_has: str = "instances have") -> Instances:
 
 def read_only(array: Any) -> Any:
     """Return a read-only view of an array, or of the arrays of a CSR."""
+    if isinstance(array, np.ndarray):
+        view = array.view()
+        view.flags.writeable = False
+        return view
     if sparse.issparse(array):
         return _csr(array, *map(read_only, (array.data, array.indices, array.indptr)))
-    if is_tensor(array) or isinstance(array, StreamedTable):
-        return array  # torch has no read-only tensors
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    return array  # a streamed table, or a tensor: torch has no read-only tensors
 
 
 def row_range(instances: Instances, start: int, stop: int) -> Instances:

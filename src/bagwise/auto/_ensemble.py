@@ -79,7 +79,9 @@ class Ensemble:
         folds = self._folds(labels, groups, int(rng.randint(2**31)))
         y, targets = self._targets(labels)
         self.scaler_ = instance_scaler(sparse=bags.is_sparse).fit(bags)
-        bags = self.scaler_.transform(bags)
+        bags = check_bags(None, self.scaler_.transform(bags), reset=True)
+        # The candidates fit parts of these bags, which no one else refers to: checked once.
+        bags._is_validated = not bags.is_sparse
 
         n_columns = targets.shape[1]
         members = chosen_members(self.candidates, self._kind, n_columns, self.assumption)

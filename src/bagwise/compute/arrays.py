@@ -34,7 +34,7 @@ torch = _Torch()
 
 def to_numpy(array: Any) -> Any:
     """Convert a tensor to a numpy array; return anything else unchanged."""
-    if not is_tensor(array):
+    if isinstance(array, np.ndarray) or not is_tensor(array):
         return array
     array = array.detach()
     is_large = array.is_cuda and array.numel() * array.element_size() > STAGED
@@ -107,7 +107,7 @@ def product(X: Any, W: Any) -> Any:
 def linear_scores(X: Any, theta: Floats) -> Any:
     """X W' + b in float64, on the device of X, for theta = [W b]."""
     W, b = theta[:, :-1], theta[:, -1]
-    if is_tensor(X):
+    if not isinstance(X, np.ndarray) and is_tensor(X):
         scores = float64(product(X, like(W, X)))
         return scores + like(b, scores)
     return np.asarray(X @ W.T.astype(X.dtype), np.float64) + b
@@ -128,7 +128,7 @@ def linear_gradient(X: Any, residual: Any) -> Floats:
     ndarray of shape (n_columns, n_features + 1)
     """
     by_bias = residual.sum(axis=0)
-    if is_tensor(X):
+    if not isinstance(X, np.ndarray) and is_tensor(X):
         by_weight, by_bias = to_numpy(product(X.T, like(residual, X).T)), to_numpy(by_bias)
     else:
         by_weight = X.T @ residual.astype(X.dtype)

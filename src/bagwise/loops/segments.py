@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bagwise._common.types import Array, Floats, Ints
-from bagwise.loops.arguments import read_only
 from bagwise.loops.compilation import compiled
 from bagwise.loops.threads import over_bags
 
@@ -73,7 +72,8 @@ def top2(values: ArrayLike, offsets: ArrayLike) -> tuple[Array, Array, Ints]:
     (array([5., 2.]), array([  1., -inf]), array([1, 0]))
     """
     table, ends, shape = _prepare(values, offsets)
-    first, second = (np.empty((len(ends) - 1, table.shape[1]), table.dtype) for _ in range(2))
+    first = np.empty((len(ends) - 1, table.shape[1]), table.dtype)
+    second = np.empty_like(first)
     row = np.empty(first.shape, np.int64)
     over_bags(_top2, ends, table, first, second, row)
     return first.reshape(shape), second.reshape(shape), row.reshape(shape)
@@ -238,9 +238,9 @@ def _reduce(reduction: Any, values: ArrayLike, offsets: ArrayLike) -> Array:
 def _prepare(values: ArrayLike, offsets: ArrayLike) -> tuple[Array, Ints, tuple[int, ...]]:
     array = np.asarray(values)
     array = np.ascontiguousarray(array, array.dtype if array.dtype == np.float32 else np.float64)
-    ends = np.ascontiguousarray(offsets, np.int64)
+    ends = np.ascontiguousarray(offsets, np.int64).view()
     table = array.reshape(len(array), math.prod(array.shape[1:]))  # -1 fails for no instances
-    table, ends = read_only(table, ends)
+    table.flags.writeable = ends.flags.writeable = False  # one compiled signature, see `read_only`
     return table, ends, (len(ends) - 1, *array.shape[1:])
 
 

@@ -211,6 +211,8 @@ def check_bags(
     """
     if estimator is None:
         estimator, accept_sparse = BaseEstimator(), accept_sparse is not False
+    if isinstance(X, Bags) and X._is_validated:
+        return _check_features(estimator, X, reset=reset)
     bags = _as_bags(X)
     if bags is not None and not is_here(bags):
         return _checked_elsewhere(estimator, bags, reset=reset, allow_nan=allow_nan)

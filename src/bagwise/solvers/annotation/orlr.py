@@ -315,7 +315,8 @@ def minimise(
 
     def after(intermediate_result: Any) -> None:
         curve.append(float(intermediate_result.fun))
-        problem.keep(intermediate_result.x.reshape(theta.shape), curve)
+        if problem.checkpoint.path is not None:
+            problem.keep(intermediate_result.x.reshape(theta.shape), curve)
         next(steps)  # StopIteration ends the search, as scipy documents
 
     next(steps, None)
@@ -419,7 +420,8 @@ class NoisyOrPart(LinearPart):
         """Minus the log-likelihood of the label sets, and its gradient in theta = [W b]."""
         value, gradient = 0.0, np.zeros_like(theta)
         for bags, rows, offsets, bounds in self._blocks:
-            scores = to_numpy(linear_scores(self.X[rows], theta))
+            scores = linear_scores(self.X[rows], theta)
+            scores = scores if isinstance(scores, np.ndarray) else to_numpy(scores)
             residual = np.empty_like(scores)
             arguments = offsets, scores, self.indicator[bags] == 1, self.weights[bags], residual
             value += sum(run_blocks(loops.segments.noisy_or_loss, bounds, *arguments))

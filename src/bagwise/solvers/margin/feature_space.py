@@ -232,12 +232,14 @@ FeatureSpace = LinearFeatures | KernelFeatures
 
 def _solve(matrix: Floats, right: Floats, ridge: float, ties: Ties | None = None) -> Floats:
     """Solve ``(ridge I + P matrix P) x = P right`` for a positive semi-definite matrix."""
-    matrix = np.array(matrix, order="F")  # a copy in LAPACK's order
+    n = len(matrix)
+    both = np.empty((n, n + right.shape[1]), order="F")  # a copy in LAPACK's order
+    matrix, right = np.concatenate([matrix, right], axis=1, out=both)[:, :n], both[:, n:]
     if ties is not None and len(ties.points):
-        right, tied, starts, counts = ties.untie(right), ties.points, ties.starts, ties.counts
-        rows = matrix[tied]
+        tied, starts, counts = ties.points, ties.starts, ties.counts
+        rows = both[tied]
         means = np.add.reduceat(rows, starts) / counts[:, None]
-        matrix[tied] = rows - np.repeat(means, counts, axis=0)
+        both[tied] = rows - np.repeat(means, counts, axis=0)
         columns = matrix[:, tied]
         means = np.add.reduceat(columns, starts, axis=1) / counts
         matrix[:, tied] = columns - np.repeat(means, counts, axis=1)

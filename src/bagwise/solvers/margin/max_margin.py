@@ -375,8 +375,8 @@ class _State(NamedTuple):
         w as coefficients of the points and as scores of the points; b.
     a : ndarray of shape (n_points,)
         The multipliers Proj_A(a_k + sigma z).
-    free, full : ndarray of bool
-        The quadratic piece of the objective: the free multipliers and the full groups.
+    pieces : _Pieces
+        The quadratic piece of the objective.
     made_coef, made : ndarray of shape (n_points,)
         The w of these multipliers, as coefficients and as scores of the points.
     slope_b : float
@@ -389,8 +389,7 @@ class _State(NamedTuple):
     plain: Floats
     b: float
     a: Floats
-    free: Bools
-    full: Bools
+    pieces: _Pieces
     made_coef: Floats
     made: Floats
     slope_b: float
@@ -433,8 +432,14 @@ class _Step:
         values = self.a + self.sigma * (problem.margins - signs * (plain + b))
         if pieces is None:
             a, free, full = loops.simplex.project(values, problem.offsets, problem.costs)
+            chosen = np.flatnonzero(free)
+            groups = problem.groups[chosen]
+            tied = np.flatnonzero(full[groups])
+            starts = np.flatnonzero(np.diff(groups[tied], prepend=-1))
+            ties = Ties(tied, starts, np.diff(starts, append=len(tied)))
+            pieces = _Pieces(free, full, chosen, ties)
         else:
-            a, free, full = self.a.copy(), pieces.free, pieces.full
+            a = self.a.copy()
             # The projection keeps the sum of tied multipliers.
             moved = (values - self.a)[pieces.chosen, None]
             a[pieces.chosen] += pieces.ties.untie(moved)[:, 0]
@@ -442,15 +447,14 @@ class _Step:
         made = self.points.product(made_coef)
         slope_b = self.rho * (b - self.b) - float(made_coef.sum())
         error = max(float(np.abs(plain - made).max()), self.points.mean_square * abs(slope_b))
-        return _State(coef, plain, b, a, free, full, made_coef, made, slope_b, error)
+        return _State(coef, plain, b, a, pieces, made_coef, made, slope_b, error)
 
     def on_pieces(self, here: _State, last: _State) -> _State:
         """The minimiser under the assumption that the pieces of the last step are still correct."""
-        pieces = self.pieces(last)
-        guess = self.at(here.coef, here.plain, here.b, pieces)
-        return self.at(*self.target(guess, pieces))
+        guess = self.at(here.coef, here.plain, here.b, last.pieces)
+        return self.at(*self.target(guess))
 
-    def target(self, here: _State, pieces: _Pieces) -> tuple[Floats, Floats, float]:
+    def target(self, here: _State) -> tuple[Floats, Floats, float]:
         """Coefficients, scores and b at the end of a full Newton step.
 
         With P the derivative of the projection, the step solves
@@ -461,7 +465,7 @@ class _Step:
         so w + dw = Phi' (Y a - u), where u = sigma P (Phi dw + 1 db) is zero except on the free
         points.
         """
-        chosen, ties = pieces.chosen, pieces.ties
+        chosen, ties = here.pieces.chosen, here.pieces.ties
         right = np.column_stack([np.ones(len(chosen)), (here.plain - here.made)[chosen]])
         by_b, by_w = self.points.solve(chosen, ties, 1 / self.sigma, right).T
         slope, bend = float(here.slope_b - by_w.sum()), self.rho + max(float(by_b.sum()), 0.0)
@@ -472,15 +476,6 @@ class _Step:
         u = np.zeros(len(here.a))
         u[chosen] = db * by_b - by_w
         return here.made_coef - u, here.made - self.points.product(u), here.b + db
-
-    def pieces(self, here: _State) -> _Pieces:
-        """The free points, and the ties between those in full groups."""
-        chosen = np.flatnonzero(here.free)
-        groups = self.problem.groups[chosen]
-        tied = np.flatnonzero(here.full[groups])
-        starts = np.flatnonzero(np.diff(groups[tied], prepend=-1))
-        ties = Ties(tied, starts, np.diff(starts, append=len(tied)))
-        return _Pieces(here.free, here.full, chosen, ties)
 
     def towards(self, here: _State, coef: Floats, plain: Floats, b: float) -> tuple[_State, bool]:
         """Search along the segment to (w, b); also return whether the full step was taken."""
@@ -517,9 +512,10 @@ def _newton(step: _Step, here: _State, last: _State | None, tol: float) -> _Stat
     for _ in range(MAX_NEWTON):
         if here.error <= tol:
             break
-        before = here
-        here, is_full = step.towards(here, *step.target(here, step.pieces(here)))
-        same = np.array_equal(here.free, before.free) and np.array_equal(here.full, before.full)
+        before, old = here, here.pieces
+        here, is_full = step.towards(here, *step.target(here))
+        now = here.pieces
+        same = np.array_equal(now.free, old.free) and np.array_equal(now.full, old.full)
         if is_full and same and here.error > 0.5 * before.error:
             break
     return here
