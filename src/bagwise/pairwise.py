@@ -358,8 +358,8 @@ def minimax_statistics(bags: Bags) -> Array:
     if bags.is_sparse:
         rows = [sparse.hstack([bag.min(axis=0), bag.max(axis=0)]).toarray() for bag in bags]
         return np.vstack(rows)
-    extremes = loops.segments.minimum, loops.segments.maximum
-    return np.hstack([extreme(bags.instances, bags.offsets) for extreme in extremes])
+    values, offsets, segments = bags.instances, bags.offsets, loops.segments
+    return np.hstack([segments.minimum(values, offsets), segments.maximum(values, offsets)])
 
 
 def _bag_sums(bags: Bags) -> Floats:

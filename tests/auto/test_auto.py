@@ -348,7 +348,7 @@ def test_attention_trains_for_a_few_epochs_on_large_data(sets):
 @pytest.mark.parametrize("available", [False, True])
 def test_without_torch_the_noisy_or_stands_in_for_attention(monkeypatch, available):
     stub = SimpleNamespace(available=available)
-    monkeypatch.setattr(_members, "find_method", lambda name: stub)
+    monkeypatch.setattr(_members, "METHODS", {"attention": stub})
     names = [member.name for member in default_members("single")]
     assert names[-1] == ("attention" if available else "noisy-or")
 

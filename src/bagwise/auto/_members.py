@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
-from bagwise.auto._methods import find_method
+from bagwise.auto._methods import METHODS, find_method
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin
 from bagwise.base._finite import quietly, require_finite
@@ -144,7 +144,9 @@ class Member:
     def _fit_model(self, rows: Any, y: Array, groups: Array | None) -> Any:
         model = clone(self.model)
         if self.embedding is None:
-            return model.fit(rows, y, **fit_arguments(model, groups=groups))
+            return model.fit(
+                rows, y, **({} if groups is None else fit_arguments(model, groups=groups))
+            )
         # Solvers on rows call BLAS for short products, for which threads only add overhead.
         with blas_cores(1):
             return model.fit(rows, y)
@@ -248,7 +250,7 @@ def default_members(kind: str, n_columns: int = 1) -> list[Member]:
         ridge = Member("pooled-ridge", linear(1.0), BagStatistics())
         tube = of_pairs("nsk-svr", set_kernel(loss="epsilon_insensitive"))
         return [pooled, ridge, of_pairs("nsk", set_kernel(), fourier), tube, minimax, mind, fisher]
-    has_torch = find_method("attention").available
+    has_torch = METHODS["attention"].available
     short = Member("attention (30 epochs)", AttentionMIL(n_models=3, max_epochs=30, patience=5))
     if sets:
         orlr = Member("orlr", ORedLogisticRegression(kernel="rbf"))

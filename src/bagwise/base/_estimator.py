@@ -195,8 +195,8 @@ class BagEstimator(BaseEstimator):
             Advice to the user in the warning.
         """
         each = [results] if isinstance(results, SolverResult) else results
-        self.n_iter_ = max((result.n_iter for result in each), default=0)
         self.objective_curve_ = total_curve(each) if len(each) else np.zeros(0)
+        self.n_iter_ = len(self.objective_curve_)
         if not all(result.converged for result in each):
             self._warn_not_converged(advice)
 

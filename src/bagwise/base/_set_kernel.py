@@ -349,18 +349,18 @@ def sums_by_bag(bags: Bags, features: Callable[[Any], Floats], n_columns: int) -
         purpose=f"{n_columns:,} features of {len(bags):,} bags",
         remedy="use fewer components or landmarks, or fewer bags at a time",
     )
-    out = np.zeros((len(bags), n_columns))
+    offsets, out = bags.offsets, np.zeros((len(bags), n_columns))
     n_rows = max(1, SUMMED // max(n_columns, bags.n_features))
 
     def work(first: int, last: int) -> None:
-        for start in range(bags.offsets[first], bags.offsets[last], n_rows):
-            stop = min(start + n_rows, bags.offsets[last])
-            low, high = np.searchsorted(bags.offsets, [start, stop - 1], side="right") - 1
-            begins = np.maximum(bags.offsets[low : high + 1] - start, 0)
+        for start in range(offsets[first], offsets[last], n_rows):
+            stop = min(start + n_rows, offsets[last])
+            low, high = np.searchsorted(offsets, [start, stop - 1], side="right") - 1
+            begins = np.maximum(offsets[low : high + 1] - start, 0)
             block = features(bags.rows(slice(start, stop)))
             out[low : high + 1] += np.add.reduceat(block, begins, axis=0)
 
     n_values = float(bags.n_instances) * max(n_columns, bags.n_features)
     with threads.blas_cores(1):
-        threads.run_blocks(work, threads.bag_bounds(bags.offsets, n_values))
+        threads.run_blocks(work, threads.bag_bounds(offsets, n_values))
     return out

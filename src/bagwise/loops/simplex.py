@@ -90,18 +90,20 @@ def step_length(start, way, sigma, constant, bend, noise, offsets, caps):
 
     Returns
     -------
-    float
+    length : float
         t between 0 and 1; 1 if the function still decreases, or hardly increases, there.
+    projection : tuple
+        The result of `project` there.
     """
     slope_low = constant - (way * project(start, offsets, caps)[0]).sum()
     if slope_low > -noise:
-        return 1.0
+        return 1.0, project(start - sigma * way, offsets, caps)
     enough = 0.1 * abs(slope_low)
     low, high, slope_high = 0.0, 1.0, np.inf
     length, halve = 1.0, False
     while high - low > 1e-12:
-        moved = project(start - length * sigma * way, offsets, caps)[0]
-        slope = constant + bend * length - (way * moved).sum()
+        found = project(start - length * sigma * way, offsets, caps)
+        slope = constant + bend * length - (way * found[0]).sum()
         if abs(slope) <= enough or (length == 1.0 and slope < 0):
             break
         if slope > 0:
@@ -110,7 +112,7 @@ def step_length(start, way, sigma, constant, bend, noise, offsets, caps):
             low, slope_low = length, slope
         length = low + (high - low) * (0.5 if halve else slope_low / (slope_low - slope_high))
         halve = not halve
-    return length
+    return length, project(start - length * sigma * way, offsets, caps)
 
 
 @_compiled

@@ -101,9 +101,8 @@ def _ranks_of_dense(table: Array) -> Ints:
         new_tie = np.append(True, before[1:] != before[:-1])
         new_value = new_tie | np.append(True, values[1:] != values[:-1])
         place = np.arange(len(tied))
-        start, own = (
-            np.maximum.accumulate(np.where(new, place, 0)) for new in (new_tie, new_value)
-        )
+        start = np.maximum.accumulate(np.where(new_tie, place, 0))
+        own = np.maximum.accumulate(np.where(new_value, place, 0))
         smaller[tied] = before + own - start
         tied = tied[~(new_value & np.append(new_value[1:], True))]
     return np.unique(smaller, return_inverse=True)[1].reshape(-1)

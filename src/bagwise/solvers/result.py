@@ -60,7 +60,7 @@ def total_curve(results: Sequence[SolverResult]) -> Floats:
         As long as the longest curve.
     """
     curves = [result.objective_curve for result in results]
-    length = max(len(curve) for curve in curves)
+    length = max(map(len, curves))
     padded = [np.pad(curve, (0, length - len(curve)), mode="edge") for curve in curves]
     return np.sum(padded, axis=0)
 

@@ -191,11 +191,12 @@ class RowPoints:
         """Solve ``(ridge I + P K P) x = P right`` on chosen points, with the P of `Ties`."""
         rows = self.rows[chosen]
         if len(chosen) <= rows.shape[1]:
-            return _solve(dense(rows @ rows.T), right, ridge, ties)
+            return GramPoints(dense(rows @ rows.T)).solve(None, ties, ridge, right)
         # Fewer features than points: use the Woodbury identity.
         totals, right = ties.totals(rows), ties.untie(right)
         inner = dense(rows.T @ rows) - totals.T @ totals
-        return (right - ties.untie(rows @ _solve(inner, rows.T @ right, ridge))) / ridge
+        found = GramPoints(inner).solve(None, None, ridge, rows.T @ right)
+        return (right - ties.untie(rows @ found)) / ridge
 
     @cached_property
     def mean_square(self) -> float:
@@ -216,9 +217,29 @@ class GramPoints:
             return self.gram @ coef
         return coef[used] @ self.gram[used]
 
-    def solve(self, chosen: Ints, ties: Ties, ridge: float, right: Floats) -> Floats:
+    def solve(self, chosen: Ints | None, ties: Ties | None, ridge: float, right: Floats) -> Floats:
         """Solve ``(ridge I + P K P) x = P right`` on chosen points, with the P of `Ties`."""
-        return _solve(self.gram[np.ix_(chosen, chosen)], right, ridge, ties)
+        matrix = self.gram if chosen is None else self.gram[np.ix_(chosen, chosen)]
+        n = len(matrix)
+        both = np.empty((n, n + right.shape[1]), order="F")  # a copy in LAPACK's order
+        matrix, right = np.concatenate([matrix, right], axis=1, out=both)[:, :n], both[:, n:]
+        if ties is not None and len(ties.points):
+            tied, starts, counts = ties.points, ties.starts, ties.counts
+            rows = both[tied]
+            means = np.add.reduceat(rows, starts) / counts[:, None]
+            both[tied] = rows - np.repeat(means, counts, axis=0)
+            columns = matrix[:, tied]
+            means = np.add.reduceat(columns, starts, axis=1) / counts
+            matrix[:, tied] = columns - np.repeat(means, counts, axis=1)
+        matrix[np.diag_indices(len(matrix))] += ridge
+        try:
+            factor = linalg.cho_factor(matrix, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError as error:
+            raise InputError(
+                "the kernel is not positive semi-definite on the training instances: choose "
+                "another kernel or other parameters."
+            ) from error
+        return linalg.cho_solve(factor, right, check_finite=False)
 
     @cached_property
     def mean_square(self) -> float:
@@ -228,30 +249,6 @@ class GramPoints:
 
 Points = RowPoints | GramPoints
 FeatureSpace = LinearFeatures | KernelFeatures
-
-
-def _solve(matrix: Floats, right: Floats, ridge: float, ties: Ties | None = None) -> Floats:
-    """Solve ``(ridge I + P matrix P) x = P right`` for a positive semi-definite matrix."""
-    n = len(matrix)
-    both = np.empty((n, n + right.shape[1]), order="F")  # a copy in LAPACK's order
-    matrix, right = np.concatenate([matrix, right], axis=1, out=both)[:, :n], both[:, n:]
-    if ties is not None and len(ties.points):
-        tied, starts, counts = ties.points, ties.starts, ties.counts
-        rows = both[tied]
-        means = np.add.reduceat(rows, starts) / counts[:, None]
-        both[tied] = rows - np.repeat(means, counts, axis=0)
-        columns = matrix[:, tied]
-        means = np.add.reduceat(columns, starts, axis=1) / counts
-        matrix[:, tied] = columns - np.repeat(means, counts, axis=1)
-    matrix[np.diag_indices(len(matrix))] += ridge
-    try:
-        factor = linalg.cho_factor(matrix, overwrite_a=True, check_finite=False)
-    except np.linalg.LinAlgError as error:
-        raise InputError(
-            "the kernel is not positive semi-definite on the training instances: choose another "
-            "kernel or other parameters."
-        ) from error
-    return linalg.cho_solve(factor, right, check_finite=False)
 
 
 def selection(rows: Ints, n_instances: int) -> sparse.csr_array:

@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -90,10 +90,6 @@ class MarginProblem:
         signs, margins = self.signs[chosen], self.margins[chosen]
         return MarginProblem(self.combine[chosen], signs, margins, groups, self.costs[present])
 
-    def needed(self, plain: Floats) -> Floats:
-        """The largest margin violation in each group, at scores without intercept."""
-        return np.maximum.reduceat(self.margins - self.signs * plain, self.offsets[:-1])
-
     @cached_property
     def group_signs(self) -> Floats:
         """The sign of each group."""
@@ -101,15 +97,9 @@ class MarginProblem:
 
     def loss(self, plain: Floats, intercept: float) -> float:
         """Total cost of the slacks."""
-        missed = self.needed(plain) - self.group_signs * intercept
-        return float(self.costs @ np.maximum(missed, 0.0))
-
-    def least_loss(self, plain: Floats) -> float:
-        """Total cost of the slacks at the best intercept."""
-        needed = self.needed(plain)
-        corners = self.group_signs * needed
-        best = best_intercept(corners, self.group_signs, self.costs)
-        return float(self.costs @ np.maximum(needed - self.group_signs * best, 0.0))
+        missed = self.margins - self.signs * (plain + intercept)
+        slacks = np.maximum.reduceat(missed, self.offsets[:-1])
+        return float(self.costs @ np.maximum(slacks, 0.0))
 
     def mean_difference(self) -> Floats:
         """Mean of the positive minus mean of the negative points, as coefficients of instances.
@@ -120,10 +110,11 @@ class MarginProblem:
         shares = np.where(positive, 1 / positive.sum(), -1 / (~positive).sum())
         return self.combine.T @ shares
 
-    def best_intercept(self, plain: Floats) -> float:
-        """The intercept of least cost for given w; the middle if there is an interval."""
-        corners = self.group_signs * self.needed(plain)
-        return best_intercept(corners, self.group_signs, self.costs)
+    def best_intercept(self, plain: Floats) -> tuple[float, float]:
+        """The intercept of least cost for given w, the middle of an interval; and that cost."""
+        needed = np.maximum.reduceat(self.margins - self.signs * plain, self.offsets[:-1])
+        best = best_intercept(self.group_signs * needed, self.group_signs, self.costs)
+        return best, float(self.costs @ np.maximum(needed - self.group_signs * best, 0.0))
 
 
 def best_intercept(corners: Floats, signs: Floats, costs: Floats, noise: float = 1e-12) -> float:
@@ -302,10 +293,10 @@ def max_margin(
         coef = problem.combine.T @ (problem.signs * a)
         plain = space.scores(coef)
         at_points = problem.combine @ plain
-        b = part.best_intercept(at_points[chosen])
+        b = part.best_intercept(at_points[chosen])[0]
         failed = _failed(problem, at_points + b, chosen, tol)
         if len(failed) == 0:
-            b = problem.best_intercept(at_points)
+            b = problem.best_intercept(at_points)[0]
             squared_norm = float(coef @ plain)
             return Machine(coef, b, plain + b, squared_norm, a, sigma, curve, converged)
         chosen = np.union1d(chosen, failed)
@@ -352,7 +343,7 @@ def _proximal_point(
         a, coef, plain, b = last.a, last.coef, last.plain, last.b
         uneven = points.mean_square * step.rho * abs(b - step.b)
         moved = max(float(np.abs(a - step.a).max()) / sigma, uneven)
-        curve.append(0.5 * float(coef @ plain) + problem.least_loss(plain))
+        curve.append(0.5 * float(coef @ plain) + problem.best_intercept(plain)[1])
         # The tolerance cannot be below the rounding error of the sums.
         reach = max(tol, 256 * EPS * points.mean_square * float(a.sum()))
         if max(moved, last.error) <= reach:
@@ -426,12 +417,18 @@ class _Step:
     sigma: float
     rho: float
 
-    def at(self, coef: Floats, plain: Floats, b: float, pieces: _Pieces | None = None) -> _State:
-        """Compute the multipliers at (w, b), on these pieces if given, and the gradient."""
+    def at(
+        self, coef: Floats, plain: Floats, b: float, pieces: Any = None, found: Any = None
+    ) -> _State:
+        """Compute the gradient at (w, b), and the multipliers: on these pieces, if given.
+
+        `found` is the projection onto feasible multipliers, if it is known.
+        """
         signs, problem = self.problem.signs, self.problem
         values = self.a + self.sigma * (problem.margins - signs * (plain + b))
         if pieces is None:
-            a, free, full = loops.simplex.project(values, problem.offsets, problem.costs)
+            found = found or loops.simplex.project(values, problem.offsets, problem.costs)
+            a, free, full = found
             chosen = np.flatnonzero(free)
             groups = problem.groups[chosen]
             tied = np.flatnonzero(full[groups])
@@ -485,7 +482,7 @@ class _Step:
         largest = (1 + float(np.abs(plain).max())) * self.sigma
         noise = EPS * float((largest + np.abs(here.coef)) @ np.abs(reach))
         signs, problem = self.problem.signs, self.problem
-        length = loops.simplex.step_length(
+        length, found = loops.simplex.step_length(
             self.a + self.sigma * (problem.margins - signs * (here.plain + here.b)),
             signs * reach,
             self.sigma,
@@ -496,7 +493,7 @@ class _Step:
             problem.costs,
         )
         there = here.coef + length * dcoef, here.plain + length * way, here.b + length * way_b
-        return self.at(*there), length == 1.0
+        return self.at(*there, found=found), length == 1.0
 
 
 def _newton(step: _Step, here: _State, last: _State | None, tol: float) -> _State:
