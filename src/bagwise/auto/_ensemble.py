@@ -85,8 +85,7 @@ class Ensemble:
 
         n_columns = targets.shape[1]
         members = chosen_members(self.candidates, self._kind, n_columns, self.assumption)
-        seeds = rng.randint(2**31, size=len(members))
-        members = [m.seeded(int(seed)) for m, seed in zip(members, seeds, strict=True)]
+        members = [member.seeded(int(rng.randint(2**31))) for member in members]
         race = Race(bags, y, n_columns, folds, self.time_budget or np.inf, self.n_jobs, groups)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

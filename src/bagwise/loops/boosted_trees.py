@@ -52,10 +52,8 @@ def grow_tree(
     sums = np.array([[weights.sum()], [moduli.sum()]])  # W and A of each node
     for level in range(depth):
         data = columns, order, place, weights, sums
-        if len(bounds) == 2:  # called thousands of times for small bags
-            found = [_best_splits(0, len(columns), *data)]
-        else:
-            found = run_blocks(_best_splits, bounds, *data)
+        one = len(bounds) == 2  # called thousands of times for small bags
+        found = [_best_splits(*bounds, *data)] if one else run_blocks(_best_splits, bounds, *data)
         gains, features, thresholds = map(np.array, zip(*found, strict=True))  # (n_blocks, n_nodes)
         # The first among equals, up to rounding: the lowest feature.
         best = (gains >= gains.max(axis=0) - 1e-12 * sums[1]).argmax(axis=0), np.arange(2**level)

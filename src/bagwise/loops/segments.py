@@ -73,8 +73,7 @@ def top2(values: ArrayLike, offsets: ArrayLike) -> tuple[Array, Array, Ints]:
     """
     table, ends, shape = _prepare(values, offsets)
     first = np.empty((len(ends) - 1, table.shape[1]), table.dtype)
-    second = np.empty_like(first)
-    row = np.empty(first.shape, np.int64)
+    second, row = np.empty_like(first), np.empty(first.shape, np.int64)
     over_bags(_top2, ends, table, first, second, row)
     return first.reshape(shape), second.reshape(shape), row.reshape(shape)
 

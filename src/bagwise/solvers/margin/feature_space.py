@@ -220,9 +220,8 @@ class GramPoints:
     def solve(self, chosen: Ints | None, ties: Ties | None, ridge: float, right: Floats) -> Floats:
         """Solve ``(ridge I + P K P) x = P right`` on chosen points, with the P of `Ties`."""
         matrix = self.gram if chosen is None else self.gram[np.ix_(chosen, chosen)]
-        n = len(matrix)
-        both = np.empty((n, n + right.shape[1]), order="F")  # a copy in LAPACK's order
-        matrix, right = np.concatenate([matrix, right], axis=1, out=both)[:, :n], both[:, n:]
+        both = np.vstack([matrix, right.T]).T  # a copy in LAPACK's order
+        matrix, right = both[:, : len(both)], both[:, len(both) :]
         if ties is not None and len(ties.points):
             tied, starts, counts = ties.points, ties.starts, ties.counts
             rows = both[tied]

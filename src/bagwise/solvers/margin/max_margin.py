@@ -95,11 +95,10 @@ class MarginProblem:
         """The sign of each group."""
         return self.signs[self.offsets[:-1]]
 
-    def loss(self, plain: Floats, intercept: float) -> float:
+    def loss(self, scores: Floats) -> float:
         """Total cost of the slacks."""
-        missed = self.margins - self.signs * (plain + intercept)
-        slacks = np.maximum.reduceat(missed, self.offsets[:-1])
-        return float(self.costs @ np.maximum(slacks, 0.0))
+        missed = np.maximum.reduceat(self.margins - self.signs * scores, self.offsets[:-1])
+        return float(self.costs @ np.maximum(missed, 0.0))
 
     def mean_difference(self) -> Floats:
         """Mean of the positive minus mean of the negative points, as coefficients of instances.
@@ -339,7 +338,7 @@ def _proximal_point(
     curve: list[float] = []
     for _ in range(MAX_PROXIMAL):
         step = _Step(points, problem, a, b, sigma, natural**2 / sigma)
-        last = _newton(step, step.at(coef, plain, b), last, 0.1 * tol)
+        last = _newton(step, step.at((coef, plain, b)), last, 0.1 * tol)
         a, coef, plain, b = last.a, last.coef, last.plain, last.b
         uneven = points.mean_square * step.rho * abs(b - step.b)
         moved = max(float(np.abs(a - step.a).max()) / sigma, uneven)
@@ -417,24 +416,24 @@ class _Step:
     sigma: float
     rho: float
 
-    def at(
-        self, coef: Floats, plain: Floats, b: float, pieces: Any = None, found: Any = None
-    ) -> _State:
+    def at(self, where: tuple[Any, Any, float], pieces: Any = None, found: Any = None) -> _State:
         """Compute the gradient at (w, b), and the multipliers: on these pieces, if given.
 
-        `found` is the projection onto feasible multipliers, if it is known.
+        `where` has `coef`, `plain` and b; `found` is the projection onto feasible multipliers, if
+        it is known.
         """
+        coef, plain, b = where
         signs, problem = self.problem.signs, self.problem
         values = self.a + self.sigma * (problem.margins - signs * (plain + b))
         if pieces is None:
-            found = found or loops.simplex.project(values, problem.offsets, problem.costs)
-            a, free, full = found
+            caps = problem.offsets, problem.costs
+            a, free, full = found or loops.simplex.project(values, *caps)
             chosen = np.flatnonzero(free)
             groups = problem.groups[chosen]
             tied = np.flatnonzero(full[groups])
             starts = np.flatnonzero(np.diff(groups[tied], prepend=-1))
-            ties = Ties(tied, starts, np.diff(starts, append=len(tied)))
-            pieces = _Pieces(free, full, chosen, ties)
+            counts = np.diff(starts, append=len(tied))
+            pieces = _Pieces(free, full, chosen, Ties(tied, starts, counts))
         else:
             a = self.a.copy()
             # The projection keeps the sum of tied multipliers.
@@ -445,11 +444,6 @@ class _Step:
         slope_b = self.rho * (b - self.b) - float(made_coef.sum())
         error = max(float(np.abs(plain - made).max()), self.points.mean_square * abs(slope_b))
         return _State(coef, plain, b, a, pieces, made_coef, made, slope_b, error)
-
-    def on_pieces(self, here: _State, last: _State) -> _State:
-        """The minimiser under the assumption that the pieces of the last step are still correct."""
-        guess = self.at(here.coef, here.plain, here.b, last.pieces)
-        return self.at(*self.target(guess))
 
     def target(self, here: _State) -> tuple[Floats, Floats, float]:
         """Coefficients, scores and b at the end of a full Newton step.
@@ -493,7 +487,7 @@ class _Step:
             problem.costs,
         )
         there = here.coef + length * dcoef, here.plain + length * way, here.b + length * way_b
-        return self.at(*there, found=found), length == 1.0
+        return self.at(there, found=found), length == 1.0
 
 
 def _newton(step: _Step, here: _State, last: _State | None, tol: float) -> _State:
@@ -504,15 +498,14 @@ def _newton(step: _Step, here: _State, last: _State | None, tol: float) -> _Stat
     """
     if last is not None:
         # The pieces of the last step are often still correct; a larger sigma obscures that.
-        there = step.on_pieces(here, last)
+        there = step.at(step.target(step.at(here[:3], last.pieces)))
         here = there if there.error < here.error else here
     for _ in range(MAX_NEWTON):
         if here.error <= tol:
             break
-        before, old = here, here.pieces
+        before = here
         here, is_full = step.towards(here, *step.target(here))
-        now = here.pieces
-        same = np.array_equal(now.free, old.free) and np.array_equal(now.full, old.full)
+        same = all(map(np.array_equal, here.pieces[:2], before.pieces[:2]))
         if is_full and same and here.error > 0.5 * before.error:
             break
     return here

@@ -173,7 +173,7 @@ def bag_margin(
         rows = loops.segments.argmax(loops.ties.settled(scores), offsets)
         best = (offsets[:-1] + rows)[positive]
         scores = np.concatenate([negatives @ machine.scores, machine.scores[best]])
-        return best, 0.5 * machine.squared_norm + problem.loss(scores, 0.0)
+        return best, 0.5 * machine.squared_norm + problem.loss(scores)
 
     first = np.full(positive.sum(), -1) if witnesses is None else witnesses
     return alternate(solve, judge, first, max_iter)
