@@ -114,7 +114,7 @@ class InstanceTransformer(BagTransformerMixin, BagEstimator):
         fresh = clone(self._given)
         y_instances = None if y is None else check_length(np.asarray(y), bags)[bags.bag_index]
         if is_here(bags):
-            fitted = _fitted_here(fresh, y_instances, bags)
+            fitted = _naming_bags(partial(_fitted_here, fresh, y_instances), bags)
         else:
             fitted = _fitted_on_workers(fresh, bags)
         self.transformer_ = _without_rounding(fitted, bags.dtype)
@@ -133,7 +133,8 @@ class InstanceTransformer(BagTransformerMixin, BagEstimator):
         Bags, or 2-D array for a 2-D table
         """
         with_new_rows = partial(self._with_new_rows, as_table=is_table(X))
-        return self._evaluate(X, partial(map_bags, with_new_rows), by_partition=False)
+        function = partial(_naming_bags, with_new_rows)
+        return self._evaluate(X, partial(map_bags, function), by_partition=False)
 
     def _check_bags(self, X: Any) -> Bags:
         check_is_fitted(self)
@@ -180,6 +181,16 @@ class InstanceTransformer(BagTransformerMixin, BagEstimator):
         if isinstance(self.transformer, COMPOSITES):  # float32 far from 0 becomes float64
             bags = check_values(bags, VALUE_RANGE, fitting=reset, allow_nan=True)
         return bags
+
+
+def _naming_bags(function: Any, bags: Bags) -> Any:
+    """Call a function of bags; if it rejects missing values, the error names their bag."""
+    try:
+        return function(bags)
+    except ValueError as error:
+        if "contains NaN" in str(error):
+            check_values(bags, InstanceTransformer._value_range, fitting=False)
+        raise
 
 
 def _fitted_here(transformer: Any, y_instances: Any, bags: Bags) -> Any:
