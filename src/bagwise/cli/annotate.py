@@ -52,15 +52,8 @@ def annotate(
     ```
     """
     from bagwise.base._pipelines import final_estimator, fit_arguments
-    from bagwise.cli.reading import (
-        check_features,
-        check_folders,
-        label_sets_of,
-        read_columns,
-        read_known,
-        with_places,
-        write_folders,
-    )
+    from bagwise.cli.reading import check_features, label_sets_of, read_columns, read_known
+    from bagwise.cli.results import check_folders, with_places, write_folders
     from bagwise.io._write_table import file_beside, write_columns
     from bagwise.predictions import Predictions, doubted_bags
 

@@ -17,14 +17,17 @@ from typer.core import TyperGroup
 
 from bagwise import __version__
 from bagwise.cli.annotate import annotate
+from bagwise.cli.audit import audit
 from bagwise.cli.cluster import cluster
 from bagwise.cli.datasets import datasets
 from bagwise.cli.evaluate import evaluate
-from bagwise.cli.fit import fit, predict
+from bagwise.cli.fit import fit
+from bagwise.cli.heatmap import heatmap
 from bagwise.cli.info import info
-from bagwise.cli.methods import audit, methods
+from bagwise.cli.methods import methods
 from bagwise.cli.options import EXIT_CODES, Application, Columns, flag
-from bagwise.cli.report import heatmap, report
+from bagwise.cli.predict import predict
+from bagwise.cli.report import report
 from bagwise.cli.review import review
 from bagwise.exceptions import BagwiseError
 

@@ -136,7 +136,7 @@ def _export(sidecar: Path, table: Path, *, force: bool) -> dict[str, Any]:
 def _media(shown: tuple[str, str] | None, data: Contents, folder: Path) -> ServedMedia | None:
     """The images, sounds or texts of the instances: from a column, or clips of recordings."""
     from bagwise.apps.review._card import ServedMedia
-    from bagwise.cli.reading import clip_sounds
+    from bagwise.cli.results import clip_sounds
 
     kind, column = shown or ("audio", None)
     sounds = clip_sounds(data, folder, column, inside=True) if kind == "audio" else None

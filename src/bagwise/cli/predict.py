@@ -1,0 +1,79 @@
+"""``bagwise predict``: predictions of a saved model for the bags of a file."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from bagwise.cli import options
+from bagwise.cli.output import note, progress, refuse_existing
+from bagwise.exceptions import InputError
+
+
+def predict(
+    saved: options.Saved,
+    columns: options.Columns,
+    label_files: options.LabelFiles,
+    output: Path = options.output("Predictions of bags, .parquet, .csv or .tsv.", "FILE"),
+    background_above: float | None = options.BACKGROUND_ABOVE,
+    force: bool = options.FORCE,
+) -> dict[str, Any]:
+    """Predict the bags of a file, with the key instance of each.
+
+    Reads a model and a file with the feature columns it was fitted on; labels are not needed.
+    Writes a row per bag: the prediction, its score, and the row of the key instance. If the model
+    scores instances, -o out.parquet also writes their scores to out.instances.parquet, with the
+    coordinates x and y, or the start and end of a clip, if the file has them. Columns of --keep,
+    here or in the fit, are copied to both files; for a column that varies inside a bag, the row of
+    the bag has the value of the key instance (key_...). For regression models that do not score
+    instances, out.instances.parquet has contributions: the weight of each instance in a linear
+    approximation of the prediction on random subsets of its bag or, if there are more than 12,000
+    instances, the prediction for a bag with it alone. --raven and --audacity write the labels of
+    sound clips, as `bagwise annotate` does.
+
+    ```
+    bagwise predict model.skops musk1.csv -o predicted.csv
+    bagwise predict model.skops musk1.csv -o predicted.parquet --json
+    ```
+    """
+    from bagwise.io._write_table import file_beside, write_columns
+
+    beside = file_beside(output, "instances")
+    refuse_existing([output, beside], force=force, inputs=[saved.model, saved.file])
+    from bagwise.cli.reading import open_saved
+    from bagwise.cli.results import check_folders, kept_of_bags, with_places, write_folders
+    from bagwise.predictions import Predictions
+    from bagwise.predictions._predictions import label_columns, refuse_background_above
+
+    model, facts, data = open_saved(saved, columns, labelled=False)
+    bags = data.bags
+    found = Predictions(model, bags, classes=facts.get("classes"))
+    refuse_background_above(found.estimator, background_above)
+    folders = check_folders(label_files, data, force=force)
+    if folders and not hasattr(found.estimator, "predict_proba_instances"):
+        raise InputError("--raven and --audacity need probabilities of instances: fit -m orlr.")
+    with progress(f"Predicting {len(bags)} bags"):
+        table = found.bag_table(separator=facts.get("columns", {}).get("separator") or ";")
+        instances: dict[str, Any] | None = None
+        if found.scores_instances:
+            instances = found.instance_table(background_above=background_above)
+        elif found.is_regressor:
+            of_bags, instances = found.contribution_tables()
+            table |= of_bags
+        table = kept_of_bags(table, data)
+        instances = None if instances is None else with_places(instances, data)
+    written = [output]
+    write_columns(output, table, force=force)
+    note(f"{len(bags)} bags: {output}")
+    if instances is not None:
+        written += [beside, *folders.values()]
+        write_columns(beside, instances, force=force)
+        note(f"{bags.n_instances} instances: {beside}")
+        if folders:
+            named = instances | label_columns(instances)
+            write_folders(folders, data, named, background=found.background_name, force=force)
+    predicted = table["predicted"].tolist()
+    counts: Any = Counter(map(str, predicted))
+    if found.is_regressor:
+        counts = dict(zip(map(str, bags.names), predicted, strict=True))
+    size = {"bags": len(bags), "instances": bags.n_instances, "predicted": counts}
+    return {"model": saved.model, "file": saved.file, **size, "written": written}
