@@ -27,7 +27,7 @@ from bagwise.evaluate import evaluate
 from bagwise.exceptions import InputError, NotEnoughMemoryError
 from bagwise.labels import Labels
 from bagwise.preprocessing import InstanceTransformer
-from bagwise.validation import values
+from bagwise.validation import instances
 from checks import example
 from engine_examples import mapped as in_file
 
@@ -233,14 +233,14 @@ def test_pages_are_released_and_read_again(tmp_path, rng):
 
 def test_a_file_is_searched_for_bad_values_once(lazy, tmp_path, monkeypatch):
     bags, _ = example(20)
-    there, reads, before = in_file(bags, tmp_path), [], set(values._KNOWN)
-    original = values._read_extremes
-    monkeypatch.setattr(values, "_read_extremes", lambda b: reads.append(b) or original(b))
+    there, reads, before = in_file(bags, tmp_path), [], set(instances._KNOWN)
+    original = instances._read_extremes
+    monkeypatch.setattr(instances, "_read_extremes", lambda b: reads.append(b) or original(b))
     for chosen in (there, there[::2], there[1::2], there):
         BagStatistics().fit_transform(chosen)
     assert [len(b) for b in reads] == [1]  # the whole table
     del there, chosen
-    assert set(values._KNOWN) <= before
+    assert set(instances._KNOWN) <= before
 
 
 def test_bad_values_of_other_bags_do_not_matter(lazy, tmp_path):
