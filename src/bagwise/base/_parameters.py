@@ -100,7 +100,8 @@ def with_parameters(cls: type[Estimator]) -> type[Estimator]:
     known: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         known |= vars(base).get("_parameter_constraints", {})
-    cls._parameter_constraints = {name: known[name] for name in names if name in known}  # type: ignore[attr-defined]
+    constraints = {name: known[name] for name in names if name in known}
+    cls._parameter_constraints = constraints  # type: ignore[attr-defined]
     describe(cls, cls)
     for base in cls.__mro__:
         for method in vars(base).values():

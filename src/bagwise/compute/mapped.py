@@ -183,7 +183,8 @@ def _new_file(folder: str | os.PathLike[str] | None) -> tuple[Any, str, Callable
     process ends. Processes of the same user open it through the ``/proc`` folder of this one.
     """
     if folder is None and _OPEN_FILES.is_dir():
-        file = tempfile.TemporaryFile(prefix=_PREFIX)  # noqa: SIM115 it is open as long as the array
+        # The file is open as long as the array.
+        file = tempfile.TemporaryFile(prefix=_PREFIX)  # noqa: SIM115
         return file, f"/proc/{os.getpid()}/fd/{file.fileno()}", file.close
     handle, path = tempfile.mkstemp(prefix=_PREFIX, suffix=".npy", dir=folder)
     return os.fdopen(handle, "w+b"), path, partial(_remove, path)

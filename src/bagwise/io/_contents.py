@@ -32,9 +32,21 @@ _STARTS = ("start", "start_time", "begin", "begin_time", "onset")
 _ENDS = ("end", "end_time", "stop", "stop_time")
 _SECONDS = re.compile(r" ?[([]s[)\]]$|[ _](s|sec|seconds)$")
 _FILES = (
-    "file_path", "filepath", "file", "filename", "file_name", "recording", "audio_file",
-    "begin_path", "begin_file", "in_file", "source_id", "source_file", "source", "path",
-)  # fmt: skip
+    "file_path",
+    "filepath",
+    "file",
+    "filename",
+    "file_name",
+    "recording",
+    "audio_file",
+    "begin_path",
+    "begin_file",
+    "in_file",
+    "source_id",
+    "source_file",
+    "source",
+    "path",
+)
 CHANCE = 1e-6  # largest probability that a reported feature is constant within bags by chance
 FIRST, LARGEST = 256, 2**22  # values compared at a time: in the first step, and at most
 
@@ -264,7 +276,8 @@ def _instance_labels(labels: ArrayLike, classes: Array | None, bags: Bags) -> In
     if array.dtype == bool:
         array = array.astype(np.int64)
     outside = array.dtype.kind in "iu" and classes is not None and array.size > 0
-    outside = outside and (array.min() < -1 or array.max() >= len(classes))  # type: ignore[arg-type]
+    if outside:
+        outside = array.min() < -1 or array.max() >= len(classes)  # type: ignore[arg-type]
     if array.shape != (bags.n_instances,) or array.dtype.kind not in "iu" or outside:
         limit = "" if classes is None else f" of the {len(classes)} classes"
         raise LabelError(

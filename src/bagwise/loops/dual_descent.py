@@ -313,10 +313,27 @@ def descend(
     done = False
     while not done and found.n_passes < max_passes:
         made, done, primal, gap = _descend(
-            rows, pick, signs, groups, mixed, least, weights, costs, alpha, f, E, tol,
-            min(at_once, max_passes - found.n_passes), active, n_active, gradient, slack, z,
-            before, random,
-        )  # fmt: skip
+            rows,
+            pick,
+            signs,
+            groups,
+            mixed,
+            least,
+            weights,
+            costs,
+            alpha,
+            f,
+            E,
+            tol,
+            min(at_once, max_passes - found.n_passes),
+            active,
+            n_active,
+            gradient,
+            slack,
+            z,
+            before,
+            random,
+        )
         found = Descent(found.n_passes + made, primal, gap)
     return found
 
@@ -375,9 +392,27 @@ def _length(rows: Rows) -> int:
 
 @_compiled
 def _descend(
-    rows, pick, signs, groups, mixed, least, weights, costs, alpha, f, E, tol, max_passes, active,
-    n_active, gradient, slack, z, before, random,
-):  # fmt: skip
+    rows,
+    pick,
+    signs,
+    groups,
+    mixed,
+    least,
+    weights,
+    costs,
+    alpha,
+    f,
+    E,
+    tol,
+    max_passes,
+    active,
+    n_active,
+    gradient,
+    slack,
+    z,
+    before,
+    random,
+):
     """Make up to `max_passes` passes over the active variables, group by group.
 
     The slack of a variable is its contribution to the duality gap. Returns the number of passes,
@@ -392,16 +427,34 @@ def _descend(
             _shuffle(group, n_active[g], random)
             if n_active[g] < least[g]:
                 n_active[g] = _visit_singly(
-                    rows, pick, signs, weights, costs, alpha, f, E, group, n_active[g], gradient,
+                    rows,
+                    pick,
+                    signs,
+                    weights,
+                    costs,
+                    alpha,
+                    f,
+                    E,
+                    group,
+                    n_active[g],
+                    gradient,
                     slack,
-                )  # fmt: skip
+                )
                 continue
             if least[g] > 0:
                 _mix(mixed[g], f, E, z, before)
             n_active[g] = _visit_group(
-                rows, pick, signs, costs, alpha, z if least[g] > 0 else f, group, n_active[g],
-                gradient, slack,
-            )  # fmt: skip
+                rows,
+                pick,
+                signs,
+                costs,
+                alpha,
+                z if least[g] > 0 else f,
+                group,
+                n_active[g],
+                gradient,
+                slack,
+            )
             if least[g] > 0:
                 _unmix(groups.patterns[g], mixed[g], f, E, z, before)
         primal, gap = _values(alpha, costs, gradient, slack)
@@ -457,8 +510,9 @@ def _visit_group(rows, pick, signs, costs, alpha, z, active, n_active, gradient,
         row, sign = pick[i, 0], signs[i, 0]
         old = alpha[i]
         G = sign * _dot(rows, row, z) - 1.0
-        n_active, new = _moved(i, G, rows.squares[row], costs[i], old, at, active, n_active,
-                               gradient, slack)  # fmt: skip
+        n_active, new = _moved(
+            i, G, rows.squares[row], costs[i], old, at, active, n_active, gradient, slack
+        )
         if new < 0.0:
             continue
         at += 1
@@ -489,8 +543,9 @@ def _visit_singly(
         for c in range(n_picks):
             mean = _product(weights, own[c], mixed)
             G += _dot_all(rows, pick[i, c], mean, f, mixed, E)
-        n_active, new = _moved(i, G, curvature, costs[i], old, at, active, n_active, gradient,
-                               slack)  # fmt: skip
+        n_active, new = _moved(
+            i, G, curvature, costs[i], old, at, active, n_active, gradient, slack
+        )
         if new < 0.0:
             continue
         at += 1

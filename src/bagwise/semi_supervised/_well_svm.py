@@ -178,17 +178,30 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         known = order[signs[order] != 0]
         tol = self.tol if len(labels.unknown) else self.tol / 100  # nothing to choose
         f, alpha = supervised(
-            rows, known, signs[known], costs[known], order=np.arange(len(known)), tol=tol / 10,
+            rows,
+            known,
+            signs[known],
+            costs[known],
+            order=np.arange(len(known)),
+            tol=tol / 10,
             seed=seed,
-        )  # fmt: skip
+        )
         scores = loops.dual_descent.score(rows, f)
         start = np.zeros(len(signs))
         start[known] = alpha
         first = labels.choose(scores, np.ones(len(signs)), scores)
         return well_svm(
-            rows, labels, costs, first, alpha=start, order=order, tol=tol,
-            max_cuts=self.max_cuts, stable=self.tol, seed=seed,
-        )  # fmt: skip
+            rows,
+            labels,
+            costs,
+            first,
+            alpha=start,
+            order=order,
+            tol=tol,
+            max_cuts=self.max_cuts,
+            stable=self.tol,
+            seed=seed,
+        )
 
     def _costs(self, labels: PartialLabels) -> Array:
         n_unknown = len(labels.unknown)

@@ -296,9 +296,19 @@ def supervised(
     """
     alpha, f = np.zeros(len(pick)), np.zeros(rows.width)
     loops.dual_descent.descend(
-        rows, pick[:, None], signs[:, None], np.ones(1), costs, alpha, f, np.empty((len(f), 0)),
-        order=order, tol=tol, max_passes=MAX_PASSES, seed=seed,
-    )  # fmt: skip
+        rows,
+        pick[:, None],
+        signs[:, None],
+        np.ones(1),
+        costs,
+        alpha,
+        f,
+        np.empty((len(f), 0)),
+        order=order,
+        tol=tol,
+        max_passes=MAX_PASSES,
+        seed=seed,
+    )
     return f, alpha
 
 
@@ -493,9 +503,20 @@ class _Master:
 
     def _ascend(self, tol: float) -> float:
         found = loops.dual_descent.descend(
-            self.rows, self.pick, self.signs, self.mu, self.costs, self.alpha, self.f, self.E,
-            order=self.order, tol=tol, max_passes=MAX_PASSES, seed=self.seed, groups=self.groups,
-        )  # fmt: skip
+            self.rows,
+            self.pick,
+            self.signs,
+            self.mu,
+            self.costs,
+            self.alpha,
+            self.f,
+            self.E,
+            order=self.order,
+            tol=tol,
+            max_passes=MAX_PASSES,
+            seed=self.seed,
+            groups=self.groups,
+        )
         self.n_passes += found.n_passes
         for t in range(len(self.mu)):
             self.squares[t] = self.square(self.column(t), self.f + self.E[:, t])
