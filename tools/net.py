@@ -194,7 +194,7 @@ PARTS = {
 # --- speed --------------------------------------------------------------------------------------
 
 SPEEDS = {
-    "pdmisvm, 3,000 bags": "PrimalDualMISVM(max_iter=20, random_state=0).fit(*bags(3000, 50))",
+    "pdmisvm, 20,000 bags": "PrimalDualMISVM(max_iter=20, random_state=0).fit(*bags(20000, 50))",
     "orlr, 300 bags": "ORedLogisticRegression().fit(*sets(300))",
     "mimlca, 1,000 bags": "MIMLCA().fit(*sets(1000))",
     "csp, 100 bags": "BagConstrainedSpectralClustering(4, random_state=0).fit(*sets(100))",
@@ -202,8 +202,9 @@ SPEEDS = {
     "wellsvm, 400 rows": "WellSVMClassifier(random_state=0).fit(*rows(400))",
     "misvm-bag, 60 bags": "BagMarginSVM(random_state=0).fit(*bags(60, 10))",
     "nsk, 200 bags": "SetKernelSVM().fit(*bags(200, 10))",
-    "milboost, 100 bags": "MILBoost(random_state=0).fit(*bags(100, 10))",
+    "milboost, 100 bags": "MILBoost().fit(*bags(100, 10))",
     "noisy-or, 200 bags": "NoisyOrLogisticRegression().fit(*sets(200))",
+    "auto, 80 bags": "AutoBagClassifier(random_state=0).fit(*bags(80, 10))",
     "predict, 1 bag": "[model.predict(one) for _ in range(200)]",
 }
 TIMED = """
@@ -211,6 +212,7 @@ import sys, time, warnings, numpy as np
 warnings.simplefilter("ignore")
 from bagwise import datasets
 from bagwise.annotation import *
+from bagwise.auto import *
 from bagwise.classification import *
 from bagwise.cluster import *
 from bagwise.metric_learning import *
