@@ -515,7 +515,10 @@ def _kernel_sums(A: Bags, B: Bags, kernel: Kernel, params: dict[str, Any]) -> Co
     X, Y = (for_kernel(bags.instances, kernel) for bags in (A, B))
 
     def sums(rows: slice, columns: slice, ends: Ints) -> Floats:
-        values = instance_kernel(X[rows], Y[columns], kernel, params)
+        right = Y[columns]
+        # scikit-learn checks a table once if both are the same.
+        same = X is Y and (rows.start, rows.stop) == (columns.start, Y.shape[0])
+        values = instance_kernel(right if same else X[rows], right, kernel, params)
         return np.add.reduceat(values, ends[:-1], axis=1, dtype=np.float64)
 
     return sums
