@@ -1,7 +1,16 @@
 """Evaluation by cross-validation: scores per fold, comparisons, predictions for held-out bags."""
 
-from bagwise.evaluate._comparison import corrected_t_test, ranks
+from bagwise.evaluate._comparison import Comparison, Evaluation, corrected_t_test, ranks
 from bagwise.evaluate._evaluation import compare, evaluate
 from bagwise.evaluate._held_out import HeldOut, held_out_predictions
 
-__all__ = ["HeldOut", "compare", "corrected_t_test", "evaluate", "held_out_predictions", "ranks"]
+__all__ = [
+    "Comparison",
+    "Evaluation",
+    "HeldOut",
+    "compare",
+    "corrected_t_test",
+    "evaluate",
+    "held_out_predictions",
+    "ranks",
+]
