@@ -275,7 +275,7 @@ class Bags:
         """Whether `source` is the array of `instances`; otherwise rows are read when used."""
         return self._source.is_gathered
 
-    @property
+    @cached_property
     def offsets(self) -> Ints:
         """The first row of each bag, and the end of the last, of shape (n_bags + 1,)."""
         return self._source.offsets
@@ -338,7 +338,7 @@ class Bags:
     @property
     def bag_index(self) -> Ints:
         """The bag each instance belongs to, of shape (n_instances,)."""
-        return np.repeat(np.arange(len(self)), self.sizes)
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     def name_of(self, i: int) -> str:
         """Name bag `i` for a message, by position and id: ``bag 17 ('slide_08')``."""

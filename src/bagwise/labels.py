@@ -58,6 +58,8 @@ class Labels:
     array([0, 1])
     """
 
+    _is_validated = False  # whether `check_bag_labels` made them: all are known, no class is absent
+
     def __init__(
         self,
         kind: str,
@@ -68,16 +70,12 @@ class Labels:
         names: Sequence[str] | None = None,
         positive: int = 1,
     ) -> None:
-        refuse_masked(classes, "the classes")
         self._kind, self._positive = kind, positive
-        self._classes = _read_only(
-            classes if isinstance(classes, np.ndarray) else plain_array(classes)
-        )
+        self._classes = (classes if type(classes) is np.ndarray else plain_array(classes)).view()
         self._names = None if names is None else list(names)
-        if kind == "sets":
-            self._data = _read_only(np.asarray(indicator, dtype=np.int8))
-        else:
-            self._data = _read_only(np.asarray(codes, dtype=np.int64))
+        given = (indicator, np.int8) if kind == "sets" else (codes, np.int64)
+        self._data = np.asarray(*given).view()
+        self._classes.flags.writeable = self._data.flags.writeable = False
 
     @classmethod
     def from_sets(
@@ -232,13 +230,15 @@ class Labels:
             return self._data
         table = (self.codes[:, None] == np.arange(len(self._classes))).astype(np.int8)
         table[self.codes < 0] = UNLABELLED
-        return _read_only(table)
+        table.flags.writeable = False
+        return table
 
     @cached_property
     def known(self) -> Bools:
         """Which bags (or instances) have a label or a label set, of shape (n,)."""
-        known = self._data >= 0
-        return _read_only(np.all(known, axis=1) if self.has_sets else known)
+        known = self._data >= 0 if not self.has_sets else np.all(self._data >= 0, axis=1)
+        known.flags.writeable = False
+        return known
 
     @property
     def values(self) -> Array:
@@ -475,9 +475,3 @@ def short_list(classes: Array | list[Any]) -> str:
 
 def _python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _read_only(array: Array) -> Array:
-    view = array.view()
-    view.flags.writeable = False
-    return view

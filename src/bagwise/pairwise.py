@@ -436,7 +436,8 @@ def _euclidean(A: Bags, B: Bags, gather: np.ufunc, *, symmetric: bool) -> Floats
     """
     if B.n_features > TREE_FEATURES:
         return _over_pairs(A, B, _euclidean_nearest(A, B), gather, symmetric=symmetric)
-    A, B = (b.with_instances(b.instances.toarray()) if b.is_sparse else b for b in (A, B))
+    A = A.with_instances(A.instances.toarray()) if A.is_sparse else A
+    B = B.with_instances(B.instances.toarray()) if B.is_sparse else B
     large = B.sizes > TREE_SIZE
     out = np.empty((len(A), len(B)))
     if not large.all():

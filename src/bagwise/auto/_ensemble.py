@@ -17,15 +17,16 @@ from bagwise._common.sklearn import Interval, StrOptions
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.auto._members import Member, chosen_members, column_scores
 from bagwise.bags import Bags
-from bagwise.base import fit_method, in_canonical_order
+from bagwise.base import BagClassifierMixin, fit_method, in_canonical_order
 from bagwise.base._parameters import POSITIVE
 from bagwise.evaluate._evaluation import Fold
 from bagwise.exceptions import BagwiseError, InputError, NotEnoughMemoryError
+from bagwise.labels import Labels
 from bagwise.loops.threads import one_core_if_few
 from bagwise.preprocessing import BagPipeline
 from bagwise.preprocessing._bag_pipeline import instance_scaler
 from bagwise.solvers.stacking import Stack
-from bagwise.validation import check_bags, check_groups
+from bagwise.validation import check_bag_labels, check_bags, check_groups
 
 LOWER_IS_BETTER = ("log_loss", "mae")
 TRIAL = 200  # largest number of bags in the fit that estimates the time of a candidate
@@ -280,12 +281,22 @@ class Race:
             is_bags = member.embedding is None
             seen, new = self._fold_bags[i] if is_bags else member.fold_rows(rows, train, test)
             groups = None if self.groups is None else self.groups[train]
-            yield delayed(member.fold_scores)(seen, new, self.y[train], self.n_columns, groups)
+            one_label = self.y.ndim == 1 and isinstance(member.model, BagClassifierMixin)
+            y = self._fold_labels[i] if one_label else self.y[train]
+            yield delayed(member.fold_scores)(seen, new, y, self.n_columns, groups)
 
     @cached_property
     def _fold_bags(self) -> list[tuple[Bags, Bags]]:
         """The bags of each fold, selected once for all candidates."""
         return [(self.bags[train], self.bags[test]) for train, test in self.folds]
+
+    @cached_property
+    def _fold_labels(self) -> list[Labels]:
+        """The labels of the training bags of each fold, validated once for all candidates."""
+        return [
+            check_bag_labels(self.y[train], seen)
+            for (train, _), (seen, _) in zip(self.folds, self._fold_bags, strict=True)
+        ]
 
     def _is_in_time(self, entry: Entry) -> bool:
         if self.seconds == np.inf:

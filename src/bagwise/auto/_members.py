@@ -126,11 +126,12 @@ class Member:
         return rows[train], rows[test]
 
     def fold_scores(
-        self, seen: Any, new: Any, y: Array, n_columns: int, groups: Array | None = None
+        self, seen: Any, new: Any, y: Any, n_columns: int, groups: Array | None = None
     ) -> Floats:
         """Score `new` by a model fitted on `seen` with its targets and groups."""
         fitted = self._fit_model(seen, y, groups)
-        return column_scores(fitted, new, "sets" if y.ndim == 2 else "single", n_columns)
+        kind = "sets" if getattr(y, "ndim", 1) == 2 else "single"
+        return column_scores(fitted, new, kind, n_columns)
 
     def fit_all(self, rows: Any, bags: Bags, y: Array, groups: Array | None = None) -> Any:
         """Fit the method on all bags; the result predicts bags."""
@@ -141,7 +142,7 @@ class Member:
             return fitted
         return BagPipeline([("embedding", self.embedding), ("model", fitted)])
 
-    def _fit_model(self, rows: Any, y: Array, groups: Array | None) -> Any:
+    def _fit_model(self, rows: Any, y: Any, groups: Array | None) -> Any:
         model = clone(self.model)
         if self.embedding is None:
             return model.fit(

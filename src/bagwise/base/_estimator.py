@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._common.sklearn import _fit_context
 from bagwise._common.types import Floats as FloatArray
 from bagwise.bags import Bags
-from bagwise.base._finite import checked_fit, numerical_errors, quietly, require_finite
+from bagwise.base._finite import checked_fit, quietly, raise_translated, require_finite
 from bagwise.base._order import in_canonical_order
 from bagwise.base._parameters import CONSTRAINTS
 from bagwise.compute import over_partitions
@@ -140,7 +140,8 @@ class BagEstimator(BaseEstimator):
 
     def _check_labels(self, y: Any, bags: Bags) -> Any:
         """Validate y."""
-        check = check_label_sets if self._learns_label_sets else check_bag_labels
+        may_be_sets = self._learns_label_sets and not getattr(y, "_is_validated", False)
+        check = check_label_sets if may_be_sets else check_bag_labels
         return check(y, bags, min_classes=self._min_classes)
 
     def _check_bags(self, X: Any) -> Bags:
@@ -177,12 +178,14 @@ class BagEstimator(BaseEstimator):
         object
             The result of `compute`.
         """
-        with numerical_errors(self):
+        try:
             bags = self._check_bags(X)
             compute = partial(quietly, compute)
             values = over_partitions(compute, bags) if by_partition else compute(bags)
             infinite = scores and "intercept_" in self._may_be_infinite
             return require_finite(values, "the result", infinite=infinite)
+        except Exception as error:
+            raise_translated(self, error)
 
     def _keep_progress(self, results: SolverResult | Sequence[SolverResult], advice: str) -> None:
         """Store ``n_iter_`` and ``objective_curve_``; warn if a solver did not converge.

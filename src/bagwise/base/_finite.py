@@ -5,10 +5,9 @@ different scale, can still lead to overflow or to a singular matrix inside a met
 gets an error about features and parameters instead of NaN or an error about an internal array.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy import sparse
@@ -47,34 +46,29 @@ def checked_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(fit)
     def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with numerical_errors(self):
-            earlier = fitted_attributes(self)
-            if earlier and fit.__name__ == "fit" and not getattr(self, "warm_start", False):
-                forget(self, earlier)
-            try:
-                with np.errstate(**FLOATING_POINT):
-                    fit(self, *args, **kwargs)
-                name = not_finite(fitted_attributes(self), self._may_be_infinite)
-                if name is not None:
-                    raise FloatingPointError(f"{name} is not finite")
-            except BaseException:
-                forget(self, fitted_attributes(self))
-                vars(self).update(earlier)
-                raise
+        earlier = vars(self).copy()
+        if fit.__name__ == "fit" and not getattr(self, "warm_start", False):
+            forget_fit(self)
+        try:
+            with np.errstate(**FLOATING_POINT):
+                fit(self, *args, **kwargs)
+            name = not_finite(vars(self), self._may_be_infinite, only_fitted=True)
+            if name is not None:
+                raise FloatingPointError(f"{name} is not finite")
+        except BaseException as error:
+            forget_fit(self)
+            vars(self).update(earlier)
+            raise_translated(self, error)
         return self
 
     return checked
 
 
-def fitted_attributes(model: Any) -> dict[str, Any]:
-    """Attributes of a model whose names end with an underscore."""
-    return {n: v for n, v in vars(model).items() if n.endswith("_") and not n.startswith("_")}
-
-
-def forget(model: Any, names: Iterable[str]) -> None:
-    """Delete attributes of a model."""
-    for name in names:
-        delattr(model, name)
+def forget_fit(model: Any) -> None:
+    """Delete the fitted attributes of a model, whose names end with an underscore."""
+    for name in [*vars(model)]:
+        if name.endswith("_") and not name.startswith("_"):
+            delattr(model, name)
 
 
 def quietly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -83,29 +77,27 @@ def quietly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
 
-@contextmanager
-def numerical_errors(estimator: Any) -> Iterator[None]:
-    """Turn arithmetic and memory errors into errors about the input.
+def raise_translated(estimator: Any, error: BaseException) -> NoReturn:
+    """Raise an arithmetic or memory error as an error about the input, any other error as it is.
 
     Parameters
     ----------
     estimator : estimator
         Named in the error, with its parameters that are not at their default.
+    error : exception
+        The error.
     """
-    try:
-        yield
-    except BagwiseError:
-        raise
-    except MemoryError as error:
+    if isinstance(error, BagwiseError):
+        raise error
+    if isinstance(error, MemoryError):
         raise NotEnoughMemoryError(
             f"{type(estimator).__name__} ran out of memory ({error}): use fewer or smaller bags."
         ) from error
-    except (ArithmeticError, np.linalg.LinAlgError) as error:
+    if isinstance(error, ArithmeticError | np.linalg.LinAlgError):
         raise _error(estimator, str(error)) from error
-    except ValueError as error:
-        if any(words in str(error) for words in REFUSALS):
-            raise _error(estimator, "an intermediate result is not finite") from error
-        raise
+    if isinstance(error, ValueError) and any(words in str(error) for words in REFUSALS):
+        raise _error(estimator, "an intermediate result is not finite") from error
+    raise error
 
 
 def require_finite(value: Any, name: str, *, infinite: bool = False) -> Any:
@@ -129,7 +121,9 @@ def require_finite(value: Any, name: str, *, infinite: bool = False) -> Any:
     return value
 
 
-def not_finite(values: dict[Any, Any], may_be_infinite: Iterable[Any]) -> str | None:
+def not_finite(
+    values: dict[Any, Any], may_be_infinite: Iterable[Any], *, only_fitted: bool = False
+) -> str | None:
     """The name of the first value with numbers that are not finite; None if there is none.
 
     Parameters
@@ -138,12 +132,16 @@ def not_finite(values: dict[Any, Any], may_be_infinite: Iterable[Any]) -> str | 
         Values by name, as for `require_finite`.
     may_be_infinite : iterable of str
         Names of the values that may be infinite, but not NaN.
+    only_fitted : bool, default=False
+        Whether to check only names that end with an underscore.
 
     Returns
     -------
     str or None
     """
     for name, value in values.items():
+        if only_fitted and (not name.endswith("_") or name.startswith("_")):
+            continue
         if isinstance(value, list | tuple):
             each = dict(enumerate(value))
             if not_finite(each, each if name in may_be_infinite else ()) is not None:

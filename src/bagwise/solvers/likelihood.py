@@ -163,5 +163,7 @@ def _best_constant(sizes: Ints, positive: Bools) -> float:
         u = np.exp(log_u)
         return float(n_negative * u - np.sum(n * u / np.expm1(np.minimum(n * u, 700.0))))
 
-    u = np.exp(brentq(slope, -60.0, 10.0))
+    # As 1 - n u < n u / (exp(n u) - 1) < 1, u is between these two.
+    low, high = np.log(len(n) / sizes.sum()), np.log(len(n) / n_negative)
+    u = np.exp(brentq(slope, low - 1e-6, high + 1e-6))
     return float(u + np.log(-np.expm1(-u)))

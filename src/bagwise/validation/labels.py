@@ -46,11 +46,15 @@ def check_bag_labels(y: Any, bags: Bags, *, min_classes: int = 1) -> Labels:
     Labels
         Of the kind "single"; the classes are sorted.
     """
-    column = _label_column(y)
+    if isinstance(y, Labels) and y._is_validated and len(y.classes) >= min_classes:
+        return check_length(y, bags)
+    column = _label_column(y.values if isinstance(y, Labels) else y)
     check_length(column, bags)
     for i in _first_missing(column):
         raise LabelError(f"{_absent(column[i], bags.name_of(i))} Leave it out or label it.")
-    return Labels("single", *_classes_of(column, min_classes))
+    labels = Labels("single", *_classes_of(column, min_classes))
+    labels._is_validated = True
+    return labels
 
 
 def check_numbers(y: Any, bags: Bags) -> Floats:
@@ -346,6 +350,8 @@ def check_sample_weight(sample_weight: Any, bags: Bags) -> Floats:
     ndarray of shape (n_bags,)
         Finite, nowhere negative, not all zero.
     """
+    if sample_weight is None:
+        return np.ones(len(bags))
     refuse_masked(sample_weight, "the sample_weight")
     try:
         weights = _check_sample_weight(sample_weight, np.empty(len(bags)), dtype=np.float64)

@@ -24,6 +24,7 @@ from bagwise.exceptions import InputError
 # Largest number of instances whose kernel matrix is stored (72 MB); block size for more instances.
 KEPT = 3000
 BLOCK = 2**22
+SMALL = 300  # points; for fewer a product with a Gram matrix need not look for zeros
 SMALLEST, LARGEST = 1e-100, 1e100  # cost, and its product with squared lengths
 
 
@@ -209,9 +210,10 @@ class GramPoints:
 
     def __init__(self, gram: Floats) -> None:
         self.gram = gram
+        # The product with coefficients, called thousands of times for small matrices.
+        self.product = gram.__matmul__ if len(gram) <= SMALL else self._product
 
-    def product(self, coef: Floats) -> Floats:
-        """Multiply the Gram matrix with `coef`."""
+    def _product(self, coef: Floats) -> Floats:
         used = np.flatnonzero(coef)
         if len(used) > len(coef) // 4:  # gathering rows costs more than multiplying zeros
             return self.gram @ coef
