@@ -330,10 +330,12 @@ class Bags:
         """Where the instances are: "local", "mapped" (a file), "device" (torch) or "cluster"."""
         return self._source.where
 
-    @property
+    @cached_property
     def sizes(self) -> Ints:
         """Number of instances of each bag, of shape (n_bags,)."""
-        return np.diff(self._source.offsets)
+        sizes = np.diff(self._source.offsets)
+        sizes.flags.writeable = False
+        return sizes
 
     @property
     def bag_index(self) -> Ints:

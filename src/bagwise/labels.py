@@ -70,12 +70,13 @@ class Labels:
         names: Sequence[str] | None = None,
         positive: int = 1,
     ) -> None:
-        self._kind, self._positive = kind, positive
-        self._classes = (classes if type(classes) is np.ndarray else plain_array(classes)).view()
+        self.kind, self._positive = kind, positive
+        self.has_sets = kind == "sets"  # whether a bag may have several labels
+        self.classes = (classes if type(classes) is np.ndarray else plain_array(classes)).view()
         self._names = None if names is None else list(names)
-        given = (indicator, np.int8) if kind == "sets" else (codes, np.int64)
+        given = (indicator, np.int8) if self.has_sets else (codes, np.int64)
         self._data = np.asarray(*given).view()
-        self._classes.flags.writeable = self._data.flags.writeable = False
+        self.classes.flags.writeable = self._data.flags.writeable = False
 
     @classmethod
     def from_sets(
@@ -197,24 +198,9 @@ class Labels:
         return cls("partial" if (codes < 0).any() else "single", classes, codes)
 
     @property
-    def kind(self) -> str:
-        """The kind of the labels: "single", "sets", "partial" or "instances"."""
-        return self._kind
-
-    @cached_property
-    def has_sets(self) -> bool:
-        """Whether a bag may have several labels."""
-        return self._kind == "sets"
-
-    @property
-    def classes(self) -> Array:
-        """The distinct labels, of shape (n_classes,)."""
-        return self._classes
-
-    @property
     def names(self) -> list[str]:
         """The displayed names of the classes."""
-        return [str(v) for v in self._classes.tolist()] if self._names is None else self._names
+        return [str(v) for v in self.classes.tolist()] if self._names is None else self._names
 
     @property
     def codes(self) -> Ints:
@@ -228,7 +214,7 @@ class Labels:
         """1 if a bag has a label, else 0; a row of -1 if its set is unknown: (n, n_classes)."""
         if self.has_sets:
             return self._data
-        table = (self.codes[:, None] == np.arange(len(self._classes))).astype(np.int8)
+        table = (self.codes[:, None] == np.arange(len(self.classes))).astype(np.int8)
         table[self.codes < 0] = UNLABELLED
         table.flags.writeable = False
         return table
@@ -249,7 +235,7 @@ class Labels:
         """
         if self.has_sets:
             return self._data
-        classes, unknown = self._classes, np.array([UNLABELLED], np.int8)
+        classes, unknown = self.classes, np.array([UNLABELLED], np.int8)
         if self.known.all():
             return classes[self._data]
         if classes.dtype.kind == "f":
@@ -273,13 +259,13 @@ class Labels:
         """Number of bags with each class, of shape (n_classes,)."""
         if self.has_sets:
             return (self._data == 1).sum(axis=0)
-        return np.bincount(self._data[self.known], minlength=len(self._classes))
+        return np.bincount(self._data[self.known], minlength=len(self.classes))
 
     @property
     def positives(self) -> Sequence[int]:
         """The positive class of each one-vs-rest problem: one for two classes, else all."""
-        two = len(self._classes) == 2 and not self.has_sets
-        return [self._positive] if two else range(len(self._classes))
+        two = len(self.classes) == 2 and not self.has_sets
+        return [self._positive] if two else range(len(self.classes))
 
     @property
     def oriented_codes(self) -> Ints:
@@ -289,8 +275,8 @@ class Labels:
     @property
     def pos_label(self) -> Any:
         """The positive one of two classes; None unless there are two."""
-        two = len(self._classes) == 2 and not self.has_sets
-        return self._classes.tolist()[self._positive] if two else None
+        two = len(self.classes) == 2 and not self.has_sets
+        return self.classes.tolist()[self._positive] if two else None
 
     def with_positive(self, positive: int) -> Labels:
         """Return the same labels with another of two classes as the positive one."""
@@ -303,7 +289,7 @@ class Labels:
 
     def without(self, mask: Bools) -> Labels:
         """Return a copy in which the labels selected by a mask of shape (n,) are unknown."""
-        kind = "partial" if self._kind == "single" else self._kind
+        kind = "partial" if self.kind == "single" else self.kind
         hidden = mask[:, None] if self.has_sets else mask
         return self._like(np.where(hidden, UNLABELLED, self._data), kind=kind)
 
@@ -324,7 +310,7 @@ class Labels:
         position = {name: k for k, name in enumerate(names)}
         position |= {label: k for k, label in enumerate(classes)}
         merged, merged_names, columns = list(classes), list(names), []
-        for label in self._classes.tolist():
+        for label in self.classes.tolist():
             k = position.get(label, position.get(str(label), len(merged)))
             if k == len(merged):
                 merged.append(label)
@@ -332,7 +318,7 @@ class Labels:
             columns.append(k)
         if not self.has_sets:
             codes = np.array([*columns, UNLABELLED])[self._data]
-            return Labels(self._kind, merged, codes, names=merged_names)
+            return Labels(self.kind, merged, codes, names=merged_names)
         indicator = np.zeros((len(self), len(merged)), dtype=np.int8)
         indicator[:, columns] = self._data
         indicator[~self.known] = UNLABELLED
@@ -340,11 +326,11 @@ class Labels:
 
     def as_sets(self) -> Labels:
         """Return the labels as label sets; a single label becomes a set of one."""
-        return Labels("sets", self._classes, indicator=self.indicator, names=self._names)
+        return Labels("sets", self.classes, indicator=self.indicator, names=self._names)
 
     def tolist(self) -> list[Any]:
         """Return the label of each bag, or its set of labels; None if nothing is known."""
-        members = self._members(self._classes.tolist())
+        members = self._members(self.classes.tolist())
         if self.has_sets:
             return [None if labels is None else set(labels) for labels in members]
         return [None if labels is None else labels[0] for labels in members]
@@ -369,12 +355,12 @@ class Labels:
     def __repr__(self) -> str:
         n_unknown = len(self) - int(self.known.sum())
         unknown = f", unknown={n_unknown}" if n_unknown else ""
-        return f"Labels({self._kind!r}, n={len(self)}, classes={short_list(self.classes)}{unknown})"
+        return f"Labels({self.kind!r}, n={len(self)}, classes={short_list(self.classes)}{unknown})"
 
     def _like(self, data: Array, **changed: Any) -> Labels:
         given: dict[str, Any] = {"indicator" if self.has_sets else "codes": data}
-        given |= {"kind": self._kind, "names": self._names, "positive": self._positive}
-        return Labels(classes=self._classes, **given | changed)
+        given |= {"kind": self.kind, "names": self._names, "positive": self._positive}
+        return Labels(classes=self.classes, **given | changed)
 
 
 def positive_by_name(classes: Any) -> int | None:
@@ -400,7 +386,7 @@ def positive_by_name(classes: Any) -> int | None:
     >>> positive_by_name(["active", "inactive"]), positive_by_name(["cat", "dog"])
     (0, None)
     """
-    first, second = (str(_python(label)).strip().lower() for label in classes)
+    first, second = [str(v).strip().lower() for v in np.asarray(classes, dtype=object).tolist()]
     try:
         return int(float(second) > float(first))
     except ValueError:  # not numbers; True and False are among the known names

@@ -434,16 +434,14 @@ def _euclidean(A: Bags, B: Bags, gather: np.ufunc, *, symmetric: bool) -> Floats
 
     All pairs of instances of two such bags would take minutes.
     """
-    if B.n_features > TREE_FEATURES:
-        return _over_pairs(A, B, _euclidean_nearest(A, B), gather, symmetric=symmetric)
-    A = A.with_instances(A.instances.toarray()) if A.is_sparse else A
-    B = B.with_instances(B.instances.toarray()) if B.is_sparse else B
     large = B.sizes > TREE_SIZE
+    if B.n_features > TREE_FEATURES or not large.any():
+        return _over_pairs(A, B, _euclidean_nearest(A, B), gather, symmetric=symmetric)
+    A, B = (b.with_instances(b.instances.toarray()) if b.is_sparse else b for b in (A, B))
     out = np.empty((len(A), len(B)))
     if not large.all():
-        few, symmetric = (B[~large], False) if large.any() else (B, symmetric)
-        nearest = _euclidean_nearest(A, few)
-        out[:, ~large] = _over_pairs(A, few, nearest, gather, symmetric=symmetric)
+        nearest = _euclidean_nearest(A, B[~large])
+        out[:, ~large] = _over_pairs(A, B[~large], nearest, gather, symmetric=False)
     for i in np.flatnonzero(large).tolist():
         out[:, i] = gather.reduceat(_nearest_by_tree(B[i], A.instances), A.offsets[:-1])
     return out

@@ -3,7 +3,9 @@
 The scores of classifiers are calibrated first.
 """
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -211,8 +213,9 @@ class AutoBagClassifier(Ensemble, BagClassifierMixin, BagEstimator):
     def _stack(self, scores: Floats, targets: Array) -> Stack:
         return fit_stack(scores, targets, exclusive=self._is_exclusive, reg=REG)
 
-    def _measure(self, combined: Floats, targets: Array) -> float:
-        return label_score(self.metric, combined, targets, exclusive=self._is_exclusive)
+    @property
+    def _measure(self) -> Callable[[Floats, Array], float]:
+        return partial(label_score, self.metric, exclusive=self._is_exclusive)
 
     def _bag_probabilities(self, bags: Bags) -> Array:
         logits = self._bag_scores(bags)

@@ -134,8 +134,9 @@ class Ensemble:
         for train, test in folds:
             part = self._stack(scores[train], targets[train])
             values[test] = np.dstack([part.log_odds(scores[test]), part.logits(scores[test])])
+        measure = self._measure
         return [
-            mean_and_error([self._measure(values[test, :, m], targets[test]) for _, test in folds])
+            mean_and_error([measure(values[test, :, m], targets[test]) for _, test in folds])
             for m in range(values.shape[2])
         ]
 

@@ -21,7 +21,7 @@ from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
 from bagwise.auto._methods import METHODS, find_method
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin
-from bagwise.base._finite import quietly, require_finite
+from bagwise.base._finite import FLOATING_POINT, require_finite
 from bagwise.base._pipelines import fit_arguments, kept_assumption, predicts_numbers
 from bagwise.classification import (
     MILES,
@@ -174,11 +174,12 @@ def column_scores(model: Any, X: Any, kind: str, n_columns: int) -> Floats:
     that was not among the training bags has the lowest score. The scores of a regressor are its
     predictions.
     """
-    if is_regressor(model):
-        return np.asarray(model.predict(X), dtype=np.float64).reshape(-1, 1)
     if isinstance(model, BagClassifierMixin):  # the bags are validated already
-        decision = quietly(model._decision, X)
+        with np.errstate(**FLOATING_POINT):
+            decision = model._decision(X)
         scores = np.asarray(require_finite(decision, "the score", infinite=True), np.float64)
+    elif is_regressor(model):
+        return np.asarray(model.predict(X), dtype=np.float64).reshape(-1, 1)
     elif hasattr(model, "decision_function"):
         scores = np.asarray(model.decision_function(X), dtype=np.float64)
     else:

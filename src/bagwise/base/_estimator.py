@@ -124,10 +124,13 @@ class BagEstimator(BaseEstimator):
     def _training_set(self, bags: Bags, y: Any, sample_weight: Any) -> tuple[Bags, Any, FloatArray]:
         """Return the bags to learn from, their labels and their weights."""
         labels = self._check_labels(y, bags)
-        weight = check_sample_weight(sample_weight, bags)
+        weight = np.ones(len(bags.sizes))
+        if sample_weight is not None:
+            weight = check_sample_weight(sample_weight, bags)
         if isinstance(labels, Labels):
-            of_classes = class_weights(getattr(self, "class_weight", None), labels)
-            weight = weight * labels.known * of_classes
+            weight = weight * labels.known
+            if getattr(self, "class_weight", None) is not None:
+                weight *= class_weights(self.class_weight, labels)
         used = weight > 0
         if not used.any():
             raise LabelError("no bag has a known label and a positive weight: label some bags.")

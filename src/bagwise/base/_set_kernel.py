@@ -344,12 +344,13 @@ def sums_by_bag(bags: Bags, features: Callable[[Any], Floats], n_columns: int) -
     -------
     ndarray of shape (n_bags, n_columns)
     """
+    offsets, n_bags = bags.offsets, len(bags)
     require_memory(
-        8.0 * len(bags) * n_columns,
-        purpose=f"{n_columns:,} features of {len(bags):,} bags",
+        8.0 * n_bags * n_columns,
+        purpose=f"{n_columns:,} features of {n_bags:,} bags",
         remedy="use fewer components or landmarks, or fewer bags at a time",
     )
-    offsets, out = bags.offsets, np.zeros((len(bags), n_columns))
+    out = np.zeros((n_bags, n_columns))
     n_rows = max(1, SUMMED // max(n_columns, bags.n_features))
 
     def work(first: int, last: int) -> None:

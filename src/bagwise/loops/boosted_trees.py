@@ -46,26 +46,22 @@ def grow_tree(
     place : ndarray of shape (n_instances,)
         The leaf of each instance.
     """
-    feature, threshold = np.zeros(2**depth - 1, np.int32), np.full(2**depth - 1, np.inf)
-    instances, place = np.arange(columns.shape[1]), np.zeros(columns.shape[1], np.int32)
-    moduli = np.abs(weights)
-    sums = np.array([[weights.sum()], [moduli.sum()]])  # W and A of each node
+    feature, threshold, place, sums = _root(weights, depth)
     for level in range(depth):
-        data = columns, order, place, weights, sums
-        one = len(bounds) == 2  # called thousands of times for small bags
-        found = [_best_splits(*bounds, *data)] if one else run_blocks(_best_splits, bounds, *data)
-        gains, features, thresholds = map(np.array, zip(*found, strict=True))  # (n_blocks, n_nodes)
-        # The first among equals, up to rounding: the lowest feature.
-        best = (gains >= gains.max(axis=0) - 1e-12 * sums[1]).argmax(axis=0), np.arange(2**level)
-        first = 2**level - 1
-        feature[first : 2 * first + 1] = features[best]
-        threshold[first : 2 * first + 1] = thresholds[best]
-        node = first + place
-        place = 2 * place + (columns[feature[node], instances] > threshold[node])
-        n_nodes = 2 ** (level + 1)
-        sums = np.array([np.bincount(place, weights, n_nodes), np.bincount(place, moduli, n_nodes)])
-    W, A = sums
-    return feature, threshold, np.divide(W, A, out=np.zeros_like(W), where=A > 0), place
+        found = run_blocks(_best_splits, bounds, columns, order, place, weights, sums)
+        blocks = map(np.concatenate, zip(*found, strict=True))  # each of shape (n_blocks, n_nodes)
+        sums = _split(level, columns, weights, place, sums, feature, threshold, *blocks)
+    return feature, threshold, sums[0] / np.maximum(sums[1], 1e-300), place
+
+
+@_compiled
+def grow_alone(columns, order, weights, depth):
+    """Grow the same tree as `grow_tree` on one core, in one call: many trees of small bags."""
+    feature, threshold, place, sums = _root(weights, depth)
+    for level in range(depth):
+        found = _best_splits(0, len(columns), columns, order, place, weights, sums)
+        sums = _split(level, columns, weights, place, sums, feature, threshold, *found)
+    return feature, threshold, sums[0] / np.maximum(sums[1], 1e-300), place
 
 
 def predict_trees(X: Floats, features: Ints, thresholds: Floats, leaves: Floats) -> Floats:
@@ -138,12 +134,39 @@ def advance(scores, outputs, offsets, positive, learning_rate, longest):
 
 
 @_compiled
+def _root(weights, depth):
+    """A tree without splits: its features and thresholds, places, and W and A of each node."""
+    sums, n_inner = np.array([[weights.sum()], [np.abs(weights).sum()]]), 2**depth - 1
+    feature, threshold = np.zeros(n_inner, np.int32), np.full(n_inner, np.inf)
+    return feature, threshold, np.zeros(len(weights), np.int32), sums
+
+
+@_compiled
+def _split(level, columns, weights, place, sums, feature, threshold, gains, features, thresholds):
+    """Split each node of a level by the best of all blocks; return W and A of the new nodes."""
+    first, below = 2**level - 1, np.zeros((2, 2 ** (level + 1)))
+    for v in range(2**level):
+        # The first among equals, up to rounding: the lowest feature.
+        best = np.argmax(gains[:, v] >= gains[:, v].max() - 1e-12 * sums[1, v])
+        feature[first + v], threshold[first + v] = features[best, v], thresholds[best, v]
+    for i in range(len(place)):
+        node = first + place[i]
+        place[i] = 2 * place[i] + (columns[feature[node], i] > threshold[node])
+        below[0, place[i]] += weights[i]
+        below[1, place[i]] += abs(weights[i])
+    return below
+
+
+@_compiled
 def _best_splits(first, last, columns, order, place, weights, sums):
-    """Gain, feature and threshold of the best split of each node; without gain, 0, 0 and inf."""
+    """Gain, feature and threshold of the best split of each node; without gain, 0, 0 and inf.
+
+    Each of shape (1, n_nodes).
+    """
     W, A = sums
     n_nodes = len(W)
-    gain, feature = np.zeros(n_nodes), np.zeros(n_nodes, np.int64)
-    threshold, root = np.full(n_nodes, np.inf), np.zeros(n_nodes)
+    gain, feature = np.zeros((1, n_nodes)), np.zeros((1, n_nodes), np.int64)
+    threshold, root = np.full((1, n_nodes), np.inf), np.zeros(n_nodes)
     for v in range(n_nodes):
         if A[v] > 0:
             root[v] = W[v] * W[v] / A[v]
@@ -158,10 +181,10 @@ def _best_splits(first, last, columns, order, place, weights, sums):
             # Rounding may leave a tiny sum of moduli on an empty side: no split there.
             if value > before[v] and left_moduli[v] > 0 and right_moduli > 1e-12 * A[v]:
                 gained = left[v] * left[v] / left_moduli[v] + right * right / right_moduli - root[v]
-                if gained > gain[v] + 1e-12 * A[v]:
-                    gain[v], feature[v] = gained, f
+                if gained > gain[0, v] + 1e-12 * A[v]:
+                    gain[0, v], feature[0, v] = gained, f
                     middle = 0.5 * (before[v] + value)
-                    threshold[v] = middle if middle < value else before[v]
+                    threshold[0, v] = middle if middle < value else before[v]
             before[v] = value
             left[v] += weights[i]
             left_moduli[v] += abs(weights[i])

@@ -5,6 +5,7 @@ Platt, Zhang 2005), which boosts trees.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq
@@ -124,6 +125,7 @@ def mil_boost(
     columns = np.ascontiguousarray(X.T)
     order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
     bounds = even_bounds(len(columns), columns.size)
+    grow = trees.grow_alone if len(bounds) == 2 else partial(trees.grow_tree, bounds=bounds)
     start, has_label = _best_constant(np.diff(offsets), positive), positive[:, None]
     scores, grown, curve = np.full((len(X), 1), start), [], []
     gradient, equal = np.empty_like(scores), np.ones(len(positive))
@@ -132,9 +134,7 @@ def mil_boost(
     )
     for _ in track(range(n_estimators)):
         weights = -gradient[:, 0]
-        feature, threshold, leaf, place = trees.grow_tree(
-            columns, order, weights, max_depth, bounds
-        )
+        feature, threshold, leaf, place = grow(columns, order, weights, max_depth)
         outputs = leaf[place]
         if weights @ outputs <= tol * len(positive):
             break

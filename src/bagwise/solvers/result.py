@@ -59,6 +59,8 @@ def total_curve(results: Sequence[SolverResult]) -> Floats:
     ndarray of shape (n_iterations,)
         As long as the longest curve.
     """
+    if len(results) == 1:
+        return results[0].objective_curve
     curves = [result.objective_curve for result in results]
     length = max(map(len, curves))
     padded = [np.pad(curve, (0, length - len(curve)), mode="edge") for curve in curves]

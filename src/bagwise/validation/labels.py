@@ -350,8 +350,6 @@ def check_sample_weight(sample_weight: Any, bags: Bags) -> Floats:
     ndarray of shape (n_bags,)
         Finite, nowhere negative, not all zero.
     """
-    if sample_weight is None:
-        return np.ones(len(bags))
     refuse_masked(sample_weight, "the sample_weight")
     try:
         weights = _check_sample_weight(sample_weight, np.empty(len(bags)), dtype=np.float64)

@@ -332,7 +332,7 @@ def _proximal_point(
     natural = float(problem.costs.max())
     if points.mean_square > 0:
         natural = min(natural, 1 / points.mean_square)
-    a, sigma = start.multipliers, max(start.sigma, natural)
+    a, sigma = start.multipliers, max(start.sigma, 16 * natural)
     coef, plain, b = start.coef, points.product(start.coef), start.intercept
     last: _State | None = None
     curve: list[float] = []
