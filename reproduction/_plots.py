@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bagwise.extras import import_extra
+from bagwise._common.extras import import_extra
 from reproduction._paper import TIMED_OUT
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from bagwise._common.extras import import_extra
 from bagwise.exceptions import MissingExtraError
-from bagwise.extras import import_extra
 from reproduction._paper import TIMED_OUT, Metric
 from reproduction._plots import PLOTS
 from reproduction._runner import Plan

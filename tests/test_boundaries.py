@@ -10,17 +10,16 @@ import bagwise
 ROOT = Path(bagwise.__file__).parent
 
 # In the order of the data flow. A package may import itself and the packages listed for it.
-FOUNDATION = {"exceptions", "_common", "extras", "labels", "bags", "loops", "compute"}
+FOUNDATION = {"exceptions", "_common", "labels", "bags", "loops", "compute"}
 FOUNDATION |= {"solvers", "validation", "pairwise", "base"}
 PACKAGES = {
     "exceptions": set(),
     "_common": {"exceptions"},
-    "extras": {"exceptions"},
     "labels": {"_common", "exceptions"},
     # Bags.to and Bags.distribute call compute, Bags.from_frame calls io
     "bags": {"_common", "exceptions", "labels", "compute", "io"},
     "loops": {"_common", "exceptions"},
-    "compute": {"_common", "exceptions", "extras", "bags"} | {"loops"},
+    "compute": {"_common", "exceptions", "bags"} | {"loops"},
     "solvers": {"_common", "exceptions", "bags", "loops", "compute"},
     "validation": {"_common", "exceptions", "labels", "bags", "compute"},
     "pairwise": FOUNDATION - {"base", "solvers"},
@@ -35,8 +34,8 @@ PACKAGES = {
     "metric_learning": FOUNDATION | {"annotation"},
     "metrics": {"_common", "exceptions", "bags", "validation", "base"},
     "datasets": {"_common", "exceptions", "bags"},
-    "io": {"_common", "exceptions", "extras", "labels", "bags", "compute"},
-    "persistence": {"_common", "exceptions", "base", "extras", "bags"},
+    "io": {"_common", "exceptions", "labels", "bags", "compute"},
+    "persistence": {"_common", "exceptions", "base", "bags"},
     "evaluate": FOUNDATION | {"classification", "embedding", "metrics", "preprocessing"},
     "auto": FOUNDATION
     | {"annotation", "classification", "metric_learning", "regression", "embedding"}

@@ -63,7 +63,7 @@ for module in pkgutil.walk_packages(bagwise.__path__, "bagwise."):
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 from bagwise.exceptions import MissingExtraError
-from bagwise.extras import import_extra
+from bagwise._common.extras import import_extra
 try:
     import_extra("pyarrow.parquet", extra="io")
 except MissingExtraError as error:

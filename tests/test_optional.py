@@ -6,8 +6,8 @@ import sys
 import pytest
 
 import optional
+from bagwise._common.extras import import_extra
 from bagwise.exceptions import MissingExtraError
-from bagwise.extras import import_extra
 from optional import absent_package, skip_where_absent
 
 

@@ -59,7 +59,7 @@ USES = {
     "buffer.seek(0)\n"
     "assert read_sound(buffer, 0.2, 0.7).seconds == 0.5",
     "dask": "if __name__ == '__main__':\n"
-    "    from bagwise.extras import import_extra\n"
+    "    from bagwise._common.extras import import_extra\n"
     "    distributed = import_extra('distributed', extra='dask')\n"
     "    with distributed.Client(processes=False, dashboard_address=None) as client:\n"
     "        from bagwise.classification import PrimalDualMISVM\n"

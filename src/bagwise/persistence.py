@@ -23,10 +23,10 @@ from sklearn.base import BaseEstimator
 from sklearn.tree import BaseDecisionTree
 
 import bagwise
+from bagwise._common.extras import import_extra
 from bagwise._common.files import replacing
 from bagwise.bags import Bags
 from bagwise.exceptions import BagwiseError, DataNotFoundError, InputError, ModelFileError
-from bagwise.extras import import_extra
 
 __all__ = ["load_model", "save_model"]
 

@@ -39,9 +39,9 @@ def cluster(
     written = [output] if no_report else [output, page]
     refuse_existing(written, force=force, inputs=[file])
 
+    from bagwise._common.extras import import_extra
     from bagwise.cli.reading import check_features, label_sets_of, read_columns
     from bagwise.cli.results import with_places
-    from bagwise.extras import import_extra
     from bagwise.preprocessing._bag_pipeline import instance_steps
     from bagwise.report import Report
     from bagwise.report._sections import cluster_columns, clustered_instances

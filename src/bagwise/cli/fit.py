@@ -46,9 +46,9 @@ def fit(
     """
     refuse_existing([output], force=force, inputs=[file])
 
+    from bagwise._common.extras import import_extra
     from bagwise.base._pipelines import final_estimator, fit_arguments
     from bagwise.cli import reading
-    from bagwise.extras import import_extra
     from bagwise.persistence import MOST_MARKS, fingerprints, save_model
     from bagwise.report._sections import LEADERBOARD_CAPTION, leaderboard_columns
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from bagwise._common.extras import import_extra
 from bagwise._common.types import Array, Bools, Floats
 from bagwise.apps.review import _known
 from bagwise.bags import Bags
@@ -17,7 +18,6 @@ from bagwise.base._pipelines import label_kind
 from bagwise.cli.options import Columns, Saved, Task, is_model
 from bagwise.cli.output import note, progress, warning
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
-from bagwise.extras import import_extra
 from bagwise.io._contents import Contents, suspicion
 from bagwise.io._files import TABLES, Request, format_errors, format_of, naming
 from bagwise.io._reading import read_contents

@@ -43,10 +43,10 @@ def report(
     """
     file = saved.file
     refuse_existing([output], force=force, inputs=[saved.model, file])
+    from bagwise._common.extras import import_extra
     from bagwise.base._pipelines import predicts_numbers
     from bagwise.cli.reading import known_numbers, labels_for, open_saved, seen_in_training
     from bagwise.cli.results import places
-    from bagwise.extras import import_extra
     from bagwise.report import Media, Report
 
     import_extra("jinja2", extra="report")

@@ -21,6 +21,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
 
+from bagwise._common.extras import import_extra
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.annotation import ORedLogisticRegression
@@ -28,7 +29,6 @@ from bagwise.bags import Bags
 from bagwise.base import in_canonical_order
 from bagwise.base._set_kernel import rows_at
 from bagwise.compute import over_partitions
-from bagwise.extras import import_extra
 from bagwise.labels import Labels
 from bagwise.solvers.spectral import nearest_neighbors, neighbor_table
 from bagwise.validation import check_similarity

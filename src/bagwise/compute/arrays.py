@@ -9,10 +9,10 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise import loops
+from bagwise._common.extras import import_extra
 from bagwise._common.tables import StreamedTable, is_tensor
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.compute.mapped import empty_beside
-from bagwise.extras import import_extra
 from bagwise.loops.threads import SMALL, even_bounds, run_blocks
 
 BLOCK = 2**24  # values converted at once

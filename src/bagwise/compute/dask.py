@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from bagwise._common.extras import import_extra
 from bagwise._common.tables import ConvertedTable, Source, StreamedTable, float_type
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags, offsets_of
@@ -26,7 +27,6 @@ from bagwise.compute.arrays import add, is_tensor, stacked
 from bagwise.compute.mapped import origin_of
 from bagwise.compute.parts import Parts, digest
 from bagwise.exceptions import InputError
-from bagwise.extras import import_extra
 from bagwise.loops.threads import block_bounds
 
 FAN = 8  # largest number of results that are added in one process

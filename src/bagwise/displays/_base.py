@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from bagwise._common.extras import import_extra
 from bagwise._common.types import Array
 from bagwise.base._parameters import describe
-from bagwise.extras import import_extra
 
 DOTS, MARK = "#4a90d0", "#d9762b"  # values, and what is marked among them
 DIAMOND = {"fmt": "D", "color": MARK, "markersize": 6, "capsize": 4, "linewidth": 1.6}

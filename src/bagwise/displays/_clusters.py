@@ -7,11 +7,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
+from bagwise._common.extras import import_extra
 from bagwise._common.types import Array
 from bagwise.base._pipelines import instance_model
 from bagwise.displays._base import MARK, Display, plain_frame, plain_legend
 from bagwise.exceptions import InputError
-from bagwise.extras import import_extra
 
 MOST_SHOWN = 2000
 LONGEST_NAME = 16

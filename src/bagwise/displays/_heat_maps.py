@@ -6,11 +6,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bagwise._common.extras import import_extra
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.displays._base import Display
 from bagwise.exceptions import InputError
-from bagwise.extras import import_extra
 from bagwise.predictions import Predictions
 from bagwise.validation import check_bags
 

@@ -6,11 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from bagwise._common.extras import import_extra
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.displays._base import MARK, Display, plain_legend, rows_of_dots
 from bagwise.exceptions import InputError
-from bagwise.extras import import_extra
 from bagwise.predictions import Predictions
 from bagwise.validation import check_bags
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from bagwise._common.extras import import_extra
 from bagwise._common.files import check_place, temporary_beside
 from bagwise._common.tables import StreamedTable, float_type
 from bagwise._common.types import Array, Ints
@@ -33,7 +34,6 @@ from bagwise.exceptions import (
     OutputExistsError,
     SparseInputError,
 )
-from bagwise.extras import import_extra
 from bagwise.io._contents import Contents, check_contents, find_suspects
 from bagwise.io._files import FORMATS, Request, Workspace, assign, format_errors, listed
 from bagwise.labels import Labels, plain_array

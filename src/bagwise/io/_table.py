@@ -19,12 +19,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from bagwise._common.extras import import_extra
 from bagwise._common.tables import StreamedTable, float_type
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compute.mapped import release_pages
 from bagwise.exceptions import DataWarning, FileFormatError, InputError, warn_user
-from bagwise.extras import import_extra
 from bagwise.io._contents import (
     Clips,
     Column,

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from bagwise._common.extras import import_extra
 from bagwise._common.files import replacing
 from bagwise.exceptions import FileFormatError, InputError, LabelError, SparseInputError
-from bagwise.extras import import_extra
 from bagwise.io._contents import Contents
 from bagwise.io._files import escaped
 from bagwise.io._table import BLOCK_VALUES, METADATA

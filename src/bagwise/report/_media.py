@@ -11,10 +11,10 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bagwise._common.extras import import_extra
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.exceptions import DataNotFoundError, InputError, warn_user
-from bagwise.extras import import_extra
 from bagwise.report._page import data_url, shorten
 
 # The files that a page shows, by their suffix.

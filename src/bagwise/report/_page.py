@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import bagwise
+from bagwise._common.extras import import_extra
 from bagwise.displays._base import plain_frame
-from bagwise.extras import import_extra
 
 FOOTER = f"Made by bagwise {bagwise.__version__}. This page needs no network and sends no data."
 _SHORT = 24  # maximum characters of a cell without line breaks

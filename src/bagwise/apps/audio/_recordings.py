@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from bagwise._common.extras import import_extra
 from bagwise._common.types import Array
 from bagwise.exceptions import FileFormatError
-from bagwise.extras import import_extra
 from bagwise.io._contents import Contents, clip_columns
 from bagwise.io._files import format_errors
 

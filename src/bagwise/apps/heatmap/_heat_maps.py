@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bagwise._common.extras import import_extra
 from bagwise._common.files import check_place, distinct_names, replacing
 from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
@@ -20,7 +21,6 @@ from bagwise.base._pipelines import final_estimator
 from bagwise.displays import HeatMapDisplay
 from bagwise.displays._heat_maps import check_coords, colour_limits, colours, patch_edges, squares
 from bagwise.exceptions import InputError, OutputExistsError
-from bagwise.extras import import_extra
 from bagwise.io._write_table import write_columns
 from bagwise.predictions import Predictions
 from bagwise.predictions._attributions import METHODS

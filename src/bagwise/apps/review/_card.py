@@ -13,10 +13,10 @@ from scipy import sparse
 from scipy.signal import spectrogram
 from sklearn.preprocessing import StandardScaler
 
+from bagwise._common.extras import import_extra
 from bagwise._common.types import Floats
 from bagwise.apps.review._queue import DECIDED, ReviewQueue
 from bagwise.bags import Bags
-from bagwise.extras import import_extra
 from bagwise.report._media import FILES, Sound, read_sound
 
 MOST_NEIGHBOURS = 60

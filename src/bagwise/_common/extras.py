@@ -30,7 +30,7 @@ def import_extra(module: str, *, extra: str) -> ModuleType:
 
     Examples
     --------
-    >>> from bagwise.extras import import_extra
+    >>> from bagwise._common.extras import import_extra
     >>> import_extra("no_such_package", extra="io")
     Traceback (most recent call last):
         ...
