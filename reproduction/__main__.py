@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 from bagwise.cli.app import OneLineErrors, run
 from bagwise.cli.options import JSON, flag
 from bagwise.cli.output import as_records, note, print_json, print_table, progress
-from bagwise.exceptions import OutputExistsError
+from bagwise.exceptions import InputError, OutputExistsError
 from reproduction import (
     Plan,
     Report,
@@ -71,6 +71,7 @@ def reproduce(
     full: bool = flag(
         "--full/--quick", "All repetitions and sizes, or a small part (the default)."
     ),
+    everything: bool = flag("--all", "Every experiment of the paper, in full."),
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the results.")
     ] = Path("results"),
@@ -98,13 +99,17 @@ def reproduce(
     python -m reproduction
     python -m reproduction pdmisvm figure10 --quick --only pdmisvm-exact
     python -m reproduction pdmisvm figure10 --show --json
+    python -m reproduction wellsvm --all
     ```
     """
+    if everything and (paper is None or experiment is not None):
+        raise InputError("--all runs every experiment of one paper: name the paper only.")
     if paper is None:
         _list_papers(json=json)
         return
     if output.exists() and not output.is_dir():
         raise OutputExistsError(f"{output} is a file: give the name of a folder with -o.")
+    full = full or everything
     chosen, parts = load_paper(paper), tuple(only or ())
     names = list(chosen.experiments) if experiment is None else [experiment]
     failed, documents = False, []

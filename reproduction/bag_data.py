@@ -24,6 +24,7 @@ from reproduction.row_data import info_of
 
 __all__ = [
     "load_corel5k_blobs",
+    "load_corel5k_test_regions",
     "load_dataset",
     "load_hja_birdsong",
     "load_letter_carroll_redraw",
@@ -183,6 +184,34 @@ def load_corel5k_blobs() -> Bunch:
     arrays["X"] = sparse.csr_array((ones, token, ends), shape=(len(token), arrays["B"].shape[1]))
     arrays["bag"] = picture
     return _label_set_bunch(info, arrays, arrays["Y"], ["is_test"])
+
+
+def load_corel5k_test_regions() -> Bunch:
+    """Load the regions of the 500 test pictures of Corel5K (from the data home).
+
+    The regions of the 4,500 training pictures were not found, so the published experiment cannot be
+    repeated; the metric that the authors of MIMLCA learned from them is in the file.
+
+    Returns
+    -------
+    Bunch
+        - ``bags``: 500 pictures, 4686 regions, 36 features;
+        - ``label_sets``: (500, 374) zeros and ones; ``classes``: the keywords;
+        - ``frequent``: (20,) the keywords of the MIMLCA experiment, as indices into ``classes``;
+        - ``authors_metric``: (36, 20) L of the authors; distances are those of ``X @ L``;
+        - ``instance_labels``: None; ``feature_names``: None; ``DESCR``.
+
+    Raises
+    ------
+    DataNotFoundError
+        When the file is not in the data home.
+    FileFormatError
+        When the file is damaged.
+    """
+    info = info_of("corel5k_test_regions")
+    arrays = read_dataset(info, ["X", "bag", "Y", "classes", "top20", "L"])
+    bunch = _label_set_bunch(info, arrays, arrays["Y"])
+    return Bunch(**bunch, frequent=arrays["top20"].astype(np.int64), authors_metric=arrays["L"])
 
 
 def load_letter_carroll_redraw() -> Bunch:

@@ -83,7 +83,7 @@ def load_ssl(name: str, *, one_hot: bool = False) -> Bunch:
     ----------
     name : str
         "digit1", "usps", "coil2", "bci", "g241c", "coil", "g241d", "secstr", "text" of Chapelle,
-        Schoelkopf & Zien (2006), or the older "g50c", "g10n", "uspst".
+        Schoelkopf & Zien (2006), or the older "g50c", "g10n", "uspst", "text1".
     one_hot : bool, default=False
         For "secstr", whose 15 columns are symbols, not quantities: expand them to the 315
         binary columns of the benchmark, sparse. The other sets have no such columns.
@@ -91,7 +91,8 @@ def load_ssl(name: str, *, one_hot: bool = False) -> Bunch:
     Returns
     -------
     Bunch
-        - ``X``: (n, d), sparse for "text"; ``y``: (n,) numbered from 0 (-1/+1 became 0/1);
+        - ``X``: (n, d), sparse for "text" and "text1"; ``y``: (n,) numbered from 0 (-1/+1 became
+          0/1);
         - ``labeled``: a dict; ``labeled[10][s]`` holds the 10 labelled rows of split ``s``, from
           0; all other rows are unlabelled. Keys are 10 and 100; 50 for the older sets; 100, 1000
           and 10000 for "secstr";
@@ -115,8 +116,9 @@ def load_ssl(name: str, *, one_hot: bool = False) -> Bunch:
     """
     info = info_of(f"ssl_{name}")
     sparse_parts = ["X_data", "X_indices", "X_indptr", "X_shape"]
-    arrays = read_dataset(info, ["y", *(sparse_parts if name == "text" else ["X"])])
-    if name == "text":
+    is_sparse = name in ("text", "text1")
+    arrays = read_dataset(info, ["y", *(sparse_parts if is_sparse else ["X"])])
+    if is_sparse:
         data, indices, indptr, shape = (arrays[part] for part in sparse_parts)
         try:
             arrays["X"] = sparse.csr_array((data, indices, indptr), shape=tuple(shape))
@@ -135,28 +137,31 @@ def load_ssl(name: str, *, one_hot: bool = False) -> Bunch:
 def load_uci(name: str, *, one_hot: bool = False) -> Bunch:
     """Load a UCI set of the WellSVM paper (from the data home).
 
-    Missing values are NaN and never imputed ("credit_a", "echocardiogram", "house_votes"). A
-    nominal column holds the index of its value. "spectf" contains 80 rows twice: random splits
-    leak. "haberman" counts years from 1958. "australian" of the paper (690 x 42) is probably
+    Missing values are NaN and never imputed ("credit_a", "echocardiogram", "house_votes",
+    "sick"). A nominal column holds the index of its value. "spectf" contains 80 rows twice: random
+    splits leak. "haberman" counts years from 1958. "australian" of the paper (690 x 42) is probably
     "credit_a", and its "heart" (270 x 9) was not found.
 
     Parameters
     ----------
     name : str
-        "australian", "credit_a", "diabetes", "echocardiogram", "german", "haberman",
-        "heart_statlog", "house", "house_votes", "ionosphere", "kr_vs_kp", "liver", "spectf".
+        "australian", "credit_a", "diabetes", "echocardiogram", "flare", "german", "haberman",
+        "heart_statlog", "house", "house_votes", "ionosphere", "kr_vs_kp", "liver", "optdigits",
+        "sick", "spectf".
     one_hot : bool, default=False
         Expand nominal columns with more than two values into one column per value, and drop
-        constant columns, if the set has nominal columns ("australian", "credit_a", "german",
-        "haberman", "kr_vs_kp").
+        constant columns, if the set has nominal columns ("australian", "credit_a", "flare",
+        "german", "haberman", "kr_vs_kp", "sick").
 
     Returns
     -------
     Bunch
-        - ``X``: (n, d); ``y``: (n,) 0 or 1 (-1 unknown, once in "echocardiogram");
+        - ``X``: (n, d); ``y``: (n,) 0 or 1 (0 to 9 in "optdigits"; -1 unknown, once in
+          "echocardiogram");
         - ``classes``, ``feature_names`` ("purpose=3" for an expanded column);
         - ``nominal``: number of values of each column of the file, 0 = numeric, or None;
-        - ``is_train`` ("spectf") and ``alive_at_1`` ("echocardiogram") if the set has them;
+        - ``is_train`` ("spectf"), ``alive_at_1`` ("echocardiogram") and ``part`` ("flare") if the
+          set has them;
         - ``DESCR``.
 
     Raises
@@ -172,7 +177,7 @@ def load_uci(name: str, *, one_hot: bool = False) -> Bunch:
     if one_hot and nominal is not None and "X_onehot" in arrays:
         names = _expanded_names(arrays["X"], names, nominal)
         arrays["X"] = arrays["X_onehot"]
-    extras = {key: rows for key, rows in arrays.items() if key in ("is_train", "alive_at_1")}
+    extras = {key: rows for key, rows in arrays.items() if key in EXTRAS}
     return _rows(
         info,
         arrays,
@@ -180,6 +185,9 @@ def load_uci(name: str, *, one_hot: bool = False) -> Bunch:
         feature_names=names,
         extras={"nominal": nominal, **extras},
     )
+
+
+EXTRAS = ("is_train", "alive_at_1", "part")  # per-row arrays of some UCI sets
 
 
 @cache

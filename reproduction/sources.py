@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 from sklearn.utils import Bunch, check_random_state
 
-from bagwise.bags import Bags, offsets_of
+from bagwise.bags import Bags, group_rows, offsets_of
 from bagwise.datasets import (
     load_musk1,
     make_digit_bags,
@@ -18,15 +18,17 @@ from bagwise.datasets import (
 from bagwise.datasets._registry import data_folders, find_file, read_arrays
 from bagwise.exceptions import DataNotFoundError, FileFormatError
 from reproduction._building import find_target
-from reproduction.bag_data import load_corel5k_blobs
+from reproduction.bag_data import load_corel5k_blobs, load_corel5k_test_regions
 from reproduction.faces import make_names_and_faces
-from reproduction.row_data import load_mnist
+from reproduction.row_data import load_mnist, load_uci
 
 __all__ = [
     "captioned_faces",
+    "corel5k_test_pictures",
     "frequent_keywords",
     "from_data_home",
     "load_clean1",
+    "load_digit_pair",
     "make_mnist_bags",
     "make_overlapping_calls",
     "make_region_bags",
@@ -37,42 +39,110 @@ __all__ = [
 ]
 
 
-def from_data_home(file: str, n_classes: int | None = None) -> Bunch:
+def from_data_home(
+    file: str,
+    n_classes: int | None = None,
+    *,
+    label_sets: str = "Y",
+    n_keywords: int | None = None,
+    scenario: str | None = None,
+) -> Bunch:
     """Read bags from a user's file that bagwise has no loader for.
+
+    The file is an npz with ``X`` (instances x features) and ``bag`` (the bag of each instance, from
+    0); with ``y`` (a label per bag) or label sets (``Y``, bags x labels, 0/1); and, if known, with
+    ``instance_labels`` (of each instance: an index into ``classes``, -1 unknown), ``is_test`` (of
+    each bag: whether it is for testing) and ``classes`` (the names).
 
     Parameters
     ----------
     file : str
-        Name of an npz file in the data home, with ``X`` (instances x
-        features), ``bag`` (the bag of each instance) and ``y`` (the label of each bag).
+        Name of the file in the data home.
     n_classes : int, default=None
-        Keep only the bags of the first `n_classes` classes.
+        Keep only the bags of the first `n_classes` classes (of a file with ``y``).
+    label_sets : str, default="Y"
+        Name of the array with the label sets: a file may have several, such as the people in a
+        photo and the names in its caption.
+    n_keywords : int, default=None
+        Keep only the labels that are most frequent in the bags that are not for testing, and the
+        bags that have one of them.
+    scenario : str, default=None
+        Passed on, for the protocol that names faces: "a", "b" or "c".
 
     Returns
     -------
     Bunch
-        ``bags``, ``y``, ``classes``, ``instance_labels``.
+        ``bags``; ``y`` or ``label_sets``; ``classes``; ``instance_labels`` (None if unknown);
+        ``is_test`` and ``scenario`` if given.
 
     Raises
     ------
     DataNotFoundError
         When the file is in none of the folders.
     FileFormatError
-        When the file is damaged, or `bag` and `y` do not match.
+        When the file is damaged, or its arrays do not match.
     """
     path = find_file(file)
     if path is None:
         searched = ", ".join(str(folder) for folder in data_folders())
         raise DataNotFoundError(f"{file} was not found in {searched}.")
-    arrays = read_arrays(path, ["X", "bag", "y"])
-    bags = Bags.from_groups(arrays["X"].astype(np.float64), arrays["bag"])
-    numbers = np.asarray(bags.ids)
-    if not np.array_equal(np.sort(numbers), np.arange(len(arrays["y"]))):
-        raise FileFormatError(f"{path}: `bag` must number the {len(arrays['y'])} bags of `y`.")
-    classes, y = np.unique(arrays["y"][numbers], return_inverse=True)
-    kept = y < (len(classes) if n_classes is None else n_classes)
-    names = arrays.get("classes", classes)
-    return Bunch(bags=bags[kept], y=y[kept], classes=names[:n_classes], instance_labels=None)
+    arrays = read_arrays(path, ["X", "bag"])
+    has_sets = label_sets in arrays
+    kind = label_sets if has_sets else "y"
+    if kind not in arrays:
+        raise FileFormatError(f"{path} has neither y nor {label_sets}, the labels of its bags.")
+    labels = arrays[kind]
+    order, offsets, numbers = group_rows(arrays["bag"])
+    if not np.array_equal(np.sort(numbers), np.arange(len(labels))):
+        raise FileFormatError(f"{path}: `bag` must number the {len(labels)} bags of `{kind}`.")
+    bags = Bags(arrays["X"].astype(np.float64)[order], offsets, numbers)
+    sizes = {"instance_labels": len(order), "is_test": len(labels)}
+    for name, size in sizes.items():
+        if name in arrays and arrays[name].shape != (size,):
+            raise FileFormatError(f"{path}: {name} must have {size} entries.")
+    shown = arrays["instance_labels"][order] if "instance_labels" in arrays else None
+    found: dict[str, Any] = {} if scenario is None else {"scenario": scenario}
+    if "is_test" in arrays:
+        found["is_test"] = arrays["is_test"][numbers].astype(bool)
+    if not has_sets:
+        classes, y = np.unique(labels[numbers], return_inverse=True)
+        kept = y < (len(classes) if n_classes is None else n_classes)
+        names = arrays.get("classes", classes)[:n_classes]
+        data = Bunch(bags=bags, y=y, classes=names, instance_labels=shown, **found)
+        return _selected(data, kept)
+    if labels.ndim != 2 or not np.isin(labels, (0, 1)).all():
+        raise FileFormatError(f"{path}: {label_sets} must be a table of zeros and ones.")
+    names = arrays.get("classes", np.arange(labels.shape[1]))
+    if len(names) != labels.shape[1] or (shown is not None and shown.max() >= len(names)):
+        raise FileFormatError(f"{path}: {len(names)} classes do not fit the labels.")
+    sets = labels[numbers].astype(np.int8)
+    data = Bunch(bags=bags, label_sets=sets, classes=names, instance_labels=shown, **found)
+    return data if n_keywords is None else _with_keywords(data, n_keywords)
+
+
+def _selected(data: Bunch, kept: Any) -> Bunch:
+    """Keep some of the bags, with their labels and those of their instances."""
+    inside = kept[data.bags.bag_index]
+    for name in ("y", "label_sets", "is_test"):
+        if name in data:
+            data[name] = data[name][kept]
+    if data.instance_labels is not None:
+        data.instance_labels = data.instance_labels[inside]
+    data.bags = data.bags[kept]
+    return data
+
+
+def _with_keywords(data: Bunch, n_keywords: int) -> Bunch:
+    """Keep the labels that are most frequent among the training bags, and bags with one of them."""
+    is_test = data.get("is_test", np.zeros(len(data.bags), dtype=bool)).astype(bool)
+    counts = data.label_sets[~is_test].sum(axis=0)
+    chosen = np.sort(np.argsort(-counts.astype(int), kind="stable")[:n_keywords])
+    data.label_sets, data.classes = data.label_sets[:, chosen], data.classes[chosen]
+    if data.instance_labels is not None:
+        place = np.full(len(counts) + 1, -1)  # the last entry is for unknown labels
+        place[chosen] = np.arange(len(chosen))
+        data.instance_labels = place[data.instance_labels]
+    return _selected(data, data.label_sets.any(axis=1))
 
 
 def make_overlapping_calls(
@@ -380,17 +450,40 @@ def frequent_keywords(n_keywords: int = 20) -> Bunch:
     Bunch
         As returned by ``load_corel5k_blobs()``.
     """
-    data = load_corel5k_blobs()
-    counts = data.label_sets[~data.is_test.astype(bool)].sum(axis=0)
-    chosen = np.sort(np.argsort(-counts.astype(int), kind="stable")[:n_keywords])
-    label_sets = data.label_sets[:, chosen]
-    kept = label_sets.any(axis=1)
+    return _with_keywords(load_corel5k_blobs(), n_keywords)
+
+
+def corel5k_test_pictures() -> Bunch:
+    """Load the test pictures of Corel5K that have one of the 20 keywords (from the data home).
+
+    Returns
+    -------
+    Bunch
+        ``bags`` of 444 pictures, ``label_sets`` of 20 keywords, ``instance_labels``: None.
+    """
+    data = load_corel5k_test_regions()
+    label_sets, names = data.label_sets[:, data.frequent], data.classes[data.frequent]
+    found = Bunch(bags=data.bags, label_sets=label_sets, classes=names, instance_labels=None)
+    return _selected(found, label_sets.any(axis=1))
+
+
+def load_digit_pair(first: int, second: int) -> Bunch:
+    """Load the rows of two digits of optdigits (from the data home).
+
+    Parameters
+    ----------
+    first, second : int
+        The digits of class 0 and class 1.
+
+    Returns
+    -------
+    Bunch
+        ``X``, ``y``, ``classes``.
+    """
+    data = load_uci("optdigits")
+    rows = np.flatnonzero(np.isin(data.y, (first, second)))
     return Bunch(
-        bags=data.bags[kept],
-        label_sets=label_sets[kept],
-        instance_labels=None,
-        is_test=data.is_test[kept],
-        classes=data.classes[chosen],
+        X=data.X[rows], y=(data.y[rows] == second).astype(np.int64), classes=[first, second]
     )
 
 

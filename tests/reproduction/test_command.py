@@ -48,6 +48,15 @@ def test_a_part_of_an_experiment(run, output):
     assert "not run" in page  # the page is of the whole experiment
 
 
+def test_all_runs_every_experiment_in_full(run, output, tiny_file):
+    result = run(tiny_file, "--all", "-o", output)
+    assert result.exit_code == 0, result.stderr
+    written = {path.name for path in (output / "tiny").glob("*.jsonl")}
+    assert written == {"table.jsonl", "figure.jsonl"}
+    lines = (output / "tiny" / "table.jsonl").read_text().splitlines()
+    assert len(lines) == 2 * 2 * 3 * 2  # data sets, methods, folds, and both repetitions
+
+
 def test_an_interrupted_run_says_what_is_saved(run, output, monkeypatch):
     def interrupted(unit):
         raise KeyboardInterrupt
@@ -75,6 +84,8 @@ def test_a_failed_unit_fails_the_command(run, output, monkeypatch):
         (("pdmisvm", "table9"), "Did you mean table"),
         (("pdmisvm", "table1", "--only", "elefant"), "Did you mean elephant"),
         (("none.toml",), "no file"),
+        (("pdmisvm", "table1", "--all"), "name the paper only"),
+        (("--all",), "name the paper only"),
         (("garbage.csv",), "garbage.csv"),
         (("pdmisvm", "figure10", "--show", "-o", "garbage.csv"), "garbage.csv"),
     ],
