@@ -36,6 +36,8 @@ PACKAGES = {
     "datasets": {"_common", "exceptions", "bags"},
     "io": {"_common", "exceptions", "labels", "bags", "compute"},
     "persistence": {"_common", "exceptions", "base", "bags"},
+    "published": FOUNDATION
+    | {"annotation", "classification", "cluster", "metric_learning", "semi_supervised"},
     "evaluate": FOUNDATION | {"classification", "embedding", "metrics", "preprocessing"},
     "auto": FOUNDATION
     | {"annotation", "classification", "metric_learning", "regression", "embedding"}

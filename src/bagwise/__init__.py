@@ -32,6 +32,7 @@ _PACKAGES = (
     "persistence",
     "predictions",
     "preprocessing",
+    "published",
     "regression",
     "report",
     "semi_supervised",
