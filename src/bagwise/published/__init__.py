@@ -5,4 +5,9 @@ docstring has the equations, and what our default changes and why. The other pac
 defaults.
 """
 
-__all__: list[str] = []
+from bagwise.published._csp import csp
+from bagwise.published._mimlca import mimlca
+from bagwise.published._orlr import orlr
+from bagwise.published._pdmisvm import pdmisvm
+
+__all__ = ["csp", "mimlca", "orlr", "pdmisvm"]

@@ -102,7 +102,8 @@ def ored_logistic(
     learn : sequence of {"missing", "spurious"}, default=()
         The rates of `sets` that are learned, from the given ones.
     fit_intercept : bool, default=True
-        Whether b is fitted; otherwise it is 0, as in the paper.
+        Whether b is fitted; otherwise it is 0, and a class without data is one of the classes that
+        an instance may have, as in the paper.
     solver : {"lbfgs", "gem"}, default="lbfgs"
         L-BFGS on the likelihood, or the paper's generalised EM; both find the same maximum.
     max_iter : int, default=1000
@@ -130,7 +131,7 @@ def ored_logistic(
         ends = {"reg": reg, "max_iter": max_iter, "tol": max(tol, MISSING_TOL)}
         sets = replace(sets, missing=_learn_missing(bags, usual, weights, random_state, **ends))
     # Classes without data are left out: their probability is zero.
-    seen = sets.seen_classes
+    seen = sets.seen_classes if fit_intercept else np.ones(sets.n_classes, bool)
     sets, rates = sets.of_classes(seen), (sets.missing, sets.spurious)
     limits = sets.background, sets.max_operations, sets.n_classes
     settings = "ORLR", reg, *limits, rates, [*learn], fit_intercept, solver

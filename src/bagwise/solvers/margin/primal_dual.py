@@ -591,6 +591,7 @@ def alternate_directions(
     max_iter: int,
     tol: float,
     exact: bool,
+    largest_mu: float | None = None,
     track: Any = iter,
 ) -> SolverResult:
     """Run the ADMM: update W and b here, and all other variables in the parts.
@@ -613,6 +614,9 @@ def alternate_directions(
         Relative tolerance on the constraints.
     exact : bool
         Whether W is updated by Eq. 10 (True) or by one optimal gradient step, Eq. 25.
+    largest_mu : float or None, default=None
+        Where mu stops growing. Beyond the default, 1e10 or C times that, W hardly changes, and
+        single precision would overflow; the paper has no limit.
     track : callable, default=iter
         Wraps the iterations, to show progress.
 
@@ -622,7 +626,7 @@ def alternate_directions(
         ``solution = (W, b)``; `objective_curve` is J.
     """
     n_columns, total = problem.n_columns, problem.totals
-    cap = 1e10 * max(1.0, C)  # larger mu change nothing, and single precision would overflow
+    cap = 1e10 * max(1.0, C) if largest_mu is None else largest_mu
     used = space.used_features(parts)
     first_W = start(used)
     solve = space.solver(parts, problem, used) if exact else None

@@ -118,6 +118,7 @@ def mimlca(
     *,
     center: bool = True,
     n_components: int | None = None,
+    all_directions: bool = False,
     **search: Any,
 ) -> SolverResult:
     """Assign instances to labels and learn the metric.
@@ -132,8 +133,10 @@ def mimlca(
         Whether features are centred; the paper does not.
     n_components : int or None
         Number of principal directions to keep; None for all, unless the rank is too high.
+    all_directions : bool, default=False
+        Whether all are kept also if the rank is too high, as in the paper.
     **search
-        As for `best_of_starts`: init, n_init, rng, max_iter, track, checkpoint.
+        As for `best_of_starts`: init, empty, n_init, rng, max_iter, tol, track, checkpoint.
 
     Returns
     -------
@@ -153,7 +156,7 @@ def mimlca(
     dtype, everything = np.dtype(str(bags.dtype).removeprefix("torch.")), np.arange(k)
     with place(bags, MIMLCAPart, candidates) as parts:
         mean = to_numpy(parts.total("sums")) / n if center else np.zeros(d)
-        to_columns = _usual_space(parts, bags, candidates, mean, n_components)
+        to_columns = _usual_space(parts, bags, candidates, mean, n_components, all_directions)
         result = best_of_starts(parts, k, **search)
         sums, counts = parts.total("label_sums", everything)
         present = np.flatnonzero(counts)
@@ -217,7 +220,12 @@ def kernel_features(gram: Array, keep: int | None = None) -> tuple[Array, Array]
 
 
 def _usual_space(
-    parts: Parts, bags: Bags, candidates: Candidates, mean: Floats, n_components: int | None
+    parts: Parts,
+    bags: Bags,
+    candidates: Candidates,
+    mean: Floats,
+    n_components: int | None,
+    all_directions: bool,
 ) -> ToColumns:
     """Compute U on the parts, of lower rank if all assignments would cost the same."""
     n = bags.n_instances
@@ -225,8 +233,9 @@ def _usual_space(
     if candidates.forced or rank <= DEGENERATE * n:
         return to_columns
     message = f"{n} instances span {rank} dimensions: nearly all assignments cost the same. "
-    if n_components is not None:
-        warn_user(f"{message}Lower n_components.")
+    if n_components is not None or all_directions:
+        cure = "Use MIMLCA(n_components=...)" if all_directions else "Lower n_components"
+        warn_user(f"{message}{cure}.")
         return to_columns
     keep = usual_rank(candidates)
     warn_user(f"{message}Only the {keep} leading directions are used: set n_components.")

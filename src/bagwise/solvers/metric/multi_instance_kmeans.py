@@ -217,9 +217,11 @@ def best_of_starts(
     n_labels: int,
     *,
     init: str = "bag-means",
+    empty: str = "keep",
     n_init: int = 1,
     rng: np.random.RandomState,
     max_iter: int = 100,
+    tol: float = 0.0,
     **options: Any,
 ) -> SolverResult:
     """Assign rows to labels from several starts; the parts store the best labels.
@@ -233,12 +235,16 @@ def best_of_starts(
     init : {"bag-means", "random"}, default="bag-means"
         The first start: from the means of the bags of each label, or from a random assignment, as
         in the paper. All others are random.
+    empty : {"keep", "zero"}, default="keep"
+        The centre of a label that has lost all its rows: unchanged, or 0 as in the paper.
     n_init : int, default=1
         Number of starts.
     rng : RandomState
         Random generator for random starts.
     max_iter : int, default=100
         Maximum number of iterations of a start.
+    tol : float, default=0.0
+        Relative decrease of the objective at which a start ends.
     **options
         ``track`` and ``checkpoint``, as for `iterate`.
 
@@ -267,13 +273,13 @@ def best_of_starts(
         cost, n_changed, touched = parts.step("assign", now["centres"], now["stale"])
         before, now["curve"] = now["curve"], np.append(now["curve"], cost)
         # Assignments of equal cost could alternate forever.
-        settled = len(before) > 0 and (n_changed == 0 or cost >= TIE * before[-1])
+        settled = len(before) > 0 and (n_changed == 0 or cost >= (TIE - tol) * before[-1])
         if not settled:
             moved = np.flatnonzero(touched)
             sums, counts = parts.total("label_sums", moved)
-            some = np.flatnonzero(counts)  # a label without rows keeps its centre
+            some = np.flatnonzero(counts) if empty == "keep" else np.arange(len(moved))
             centres = like(now["centres"], sums)
-            centres[moved[some]] = sums[some] / like(counts[some, None], sums)
+            centres[moved[some]] = sums[some] / like(np.maximum(counts[some, None], 1), sums)
             now |= {"centres": centres, "stale": touched > 0}
         if settled or len(now["curve"]) == max_iter:
             if len(now["best"]) == 0 or cost < now["best"][-1]:
