@@ -14,7 +14,7 @@ from bagwise import Bags
 from bagwise.base._pipelines import label_kind
 from bagwise.classification import CitationKNN
 from bagwise.exceptions import LabelError
-from bagwise.labels import Labels, is_missing, is_unlabelled
+from bagwise.labels import Intervals, Labels, is_missing, is_unlabelled
 from bagwise.validation import (
     check_bag_labels,
     check_known_labels,
@@ -186,3 +186,21 @@ def test_a_model_remembers_the_kind_of_its_labels(y):
     model = CitationKNN().fit(bags, y)
     assert model.label_kind_ == label_kind(make_pipeline(model)) == check_label_sets(y, bags).kind
     assert label_kind(LogisticRegression().fit([[0.0], [1.0]], [0, 1])) == "single"
+
+
+def test_intervals_are_indexed_like_bags():
+    numbers = Intervals.from_strings(["5.3", "<5", ">=10", "4-6", 2.5, None])
+    assert len(numbers) == 6
+    assert numbers.shape == (6,)
+    assert numbers.exact.tolist() == [True, False, False, False, True, False]
+    assert numbers.texts == ["5.3", "<=5", ">=10", "4 to 6", "2.5", "unknown"]
+    assert numbers[3] == (4.0, 6.0)
+    assert numbers[[3, 0]].texts == [*numbers[np.array([0, 0, 0, 1, 0, 0], bool)].texts, "5.3"]
+    assert numbers[1:3, ...].texts == ["<=5", ">=10"]
+    assert numbers.upper[1] == np.nextafter(5, 0)
+    assert list(numbers[:1]) == [(5.3, 5.3)]
+    assert repr(numbers[:2]) == "Intervals(['5.3', '<=5'])"
+    with pytest.raises(ValueError, match="read-only"):
+        numbers.lower[0] = 1
+    with pytest.raises(LabelError, match="the number of bag 1 is 'x'"):
+        Intervals.from_strings(["1", "x"])

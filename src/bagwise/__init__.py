@@ -25,6 +25,7 @@ _PACKAGES = (
     "embedding",
     "exceptions",
     "io",
+    "labels",
     "metric_learning",
     "metrics",
     "evaluate",

@@ -1,8 +1,8 @@
-"""Labels of bags or of instances, some of which may be unknown."""
+"""Labels of bags or of instances, some unknown, and numbers that are known to an interval."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from numbers import Real
 from typing import Any
@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from bagwise._common.intervals import read_interval
 from bagwise._common.types import Array, Bools, Ints
 from bagwise.exceptions import LabelError
 
-__all__ = ["Labels"]
+__all__ = ["Intervals", "Labels"]
 
 UNLABELLED = -1  # the code of an unknown label, and scikit-learn's value for one
 
@@ -361,6 +362,102 @@ class Labels:
         given: dict[str, Any] = {"indicator" if self.has_sets else "codes": data}
         given |= {"kind": self.kind, "names": self._names, "positive": self._positive}
         return Labels(classes=self.classes, **given | changed)
+
+
+class Intervals:
+    """Numbers of bags, each known to lie in an interval: read-only, and indexed like `Bags`.
+
+    Both ends are included. A number is exact if its ends are equal, and censored otherwise.
+
+    Parameters
+    ----------
+    lower, upper : array-like of shape (n_bags,)
+        The ends; minus infinity and infinity if there is no bound.
+
+    Attributes
+    ----------
+    lower, upper : ndarray of shape (n_bags,)
+        The ends.
+    exact : ndarray of bool of shape (n_bags,)
+        Which numbers are known exactly.
+
+    See Also
+    --------
+    bagwise.regression.CensoredBagRegressor : Learns from them.
+
+    Examples
+    --------
+    >>> from bagwise.labels import Intervals
+    >>> numbers = Intervals.from_strings(["5.3", "<=5", ">=10", "4-6"])
+    >>> numbers.lower.tolist(), numbers.upper.tolist()
+    ([5.3, -inf, 10.0, 4.0], [5.3, 5.0, inf, 6.0])
+    >>> numbers[1:]
+    Intervals(['<=5', '>=10', '4 to 6'])
+    """
+
+    ndim = 1
+
+    def __init__(self, lower: Any, upper: Any) -> None:
+        self.lower, self.upper = np.array([lower, upper], dtype=np.float64)
+        self.lower.flags.writeable = self.upper.flags.writeable = False
+
+    @classmethod
+    def from_strings(
+        cls, cells: Iterable[Any], *, name_of: Callable[[int], str] = "bag {}".format
+    ) -> Intervals:
+        """Read ``5.3``, ``<5``, ``<=5``, ``>10``, ``>=10``, ``4-6``, ``4 to 6``, ``3+``, ``40%``.
+
+        Parameters
+        ----------
+        cells : iterable of str, float or None
+            What is known of each bag. None, NaN, ``NA`` and an empty string are the interval of all
+            numbers. ``<5`` ends at the largest number below 5.
+        name_of : callable, default="bag {}".format
+            The name of bag `i` in error messages.
+
+        Returns
+        -------
+        Intervals
+        """
+        ends = [read_interval(v, f"the number of {name_of(i)}") for i, v in enumerate(cells)]
+        return cls(*np.reshape(ends, (-1, 2)).T)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """The number of bags, in a tuple."""
+        return self.lower.shape
+
+    @property
+    def exact(self) -> Bools:
+        """Which numbers are known exactly, of shape (n_bags,)."""
+        return self.lower == self.upper
+
+    @property
+    def texts(self) -> list[str]:
+        """Each number as a string: ``5.3``, ``<=5``, ``>=10`` or ``4 to 6``."""
+        return [
+            f"{a:.6g}"
+            if a == b
+            else f"{a:.6g} to {b:.6g}".replace("-inf to ", "<=")
+            if b < np.inf
+            else f">={a:.6g}".replace(">=-inf", "unknown")
+            for a, b in self
+        ]
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def __iter__(self) -> Iterator[tuple[float, float]]:
+        return zip(self.lower.tolist(), self.upper.tolist(), strict=True)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
+            key = key[0]  # scikit-learn indexes y[key, ...]
+        lower, upper = self.lower[key], self.upper[key]
+        return Intervals(lower, upper) if lower.ndim else (float(lower), float(upper))
+
+    def __repr__(self) -> str:
+        return f"Intervals({short_list(self.texts)})"
 
 
 def positive_by_name(classes: Any) -> int | None:

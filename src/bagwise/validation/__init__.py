@@ -12,6 +12,7 @@ from bagwise.validation.labels import (
     check_bag_labels,
     check_groups,
     check_instance_labels,
+    check_intervals,
     check_known_labels,
     check_label,
     check_label_sets,

@@ -14,6 +14,7 @@ from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError, warn_user
 from bagwise.labels import (
+    Intervals,
     Labels,
     is_missing,
     is_unlabelled,
@@ -81,7 +82,7 @@ def check_numbers(y: Any, bags: Bags) -> Floats:
     except (TypeError, ValueError) as error:
         raise LabelError(
             f"y contains {short_list(column[:3])}, which are not all numbers: a regressor learns a "
-            "number per bag, a classifier a label."
+            "number per bag, CensoredBagRegressor also intervals such as '<5', a classifier labels."
         ) from error
     largest = np.abs(numbers).max(initial=0)
     if not largest <= LARGEST_NUMBER:
@@ -89,6 +90,47 @@ def check_numbers(y: Any, bags: Bags) -> Floats:
             f"y contains {largest:.3g}, whose square overflows: give it in a larger unit."
         )
     return numbers
+
+
+def check_intervals(y: Any, bags: Bags) -> Intervals:
+    """Check one number per bag, of which some are only known to lie in an interval.
+
+    Parameters
+    ----------
+    y : Intervals, or array-like of shape (n_bags,)
+        Intervals; numbers, which are exact; or strings, as for `Intervals.from_strings`.
+    bags : Bags
+        The bags they belong to.
+
+    Returns
+    -------
+    Intervals
+        None is empty or without a bound, and some are bounded below, some above.
+    """
+    if not isinstance(y, Intervals):
+        column = _label_column(y)
+        if column.dtype.kind not in "OUST":
+            return Intervals(*[check_numbers(column, bags)] * 2)
+        cells = [None if is_missing(v) else v for v in check_length(column, bags).tolist()]
+        y = Intervals.from_strings(cells, name_of=bags.name_of)
+    check_length(y, bags)
+    ends = np.array([y.lower, y.upper])
+    below, above = np.isfinite(ends)
+    wrong = {
+        "NaN as an end of its interval": np.isnan(ends).any(axis=0),
+        "an interval whose lower end exceeds the upper one": y.lower > y.upper,
+        "no number": ~(below | above),
+        "a number whose square overflows": (np.isfinite(ends) & (abs(ends) > 1e100)).any(axis=0),
+    }
+    for reason, found in wrong.items():
+        for i in np.flatnonzero(found)[:1]:
+            raise LabelError(f"{bags.name_of(i)} has {reason} ({y.texts[i]}): leave it out.")
+    if not (below.any() and above.any()):
+        raise LabelError(
+            f"all bags are censored on one side, such as {bags.name_of(0)} ({y.texts[0]}): some "
+            "numbers must be known."
+        )
+    return y
 
 
 def check_partial_labels(y: Any, n_rows: int, *, min_classes: int = 2) -> Labels:
@@ -381,6 +423,11 @@ def _label_column(y: Any) -> Array:
         column = np.empty(len(y), dtype=object)
         column[:] = y
         return column
+    if isinstance(y, Intervals):
+        raise LabelError(
+            f"y has intervals, such as {y.texts[0]}: use regression.CensoredBagRegressor, with "
+            "any bag regressor inside."
+        )
     if isinstance(y, list | tuple) or getattr(y, "dtype", None) == np.dtype(object):
         refuse_nul(y)
     try:
