@@ -23,6 +23,7 @@ QUICK = {
     },
     "AutoBagClassifier": {"candidates": ["nsk", "mind"], "cv": 2},
     "AutoBagRegressor": {"candidates": ["nsk", "mind"], "cv": 2},
+    "OrdinalBagClassifier": {"ordered_classes": "sorted"},
 }
 
 

@@ -11,6 +11,7 @@ from bagwise.classification._margin_svms import (
 )
 from bagwise.classification._neighbors import CitationKNN, ClassToBag
 from bagwise.classification._networks import AttentionMIL, MINet
+from bagwise.classification._ordinal import OrdinalBagClassifier
 from bagwise.classification._primal_dual import PrimalDualMISVM
 from bagwise.classification._single_instance import SingleInstanceClassifier
 from bagwise.classification._torch_bag import TorchBagClassifier
@@ -28,6 +29,7 @@ __all__ = [
     "InstanceMarginSVM",
     "MILBoost",
     "MINet",
+    "OrdinalBagClassifier",
     "PrimalDualMISVM",
     "SetKernelSVM",
     "SingleInstanceClassifier",

@@ -10,6 +10,7 @@ from bagwise.validation.instances import (
 )
 from bagwise.validation.labels import (
     check_bag_labels,
+    check_grades,
     check_groups,
     check_instance_labels,
     check_intervals,

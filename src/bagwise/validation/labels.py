@@ -58,6 +58,48 @@ def check_bag_labels(y: Any, bags: Bags, *, min_classes: int = 1) -> Labels:
     return labels
 
 
+def check_grades(y: Any, bags: Bags, ordered_classes: Any = None) -> Labels:
+    """Check one grade per bag: a class among classes with an order.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_bags,)
+        The grades. Numbers, and an ordered categorical of pandas, know their order.
+    bags : Bags
+        The bags they belong to.
+    ordered_classes : list, "sorted" or None
+        All grades, lowest first.
+
+    Returns
+    -------
+    Labels
+        Of the kind "single"; the classes are the grades that occur, lowest first.
+    """
+    labels = check_bag_labels(y, bags, min_classes=2)
+    dtype: Any = getattr(y, "dtype", None)
+    if ordered_classes is None and getattr(dtype, "ordered", False):
+        ordered_classes = dtype.categories
+    classes = labels.classes.tolist()
+    if ordered_classes is None and labels.classes.dtype.kind not in "biuf":
+        raise LabelError(
+            f"the grades {short_list(classes)} have no order: give ordered_classes=[...], the "
+            "lowest first (on the command line --order)."
+        )
+    if ordered_classes is None or isinstance(ordered_classes, str):  # "sorted"
+        return labels
+    order = plain_array(list(ordered_classes)).tolist()
+    if len(set(order)) < len(order):
+        raise LabelError(f"ordered_classes has a grade twice: {short_list(order)}.")
+    for k in [k for k, label in enumerate(classes) if label not in order][:1]:
+        i = int(np.argmax(labels.codes == k))
+        raise LabelError(
+            f"{bags.name_of(i)} has the grade {classes[k]!r}, which is not among the ordered "
+            f"classes {short_list(order)}."
+        )
+    ranks = np.argsort([order.index(label) for label in classes])
+    return Labels("single", labels.classes[ranks], np.argsort(ranks)[labels.codes])
+
+
 def check_numbers(y: Any, bags: Bags) -> Floats:
     """Check one number per bag, the target of a regression.
 
