@@ -5,10 +5,11 @@ import pickle
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise import Bags
+from bagwise.base._pipelines import predicts_numbers
 from bagwise.exceptions import InputError
 
 
@@ -25,7 +26,7 @@ def example(n_bags=24, n_classes=2, seed=0, dtype=np.float64):
 def example_for(model, n_bags=24, n_classes=2, seed=0, dtype=np.float64):
     """The example for a model; for a regressor, y is the sum of the first feature."""
     bags, y = example(n_bags, n_classes, seed, dtype)
-    if is_regressor(model):
+    if predicts_numbers(model):
         y = np.array([bag[:, 0].sum() for bag in bags], dtype=np.float64)
     return bags, y
 
@@ -185,7 +186,7 @@ def check_pooled_instance_scores_are_the_bag_scores(model):
         scores = fitted.score_instances(bags)
         assert scores.shape in ((bags.n_instances,), (bags.n_instances, n_classes))
         pooled = np.array([pool(of_bag) for of_bag in bags.split(scores)])
-        if is_regressor(model):
+        if predicts_numbers(model):
             np.testing.assert_allclose(pooled, fitted.predict(bags), rtol=1e-9, atol=1e-10)
             continue
         if pooled.ndim == 2 and n_classes == 2:  # one score per class, one decision
@@ -203,7 +204,7 @@ def check_key_instances_decide(model):
         rows = fitted.key_instances(bags)
         assert rows.shape == (len(bags),)
         assert ((rows >= 0) & (rows < bags.sizes)).all()
-        if is_regressor(model):
+        if predicts_numbers(model):
             best = [values.argmax() for values in bags.split(fitted.score_instances(bags))]
             np.testing.assert_array_equal(rows, best)
             continue

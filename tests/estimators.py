@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from sklearn.base import BaseEstimator
 
 import bagwise
+from survival_data import SetKernelCoxOfNumbers
 
 # Estimators that need an extra to be fitted, and the package of the extra.
 NEEDS = {"AttentionMIL": "torch", "MINet": "torch"}
@@ -27,9 +28,13 @@ QUICK = {
 }
 
 
+# Survival models learn from times, the checks give labels and numbers.
+OF_NUMBERS = {"SetKernelCox": SetKernelCoxOfNumbers}
+
+
 def quick(cls):
     """An estimator with its defaults, or with the parameters of the common checks."""
-    return cls(**QUICK.get(cls.__name__, {}))
+    return OF_NUMBERS.get(cls.__name__, cls)(**QUICK.get(cls.__name__, {}))
 
 
 def estimator_classes():

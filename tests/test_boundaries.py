@@ -32,7 +32,7 @@ PACKAGES = {
     "semi_supervised": FOUNDATION,
     "annotation": FOUNDATION,
     "metric_learning": FOUNDATION | {"annotation"},
-    "metrics": {"_common", "exceptions", "bags", "validation", "base"},
+    "metrics": {"_common", "exceptions", "bags", "validation", "base", "solvers"},
     "datasets": {"_common", "exceptions", "bags"},
     "io": {"_common", "exceptions", "labels", "bags", "compute"},
     "persistence": {"_common", "exceptions", "base", "bags"},
@@ -42,6 +42,8 @@ PACKAGES = {
     "auto": FOUNDATION
     | {"annotation", "classification", "metric_learning", "regression", "embedding"}
     | {"preprocessing", "evaluate"},
+    "survival": FOUNDATION
+    | {"auto", "classification", "embedding", "evaluate", "preprocessing"},
     "assumptions": FOUNDATION | {"datasets"},
     "predictions": FOUNDATION,
     "displays": FOUNDATION | {"evaluate", "predictions"},

@@ -191,3 +191,46 @@ class TestPurity:
     def test_bad_input(self, truth, message):
         with pytest.raises(ValueError, match=message):
             metrics.class_purity(truth, [0, 1])
+
+
+def times(n=120, seed=0):
+    """Risks and times, a third of them censored; ties among both."""
+    rng = np.random.default_rng(seed)
+    risk = np.round(rng.normal(size=n), 1)
+    until = np.ceil(9 * rng.exponential(1, n) * np.exp(-risk))
+    fields = [("event", bool), ("time", float)]
+    return np.array(list(zip(rng.random(n) < 0.67, until, strict=True)), dtype=fields), risk
+
+
+def test_concordance_is_that_of_scikit_survival():
+    theirs = pytest.importorskip("sksurv.metrics")
+    y, risk = times()
+    others = times(seed=1)[0]
+    inside = y["time"] < others["time"].max()
+    y, risk = y[inside], risk[inside]
+    harrell = theirs.concordance_index_censored(y["event"], y["time"], risk)[0]
+    assert metrics.concordance_index(y, risk) == pytest.approx(harrell)
+    uno = theirs.concordance_index_ipcw(others, y, risk)[0]
+    assert metrics.concordance_index(y, risk, censoring=others) == pytest.approx(uno)
+    assert harrell != pytest.approx(uno)
+
+
+def test_the_brier_score_is_that_of_scikit_survival():
+    theirs = pytest.importorskip("sksurv.metrics").integrated_brier_score
+    y, risk = times()
+    others, grid = times(seed=1)[0], np.arange(2.0, 12.5, 0.5)
+    survival = np.exp(-np.exp(risk)[:, None] * grid / 9)
+    found = metrics.integrated_brier_score(y, survival, grid, censoring=others)
+    assert found == pytest.approx(theirs(others, y, survival, grid))
+    certain = (y["time"][:, None] > grid).astype(float)
+    assert metrics.integrated_brier_score(y, certain, grid) == 0
+
+
+def test_survival_metrics_refuse_what_does_not_fit():
+    y, risk = times(20)
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        metrics.concordance_index(y, risk[:19])
+    with pytest.raises(LabelError, match="structured array"):
+        metrics.concordance_index(risk, risk)
+    with pytest.raises(InputError, match="increasing, one per column"):
+        metrics.integrated_brier_score(y, np.ones((20, 2)), [2.0, 1.0])

@@ -37,6 +37,7 @@ _PACKAGES = (
     "regression",
     "report",
     "semi_supervised",
+    "survival",
 )
 
 

@@ -28,7 +28,7 @@ def order_within_bags(bags: Bags) -> Ints:
     return np.lexsort((_ranks(bags), bags.bag_index))
 
 
-def in_canonical_order(bags: Bags, labels: Labels, *per_bag: Any) -> tuple[Any, ...]:
+def in_canonical_order(bags: Bags, labels: Any, *per_bag: Any) -> tuple[Any, ...]:
     """Sort the bags, and the instances inside each bag, by their values.
 
     Through rounding, the result of a search with many starts depends on the order of summation, and
@@ -38,8 +38,8 @@ def in_canonical_order(bags: Bags, labels: Labels, *per_bag: Any) -> tuple[Any, 
     ----------
     bags : Bags
         The bags. Instances in a file are written to another file.
-    labels : Labels
-        Their labels, which break ties between equal bags.
+    labels : Labels or ndarray of shape (n_bags,)
+        Their labels, or targets, which break ties between equal bags.
     *per_bag : ndarray of shape (n_bags,) or None
         Other arrays to sort like the bags.
 
@@ -47,12 +47,14 @@ def in_canonical_order(bags: Bags, labels: Labels, *per_bag: Any) -> tuple[Any, 
     -------
     bags : Bags
         The same bags, sorted, without ids and feature names.
-    labels : Labels
+    labels : Labels or ndarray
         Their labels.
     *per_bag : ndarray of shape (n_bags,) or None
         The other arrays.
     """
-    if labels.has_sets:
+    if not isinstance(labels, Labels):
+        codes = np.unique(labels, return_inverse=True)[1]
+    elif labels.has_sets:
         codes = np.unique(labels.indicator, axis=0, return_inverse=True)[1].reshape(-1)
     else:
         codes = labels.codes

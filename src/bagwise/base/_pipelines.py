@@ -90,8 +90,16 @@ def fit_arguments(model: Any, **given: Any) -> dict[str, Any]:
 
 
 def predicts_numbers(model: Any) -> bool:
-    """Whether a model is a regressor, alone or in a pipeline."""
-    return hasattr(model, "__sklearn_tags__") and bool(is_regressor(model))
+    """Whether a model is a regressor, alone or in a pipeline; a risk is a number, too."""
+    is_model = hasattr(model, "__sklearn_tags__")
+    return is_model and (bool(is_regressor(model)) or predicts_risk(model))
+
+
+def predicts_risk(model: Any) -> bool:
+    """Whether a model predicts the time to an event, as those of scikit-survival do."""
+    while isinstance(model, Pipeline) or hasattr(model, "estimator"):  # also a search, not fitted
+        model = model[-1] if isinstance(model, Pipeline) else model.estimator
+    return hasattr(model, "predict_survival_function")
 
 
 def is_search(model: Any) -> bool:

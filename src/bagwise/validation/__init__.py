@@ -22,3 +22,4 @@ from bagwise.validation.labels import (
     check_partial_labels,
     check_sample_weight,
 )
+from bagwise.validation.times import check_times

@@ -1,0 +1,62 @@
+"""Validation of times to an event."""
+
+from typing import Any
+
+import numpy as np
+
+from bagwise._common.types import Array
+from bagwise.bags import Bags
+from bagwise.exceptions import LabelError
+from bagwise.validation.labels import LARGEST_NUMBER, check_length
+
+TIMES = np.dtype([("event", bool), ("time", np.float64)])
+EXPECTED = (
+    "expected a structured array with two fields, whether the event was observed (bool) and when, "
+    'or until when it was not (float): np.array([(True, 3.5), ...], dtype=[("event", bool), '
+    '("time", float)]), or Surv.from_arrays(event, time) of scikit-survival.'
+)
+
+
+def check_times(y: Any, bags: Bags, *, need_event: bool = True) -> Array:
+    """Check one time to an event per bag, censored or not.
+
+    Parameters
+    ----------
+    y : structured array of shape (n_bags,)
+        A field that tells whether the event was observed, and one with its time, or that of
+        censoring; their names and order do not matter if one is boolean, else the first is the
+        event.
+    bags : Bags
+        The bags they belong to.
+    need_event : bool, default=True
+        Whether at least one event must have been observed.
+
+    Returns
+    -------
+    structured array of shape (n_bags,)
+        With the fields ``event`` (bool) and ``time`` (float64), finite and not negative.
+    """
+    if y is None:
+        raise LabelError("this estimator requires y to be passed, but the target y is None.")
+    fields = getattr(getattr(y, "dtype", None), "names", None) or ()
+    if len(fields) != 2 or np.ndim(y) != 1:
+        given = f"{len(fields)} fields" if fields else type(y).__name__
+        raise LabelError(f"y is no time to an event ({given}): {EXPECTED}")
+    check_length(y, bags)
+    first, last = sorted(fields, key=lambda name: y.dtype[name].kind != "b")
+    event, time = np.asarray(y[first]), np.asarray(y[last])
+    kinds = event.dtype.kind in "biuf", time.dtype.kind in "iuf"
+    if not all(kinds) or not np.isin(event, (0, 1)).all():
+        raise LabelError(f"y has the fields {first} and {last} of unsuitable types: {EXPECTED}")
+    time = time.astype(np.float64)
+    for i in np.flatnonzero(~((time >= 0) & (time <= LARGEST_NUMBER)))[:1]:
+        reason = "must not be negative" if time[i] < 0 else "must be a finite number"
+        raise LabelError(f"the time of {bags.name_of(i)} is {time[i]}: times {reason}.")
+    if need_event and not event.any():
+        raise LabelError(
+            f"no event was observed in {len(bags)} bags, all are censored: nothing can be learned "
+            f"of its time. Is the field {first} the event, not the censoring?"
+        )
+    found = np.empty(len(bags), dtype=TIMES)
+    found["event"], found["time"] = event, time
+    return found
