@@ -16,7 +16,7 @@ SOURCE = str(Path(__file__).resolve().parent.parent / "src")
 PACKAGES = {
     *("clarabel", "dask", "distributed", "h5py", "jinja2", "matplotlib", "pandas", "playwright"),
     *("soundfile", "usearch"),
-    *("polars", "pyarrow", "pynndescent", "skops", "torch"),
+    *("polars", "pyarrow", "pynndescent", "skops", "sksurv", "torch"),
 }
 
 

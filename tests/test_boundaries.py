@@ -42,8 +42,7 @@ PACKAGES = {
     "auto": FOUNDATION
     | {"annotation", "classification", "metric_learning", "regression", "embedding"}
     | {"preprocessing", "evaluate"},
-    "survival": FOUNDATION
-    | {"auto", "classification", "embedding", "evaluate", "preprocessing"},
+    "survival": FOUNDATION | {"auto", "classification", "embedding", "evaluate", "preprocessing"},
     "assumptions": FOUNDATION | {"datasets"},
     "predictions": FOUNDATION,
     "displays": FOUNDATION | {"evaluate", "predictions"},
