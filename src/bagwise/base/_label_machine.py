@@ -37,6 +37,7 @@ class LabelMachine(KernelMachine):
     degree = 3
     coef0 = 1.0
     center = True
+    _budget = "max_cuts"  # the parameter that limits the number of label vectors
     _generate: Any  # (rows, labels, seed) -> SolverResult
 
     _parameter_constraints: dict[str, Any] = {
@@ -128,8 +129,9 @@ class LabelMachine(KernelMachine):
                 self.support_vectors_ = X[self.support_]
         self.duality_gap_ = float(max(result.solution.gap for result in results))
         advice = "scale the features, or lower the costs and the offset"
-        if max(result.n_iter for result in results) >= self.max_cuts:  # labels are still violated
-            advice = "raise max_cuts, or lower the cost of unlabelled data"
+        budget = getattr(self, self._budget)
+        if max(result.n_iter for result in results) >= budget:  # labels are still violated
+            advice = f"raise {self._budget}, or lower the cost of unlabelled data"
         self._keep_progress(results, advice)
 
     def _score_rows(self, X: Any) -> Array:

@@ -9,5 +9,14 @@ from bagwise.published._csp import csp
 from bagwise.published._mimlca import mimlca
 from bagwise.published._orlr import orlr
 from bagwise.published._pdmisvm import pdmisvm
+from bagwise.published._wellsvm import wellsvm, wellsvm_clustering, wellsvm_mil
 
-__all__ = ["csp", "mimlca", "orlr", "pdmisvm"]
+__all__ = [
+    "csp",
+    "mimlca",
+    "orlr",
+    "pdmisvm",
+    "wellsvm",
+    "wellsvm_clustering",
+    "wellsvm_mil",
+]
