@@ -265,6 +265,7 @@ def wellsvm_mil(
     gamma: Any = "scale",
     *,
     n_keys: int = 1,
+    pos_label: Any = None,
     max_iter: int = 100,
     tol: float = 1e-3,
     random_state: Any = None,
@@ -299,6 +300,8 @@ def wellsvm_mil(
     n_keys : int, default=1
         Number of key instances of a positive bag (footnote 4), whose sum represents it; all of a
         smaller bag.
+    pos_label : label, default=None
+        The class whose bags have key instances; by default the larger of two labels.
     max_iter : int, default=100
         Maximum number of choices.
     tol : float, default=1e-3
@@ -343,6 +346,7 @@ def wellsvm_mil(
         kernel,
         gamma,
         n_keys=n_keys,
+        pos_label=pos_label,
         max_iter=max_iter,
         tol=tol,
         random_state=random_state,
