@@ -10,6 +10,7 @@ import pytest
 import sklearn
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
@@ -22,7 +23,7 @@ from bagwise.auto._ensemble import mean_and_error
 from bagwise.auto._members import column_scores, default_members, keeping
 from bagwise.base import in_canonical_order
 from bagwise.classification import BagMarginSVM, SetKernelSVM
-from bagwise.datasets import make_bags
+from bagwise.datasets import make_bags, make_digit_bags
 from bagwise.embedding import BagStatistics
 from bagwise.evaluate._evaluation import make_folds
 from bagwise.exceptions import InputError, LabelError, NotEnoughMemoryError
@@ -392,6 +393,31 @@ def test_instances():
     assert [int(np.argmax(s)) for s in scores] == keys.tolist()
     without = auto(candidates=["mind"]).fit(bags, y)
     assert not hasattr(without, "score_instances")
+
+
+def test_instance_scores_ignore_a_method_whose_own_are_noise():
+    """A method may predict bags well from instance scores that mean nothing, such as MILES."""
+
+    class Noise(SetKernelSVM):
+        def score_instances(self, X):
+            return 100 * np.random.RandomState(0).normal(size=X.n_instances)
+
+    data = make_digit_bags(60, random_state=0)
+    bags, truth = data.bags, data.instance_labels == 1
+    models = {"nsk": SetKernelSVM(C=10.0), "noise": Noise(C=10.0)}
+    model = auto(candidates=models, random_state=0).fit(bags, data.y)
+    assert (model.weights_ > 0.2).all()  # equally good for bags
+    alone = auto(candidates={"nsk": models["nsk"]}, random_state=0).fit(bags, data.y)
+    area, best = (roc_auc_score(truth, each.score_instances(bags)) for each in (model, alone))
+    assert area > best - 0.02
+
+
+def test_instance_scores_of_a_method_with_one_score_per_class():
+    bags, y = example(40)
+    model = auto(candidates=["pdmisvm"]).fit(bags, y)
+    own = model.estimators_[0].score_instances(model.scaler_.transform(bags))
+    order = np.argsort(own[:, 1] - own[:, 0])
+    assert (np.diff(model.score_instances(bags)[order]) >= 0).all()
 
 
 @pytest.mark.parametrize("sets", [False, True])

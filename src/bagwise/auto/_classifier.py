@@ -13,7 +13,7 @@ from scipy.special import expit, softmax
 from sklearn.metrics import average_precision_score, log_loss
 
 from bagwise._common.sklearn import StrOptions
-from bagwise._common.types import Array, Floats
+from bagwise._common.types import Array, Bools, Floats
 from bagwise.auto._ensemble import Ensemble
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, BagRegressorMixin
@@ -21,6 +21,7 @@ from bagwise.base._parameters import with_parameters
 from bagwise.base._scoring import softmax_probabilities
 from bagwise.evaluate._evaluation import Fold, make_folds
 from bagwise.evaluate._measures import (
+    area_under_roc,
     label_measures,
     label_set_log_loss,
     mean_area_under_roc,
@@ -34,6 +35,8 @@ from bagwise.validation import check_label_sets, check_numbers
 LABEL_METRICS = ("log_loss", "accuracy", "balanced_accuracy", "roc_auc")
 SET_METRICS = ("log_loss", "average_precision")
 REG = 10.0  # penalty of the weights; chosen on Musk1, Elephant, digits and synthetic bags
+LARGEST = 1e6  # magnitude of an instance score
+MOST_SEEN = 5_000  # instances on which the instance scores of the methods are judged
 NUMBER_METRICS = {"r2": "R2", "mae": "MAE", "spearman": "Spearman"}
 NUMBER_REG = 1.0  # the same for `fit_linear_stack`; chosen on synthetic bags
 
@@ -98,6 +101,8 @@ class AutoBagClassifier(Ensemble, BagClassifierMixin, BagEstimator):
         Their calibration; one column for two classes, else one per class.
     intercept_ : ndarray of shape (n_columns,)
         Intercepts of the combination.
+    instance_weights_, instance_offsets_ : ndarray of shape (n_estimators, n_columns)
+        The combination of the instance scores: weighted scores plus offsets, summed.
     limit_ : float
         Largest magnitude of the log-odds of one method.
     best_index_ : int
@@ -110,10 +115,14 @@ class AutoBagClassifier(Ensemble, BagClassifierMixin, BagEstimator):
 
     Notes
     -----
-    The score of an instance (`score_instances`) is the same combination, without the limit, over
-    the methods that score instances. In contrast to other classifiers, these scores cannot be
-    pooled to the score of the bag, which also depends on the other methods: `instance_pooling` is
-    None. `bagwise.predictions.instance_attributions` computes contributions to that score.
+    The score of an instance (`score_instances`) combines the methods that score instances: each
+    score is divided by its standard deviation, relative to the value at which a bag would be
+    undecided, and weighted by the weight of the method times the Gini coefficient with which its
+    scores separate the instances of positive training bags from those of others. A method can
+    predict bags well from instance scores that mean little, such as MILES: its coefficient is near
+    0. In contrast to other classifiers, these scores cannot be pooled to the score of the bag,
+    which also depends on the other methods: `instance_pooling` is None.
+    `bagwise.predictions.instance_attributions` computes contributions to the score of the bag.
     If no fitted method scores instances, `score_instances` and `key_instances` are not available.
 
     The default candidates are the most often useful of their kind: trees on pooled statistics, the
@@ -235,17 +244,54 @@ class AutoBagClassifier(Ensemble, BagClassifierMixin, BagEstimator):
         able = [m for m, model in enumerate(self.estimators_) if hasattr(model, "score_instances")]
         return [m for m in able if self.weights_[m] > 0] or able
 
+    def _scores_of_instances(self, m: int, bags: Bags) -> Array:
+        """Scores of instances by an estimator: (n_instances, n_columns)."""
+        model = self.estimators_[m]
+        checked = isinstance(model, BagClassifierMixin)  # the bags are validated already
+        scores = model._score(bags) if checked else model.score_instances(bags)
+        scores = scores.reshape(bags.n_instances, -1)
+        if scores.shape[1] > len(self.intercept_):  # a score for each of two classes
+            scores = np.diff(scores, axis=1)
+        return np.clip(scores, -LARGEST, LARGEST)  # infinite for a class without training bags
+
+    def _finish(self, bags: Bags, targets: Array) -> None:
+        """Weigh the estimators that score instances, by what bags say about their scores."""
+        every = -(-bags.n_instances // MOST_SEEN)
+        few, present = bags[::every], targets[::every] == 1
+        present = np.repeat(present, few.sizes, axis=0)
+        self.instance_weights_ = np.zeros(self.slopes_.shape)
+        self.instance_offsets_ = np.zeros(self.slopes_.shape)
+        for m in self._instance_scorers:
+            scores = self._scores_of_instances(m, few)
+            spread = scores.std(axis=0)
+            weights = separation(present, scores) / np.where(spread > 0, spread, 1.0)
+            weights *= self.weights_[m] if self.weights_.any() else 1.0
+            slopes = np.where(self.slopes_[m] > 0, self.slopes_[m], np.inf)
+            self.instance_weights_[m] = np.where(self.slopes_[m] > 0, weights, 0.0)
+            # 0 is the score at which a bag is as likely positive as negative.
+            self.instance_offsets_[m] = self.instance_weights_[m] * self.offsets_[m] / slopes
+
     def _score(self, bags: Bags) -> Array:
         """Scores of instances (not of bags): the combination of estimators that score instances."""
-        seen, total = self.scaler_.transform(bags), 0.0
+        seen = self.scaler_.transform(bags)
+        total = np.zeros((bags.n_instances, len(self.intercept_)))
         for m in self._instance_scorers:
-            scores = self.estimators_[m].score_instances(seen).reshape(bags.n_instances, -1)
-            weight = self.weights_[m] if self.weights_.any() else 1.0
-            total = total + weight * (self.slopes_[m] * scores + self.offsets_[m])
-        return total + self.intercept_
+            scores = self._scores_of_instances(m, seen)
+            total += self.instance_weights_[m] * scores + self.instance_offsets_[m]
+        return total
 
     def _pooled(self, scores: Array, bags: Bags) -> Array:
         return self._bag_scores(bags)  # the class also depends on the other estimators
+
+
+def separation(positive: Bools, scores: Floats) -> Floats:
+    """How well scores separate instances of positive bags from others: Gini, 2 AUC - 1, at least 0.
+
+    Of each column; 1 for a column without both.
+    """
+    columns = zip(positive.T, scores.T, strict=True)
+    area = np.nan_to_num([area_under_roc(*column) for column in columns], nan=1.0)
+    return np.maximum(2 * area - 1, 0)
 
 
 def label_score(metric: str, logits: Floats, targets: Array, *, exclusive: bool) -> float:

@@ -110,6 +110,7 @@ class Ensemble:
         self.slopes_, self.offsets_ = stack.slopes[used], stack.offsets[used]
         self.weights_, self.intercept_ = stack.weights[used], stack.intercept
         self.best_index_, self.limit_ = used.index(best), stack.limit
+        self._finish(bags, targets)
         for entry, score, weight in zip(ran, alone, stack.weights, strict=True):
             entry.result = (*score, float(weight))
         rows = [
@@ -122,6 +123,9 @@ class Ensemble:
         columns = map(list, zip(*rows, strict=True))
         self.leaderboard_ = dict(zip((*names, "parameters"), columns, strict=True))
         return self
+
+    def _finish(self, bags: Bags, targets: Array) -> None:
+        """Learn more from the (standardised) bags, with all attributes of the stack set."""
 
     def _held_out_scores(
         self: Any, scores: Floats, targets: Array, folds: list[Fold]
