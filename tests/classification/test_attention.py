@@ -134,7 +134,7 @@ def adamw(weight, slope, state, step, rate, decay):
 def test_epochs_are_steps_of_adamw_on_the_bags_that_are_not_held_out():
     bags, y = example(12)
     codes = (y == "q").astype(int)
-    options = FEW | {"batch_size": 5, "max_epochs": 3, "patience": 9, "weight_decay": 0.3}
+    options = FEW | {"batch_size": 5, "max_epochs": 3, "weight_decay": 0.3}
     model = AttentionMIL(**options, class_weight={"q": 2.0}).fit(bags, y)
 
     rng = np.random.RandomState(0)
@@ -179,7 +179,7 @@ def test_epochs_are_steps_of_adamw_on_the_bags_that_are_not_held_out():
 
 def test_the_weights_of_the_best_epoch_are_kept():
     bags, y = example()
-    long = small(max_epochs=150, learning_rate=0.1, patience=5)
+    long = small(max_epochs=150, learning_rate=0.1)
     model = clone(long).fit(bags, y)
     best = int(np.argmin(model.held_out_curve_))
     assert model.n_iter_ == len(model.held_out_curve_) < 150
@@ -354,7 +354,7 @@ def test_label_sets_give_a_probability_per_label():
 
 
 def test_tiny_data_are_learned_from():
-    model = small(max_epochs=30, patience=30)
+    model = small(max_epochs=30)
     for y in (["a", "b"], ["a", "b", "b"], ["a", "b", "c"]):
         X = [[[float(i)]] for i in range(len(y))]
         assert np.isfinite(model.fit(X, y).decision_function(X)).all()

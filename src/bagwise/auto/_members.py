@@ -253,7 +253,7 @@ def default_members(kind: str, n_columns: int = 1) -> list[Member]:
         tube = of_pairs("nsk-svr", set_kernel(loss="epsilon_insensitive"))
         return [pooled, ridge, of_pairs("nsk", set_kernel(), fourier), tube, minimax, mind, fisher]
     has_torch = METHODS["attention"].available
-    short = Member("attention (30 epochs)", AttentionMIL(n_models=3, max_epochs=30, patience=5))
+    short = Member("attention (30 epochs)", AttentionMIL(n_models=3, max_epochs=30))
     if sets:
         orlr = Member("orlr", ORedLogisticRegression(kernel="rbf"))
         knn = of_pairs("citation-knn", CitationKNN(), *([short] if has_torch else []))

@@ -1,6 +1,7 @@
 """Models of the time to an event: a risk per bag, and the survival function that belongs to it."""
 
-from typing import Any
+import inspect
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -9,6 +10,15 @@ from bagwise.bags import Bags
 from bagwise.base._scoring import BagRegressorMixin
 from bagwise.solvers.survival import concordance, cumulative_hazard, step_values
 from bagwise.validation import check_times
+
+# Methods that a classifier and a survival model have, or only one of them.
+METHODS = [
+    *("predict", "score", "score_instances", "key_instances", "_key_rows"),
+    *("decision_function", "predict_proba", "predict_instances", "predict_proba_instances"),
+    "predict_survival_function",
+]
+
+Estimator = TypeVar("Estimator")
 
 
 class StepFunction:
@@ -90,3 +100,24 @@ class SurvivalMixin(BagRegressorMixin):
         bags = self._check_bags(X)
         times = check_times(y, bags, need_event=False)
         return concordance(times["event"], times["time"], self.predict(bags))
+
+
+def also_for_times(cls: type[Estimator]) -> type[Estimator]:
+    """Decorate a classifier: with ``loss="cox"`` it has the methods of a survival model instead."""
+    for name in METHODS:
+        own, other = (inspect.getattr_static(each, name, None) for each in (cls, SurvivalMixin))
+        setattr(cls, name, _ByLoss(name, own, other))
+    return cls
+
+
+class _ByLoss:
+    """A method that depends on the loss of the model, which may lack it."""
+
+    def __init__(self, name: str, of_classes: Any, of_times: Any) -> None:
+        self.name, self.of_classes, self.of_times = name, of_classes, of_times
+
+    def __get__(self, model: Any, cls: Any = None) -> Any:
+        found = self.of_times if getattr(model, "loss", None) == "cox" else self.of_classes
+        if found is None and model is not None:
+            raise AttributeError(f"{cls.__name__}(loss={model.loss!r}) has no {self.name}.")
+        return (found or self.of_times).__get__(model, cls)

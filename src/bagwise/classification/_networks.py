@@ -20,6 +20,7 @@ from bagwise.bags import Bags
 from bagwise.base import BagEstimator
 from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.base._scoring import pool
+from bagwise.base._survival import SurvivalMixin, also_for_times
 from bagwise.classification._training import (
     TRAINING,
     LogitClassifierMixin,
@@ -33,6 +34,7 @@ from bagwise.compute.blocks import row_blocks
 from bagwise.compute.tensors import torch
 from bagwise.exceptions import InputError
 from bagwise.loops.threads import block_bounds
+from bagwise.validation import check_bags, check_times
 
 GATED = (
     "hidden_coef",  # (M, D, H), of M networks with D inputs and H hidden units
@@ -153,6 +155,7 @@ def _segments(values: Tensor, sizes: Tensor, how: str) -> Tensor:
     return torch.segment_reduce(values, how, lengths=sizes, axis=0, unsafe=True)
 
 
+@also_for_times
 @with_parameters
 class AttentionMIL(LogitClassifierMixin, BagEstimator):
     r"""Gated attention pooling (Ilse 2018) with an additive head (Javed 2022).
@@ -171,14 +174,19 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
     bag of one instance is :math:`v_c \cdot h + d_c`.
 
     Several networks are trained at once, and their logits are averaged. Network m leaves out the
-    bags of fold m, and training ends when the cross entropy of the bags that were left out, over
-    all networks and the last epochs, stops falling. Training needs torch
-    (``pip install "bagwise[torch]"``), a fitted model does not.
+    bags of fold m, and training ends when the loss of the bags that were left out, over all
+    networks and the last epochs, stops falling: when it did not fall by 0.005 in 20 epochs.
+    Training needs torch (``pip install "bagwise[torch]"``), a fitted model does not.
 
     Parameters
     ----------
     hidden_size : int, default=64
         Units of the hidden layer; the attention has half as many.
+    loss : {"classes", "cox"}, default="classes"
+        Cross entropy of classes or label sets; or Cox's partial likelihood of times to an event,
+        given as for `bagwise.survival.SetKernelCox`. There is then one logit, the log risk, which
+        ``predict`` returns; ``predict_survival_function`` and ``score`` (Harrell's C) are those of
+        a survival model, and there are no probabilities of classes.
     n_models : int, default=10
         Number of networks. They differ in their first weights and in the bags they leave out.
     learning_rate : float, default=0.001
@@ -192,9 +200,6 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
     validation_fraction : float or None, default=0.2
         Share of the bags that each network leaves out; None to train on all bags for `max_epochs`
         epochs. The only bag of a class is not left out.
-    patience : int, default=20
-        Training ends after this many epochs in which the held-out cross entropy did not fall by
-        more than 0.005.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. Not for label sets.
     device : str or None, default=None
@@ -210,6 +215,9 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
     ----------
     {classes_}
     {label_kind_}
+    unique_times_, cumulative_hazard_ : ndarray of shape (n_times,)
+        The times of the training bags, and Breslow's estimate of the hazard up to them; for "cox",
+        instead of the classes.
     mean_, scale_ : ndarray of shape (n_features,)
         Mean and scale by which instances are standardised.
     hidden_coef_ : ndarray of shape (n_models, n_features, hidden_size)
@@ -227,9 +235,9 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
     head_intercept_ : ndarray of shape (n_models, n_outputs)
         Its intercepts d.
     objective_curve_ : ndarray of shape (n_iterations,)
-        Cross entropy of the training bags in each epoch, the mean over the networks.
+        Loss of the training bags in each epoch, the mean over the networks.
     held_out_curve_ : ndarray of shape (n_iterations,)
-        Cross entropy of the held-out bags in each epoch, averaged exponentially over about five
+        Loss of the held-out bags in each epoch, averaged exponentially over about five
         epochs; empty if none are held out.
     n_iter_ : int
         Number of epochs. The weights are from the epoch with the lowest `held_out_curve_`.
@@ -272,21 +280,47 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
     instance_pooling = "sum"
     _runs_elsewhere = ("device",)
 
-    _parameter_constraints = TRAINING | {"hidden_size": [COUNT], "n_models": [COUNT]}
+    _parameter_constraints = TRAINING | {
+        "hidden_size": [COUNT],
+        "loss": [StrOptions({"classes", "cox"})],
+        "n_models": [COUNT],
+    }
 
     hidden_size: int = 64
     _: KW_ONLY
+    loss: str = "classes"
     n_models: int = 10
     learning_rate: float = 0.001
     weight_decay: float = 1.0
     max_epochs: int = 500
     batch_size: int = 16
     validation_fraction: float | None = 0.2
-    patience: int = 20
     class_weight: Any = None
     device: str | None = None
     random_state: Any = None
     verbose: int = 0
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.loss == "cox":
+            tags.estimator_type = tags.classifier_tags = None
+        return tags
+
+    def _check_labels(self, y: Any, bags: Bags) -> Any:
+        """Validate y; set what a classifier stores of its classes."""
+        if self.loss != "cox":
+            return super()._check_labels(y, bags)
+        if self.class_weight is not None:
+            raise InputError("class_weight is for classes: leave it out with loss='cox'.")
+        return check_times(y, bags)
+
+    def _fit(self, X: Any, y: Any, groups: Any = None) -> Any:
+        bags = check_bags(self, X, reset=True)
+        super()._fit(bags, y, groups)
+        if self.loss == "cox":
+            risk = self._bag_scores(bags)[:, 0]
+            SurvivalMixin._keep_baseline(self, risk, check_times(y, bags))
+        return self
 
     def _network(self, bags: Bags, n_outputs: int, rng: Any) -> tuple[Any, dict[str, Any]]:
         """Draw the weights, which include the mean and scale of the instances."""

@@ -31,7 +31,7 @@ from bagwise.validation import check_bags, check_groups
 
 SMOOTHED = 5.0  # epochs over which held-out losses are averaged, exponentially
 TOL = 0.005  # smallest fall of the held-out cross entropy that counts as progress
-PATIENCE = 20  # epochs without progress that end the training, where it is not a parameter
+PATIENCE = 20  # epochs without progress that end the training
 KEYS = 2**24  # maximum number of values by which bags are sorted
 SMALL = 2**28  # operations per batch below which one thread is faster
 TRAINED_AT_ONCE = 2**28  # maximum bytes of layers in main memory
@@ -45,7 +45,6 @@ TRAINING: dict[str, list[Any]] = {  # constraints of the parameters
     "max_epochs": [COUNT],
     "batch_size": [COUNT],
     "validation_fraction": [Interval(Real, 0, 0.5, closed="right"), None],
-    "patience": [COUNT],
     "device": [str, None],
 }
 
@@ -63,13 +62,11 @@ class NetworkMixin(BagClassifierMixin):
         Number of networks.
     validation_fraction : float or None
         Share of the groups of bags that a network leaves out; None to hold out no bag.
-    patience : int
-        Number of epochs without progress that end the training.
     """
 
     n_models = 1
     validation_fraction: float | None = None
-    patience = PATIENCE
+    class_weight: Any = None
     _training_tol: float | None = None  # progress without held-out bags; None to run all epochs
     _advice = "raise max_epochs or learning_rate"
 
@@ -97,6 +94,8 @@ class NetworkMixin(BagClassifierMixin):
         """Return the trained module and the curve of the held-out loss; set what all have."""
         labels = self._check_labels(y, bags)
         names = np.arange(len(bags)) if groups is None else check_groups(groups, bags)
+        if isinstance(labels, np.ndarray):
+            return self._train_on(bags, CoxLoss(labels), labels["event"].astype(int), names, rng)
         if labels.has_sets:
             known = labels.known
             if not known.any():
@@ -107,10 +106,18 @@ class NetworkMixin(BagClassifierMixin):
             codes = targets = labels.oriented_codes
         weights = class_weights(self.class_weight, labels)
         two = len(labels.classes) == 2 and not labels.has_sets
-        module, options = self._network(bags, 1 if two else len(labels.classes), rng)
+        loss = CrossEntropy(targets, 1 if two else len(labels.classes))
+        return self._train_on(bags, loss, codes, names, rng, weights)
+
+    def _train_on(
+        self, bags: Bags, loss: Any, codes: Ints, names: Array, rng: Any, weights: Any = None
+    ) -> Any:
+        """Train on checked bags; each class, by its code, is held out evenly."""
+        module, options = self._network(bags, loss.n_outputs, rng)
         order, own = self._order(bags, codes), np.unique(names, return_inverse=True)[1]
         folds = held_out_folds(codes, own, order, self.validation_fraction, rng)
-        result, held_out = train(self, module, bags, targets, weights, order, folds, rng, **options)
+        weights = np.ones(len(bags)) if weights is None else weights
+        result, held_out = train(self, module, bags, loss, weights, order, folds, rng, **options)
         self._keep_progress(result, self._advice)
         return module, np.array(held_out)
 
@@ -143,7 +150,7 @@ def train(
     model: Any,
     module: Any,
     bags: Bags,
-    targets: Ints,
+    loss: Any,
     weights: Floats,
     order: Ints,
     folds: Ints,
@@ -152,11 +159,11 @@ def train(
     prepare: Callable[[Tensor], Tensor] | None = None,
     row_values: int | None = None,
 ) -> tuple[SolverResult, list[float]]:
-    """Minimise the cross entropy of the bags by AdamW on mini-batches; the module is modified.
+    """Minimise the loss of the bags by AdamW on mini-batches; the module is modified.
 
     Network m does not learn from the bags of fold m. The losses of these bags, over all networks,
     are a cross-validated loss, which is smoothed over the last epochs. Training ends when it has
-    not fallen by `TOL` in `patience` epochs, and the weights of the best epoch are kept. The loss
+    not fallen by `TOL` in `PATIENCE` epochs, and the weights of the best epoch are kept. The loss
     of a bag that some network learns from is computed with its batch, so that an epoch reads each
     bag once; the loss of the other held-out bags after the epoch, with the module in evaluation
     mode. If no bag is held out, the training loss ends the training, by `_training_tol`.
@@ -169,8 +176,8 @@ def train(
         Contains the first weights.
     bags : Bags
         The training bags.
-    targets : ndarray of int of shape (n_bags,) or (n_bags, n_outputs)
-        Codes of classes, or label sets.
+    loss : CrossEntropy or CoxLoss
+        The loss of each bag.
     weights : ndarray of shape (n_bags,)
         Weights of the bags.
     order : ndarray of shape (n_bags,)
@@ -187,16 +194,17 @@ def train(
     Returns
     -------
     result : SolverResult
-        The training cross entropy of each epoch; no solution, which the module contains.
+        The training loss of each epoch; no solution, which the module contains.
     held_out : list of float
-        The smoothed cross entropy of the held-out bags in each epoch; empty if there are none.
+        The smoothed loss of the held-out bags in each epoch; empty if there are none.
     """
     batches = Batches(bags, model.device, prepare)
     place = batches.device
     module.to(place)
-    known, sizes = (torch.tensor(a, device=place) for a in (targets, bags.sizes))
+    sizes = torch.tensor(bags.sizes, device=place)
     shares = _shares(weights, folds, model.n_models)
     learned, held = (torch.tensor(a, dtype=batches.dtype, device=place) for a in shares)
+    loss.start(learned)
     apart = shares[0].max(axis=0)[order] == 0  # bags that no network learns from
     learners, others = order[~apart], order[apart]
     blocks_of = _blocks(bags.sizes, batches, row_values)
@@ -208,7 +216,7 @@ def train(
         positions = torch.as_tensor(np.concatenate(blocks), device=place)
         parts = positions.split([*map(len, blocks)])
         for at, X in zip(parts, batches.each(blocks), strict=True):
-            yield at, losses_of(model._logits(module, X, sizes[at]), known[at])
+            yield at, loss.of(model._logits(module, X, sizes[at]), at)
 
     with torch.no_grad():
         next(losses([[order[:1]]]))  # initialises lazy layers, and checks the output
@@ -233,15 +241,16 @@ def train(
                 n_bags = sum(map(len, step))
                 for _ in step:
                     at, each = next(coming)
-                    loss = (learned[:, at] * each).sum()
-                    (loss / n_bags).backward()
-                    sums += torch.stack([loss, (held[:, at] * each).sum()]).detach()
+                    total = (learned[:, at] * each).sum()
+                    (total / n_bags).backward()
+                    sums += torch.stack([total, (held[:, at] * each).sum()]).detach()
                 optimizer.step()
             if len(others):
                 module.eval()
                 with torch.no_grad():
                     for at, each in losses([[*blocks_of(others)]]):
                         sums[1] += (held[:, at] * each).sum()
+            loss.end_epoch()
             in_training, outside = sums.tolist()
             curve.append(in_training / len(bags) / model.n_models)
             if not np.isfinite(curve[-1]):
@@ -256,12 +265,12 @@ def train(
                 if outside < min(held_out, default=np.inf):
                     kept = {name: w.clone() for name, w in module.state_dict().items()}
                 held_out.append(outside)
-            if tol is not None and has_stalled(held_out or curve, model.patience, tol):
+            if tol is not None and has_stalled(held_out or curve, PATIENCE, tol):
                 break
     if kept is not None:
         module.load_state_dict(kept)
     module.eval().cpu()
-    converged = tol is None or has_stalled(held_out or curve, model.patience, tol)
+    converged = tol is None or has_stalled(held_out or curve, PATIENCE, tol)
     return SolverResult((), curve, converged), held_out
 
 
@@ -284,6 +293,74 @@ def losses_of(logits: Tensor, targets: Tensor) -> Tensor:
         return torch.nn.functional.softplus(-signs * logits).sum(dim=2)
     own = targets.expand(len(logits), -1)[:, :, None]
     return -logits.log_softmax(dim=2).gather(2, own)[:, :, 0]
+
+
+class CrossEntropy:
+    """The loss of classes, or of label sets.
+
+    Attributes
+    ----------
+    targets : ndarray of int of shape (n_bags,) or (n_bags, n_outputs)
+        Codes of classes, or label sets.
+    n_outputs : int
+        Number of logits of a bag.
+    """
+
+    def __init__(self, targets: Ints, n_outputs: int) -> None:
+        self.targets, self.n_outputs = targets, n_outputs
+
+    def start(self, learned: Tensor) -> None:
+        """Prepare the training, with the weights (n_models, n_bags) of the bags."""
+        self.known = torch.tensor(self.targets, device=learned.device)
+
+    def of(self, logits: Tensor, at: Tensor) -> Tensor:
+        """Losses (n_models, n) of n bags at some positions, from their logits."""
+        return losses_of(logits, self.known[at])
+
+    def end_epoch(self) -> None:
+        """Update what the losses of the next epoch depend on."""
+
+
+class CoxLoss(CrossEntropy):
+    r"""Cox's partial likelihood of times to an event, as a sum over bags.
+
+    Given Breslow's cumulative hazard H and the sum S of the risks of the bags not yet gone at the
+    time of a bag, all of the last epoch, its loss is
+
+    .. math:: H e^f - \delta (f - \log S).
+
+    The gradient is that of the partial likelihood of all training bags, not of a mini-batch alone.
+    A constant added to all log risks f changes nothing once H and S are updated.
+    """
+
+    def __init__(self, times: Array) -> None:
+        super().__init__(times["event"].astype(int), 1)
+        self.steps = np.unique(times["time"], return_inverse=True)[1]
+
+    def start(self, learned: Tensor) -> None:
+        """Begin with equal risks: H is Nelson and Aalen's estimate."""
+        super().start(learned)
+        self.learned, self.risk = learned, torch.zeros_like(learned)
+        self.step = torch.tensor(self.steps, device=learned.device)
+        self.end_epoch()
+
+    def of(self, logits: Tensor, at: Tensor) -> Tensor:
+        """Losses of bags, whose log risks are kept for the next epoch."""
+        f, event = logits[:, :, 0], self.known[at]
+        self.risk[:, at] = f.detach()
+        return self.hazard[:, at] * f.exp() - event * (f - self.log_at_risk[:, at])
+
+    def end_epoch(self) -> None:
+        """Compute H and S from the risks of the epoch, for the training bags of each network."""
+        empty = self.risk.new_zeros(len(self.risk), int(self.step.max()) + 1)
+        powers = self.learned * self.risk.exp()
+        at_risk = empty.index_add(1, self.step, powers).flip(1).cumsum(1).flip(1)
+        # After the last training bag of a network, held-out bags are compared with that one.
+        last = at_risk.masked_fill(at_risk <= 0, torch.inf).amin(1, keepdim=True)
+        at_risk = at_risk.maximum(last)
+        deaths = empty.index_add(1, self.step, self.learned * self.known)
+        self.hazard = (deaths / at_risk).cumsum(1)[:, self.step]
+        self.log_at_risk = (at_risk / self.learned.sum(1, keepdim=True)).log()[:, self.step]
 
 
 def has_stalled(losses: list[float], patience: int, tol: float) -> bool:
