@@ -14,6 +14,7 @@ from sklearn.metrics import average_precision_score, log_loss
 
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Array, Bools, Floats
+from bagwise.auto._coverage import PredictsIntervals, PredictsSets
 from bagwise.auto._ensemble import Ensemble
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, BagRegressorMixin
@@ -42,7 +43,7 @@ NUMBER_REG = 1.0  # the same for `fit_linear_stack`; chosen on synthetic bags
 
 
 @with_parameters
-class AutoBagClassifier(Ensemble, BagClassifierMixin, BagEstimator):
+class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator):
     r"""Classify bags by several methods of different kinds, calibrated and combined.
 
     Each candidate is fitted on the folds of a cross-validation. Its out-of-fold scores become
@@ -105,6 +106,11 @@ class AutoBagClassifier(Ensemble, BagClassifierMixin, BagEstimator):
         The combination of the instance scores: weighted scores plus offsets, summed.
     limit_ : float
         Largest magnitude of the log-odds of one method.
+    held_out_scores_, held_out_targets_ : ndarray of shape (n_training_bags, n_columns)
+        The combined log-odds of the training bags, in an order of their own, by models and weights
+        of other folds, and whether a bag has the class. For two classes of ``pos_label_``.
+    held_out_groups_ : ndarray of shape (n_training_bags,) or None
+        The groups of these bags.
     best_index_ : int
         The position of the candidate with the best out-of-fold score in ``estimators_``.
     best_estimator_ : BagPipeline
@@ -227,7 +233,10 @@ class AutoBagClassifier(Ensemble, BagClassifierMixin, BagEstimator):
         return partial(label_score, self.metric, exclusive=self._is_exclusive)
 
     def _bag_probabilities(self, bags: Bags) -> Array:
-        logits = self._bag_scores(bags)
+        return self._shares(self._bag_scores(bags))
+
+    def _shares(self, logits: Floats) -> Floats:
+        """Probabilities from combined log-odds."""
         if self._has_label_sets:
             return expit(logits)
         return softmax_probabilities(self._sign * self._one_column_for_two(logits))
@@ -318,7 +327,7 @@ def label_score(metric: str, logits: Floats, targets: Array, *, exclusive: bool)
 
 
 @with_parameters
-class AutoBagRegressor(Ensemble, BagRegressorMixin, BagEstimator):
+class AutoBagRegressor(PredictsIntervals, Ensemble, BagRegressorMixin, BagEstimator):
     r"""Predict a numeric target per bag by several methods of different kinds, combined.
 
     Each candidate is fitted on the folds of a cross-validation. Least squares on the predictions
@@ -366,6 +375,11 @@ class AutoBagRegressor(Ensemble, BagRegressorMixin, BagEstimator):
         The position of the candidate with the best out-of-fold score in ``estimators_``.
     best_estimator_ : BagPipeline
         The standardisation and that candidate.
+    held_out_scores_, held_out_targets_ : ndarray of shape (n_training_bags, 1)
+        The predictions for the training bags, in an order of their own, by models and weights of
+        other folds, and their numbers.
+    held_out_groups_ : ndarray of shape (n_training_bags,) or None
+        The groups of these bags.
     scaler_ : InstanceTransformer
         Standardises the instances.
     {n_features_in_}

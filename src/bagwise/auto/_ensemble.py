@@ -98,7 +98,8 @@ class Ensemble:
             scores = np.stack([np.asarray(entry.scores) for entry in ran], axis=2)
             with one_core_if_few(scores.size):  # many small problems
                 stack = self._stack(scores, targets)
-                *alone, whole = self._held_out_scores(scores, targets, folds)
+                held_out = self._held_out_logits(scores, targets, folds)
+                *alone, whole = self._fold_scores(held_out, targets, folds)
             sign = -1 if self.metric in LOWER_IS_BETTER else 1
             best = int(np.argmax(np.nan_to_num([sign * mean for mean, _ in alone], nan=-np.inf)))
             if self.ensemble == "best":
@@ -110,6 +111,8 @@ class Ensemble:
         self.slopes_, self.offsets_ = stack.slopes[used], stack.offsets[used]
         self.weights_, self.intercept_ = stack.weights[used], stack.intercept
         self.best_index_, self.limit_ = used.index(best), stack.limit
+        self.held_out_scores_ = held_out[:, :, best if self.ensemble == "best" else -1]
+        self.held_out_targets_, self.held_out_groups_ = targets, groups
         self._finish(bags, targets)
         for entry, score, weight in zip(ran, alone, stack.weights, strict=True):
             entry.result = (*score, float(weight))
@@ -127,17 +130,21 @@ class Ensemble:
     def _finish(self, bags: Bags, targets: Array) -> None:
         """Learn more from the (standardised) bags, with all attributes of the stack set."""
 
-    def _held_out_scores(
-        self: Any, scores: Floats, targets: Array, folds: list[Fold]
-    ) -> list[tuple[float, float]]:
-        """Metric and standard error on folds held out from calibration: each candidate, the stack.
-
-        Folds in which the metric is undefined are left out.
-        """
+    def _held_out_logits(self: Any, scores: Floats, targets: Array, folds: list[Fold]) -> Floats:
+        """Scores on folds held out from calibration and weights: each candidate, then the stack."""
         values = np.empty((*scores.shape[:2], scores.shape[2] + 1))
         for train, test in folds:
             part = self._stack(scores[train], targets[train])
             values[test] = np.dstack([part.log_odds(scores[test]), part.logits(scores[test])])
+        return values
+
+    def _fold_scores(
+        self: Any, values: Floats, targets: Array, folds: list[Fold]
+    ) -> list[tuple[float, float]]:
+        """Metric and standard error over the folds: each candidate, then the stack.
+
+        Folds in which the metric is undefined are left out.
+        """
         measure = self._measure
         return [
             mean_and_error([measure(values[test, :, m], targets[test]) for _, test in folds])
