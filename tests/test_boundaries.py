@@ -38,7 +38,8 @@ PACKAGES = {
     "persistence": {"_common", "exceptions", "base", "bags"},
     "published": FOUNDATION
     | {"annotation", "classification", "cluster", "metric_learning", "semi_supervised"},
-    "evaluate": FOUNDATION | {"classification", "embedding", "metrics", "preprocessing"},
+    "evaluate": FOUNDATION
+    | {"classification", "embedding", "metrics", "preprocessing", "regression"},
     "auto": FOUNDATION
     | {"annotation", "classification", "metric_learning", "regression", "embedding"}
     | {"preprocessing", "evaluate"},

@@ -514,6 +514,13 @@ def is_unlabelled(label: Any, classes: Collection[Any] = ()) -> bool:
     return UNLABELLED not in classes if minus_one else is_missing(label)
 
 
+def is_known(numbers: Any) -> Bools:
+    """Tell which numbers, or intervals, are known: finite, or with a finite end."""
+    if isinstance(numbers, Intervals):
+        return np.isfinite(numbers.lower) | np.isfinite(numbers.upper)
+    return np.isfinite(numbers)
+
+
 def plain_array(values: Sequence[Any] | Array) -> Array:
     """Return a 1-D array: bool, int, float or str if all values have that type, else object."""
     refuse_masked(values)

@@ -214,11 +214,20 @@ def _letters(name: str) -> str:
     return "".join(filter(str.isalnum, name.lower()))
 
 
-def make_model(method: Method, parameters: Mapping[str, Any], **steps: Any) -> Any:
-    """Make the estimator, after the steps of `bagwise.preprocessing._bag_pipeline.prepared`."""
+def make_model(
+    method: Method,
+    parameters: Mapping[str, Any],
+    *,
+    around: Callable[[Any], Any] = lambda model: model,
+    **steps: Any,
+) -> Any:
+    """Make the estimator, after the steps of `bagwise.preprocessing._bag_pipeline.prepared`.
+
+    `around` puts it into another estimator, such as one for grades.
+    """
     from bagwise.preprocessing._bag_pipeline import prepared
 
-    return prepared(method.make(parameters), **steps)
+    return prepared(around(method.make(parameters)), **steps)
 
 
 def audited_model(method: Method, parameters: Mapping[str, Any]) -> Any:

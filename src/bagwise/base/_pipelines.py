@@ -102,6 +102,15 @@ def predicts_risk(model: Any) -> bool:
     return hasattr(model, "predict_survival_function")
 
 
+def grade_order(model: Any, classes: Any) -> list[Any] | None:
+    """Return the classes that a model takes as grades, lowest first; None if they have no order."""
+    last = final_estimator(model)
+    if hasattr(last, "ordered_classes"):
+        order = last.ordered_classes
+        return list(classes if order is None or isinstance(order, str) else order)
+    return list(classes) if getattr(last, "loss", None) == "ordinal" else None
+
+
 def is_search(model: Any) -> bool:
     """Whether a model is a parameter search; ensembles also have ``best_estimator_``."""
     return hasattr(model, "best_estimator_") and not isinstance(model, BagEstimator)

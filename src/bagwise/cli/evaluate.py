@@ -49,7 +49,9 @@ def evaluate(
 
     A label column with many different numbers is a regression target (--task): the scores are R2,
     MAE (mean absolute error) and Spearman (rank correlation), and the baselines are the mean and
-    pooled trees.
+    pooled trees. If some are bounds, such as <5, >=10 or 4-6, the scores are the C index and the
+    log-likelihood. With --order 0,1,2,3 the labels are grades: the scores are quadratic kappa, MAE
+    and the share of errors within one grade, and the baselines are classifiers without an order.
 
     ```
     bagwise evaluate musk1.csv
@@ -85,8 +87,10 @@ def evaluate(
     for name, found in chosen.items():
         found = found.for_numbers() if target.is_number else found
         found.check_labels(label_sets=labels.has_sets)
-        models[name] = make_model(found, settings[name], sparse=bags.is_sparse, **steps.arguments)
+        made: Any = {"around": target.around, "sparse": bags.is_sparse} | steps.arguments
+        models[name] = make_model(found, settings[name], **made)
     kind = {"label_sets": labels.has_sets, "numbers": target.is_number}
+    kind["intervals"] = target.has_bounds
     plain = baselines(names, bags=bags, impute=steps.impute, **kind)
     for name, model in plain.items():
         if name.replace(" ", "-") not in chosen:

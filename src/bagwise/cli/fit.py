@@ -35,7 +35,8 @@ def fit(
     predict`. Without -m several methods are calibrated and combined, and a table shows the score
     and weight of each; --group keeps the bags of a group in one fold of this comparison. Instances
     are standardised unless --no-scale is given. A label column with many different numbers is a
-    regression target (--task). With --corrections, known labels of instances are kept fixed
+    regression target (--task), also if some are bounds, such as <5, >=10 or 4-6. --order 0,1,2,3
+    makes the labels grades. With --corrections, known labels of instances are kept fixed
     (-m orlr). --checkpoint saves the state of a long fit at intervals, and the same command
     continues from it (pdmisvm, orlr, noisy-or, mimlca, plda).
 
@@ -71,7 +72,8 @@ def fit(
     chosen.check_labels(label_sets=labels.has_sets)
     target = reading.target_of(labels, task, columns)
     chosen = chosen.for_numbers() if target.is_number else chosen
-    model = make_model(chosen, settings, sparse=bags.is_sparse, **steps.arguments)
+    made: Any = {"around": target.around, "sparse": bags.is_sparse} | steps.arguments
+    model = make_model(chosen, settings, **made)
     y, known = (labels.tolist() if labels.has_sets else target.y), None
     if corrected is not None:
         names = range(2) if target.coded else labels.classes.tolist()

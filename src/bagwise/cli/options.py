@@ -150,15 +150,18 @@ class Steps:
 
 @dataclass
 class Task:
-    """What to learn: a label or a number."""
+    """What to learn: a label, a grade or a number."""
 
     task: TaskName | None = option("regression (for many numbers) or classification.", "TASK")
     positive: Text = column("The positive one of two labels.", "LABEL", "--pos-label", "--positive")
+    order: Text = column("Labels are grades, in this order, lowest first.", "A,B,...")
 
     def __post_init__(self) -> None:
         """Reject a positive label for regression."""
         if self.task == "regression" and self.positive is not None:
             raise InputError("--pos-label chooses a label: leave it out with --task regression.")
+        if self.order is not None and (self.task == "regression" or self.positive is not None):
+            raise InputError("--order is for grades: leave out --task regression and --pos-label.")
 
 
 @dataclass

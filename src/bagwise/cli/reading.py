@@ -15,14 +15,14 @@ from bagwise._common.types import Array, Bools, Floats
 from bagwise.apps.review import _known
 from bagwise.bags import Bags
 from bagwise.base._pipelines import label_kind
-from bagwise.cli.options import Columns, Saved, Task, is_model
+from bagwise.cli.options import Columns, Saved, Task, is_model, split_names
 from bagwise.cli.output import note, progress, warning
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
 from bagwise.io._contents import Contents, suspicion
 from bagwise.io._files import TABLES, Request, format_errors, format_of, naming
 from bagwise.io._reading import read_contents
 from bagwise.io._table import open_table
-from bagwise.labels import Labels, positive_by_name, sorted_labels
+from bagwise.labels import Intervals, Labels, positive_by_name, sorted_labels
 from bagwise.persistence import fingerprints, load_model
 from bagwise.validation import check_bags
 
@@ -184,8 +184,8 @@ class Target(NamedTuple):
 
     Attributes
     ----------
-    y : ndarray
-        Labels, label sets, or numbers.
+    y : ndarray or Intervals
+        Labels, label sets, numbers or intervals.
     is_number : bool
         Whether the model is a regressor.
     coded : bool
@@ -194,6 +194,8 @@ class Target(NamedTuple):
         The labels as they are in the file; empty for numbers.
     positive : str
         The positive one of two classes, for a message; otherwise empty.
+    has_order : bool
+        Whether the labels are grades, coded in their order.
     """
 
     y: Any
@@ -201,11 +203,26 @@ class Target(NamedTuple):
     coded: bool
     classes: list[Any]
     positive: str
+    has_order: bool = False
 
     @property
     def task(self) -> str:
         """The name of the task, as in ``--task``."""
         return "regression" if self.is_number else "classification"
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether some numbers are intervals."""
+        return isinstance(self.y, Intervals)
+
+    def around(self, model: Any) -> Any:
+        """Return the model, or one for grades or for intervals that has it inside."""
+        from bagwise.classification import OrdinalBagClassifier
+        from bagwise.regression import CensoredBagRegressor
+
+        if self.has_order:
+            return OrdinalBagClassifier(model)
+        return CensoredBagRegressor(model) if self.has_bounds else model
 
 
 def target_of(labels: Labels, task: Task, columns: Columns, *, coded: bool = False) -> Target:
@@ -226,6 +243,8 @@ def target_of(labels: Labels, task: Task, columns: Columns, *, coded: bool = Fal
     -------
     Target
     """
+    if task.order is not None:
+        return Target(*_graded(labels, split_names(task.order)), "", has_order=True)
     numbers = None
     if task.positive is None:
         numbers = numbers_of(labels, task.task, name=columns.label)
@@ -239,7 +258,17 @@ def target_of(labels: Labels, task: Task, columns: Columns, *, coded: bool = Fal
     return Target(labels.codes if coded else labels.values, False, coded, classes, positive)
 
 
-def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> Floats | None:
+def _graded(labels: Labels, order: list[str]) -> tuple[Array, bool, bool, list[Any]]:
+    """The grades of the bags as codes, and the labels in their order."""
+    unknown = [name for name in labels.names if name not in order]
+    if labels.has_sets or unknown:
+        found = "label sets" if labels.has_sets else f"also the label {unknown[0]}"
+        raise LabelError(f"--order {','.join(order)} has the grades, and the file has {found}.")
+    ranks = np.argsort([order.index(name) for name in labels.names])
+    return np.argsort(ranks)[labels.codes], False, True, labels.classes[ranks].tolist()
+
+
+def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> Any:
     """The target of a regression; print a note if it was detected.
 
     Parameters
@@ -253,11 +282,16 @@ def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> 
 
     Returns
     -------
-    ndarray of shape (n_bags,) or None
+    ndarray of shape (n_bags,), Intervals or None
         None if labels are to be predicted.
     """
     column = f"column {name or 'label'}"
     values = None if labels.has_sets else _as_numbers(labels)
+    bounds = _as_intervals(labels) if values is None and task != "classification" else None
+    if bounds is not None and (task == "regression" or _are_numbers(labels.names, bounds)):
+        n_exact = int(bounds[labels.codes].exact.sum())
+        note(f"{column}: {n_exact} numbers, and {len(labels) - n_exact} known to an interval.")
+        return bounds[labels.codes]
     if values is None and task == "regression":
         some = "label sets" if labels.has_sets else ", ".join(labels.names[:3])
         raise LabelError(f"--task regression needs numbers: the {column} contains {some}.")
@@ -277,11 +311,14 @@ def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> 
     return values[labels.codes] if many or task == "regression" else None
 
 
-def known_numbers(labels: Labels | None) -> Floats | None:
-    """The numbers of bags, NaN if a bag has none; None if there are no labels at all."""
+def known_numbers(labels: Labels | None) -> Any:
+    """The numbers, or intervals, of bags, NaN if a bag has none; None if there are no labels."""
     if labels is None:
         return None
     values = _as_numbers(labels)
+    if values is None and (bounds := _as_intervals(labels)) is not None:
+        ends = np.array([[*bounds.lower, np.nan], [*bounds.upper, np.nan]])
+        return Intervals(*ends[:, labels.codes])
     if values is None:
         some = ", ".join(labels.names[:3])
         raise LabelError(f"the model predicts numbers, and the label column contains {some}.")
@@ -297,6 +334,19 @@ def _as_numbers(labels: Labels) -> Floats | None:
     except (TypeError, ValueError):
         return None
     return values if np.isfinite(values).all() else None
+
+
+def _as_intervals(labels: Labels) -> Intervals | None:
+    """The classes as intervals; None if one of them is neither a number nor an interval."""
+    try:
+        return None if labels.has_sets else Intervals.from_strings(labels.classes.tolist())
+    except LabelError:
+        return None
+
+
+def _are_numbers(names: list[str], bounds: Intervals) -> bool:
+    """Whether intervals are censored numbers, not names of grades (``1+``) or ranges (``0-9``)."""
+    return int(bounds.exact.sum()) >= _FEW and any(name.strip()[0] in "<>≤≥" for name in names)
 
 
 def _positive_last(labels: Labels, positive: str | None) -> Labels:

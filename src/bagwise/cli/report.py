@@ -91,6 +91,7 @@ def _held_out(model: Any, data: Contents, y: Any, folds: int, seed: int, impute:
     from bagwise.base._pipelines import final_estimator, predicts_numbers
     from bagwise.evaluate._baselines import baselines
     from bagwise.evaluate._held_out import predictions_of_models
+    from bagwise.labels import Intervals
 
     numbers, bags = predicts_numbers(model), data.bags
     is_row_model = isinstance(final_estimator(model), RowEstimator)
@@ -99,7 +100,8 @@ def _held_out(model: Any, data: Contents, y: Any, folds: int, seed: int, impute:
     if y is None:
         raise LabelError("--folds needs labels: name their column with label= or label_set=.")
     has_sets = not numbers and y.has_sets
-    beside = baselines(bags=bags, label_sets=has_sets, numbers=numbers, impute=impute)
+    kind: Any = {"label_sets": has_sets, "numbers": numbers, "intervals": isinstance(y, Intervals)}
+    beside = baselines(bags=bags, impute=impute, **kind)
     models = [model, *beside.values()]
     how: Any = {"n_folds": folds, "seed": seed, "groups": data.groups}
     classes = getattr(model, "classes_", None)

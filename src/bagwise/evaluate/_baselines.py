@@ -20,6 +20,7 @@ from bagwise.embedding import BagStatistics
 from bagwise.evaluate._measures import check_name
 from bagwise.exceptions import DataWarning, warn_user
 from bagwise.preprocessing._bag_pipeline import prepared
+from bagwise.regression import CensoredBagRegressor
 
 
 def single_instance_svm(C: float = 1.0, pooling: str = "max", max_iter: int = 10_000) -> Any:
@@ -75,6 +76,7 @@ def pooled_trees_regressor(n_estimators: int = 300) -> Any:
 
 BASELINES = ("majority", "pooled trees")  # part of every evaluation
 N_TREES, TREES_PER_LABEL = 300, 50
+CENSORED: Any = {"cv": 3, "tol": 0.05}  # the trees are fitted in each fold and iteration
 
 
 def baselines(
@@ -83,6 +85,7 @@ def baselines(
     bags: Bags | None = None,
     label_sets: bool = False,
     numbers: bool = False,
+    intervals: bool = False,
     impute: str | None = None,
 ) -> dict[str, Any]:
     """Make the simple models that an evaluation is compared with.
@@ -101,6 +104,8 @@ def baselines(
         replace the majority.
     numbers : bool, default=False
         Whether the target is numeric: its mean replaces the majority.
+    intervals : bool, default=False
+        Whether some of these numbers are censored.
     impute : {"mean", "median"} or None, default=None
         Replacement of missing values.
 
@@ -132,6 +137,8 @@ def baselines(
     if "pooled trees" in found and not fits:
         warn_user("the baseline pooled trees is left out: it needs more memory", DataWarning)
         del found["pooled trees"]
+    if intervals:
+        return {name: CensoredBagRegressor(model, **CENSORED) for name, model in found.items()}
     return found
 
 

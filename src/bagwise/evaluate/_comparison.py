@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from bagwise._common.types import Floats
-from bagwise.evaluate._measures import LOWER_IS_BETTER, MEASURES, check_name
+from bagwise.evaluate._measures import MEASURES, check_name, is_lower_better
 from bagwise.exceptions import InputError
 
 _SURE = 0.95  # smallest probability at which models are called equal
@@ -310,7 +310,7 @@ class Comparison(Sequence[Evaluation]):
         ----------
         measure : str, default=None
             The measure to compare. By default AUC, average precision for label sets, and accuracy
-            if models have neither.
+            if models have neither; quadratic kappa for grades, R2 for numbers.
         reference : str, default=None
             The name of a model; the first by default.
         rope : float, default=0.01
@@ -339,7 +339,7 @@ class Comparison(Sequence[Evaluation]):
                     f"{evaluation.name} has {len(scores)} folds and {reference} {len(other)}: a "
                     "comparison needs the same folds."
                 )
-            gains = (other - scores) if measure in LOWER_IS_BETTER else (scores - other)
+            gains = (other - scores) if is_lower_better(measure) else (scores - other)
             gains, test = gains[~np.isnan(gains)], TTest(*[np.nan] * 7)
             if len(gains):
                 test = corrected_t_test(gains, test_ratio=self.test_ratio, **settings)
@@ -352,7 +352,7 @@ class Comparison(Sequence[Evaluation]):
         if measure is not None:
             check_name(measure, self.measures, "measure")
             return measure
-        usual = ("AUC", "average precision", "accuracy", "R2")
+        usual = ("quadratic kappa", "AUC", "average precision", "accuracy", "R2", "C index")
         defined = (m for m in usual if any(evaluation.mean(m) is not None for evaluation in self))
         return next(defined, self.measures[0])
 
@@ -504,7 +504,7 @@ def _means(given: Comparison | Mapping[str, float], measure: str | None) -> dict
     if not isinstance(given, Comparison):
         return {model: float(score) for model, score in given.items()}
     measure = given.known_measure(measure)
-    sign = -1.0 if measure in LOWER_IS_BETTER else 1.0
+    sign = -1.0 if is_lower_better(measure) else 1.0
     means = {evaluation.name: evaluation.mean(measure) for evaluation in given}
     return {model: np.nan if mean is None else sign * mean for model, mean in means.items()}
 

@@ -21,12 +21,12 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
-from bagwise.base._pipelines import fit_arguments, predicts_numbers
+from bagwise.base._pipelines import fit_arguments, grade_order, predicts_numbers
 from bagwise.compute import is_here
 from bagwise.evaluate._comparison import Comparison, Evaluation
 from bagwise.evaluate._measures import check_scoring, kind_of, scores_of
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
-from bagwise.validation import check_bags, check_groups, check_label_sets, check_numbers
+from bagwise.validation import check_bags, check_groups, check_label_sets, check_targets
 
 Fold = tuple[Ints, Ints]  # positions of training bags, of test bags
 Splitter = int | Iterable[Any] | Any
@@ -42,7 +42,7 @@ class Prepared(NamedTuple):
     bags : Bags
         The bags.
     y : ndarray of shape (n_bags,) or (n_bags, n_classes)
-        Labels, label sets as zeros and ones, or numbers.
+        Labels, label sets as zeros and ones, numbers, or intervals.
     folds : list of (train, test)
         Positions of bags.
     groups : ndarray of shape (n_bags,) or None
@@ -128,7 +128,7 @@ def prepare(
     """
     elsewhere = isinstance(X, Bags) and not is_here(X)  # the model checks whether it supports them
     bags = X if elsewhere else check_bags(None, X, reset=True, allow_nan=True, accept_sparse=True)
-    targets, classes = (check_numbers(y, bags), None) if numbers else _targets(y, bags)
+    targets, classes = (check_targets(y, bags), None) if numbers else _targets(y, bags)
     together = None if groups is None else check_groups(groups, bags)
     cv = 5 if cv is None else cv
     if isinstance(cv, Integral):
@@ -200,7 +200,8 @@ def evaluate(model: Any, X: Any, y: ArrayLike, **settings: Any) -> Evaluation:
     X : Bags or anything accepted as bags
         The bags.
     y : array-like of shape (n_bags,) or (n_bags, n_classes), or list of sets
-        Labels, or label sets; for a regressor, numbers.
+        Labels, or label sets; for a regressor numbers, or a matrix with a column for each of
+        several numbers; for `CensoredBagRegressor` also intervals.
     **settings : object
         `cv`, `repeats`, `groups`, `scoring`, `random_state` and `n_jobs`, as for `compare`.
 
@@ -218,9 +219,13 @@ def evaluate(model: Any, X: Any, y: ArrayLike, **settings: Any) -> Evaluation:
     -----
     Measures for labels are accuracy, balanced accuracy and AUC (for several classes the mean of
     each against all others); for label sets one-error, coverage and average precision; for numbers
-    R2, MAE (mean absolute error) and Spearman (rank correlation). Models with ``predict_proba``
-    also have the log loss, for label sets the mean over all labels. Log loss, one-error, coverage
-    and MAE are better when lower.
+    R2, MAE (mean absolute error) and Spearman (rank correlation), for several numbers also of each
+    of them. If a model is an `OrdinalBagClassifier`, labels are grades: quadratic kappa, MAE (in
+    grades) and within one, the share of bags with an error of at most one grade. For intervals: C
+    index, the share of pairs of bags with disjoint intervals in the right order, and the
+    log-likelihood (for normal errors). Models with ``predict_proba`` also have the log loss, for
+    label sets the mean over all labels. Log loss, one-error, coverage and MAE are better when
+    lower.
 
     Examples
     --------
@@ -311,8 +316,13 @@ def compare(
     (numbers,) = are_regressors
     drawn: Any = {"repeats": repeats, "random_state": random_state, "numbers": numbers}
     prepared = prepare(X, y, cv, groups, **drawn)
-    wanted = check_scoring(scoring, kind_of(prepared.y, numbers=numbers))
-    judge = partial(scores_of, classes=np.unique(prepared.y), scoring=wanted)
+    classes: Any = None if numbers else np.unique(prepared.y)
+    orders = [grade_order(model, classes) for model in models.values()] if not numbers else []
+    order = next((order for order in orders if order is not None), None)
+    wanted = check_scoring(scoring, kind_of(prepared.y, numbers=numbers, grades=order is not None))
+    several = numbers and prepared.y.ndim == 2
+    names = list(getattr(y, "columns", range(prepared.y.shape[1]))) if several else []
+    judge = partial(scores_of, classes=classes, scoring=wanted, order=order, targets=names)
     judged = cross_validate(models, prepared, judge, n_jobs=n_jobs, after_fold=after_fold)
     found = []
     for name, folds in zip(models, judged, strict=True):

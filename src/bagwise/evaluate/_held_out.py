@@ -15,7 +15,7 @@ from bagwise.base._pipelines import predicts_numbers
 from bagwise.evaluate._evaluation import Splitter, cross_validate, make_folds, prepare
 from bagwise.evaluate._measures import METHODS, predictions_of
 from bagwise.exceptions import InputError
-from bagwise.labels import Labels
+from bagwise.labels import Intervals, Labels, is_known
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def held_out_predictions(
 def predictions_of_models(
     models: Sequence[Any],
     bags: Bags,
-    y: Labels | Floats,
+    y: Labels | Floats | Intervals,
     *,
     classes: Any,
     n_folds: int,
@@ -152,7 +152,7 @@ def predictions_of_models(
         Classifiers or regressors of bags; they are cloned.
     bags : Bags
         The bags.
-    y : Labels or ndarray of shape (n_bags,)
+    y : Labels, ndarray of shape (n_bags,) or Intervals
         Their labels or numbers; bags with unknown ones are left out of the folds.
     classes : array-like or None
         The classes of a fitted model, which are the first classes; None for numbers.
@@ -166,7 +166,7 @@ def predictions_of_models(
     list of HeldOut
         One per model, for all bags; bags without labels have no predictions.
     """
-    known = y.known if isinstance(y, Labels) else np.isfinite(y)
+    known = y.known if isinstance(y, Labels) else is_known(y)
     groups = None if groups is None else groups[known]
     labelled, names = bags[np.flatnonzero(known)], None
     targets: Any = y[known]

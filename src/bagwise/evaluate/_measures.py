@@ -1,23 +1,29 @@
-"""Measures of models of bags, for labels, label sets and numbers."""
+"""Measures of models of bags, for labels, grades, label sets, numbers and intervals."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import spearmanr
+from scipy.optimize import minimize_scalar
+from scipy.special import log_ndtr
+from scipy.stats import norm, spearmanr
 from sklearn import metrics as sk
 
 from bagwise import metrics
 from bagwise._common.types import Array, Bools
 from bagwise.base._pipelines import final_estimator, predicts_numbers
 from bagwise.exceptions import InputError, did_you_mean
+from bagwise.labels import Intervals
+from bagwise.solvers.censored import concordance
 
 LOWER_IS_BETTER = {"log loss", "one-error", "coverage", "MAE"}
 MEASURES = {
     "labels": ("accuracy", "balanced accuracy", "AUC", "log loss"),
     "label sets": ("one-error", "coverage", "average precision", "log loss"),
     "numbers": ("R2", "MAE", "Spearman"),
+    "intervals": ("C index", "log-likelihood"),
 }
+MEASURES["grades"] = ("quadratic kappa", "MAE", "within one", *MEASURES["labels"])
 METHODS = ("predict", "decision_function", "predict_proba")
 
 
@@ -29,9 +35,16 @@ def check_name(name: Any, known: Iterable[str], what: str) -> None:
         )
 
 
-def kind_of(y: Array, *, numbers: bool) -> str:
-    """The kind of the targets: "labels", "label sets" or "numbers"."""
-    return "numbers" if numbers else "labels" if y.ndim == 1 else "label sets"
+def kind_of(y: Any, *, numbers: bool, grades: bool = False) -> str:
+    """The kind of the targets, a key of `MEASURES`."""
+    if numbers:
+        return "intervals" if isinstance(y, Intervals) else "numbers"
+    return "label sets" if y.ndim > 1 else "grades" if grades else "labels"
+
+
+def is_lower_better(measure: str) -> bool:
+    """Whether a measure, perhaps of one of several targets ("MAE of logP"), is an error."""
+    return measure.partition(" of ")[0] in LOWER_IS_BETTER
 
 
 def check_scoring(scoring: str | Iterable[str] | None, kind: str) -> list[str] | None:
@@ -41,8 +54,8 @@ def check_scoring(scoring: str | Iterable[str] | None, kind: str) -> list[str] |
     ----------
     scoring : str, iterable of str or None
         Measures of bagwise, or scorers of scikit-learn.
-    kind : {"labels", "label sets", "numbers"}
-        What is known of the bags.
+    kind : str
+        What is known of the bags, a key of `MEASURES`.
 
     Returns
     -------
@@ -63,19 +76,33 @@ def check_scoring(scoring: str | Iterable[str] | None, kind: str) -> list[str] |
 
 
 def scores_of(
-    model: Any, bags: Any, y: Array, *, classes: Array, scoring: Sequence[str] | None
+    model: Any,
+    bags: Any,
+    y: Array,
+    *,
+    classes: Array,
+    scoring: Sequence[str] | None,
+    order: Sequence[Any] | None = None,
+    targets: Sequence[Any] = (),
 ) -> dict[str, float]:
     """Compute the scores named by `scoring` for a fitted model; by default all of bagwise.
 
     `classes` are the sorted labels of all folds: each fold has the same measures, even if its
-    training part lacks a label.
+    training part lacks a label. `order` are the labels as grades, lowest first; `targets` the names
+    of several numbers.
     """
-    kind = kind_of(y, numbers=predicts_numbers(model))
+    kind = kind_of(y, numbers=predicts_numbers(model), grades=order is not None)
     own, measures = MEASURES[kind], {}
     if scoring is None or not set(own).isdisjoint(scoring):
         needed = METHODS[1:] if kind == "label sets" else METHODS
-        found = predictions_of(model, bags, classes if kind == "labels" else None, needed)
+        is_class = kind in ("labels", "grades")
+        found = predictions_of(model, bags, classes if is_class else None, needed)
         measures = measures_of(found, y, kind=kind, classes=classes)
+        if order is not None:
+            measures = grade_measures(y, found["predict"], order) | measures
+        for k, name in enumerate(targets):
+            alone = number_measures(y[:, k], found["predict"][:, k])
+            measures |= {f"{measure} of {name}": value for measure, value in alone.items()}
     if scoring is None:
         return measures
     return {
@@ -107,9 +134,11 @@ def predictions_of(
 
 
 def measures_of(
-    found: Mapping[str, Array], y: Array, *, kind: str, classes: Array
+    found: Mapping[str, Array], y: Any, *, kind: str, classes: Array
 ) -> dict[str, float]:
     """Compare predictions of bags, by method, with what is true of the bags."""
+    if kind == "intervals":
+        return interval_measures(y, found["predict"])
     if kind == "numbers":
         return number_measures(y, found["predict"])
     proba, scores = found.get("predict_proba"), found.get("decision_function")
@@ -140,7 +169,13 @@ def _scikit_learn_score(name: str, model: Any, bags: Any, y: Array, classes: Arr
 
 
 def number_measures(truth: Array, predicted: Array) -> dict[str, float]:
-    """Compare predicted numbers with the true ones; NaN if a measure is undefined."""
+    """Compare predicted numbers with the true ones; NaN if a measure is undefined.
+
+    Of several numbers per bag, in columns, the means.
+    """
+    if truth.ndim == 2:
+        each = [number_measures(*columns) for columns in zip(truth.T, predicted.T, strict=True)]
+        return {name: float(np.mean([found[name] for found in each])) for name in each[0]}
     varies = len(truth) > 1 and np.ptp(truth) > 0
     ranked = varies and np.ptp(predicted) > 0
     return {
@@ -148,6 +183,42 @@ def number_measures(truth: Array, predicted: Array) -> dict[str, float]:
         "MAE": float(sk.mean_absolute_error(truth, predicted)),
         "Spearman": float(spearmanr(truth, predicted).statistic) if ranked else np.nan,
     }
+
+
+def interval_measures(truth: Intervals, predicted: Array) -> dict[str, float]:
+    """Compare predicted numbers with intervals of the true ones.
+
+    The log-likelihood, a mean over the bags, is that of normal errors of the deviation that makes
+    it largest: of the density for exact numbers, of the probability of the interval for others.
+    """
+    (lower, upper), exact = (truth.lower - predicted, truth.upper - predicted), truth.exact
+    flip = lower > 0  # the tail that is small, for accuracy
+    a, b = np.where(flip, -upper, lower), np.where(flip, -lower, upper)
+    ends = np.array([lower, upper])
+    largest = float(np.abs(ends[np.isfinite(ends)]).max()) or 1.0
+
+    def loss(log_scale: float) -> float:
+        scale = np.exp(log_scale)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            low, high = log_ndtr(a / scale), log_ndtr(b / scale)
+            inside = high + np.log1p(-np.exp(np.minimum(low - high, 0)))
+        return -float(np.mean(np.where(exact, norm.logpdf(lower, scale=scale), inside)))
+
+    bounds = np.log(largest) + np.log([1e-6, 10])
+    best = minimize_scalar(loss, bounds=bounds, method="bounded")
+    ranked = concordance(truth.lower, truth.upper, predicted)
+    return {"C index": ranked, "log-likelihood": -float(best.fun)}
+
+
+def grade_measures(truth: Array, predicted: Array, order: Sequence[Any]) -> dict[str, float]:
+    """Compare predicted grades with the true ones; errors are counted in grades."""
+    position = {grade: k for k, grade in enumerate(order)}
+    a, b = (np.array([position[v] for v in grades.tolist()]) for grades in (truth, predicted))
+    varies = len(np.unique([a, b])) > 1
+    kappa = float(sk.cohen_kappa_score(a, b, weights="quadratic")) if varies else np.nan
+    errors = np.abs(a - b)
+    within = float(np.mean(errors <= 1))
+    return {"quadratic kappa": kappa, "MAE": float(errors.mean()), "within one": within}
 
 
 def label_measures(truth: Array, predicted: Array) -> dict[str, float]:

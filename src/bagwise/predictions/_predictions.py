@@ -15,7 +15,7 @@ from bagwise.bags import Bags
 from bagwise.base import RowEstimator
 from bagwise.base._pipelines import final_estimator, instance_model, last_step, predicts_numbers
 from bagwise.exceptions import InputError, LabelError
-from bagwise.labels import Labels
+from bagwise.labels import Intervals, Labels
 from bagwise.predictions._attributions import instance_attributions
 from bagwise.predictions._ranking import Ranking, rank_instances
 from bagwise.validation import check_bags, check_known_labels, check_label, check_length
@@ -65,7 +65,8 @@ class Predictions:
     X : Bags or anything accepted as bags
         The bags.
     y : array-like of shape (n_bags,), 0/1 array or list of sets, default=None
-        The known labels, or for a regressor the known targets; None if unknown.
+        The known labels, or for a regressor the known targets, also as `Intervals`; None if
+        unknown.
     classes : array-like of shape (n_classes,), default=None
         Names to show instead of the values of ``classes_``, in their order.
 
@@ -200,11 +201,20 @@ class Predictions:
         return Labels(kind, classes, codes, names=names)
 
     @cached_property
+    def known_intervals(self) -> Intervals | None:
+        """For a regressor the interval of the number of each bag, if some are not exact."""
+        y = self._y
+        known = isinstance(y, Intervals) and len(check_length(y, self.bags)) > 0
+        return y if known and self.is_regressor and not y.exact.all() else None
+
+    @cached_property
     def known_numbers(self) -> Floats | None:
-        """For a regressor the known number of each bag, NaN if unknown."""
+        """For a regressor the known number of each bag, NaN if it is not known exactly."""
         if not self.is_regressor or self._y is None:
             return None
         check_length(self._y, self.bags)
+        if isinstance(self._y, Intervals):
+            return np.where(self._y.exact, self._y.lower, np.nan)
         try:
             numbers = np.array([np.nan if v is None else v for v in self._y], dtype=float)
         except (TypeError, ValueError) as error:

@@ -14,25 +14,35 @@ from sklearn.metrics import (
 )
 
 from bagwise._common.types import Array, Bools, Floats, Ints
+from bagwise.base._pipelines import grade_order
 from bagwise.displays._base import DOTS, plain_legend
 from bagwise.evaluate import HeldOut
 from bagwise.evaluate._measures import (
     LOWER_IS_BETTER,
     METHODS,
     area_under_roc,
+    grade_measures,
+    interval_measures,
     label_measures,
     label_set_measures,
     number_measures,
 )
 from bagwise.exceptions import InputError, LabelError
-from bagwise.labels import Labels
+from bagwise.labels import Intervals, Labels, is_known
 from bagwise.predictions import Predictions
 from bagwise.report._page import Figure, Section, Table, axes, link_points
 
 MOST_CLASSES = 16  # of a confusion matrix
 MOST_CURVES = 12
 MOST_ROWS = 60
-DECISIVE = ("AUC", "average precision", "accuracy", "MAE")  # the first of them compares models
+DECISIVE = (
+    "quadratic kappa",
+    "AUC",
+    "average precision",
+    "accuracy",
+    "MAE",
+    "C index",
+)  # the first of them compares models
 
 
 def evaluation_section(
@@ -54,6 +64,7 @@ def evaluation_section(
     Section or None
     """
     known: Any = subject.known_numbers if subject.is_regressor else subject.known
+    known = subject.known_intervals or known
     if known is None or (subject.predicted is None and not subject.is_regressor):
         return None
     predicted, scores, proba = map(subject.call, METHODS)
@@ -64,7 +75,7 @@ def evaluation_section(
     for n in (len(each.predicted) for each in models.values()):
         if n != n_bags:
             raise InputError(f"{n} held-out predictions for {n_bags} bags: give one each.")
-    assess = np.isfinite(known) if subject.is_regressor else known.known
+    assess = is_known(known) if subject.is_regressor else known.known
     rows, how = _fair(assess, seen, held_out, subject.unit)
     compare = _of_numbers if subject.is_regressor else _of_labels
     parts = compare(subject, known, rows, models)
@@ -132,6 +143,8 @@ class _Assessment:
         The labels.
     has_sets : bool
         Whether a bag may have several labels, or none.
+    order : list of int or None
+        The labels as grades, lowest first.
     """
 
     truth: Array
@@ -140,6 +153,7 @@ class _Assessment:
     proba: Array | None
     names: list[str]
     has_sets: bool
+    order: list[int] | None = None
 
     @property
     def codes(self) -> tuple[Ints, Ints]:
@@ -164,7 +178,10 @@ class _Assessment:
             return {} if self.scores is None else dict(label_set_measures(self.truth, self.scores))
         areas = list(self.per_label(area_under_roc).values())
         area = float(np.mean(areas)) if areas else None
-        return label_measures(*self.codes) | {"AUC": area}
+        measures = label_measures(*self.codes) | {"AUC": area}
+        if self.order is None or (self.codes[1] < 0).any():
+            return measures
+        return grade_measures(*self.codes, self.order) | measures
 
 
 def _of_labels(
@@ -200,6 +217,7 @@ def _assess(subject: Predictions, known: Labels, rows: Bools, found: HeldOut) ->
     if scores is None and proba is not None:
         scores = proba[:, 1] if proba.shape[1] == 2 and not predicted.has_sets else proba
     own = np.asarray(subject.classes if found.classes is None else found.classes).tolist()
+    order = grade_order(subject.model, known.classes.tolist())
     return _Assessment(
         known.indicator[rows],
         indicator_of(predicted, known)[rows].clip(0),
@@ -207,6 +225,7 @@ def _assess(subject: Predictions, known: Labels, rows: Bools, found: HeldOut) ->
         _by_label(proba, own, known, 0.0, rows),
         known.names,
         predicted.has_sets,
+        None if order is None else [*map(known.classes.tolist().index, order)],
     )
 
 
@@ -300,26 +319,34 @@ def as_numbers(values: Array) -> Floats:
 
 
 def _of_numbers(
-    subject: Predictions, truth: Floats, rows: Bools, models: Mapping[str, HeldOut]
+    subject: Predictions, truth: Any, rows: Bools, models: Mapping[str, HeldOut]
 ) -> list[Any]:
     predicted = {name: as_numbers(each.predicted) for name, each in models.items()}
     own = predicted["this model"]
     bags = np.flatnonzero(rows & np.isfinite(own))
     if not len(bags):
         return []
+    known = truth if isinstance(truth, Intervals) else Intervals(truth, truth)
+    at = np.where(np.isfinite(known.lower), known.lower, known.upper)  # where a bag is drawn
     if len(predicted) == 1:
-        predicted["baseline: mean"] = np.full(len(truth), truth[bags].mean())
-    measures = {
-        name: number_measures(truth[bags], values[bags])
-        | {"RMSE": float(root_mean_squared_error(truth[bags], values[bags]))}
-        for name, values in predicted.items()
-    }
-    caption = f"{len(bags):,} bags; R2 and Spearman are better when higher, MAE and RMSE when lower"
+        predicted["baseline: mean"] = np.full(len(at), at[bags].mean())
+    measures = {name: _errors(truth[bags], values[bags]) for name, values in predicted.items()}
+    caption = f"{len(bags):,} bags; MAE and RMSE are better when lower, the others when higher"
     ax = axes("observed", "predicted", diagonal=True)
-    link_points(ax.scatter(truth[bags], own[bags], c=[DOTS] * len(bags), s=16), bags.tolist())
-    titles = [
-        f"{subject.bag_names[i]}: observed {truth[i]:.4g}, predicted {own[i]:.4g}" for i in bags
-    ]
+    link_points(ax.scatter(at[bags], own[bags], c=[DOTS] * len(bags), s=16), bags.tolist())
+    titles = [f"{subject.bag_names[i]}: {known.texts[i]}, predicted {own[i]:.4g}" for i in bags]
     alt = f"Predicted against observed numbers of {len(bags):,} bags."
     shown = "Each point is a bag, which it opens; on the line predicted and observed are equal."
+    for marker, ends in {"<": np.isinf(known.lower), ">": np.isinf(known.upper)}.items():
+        if (there := rows & ends & np.isfinite(own)).any():
+            ax.plot(at[there], own[there], marker, color=DOTS)
+            shown += f" The number of a bag with “{marker}” is beyond this bound."
     return [*_comparison(measures, caption), Figure(ax.figure, alt, shown, titles)]
+
+
+def _errors(truth: Any, predicted: Floats) -> dict[str, float]:
+    """The metrics of predicted numbers."""
+    if isinstance(truth, Intervals):
+        return interval_measures(truth, predicted)
+    found = number_measures(truth, predicted)
+    return found | {"RMSE": float(root_mean_squared_error(truth, predicted))}

@@ -52,7 +52,7 @@ class Report:
         The bags, or the rows for models of rows.
     y : array-like of shape (n_bags,), 0/1 array or list of sets, default=None
         The labels of the bags; None (or -1) for an unknown label. For a regressor the numbers of
-        the bags; None or NaN for an unknown number.
+        the bags, also as `Intervals`; None or NaN for an unknown number.
     title : str, default=None
         Title of the page; by default the name of the model and the number of bags.
     media : Media, default=None
@@ -229,9 +229,12 @@ def _bag_columns(subject: Predictions, held_out: HeldOut | None) -> dict[str, An
         found = None if held_out is None else as_numbers(held_out.predicted)
         texts = {"truth": truth, "predicted": numbers, "heldOut": found}
         columns |= {name: _number_texts(values) for name, values in texts.items()}
+        numbers = numbers if found is None else found
+        if (bounds := subject.known_intervals) is not None:
+            columns["truth"] = bounds.texts
+            truth = np.clip(numbers, bounds.lower, bounds.upper)
         if truth is not None:
-            error = (numbers if found is None else found) - truth
-            columns["error"] = _numbers(np.abs(error))
+            columns["error"] = _numbers(np.abs(numbers - truth))
         return columns
     proba, answers = subject.call("predict_proba"), other or own
     raw = subject.call("decision_function")

@@ -13,7 +13,7 @@ from bagwise.base._pipelines import is_search
 from bagwise.compute import row_blocks
 from bagwise.displays import ClusterMapDisplay, ObjectiveDisplay
 from bagwise.exceptions import InputError
-from bagwise.labels import Labels
+from bagwise.labels import Intervals, Labels, is_known
 from bagwise.predictions import Predictions
 from bagwise.predictions._ranking import are_those_of_fit
 from bagwise.report._page import Figure, Section, Table, axes, link_points, shorten
@@ -230,7 +230,7 @@ def data_section(subject: Predictions, groups: Any, seen: Bools | None) -> Secti
             items[f"{unit}s without a label"] = f"{int((~known.known).sum()):,}"
         beside.append(_label_counts(known, unit))
     if subject.known_numbers is not None:
-        beside.append(_numbers(subject.known_numbers))
+        beside.append(_numbers(subject.known_numbers, subject.known_intervals))
     group_of = None
     if groups is not None:
         if len(groups) != len(bags):
@@ -242,9 +242,11 @@ def data_section(subject: Predictions, groups: Any, seen: Bools | None) -> Secti
     return Section("The data", items, beside, *leakage)
 
 
-def _numbers(numbers: Array) -> Table:
+def _numbers(numbers: Array, intervals: Intervals | None) -> Table:
     known = numbers[np.isfinite(numbers)]
-    facts: dict[str, Any] = {"known": len(known), "unknown": len(numbers) - len(known)}
+    n_bounds = 0 if intervals is None else int(is_known(intervals).sum()) - len(known)
+    facts: dict[str, Any] = {"known": len(known), "known to an interval": n_bounds}
+    facts["unknown"] = len(numbers) - len(known) - n_bounds
     facts |= {"mean": known.mean(), "standard deviation": known.std()}
     facts |= {"smallest": known.min(), "median": np.median(known), "largest": known.max()}
     return Table({"": list(facts), "value": [*facts.values()]}, "The number of a bag")

@@ -21,5 +21,6 @@ from bagwise.validation.labels import (
     check_numbers,
     check_partial_labels,
     check_sample_weight,
+    check_targets,
 )
 from bagwise.validation.times import check_times
