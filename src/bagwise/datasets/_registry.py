@@ -41,12 +41,13 @@ class DatasetInfo:
     description : str
         One-line description.
     task : str
-        "bag classification", "instance annotation" (label sets per bag and instance labels) or
-        "bag label sets".
+        "bag classification", "bag regression", "instance annotation" (label sets per bag and
+        instance labels), "bag label sets" or "partial labels" (rows with candidate labels, each a
+        bag of one instance).
     n_bags : int or None
         Number of bags; None for rows without bags.
     n_instances, n_features, n_classes : int
-        Sizes with default options (averages for generated sets).
+        Sizes with default options (averages for generated sets); 0 classes if y is numeric.
     where : str
         "shipped" with the package, "drawn" (generated when loaded), or "data home": a file that
         the user puts into the data home.
@@ -59,7 +60,10 @@ class DatasetInfo:
     loader : str or None
         The function of `bagwise.datasets` that loads the data set, if it has its own.
     classes : list of str or None
-        The names of the classes 0 and 1 of a set that has no loader of its own.
+        The names of the classes 0 and 1 of a set whose file does not contain them.
+    per_bag, per_instance, names : dict of str to str
+        Fields of a set that has no loader of its own, and the arrays of its file; `names` are of
+        neither bags nor instances.
     file : str or None
         Name of the file.
     found : bool
@@ -81,6 +85,9 @@ class DatasetInfo:
     file: str | None = None
     loader: str | None = None
     classes: list[str] | None = None
+    per_bag: dict[str, str] = field(default_factory=dict)
+    per_instance: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
 
     @property
     def found(self) -> bool:
@@ -92,10 +99,11 @@ class DatasetInfo:
         """The text of `DESCR` of the loaded data set."""
         usually = "By default, about: " if self.where == "drawn" else ""
         bags = "" if self.n_bags is None else f"{self.n_bags} bags, "
+        classes = f", {self.n_classes} classes" if self.n_classes else ""
         return (
             f"{self.title}\n{'=' * len(self.title)}\n{self.description}\n\n"
-            f"{usually}{bags}{self.n_instances} instances, {self.n_features} features, "
-            f"{self.n_classes} classes ({self.task}).\n\n{self.notes.strip()}\n\n"
+            f"{usually}{bags}{self.n_instances} instances, {self.n_features} features"
+            f"{classes} ({self.task}).\n\n{self.notes.strip()}\n\n"
             f"Origin: {self.origin}.\nLicence: {self.licence}."
         )
 
@@ -230,7 +238,10 @@ def load_dataset(name: str, **options: Any) -> Bunch:
     Returns
     -------
     Bunch
-        Sets of the data home have the same fields as Musk1 (see `load_musk1`).
+        Sets of the data home have the same fields as Musk1 (see `load_musk1`), `label_sets` instead
+        of `y` for "partial labels", and those that DESCR names: `groups` (patient, scaffold, image
+        or recording of each bag, None if unknown), `coords` (positions of instances), marks of the
+        published test parts.
 
     Raises
     ------
@@ -249,7 +260,7 @@ def load_dataset(name: str, **options: Any) -> Bunch:
 
     info = dataset_info(name)
     if info.loader is None:
-        return _binary(info)
+        return _from_file(info)
     return getattr(datasets, info.loader)(**options)
 
 
@@ -279,17 +290,30 @@ def load_musk1() -> Bunch:
     >>> int(musk.y.sum()), musk.classes.tolist()
     (47, ['non-musk', 'musk'])
     """
-    return _binary(dataset_info("musk1"))
+    return _from_file(dataset_info("musk1"))
 
 
-def _binary(info: DatasetInfo) -> Bunch:
-    """Load a set of two classes, for which a file has X, bag and y."""
-    arrays = read_dataset(info, ["X", "bag", "y"])
-    names = MUSK_FEATURES if info.name.startswith("musk") else None
-    bags = bags_of(info, arrays, feature_names=names)
-    y, fold = per_bag(info, bags, arrays["y"]).astype(np.int64), arrays.get("fold")
-    classes = np.array(info.classes)
-    return bag_bunch(info, bags, y=y, instance_labels=None, classes=classes, fold=fold)
+def _from_file(info: DatasetInfo) -> Bunch:
+    """Load a set without a loader of its own: the arrays that its record names."""
+    target = "label_sets" if info.task == "partial labels" else "y"
+    ours = {target: "candidates" if target == "label_sets" else "y"} | info.per_bag
+    needed = {**ours, **info.per_instance, **info.names}.values()
+    arrays = read_dataset(info, ["X", *(["bag"] if target == "y" else []), *needed])
+    arrays.setdefault("bag", np.arange(len(arrays["X"])))  # a row is a bag of one instance
+    found: dict[str, Any] = {"instance_labels": None, "groups": None, "fold": arrays.get("fold")}
+    found |= {name: arrays[array] for name, array in info.names.items()}
+    found.setdefault("classes", info.classes and np.array(info.classes))
+    features = found.pop("feature_names", MUSK_FEATURES if info.name.startswith("musk") else None)
+    ids = arrays[info.per_bag["ids"]] if "ids" in info.per_bag else None
+    bags = bags_of(info, arrays, ids, features)
+    for fields, n_rows in ((ours, len(bags)), (info.per_instance, bags.n_instances)):
+        found |= {name: _rows_of(info, n_rows, arrays[array]) for name, array in fields.items()}
+    for name in {"y", "instance_labels"} & found.keys():
+        if found[name] is not None and found[name].dtype.kind in "iu":
+            found[name] = found[name].astype(np.int64)
+    if found["classes"] is None and info.n_classes:
+        found["classes"] = np.arange(info.n_classes)
+    return bag_bunch(info, bags, **{name: found[name] for name in found if name != "ids"})
 
 
 # --- The words of a poem as bags of letters -------------------------------------------------------
@@ -422,6 +446,10 @@ def bags_of(
 
 
 def per_bag(info: DatasetInfo, bags: Bags, values: Array) -> Array:
-    if values.ndim == 0 or len(values) != len(bags):
-        raise damaged(info, f"labels of shape {values.shape} for {len(bags)} bags")
+    return _rows_of(info, len(bags), values)
+
+
+def _rows_of(info: DatasetInfo, n_rows: int, values: Array) -> Array:
+    if values.ndim == 0 or len(values) != n_rows:
+        raise damaged(info, f"labels of shape {values.shape} for {n_rows} bags or instances")
     return values
