@@ -4,6 +4,7 @@ A paper is a TOML file in ``papers/``: what was measured, with which settings, a
 The code holds none of its numbers. ``python -m reproduction`` is the command line.
 """
 
+from reproduction._kept import keep_results, kept_results
 from reproduction._paper import (
     DataSet,
     Experiment,
@@ -14,7 +15,7 @@ from reproduction._paper import (
     load_paper,
 )
 from reproduction._report import Report, Row, Verdict, judge, make_report, write_report
-from reproduction._runner import Plan, make_plan, run_plan, units_to_do
+from reproduction._runner import Plan, make_plan, run_plan, run_plans, units_to_do
 from reproduction._store import Store
 from reproduction._units import Unit, seed_of
 
@@ -31,11 +32,14 @@ __all__ = [
     "Unit",
     "Verdict",
     "judge",
+    "keep_results",
+    "kept_results",
     "list_papers",
     "load_paper",
     "make_plan",
     "make_report",
     "run_plan",
+    "run_plans",
     "seed_of",
     "units_to_do",
     "write_report",

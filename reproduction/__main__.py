@@ -16,11 +16,12 @@ from reproduction import (
     Plan,
     Report,
     Store,
+    keep_results,
     list_papers,
     load_paper,
     make_plan,
     make_report,
-    run_plan,
+    run_plans,
     units_to_do,
     write_report,
 )
@@ -86,6 +87,7 @@ def reproduce(
         ),
     ] = 1,
     show: bool = flag("--show", "Run nothing; show stored results."),
+    keep: bool = flag("--keep", "Keep means and verdicts for the pages in docs."),
     json: bool = JSON,
     debug: bool = flag("--debug", "Show where in the code an error arose."),
 ) -> None:
@@ -112,20 +114,23 @@ def reproduce(
     full = full or everything
     chosen, parts = load_paper(paper), tuple(only or ())
     names = list(chosen.experiments) if experiment is None else [experiment]
-    failed, documents = False, []
+    failed, documents, work = False, [], []
     for name in names:
         wanted = chosen.experiment(name)
         wanted.narrowed(parts)  # report a wrong name before looking for data
         plan = make_plan(chosen, wanted if full else wanted.shortened(parts))
-        store = Store(output / chosen.name / f"{name}.jsonl")
-        if not show:
-            _run(plan.narrowed(parts), store, jobs)
-        report = make_report(plan.narrowed(parts), store)
+        work.append((plan, Store(output / chosen.name / f"{name}.jsonl")))
+    if not show:
+        _run([(plan.narrowed(parts), store) for plan, store in work], jobs)
+    for plan, store in work:
+        report, whole = make_report(plan.narrowed(parts), store), make_report(plan, store)
         if not json:
             _print(report)
         # The page always shows the whole experiment, also with --only.
-        label = name if full else f"{name}-quick"
-        written = write_report(make_report(plan, store), output / chosen.name, label)
+        label = plan.experiment.name if full else f"{plan.experiment.name}-quick"
+        written = write_report(whole, output / chosen.name, label)
+        if keep:
+            written.append(keep_results(whole))
         note(f"Written: {', '.join(str(path) for path in written)}")
         failed = failed or bool(report.failures())
         documents.append(_document(report, written))
@@ -151,15 +156,18 @@ def _list_papers(*, json: bool) -> None:
     note("To run one: python -m reproduction PAPER EXPERIMENT --quick. Methods: --only NAME.")
 
 
-def _run(plan: Plan, store: Store, jobs: int) -> None:
-    n_units = len(units_to_do(plan, store))
-    title = f"{plan.paper.name} {plan.experiment.name}"
+def _run(work: list[tuple[Plan, Store]], jobs: int) -> None:
+    def left() -> int:
+        return sum(len(units_to_do(plan, store)) for plan, store in work)
+
+    names = " ".join(plan.experiment.name for plan, _ in work)
     try:
-        with progress(title, total=n_units) as step:
-            run_plan(plan, store, jobs=jobs, after_unit=step)
+        with progress(f"{work[0][0].paper.name} {names}", total=left()) as step:
+            run_plans(work, jobs=jobs, after_unit=step)
     except KeyboardInterrupt:
-        left = len(units_to_do(plan, store))
-        note(f"{len(plan.units) - left} of {len(plan.units)} units are saved in {store.path}.")
+        n_units = sum(len(plan.units) for plan, _ in work)
+        folder = work[0][1].path if len(work) == 1 else work[0][1].path.parent
+        note(f"{n_units - left()} of {n_units} units are saved in {folder}.")
         raise
 
 

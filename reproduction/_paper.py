@@ -19,6 +19,7 @@ __all__ = [
     "MethodEntry",
     "Metric",
     "Paper",
+    "applies",
     "list_papers",
     "load_paper",
 ]
@@ -95,12 +96,15 @@ class MethodEntry:
         Other parameters for some of the data sets, by their name or family.
     scale : bool
         Whether instances are standardised inside the fold.
+    compared : str
+        The method whose published numbers it is compared with; its own by default.
     """
 
     title: str
     model: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     scale: bool = True
+    compared: str = ""
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,9 @@ class Experiment:
         How many published standard deviations below still count as a match.
     explanations : tuple of dict
         ``text`` for cells of ``data`` and ``method`` (either may be omitted) below the paper.
+    not_run : tuple of dict
+        ``text``, why the cells of ``data`` and ``method`` (either may be omitted) are not run:
+        "not run, because ...".
     claim, notes : str
         Claim of the paper; remarks on our version.
     quick : dict
@@ -158,6 +165,7 @@ class Experiment:
     published: Mapping[str, Any] = field(default_factory=dict)
     tolerance: float = 1.0
     explanations: tuple[Mapping[str, Any], ...] = ()
+    not_run: tuple[Mapping[str, Any], ...] = ()
     claim: str = ""
     notes: str = ""
     quick: Mapping[str, Any] = field(default_factory=dict)
@@ -180,6 +188,10 @@ class Experiment:
             data=tuple(name for name in self.data if name in {*short.data, *kept}),
             methods=tuple(name for name in self.methods if name in {*short.methods, *kept}),
         )
+
+    def reason(self, data: str, method: str) -> str | None:
+        """Return why a cell is not run, or None."""
+        return next((e["text"] for e in self.not_run if applies(e, data, method)), None)
 
     def narrowed(self, only: Iterable[str]) -> Experiment:
         """Keep the named data sets and methods only.
@@ -227,6 +239,29 @@ class Paper:
     def experiment(self, name: str) -> Experiment:
         """Return an experiment by its name; an error suggests similar names."""
         return self.experiments[_pick(name, self.experiments, f"experiment of {self.name}")]
+
+    def published(self, experiment: Experiment, data: str, method: str, metric: str) -> Any:
+        """Return the published mean and deviation of a cell, "timed out", or None."""
+        cells = experiment.published.get(data, {})
+        cell = cells.get(method, cells.get(self.methods[method].compared))
+        return cell.get(metric) if isinstance(cell, Mapping) else cell
+
+
+def applies(remark: Mapping[str, Any], data: str, method: str) -> bool:
+    """Return whether a remark on cells is one on this cell.
+
+    Parameters
+    ----------
+    remark : dict
+        ``data`` and ``method``; all if omitted.
+    data, method : str
+        The cell.
+
+    Returns
+    -------
+    bool
+    """
+    return remark.get("data", data) == data and remark.get("method", method) == method
 
 
 def list_papers() -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 
 from bagwise._common.extras import import_extra
 from bagwise.exceptions import MissingExtraError
-from reproduction._paper import TIMED_OUT, Metric
+from reproduction._paper import TIMED_OUT, Metric, applies
 from reproduction._plots import PLOTS
 from reproduction._runner import Plan
 from reproduction._store import Store
@@ -215,9 +215,7 @@ def _row(
 ) -> Row:
     experiment = plan.experiment
     planned = experiment.repetitions * (experiment.folds or 1)
-    published = experiment.published.get(data, {}).get(method)
-    if isinstance(published, Mapping):
-        published = published.get(metric)
+    published = plan.paper.published(experiment, data, method, metric)
     numbers = [r["result"][metric] for r in records if metric in r.get("result", {})]
     if not numbers:
         verdict = _missing(plan, data, method, records)
@@ -235,7 +233,7 @@ def _row(
         comparable=data not in plan.stand_ins,
     )
     if verdict.word == "below":
-        why = [e["text"] for e in experiment.explanations if _applies(e, data, method)]
+        why = [e["text"] for e in experiment.explanations if applies(e, data, method)]
         verdict = Verdict("below", "; ".join([verdict.detail, *why]), verdict.difference)
     return Row(data, method, metric, value, ours, len(numbers), planned, published, verdict)
 
@@ -244,16 +242,14 @@ def _missing(plan: Plan, data: str, method: str, records: list[dict[str, Any]]) 
     for name in (data, method):
         if name in plan.absent:
             return Verdict("not available", plan.absent[name])
+    reason = plan.experiment.reason(data, method)
+    if reason is not None:
+        return Verdict("not run", f"because {reason}")
     for key, word in (("unavailable", "not available"), ("error", "failed")):
         told = [record[key] for record in records if key in record]
         if told:
             return Verdict(word, told[0].splitlines()[0])
     return Verdict("not run")
-
-
-def _applies(explanation: Mapping[str, Any], data: str, method: str) -> bool:
-    here = explanation.get("data", data) == data
-    return here and explanation.get("method", method) == method
 
 
 # --- Tables of text -----------------------------------------------------------------------------
@@ -279,14 +275,14 @@ def _comparison(report: Report) -> dict[str, dict[str, list[str]]]:
 
 
 def _summary(report: Report) -> dict[str, dict[str, list[str]]]:
-    """Summarise all data sets by the first metric if ``options.summary`` is "paired"."""
+    """Summarise data sets, or points of a figure, if ``options.summary`` is "paired"."""
     experiment = report.plan.experiment
     if experiment.options.get("summary") != "paired":
         return {}
     metric, numbers = experiment.metrics[0], dict[str, dict[str, list[float]]]()
     for unit, result in report.results:
         if metric in result:
-            cells = numbers.setdefault(unit.data, {})
+            cells = numbers.setdefault(f"{unit.data} {unit.value}", {})
             cells.setdefault(unit.method, []).append(result[metric])
     if not numbers:
         return {}

@@ -7,7 +7,7 @@ import platform
 import subprocess
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,7 +24,7 @@ from reproduction._protocols import PROTOCOLS
 from reproduction._store import Store
 from reproduction._units import Unit, list_units
 
-__all__ = ["Plan", "execute", "make_plan", "run_plan", "units_to_do"]
+__all__ = ["Plan", "execute", "make_plan", "run_plan", "run_plans", "units_to_do"]
 
 
 @dataclass(frozen=True)
@@ -124,26 +124,42 @@ def run_plan(
     jobs: int = 1,
     after_unit: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run the units that have no stored result.
+    """Run the units of one plan that have no stored result: see `run_plans`."""
+    run_plans([(plan, store)], jobs=jobs, after_unit=after_unit)
+
+
+def run_plans(
+    pairs: Sequence[tuple[Plan, Store]],
+    *,
+    jobs: int = 1,
+    after_unit: Callable[[], None] = lambda: None,
+) -> None:
+    """Run the units that have no stored result, of several experiments at once.
 
     A failure is recorded and does not stop the other units; the next run tries the unit again.
+    A process uses one thread, and goes on with the next experiment while others still work.
 
     Parameters
     ----------
-    plan : Plan
-        The plan.
-    store : Store
-        Receives each result as soon as it is computed.
+    pairs : sequence of (Plan, Store)
+        The plans; each store receives its results as soon as they are computed.
     jobs : int, default=1
         Number of parallel processes; more than one distorts the measured times.
     after_unit : callable
         Called after each unit.
     """
     origin = {**_origin(), "jobs": jobs}
-    work = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
-    for record in work(joblib.delayed(execute)(unit) for unit in units_to_do(plan, store)):
-        store.append({**record, "origin": origin})
-        after_unit()
+    todo = [(store, unit) for plan, store in pairs for unit in units_to_do(plan, store)]
+    threads = {"backend": "loky", "inner_max_num_threads": 1} if jobs > 1 else {}
+    with joblib.parallel_config(**threads):
+        work = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+        for at, record in work(joblib.delayed(_execute)(at, u) for at, (_, u) in enumerate(todo)):
+            todo[at][0].append({**record, "origin": origin})
+            after_unit()
+
+
+def _execute(at: int, unit: Unit) -> tuple[int, dict[str, Any]]:
+    return at, execute(unit)
 
 
 def execute(unit: Unit) -> dict[str, Any]:

@@ -128,6 +128,8 @@ def _units(paper: Paper, experiment: Experiment, stand_ins: frozenset[str]) -> I
     for repetition, data, value, method in itertools.product(
         range(experiment.repetitions), experiment.data, values, experiment.methods
     ):
+        if experiment.reason(data, method) is not None:
+            continue
         settings = _settings(paper, experiment, data, method, value, data in stand_ins)
         for fold in folds:
             yield Unit(experiment.name, data, method, repetition, fold, value, settings)

@@ -1,0 +1,144 @@
+"""Write the tables of the pages in docs from the kept results: ``python -m reproduction.pages``.
+
+A page holds, around each table, ::
+
+    <!-- table: wellsvm table6 error; rows: g241c text; columns: wellsvm svm; percent -->
+    <!-- end -->
+
+The first words name the paper, the experiment and a metric, or "summary". Rows are data sets and
+columns methods, all by default; ``across`` exchanges them. ``percent`` prints errors in %; ``at:
+0.6`` takes one value of a sweep, and ``by: hja`` has all its values for one data set as columns.
+A cell is our mean, the paper's in brackets, and the verdict: see `reproduction.judge`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from bagwise.cli.output import note
+from bagwise.exceptions import InputError
+from reproduction._kept import kept_results
+from reproduction._paper import TIMED_OUT, Experiment, Paper, load_paper
+
+__all__ = ["DOCS", "fill", "main"]
+
+DOCS = Path(__file__).parent.parent / "docs"
+PLACE = re.compile(r"(<!-- table: ([^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def fill(page: str) -> str:
+    """Replace each table of a page by the one of the kept results.
+
+    Parameters
+    ----------
+    page : str
+        The text of the page.
+
+    Returns
+    -------
+    str
+    """
+    return PLACE.sub(lambda found: found[1] + _table(found[2]) + found[3], page)
+
+
+def main(words: list[str]) -> int:
+    """Fill all pages; with ``--check``, only tell which pages would change."""
+    changed = []
+    for path in sorted(DOCS.glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        if fill(text) != text:
+            changed.append(path.name)
+            if "--check" not in words:
+                path.write_text(fill(text), encoding="utf-8")
+    note(f"Changed: {', '.join(changed) or 'nothing'}")
+    return int(bool(changed) and "--check" in words)
+
+
+def _table(request: str) -> str:
+    first, *rest = (part.strip() for part in request.split(";"))
+    name, experiment_name, metric = first.split()
+    options = {key: value.split() for key, _, value in (part.partition(":") for part in rest)}
+    unknown = set(options) - {"rows", "columns", "across", "percent", "at", "by"}
+    if unknown:
+        raise InputError(f"no option {sorted(unknown)[0]!r} of a table: {request}")
+    paper = load_paper(name)
+    experiment = paper.experiment(experiment_name)
+    kept = kept_results(name).get(experiment_name, {"cells": {}, "summary": {}})
+    if metric == "summary":
+        columns = kept["summary"]
+        return _lines(list(columns), [list(row) for row in zip(*columns.values(), strict=True)])
+    cells = _Cells(paper, experiment, metric, kept["cells"], "percent" in options)
+    data = options.get("rows", list(experiment.data))
+    methods = options.get("columns", list(experiment.methods))
+    why = _reasons(cells, data, methods)
+    if "by" in options:
+        (of,) = options["by"]
+        values = [str(value) for value in (experiment.sweep or {})["values"]]
+        rows = [
+            [cells.title("methods", m), *(cells.cell(of, m, v) for v in values)] for m in methods
+        ]
+        return _lines(["", *values], rows) + why
+    at = options.get("at", [None])[0]
+    table = [[cells.cell(d, m, at) for m in methods] for d in data]
+    heads = [cells.title("methods", m) for m in methods]
+    sides = [cells.title("data", d) for d in data]
+    if "across" in options:
+        table, heads, sides = [list(line) for line in zip(*table, strict=True)], sides, heads
+    return _lines(["", *heads], [[s, *line] for s, line in zip(sides, table, strict=True)]) + why
+
+
+def _reasons(cells: _Cells, data: list[str], methods: list[str]) -> str:
+    """Write why cells are not run, a paragraph per reason."""
+    why: dict[str, list[str]] = {}
+    for d in data:
+        for m in methods:
+            if (reason := cells.experiment.reason(d, m)) is not None:
+                why.setdefault(reason, []).append(
+                    f"{cells.title('methods', m)} on {cells.title('data', d)}"
+                )
+    return "".join(f"\nNot run, because {text}: {', '.join(of)}.\n" for text, of in why.items())
+
+
+class _Cells:
+    """The kept means of one metric of an experiment as text."""
+
+    def __init__(
+        self, paper: Paper, experiment: Experiment, metric: str, kept: dict[str, Any], percent: bool
+    ) -> None:
+        self.paper, self.experiment, self.metric = paper, experiment, metric
+        self.kept, self.percent = kept, percent
+
+    def title(self, kind: str, name: str) -> str:
+        return str(getattr(self.paper, kind)[name].title)
+
+    def cell(self, data: str, method: str, value: str | None) -> str:
+        name = ", ".join(part for part in (data, method, self.metric, value) if part is not None)
+        printed = self.paper.published(self.experiment, data, method, self.metric)
+        printed = None if printed == TIMED_OUT else printed
+        paper = f" ({self.number(printed[0])})" if printed else ""
+        if name not in self.kept:
+            return "not run" + paper
+        mean, _, n_done, verdict = self.kept[name]
+        planned = self.experiment.repetitions * (self.experiment.folds or 1)
+        partly = f", {n_done} of {planned}" if n_done < planned else ""
+        judged = f" {verdict}" if printed and verdict else ""
+        return f"{self.number(mean)}{paper}{judged}{partly}"
+
+    def number(self, value: float) -> str:
+        if self.percent:
+            return f"{100 * value:.1f}"
+        if self.paper.metrics[self.metric].kind == "time":
+            return f"{value:.2g}"
+        return f"{value:.3f}".removeprefix("0")
+
+
+def _lines(heads: list[str], rows: list[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

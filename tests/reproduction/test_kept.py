@@ -1,0 +1,119 @@
+"""Kept results: what the tables in docs are written from, and that they are."""
+
+import json
+
+import pytest
+
+from bagwise.exceptions import InputError
+from cases import each
+from reproduction import Store, _kept, list_papers, load_paper, make_plan, make_report, run_plan
+from reproduction import pages as pages_module
+from reproduction._kept import keep_results, kept_results, settings_of
+from reproduction.pages import DOCS, fill, main
+
+PAGES = sorted(path.name for path in DOCS.glob("*.md") if "<!-- table: " in path.read_text())
+
+
+@pytest.fixture
+def kept(plan, store, tmp_path, monkeypatch):
+    """Results of the tiny paper, kept in a folder of their own."""
+    monkeypatch.setattr(_kept, "KEPT", tmp_path)
+    monkeypatch.setattr(pages_module, "load_paper", lambda name: plan.paper)
+    run_plan(plan, store)
+    report = make_report(plan, store)
+    assert keep_results(report) == tmp_path / "tiny.json"
+    return report
+
+
+def test_means_are_kept_with_their_settings(kept):
+    found = kept_results("tiny")["table"]
+    rows = [row for row in kept.rows if row.ours]
+    assert len(found["cells"]) == len(rows) == 2 * 2 * 2
+    for row in rows:
+        cell = found["cells"][f"{row.data}, {row.method}, {row.metric}"]
+        assert cell == [round(row.ours[0], 5), round(row.ours[1], 5), 6, row.verdict.word]
+    plan = kept.plan
+    now = settings_of(plan.paper, plan.experiment, plan.stand_ins)
+    assert set(found["settings"]) == {f"{row.data}, {row.method}" for row in rows}
+    assert found["settings"].items() <= now.items()
+
+
+def test_cells_of_another_run_stay_while_their_settings_hold(kept, tiny_file, tmp_path):
+    before = kept_results("tiny")["table"]["cells"]
+    empty = Store(tmp_path / "empty.jsonl")
+    keep_results(make_report(kept.plan, empty))
+    assert kept_results("tiny")["table"]["cells"] == before
+
+    tiny_file.write_text(tiny_file.read_text().replace("value = 12.0", "value = 13.0"))
+    paper = load_paper(tiny_file)
+    keep_results(make_report(make_plan(paper, paper.experiment("table")), empty))
+    left = kept_results("tiny")["table"]["cells"]
+    assert left.items() < before.items()
+    assert {name.split(", ")[1] for name in left} == {"sil"}
+
+
+def test_a_table_has_means_published_means_and_verdicts(kept):
+    cell = next(row for row in kept.rows if (row.data, row.method) == ("clusters", "sil"))
+    page = (
+        "before\n<!-- table: tiny table accuracy; rows: clusters lost -->\nold\n<!-- end -->\nafter"
+    )
+    lines = fill(page).splitlines()
+    assert lines[2] == "|  | SIL | NSK | Unwritten |"
+    published = kept.plan.experiment.published["clusters"]["sil"]["accuracy"][0]
+    ours = f"{cell.ours[0]:.3f}".removeprefix("0")
+    expected = f"{ours} ({published:.3f}".replace("(0", "(") + f") {cell.verdict.word}"
+    assert lines[4].split(" | ")[1] == expected
+    assert lines[5].count("not run") == 3
+    assert lines[0] == "before"
+    assert lines[-1] == "after"
+    assert fill(fill(page)) == fill(page)
+    across = fill(page.replace("lost -->", "lost; across; percent -->")).splitlines()
+    assert across[2] == "|  | Clusters | Lost |"
+    assert across[4].startswith(f"| SIL | {100 * cell.ours[0]:.1f}")
+
+
+def test_an_unknown_option_is_an_error(kept):
+    with pytest.raises(InputError, match="colour"):
+        fill("<!-- table: tiny table accuracy; colour: red -->\n<!-- end -->")
+
+
+def test_what_is_not_run_says_why(tiny_file):
+    text = tiny_file.read_text()
+    line = 'not_run = [{ data = "clusters", method = "nsk", text = "it is too slow" }]\nfolds = 3'
+    tiny_file.write_text(text.replace("folds = 3", line, 1))
+    paper = load_paper(tiny_file)
+    plan = make_plan(paper, paper.experiment("table"))
+    assert {(u.data, u.method) for u in plan.units} == {
+        ("clusters", "sil"),
+        ("replaced", "sil"),
+        ("replaced", "nsk"),
+    }
+    rows = make_report(plan, Store(tiny_file.with_name("none.jsonl"))).rows
+    told = {(row.data, row.method): str(row.verdict) for row in rows}
+    assert told["clusters", "nsk"] == "not run: because it is too slow"
+
+
+@each("name", PAGES)
+def test_tables_of_docs_are_those_of_the_kept_results(name):
+    """Written by ``python -m reproduction.pages``."""
+    text = (DOCS / name).read_text()
+    assert fill(text) == text
+
+
+@each("name", list_papers())
+def test_kept_results_have_the_present_settings(name):
+    paper = load_paper(name)
+    for experiment, found in kept_results(name).items():
+        now = settings_of(paper, paper.experiment(experiment), frozenset(found["stand_ins"]))
+        assert found["settings"].items() <= now.items(), experiment
+
+
+def test_the_command_tells_what_changed(kept, tmp_path, monkeypatch, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- table: tiny table accuracy -->\n<!-- end -->\n")
+    monkeypatch.setattr(pages_module, "DOCS", tmp_path)
+    assert main(["--check"]) == 1
+    assert main([]) == 0
+    assert main(["--check"]) == 0
+    assert "page.md" in capsys.readouterr().err
+    json.loads((tmp_path / "tiny.json").read_text())
