@@ -39,6 +39,8 @@ class Method:
         The only command that has the method; None for `fit` and `evaluate`.
     regressor : str or None
         The target of the regressor, or None.
+    published : str or None
+        The target of the system exactly as its paper prints it: ``NAME@published``.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Method:
     aliases: list[str] = field(default_factory=list)
     command: str | None = None
     regressor: str | None = None
+    published: str | None = None
 
     @property
     def paper_name(self) -> str:
@@ -108,6 +111,12 @@ class Method:
             )
         return replace(self, target=self.regressor)
 
+    def as_printed(self) -> "Method":
+        """Return the system of the paper without our changes."""
+        changed: Any = {"name": f"{self.name}@published", "title": f"{self.title}, as printed"}
+        changed |= {"target": self.published, "fixed": {"random_state": 0}, "published": None}
+        return replace(self, **changed, regressor=None)
+
     def make(self, parameters: Mapping[str, Any]) -> Any:
         """Make the estimator."""
         known = self.parameters
@@ -127,7 +136,7 @@ def _read_methods() -> dict[str, Method]:
 
 _ALL = _read_methods()
 METHODS = {name: method for name, method in _ALL.items() if method.command is None}
-CSP = _ALL["csp"]  # labels instances, not bags: `bagwise cluster` alone uses it
+PUBLISHED = {f"{name}@published": m.as_printed() for name, m in _ALL.items() if m.published}
 
 # Search terms that match every method, in lower case.
 _TOPICS = ("mil", "multiple instance learning", "multi-instance learning", "weak supervision")
@@ -156,30 +165,33 @@ def search_methods(text: str) -> list[Method]:
     """
     word = text.strip().lower()
     if word in _TOPICS:
-        return [*_ALL.values()]
+        return [*_ALL.values(), *PUBLISHED.values()]
     if word in ("regression", "regressor", "number", "numbers"):
         return [method for method in _ALL.values() if method.regressor is not None]
     if word.rstrip("s") == "key instance":
         return [method for method in _ALL.values() if hasattr(method.factory, "key_instances")]
     found = [
         method
-        for method in _ALL.values()
+        for method in (*_ALL.values(), *PUBLISHED.values())
         if word in f"{method.name} {method.title} {method.target}".lower()
         or word in f"{method.paper} {'; '.join(method.aliases)}".lower()
     ]
     return sorted(found, key=lambda method: text.strip() not in method.aliases)
 
 
-def find_method(name: str) -> Method:
+def find_method(name: str, command: str | None = None) -> Method:
     """Return a method by its name, class or an alias; the error for others lists similar names.
 
     If there is no exact match, case, hyphens, spaces and underscores are ignored: "mi-svm" is
-    MI-SVM, while "mi-SVM" is the other method of that paper.
+    MI-SVM, while "mi-SVM" is the other method of that paper. "orlr@published" is ORLR exactly as
+    its paper prints it.
 
     Parameters
     ----------
     name : str
         The name.
+    command : str, default=None
+        The only command of the method; None for methods of `fit` and `evaluate`; "any" for all.
 
     Returns
     -------
@@ -191,17 +203,26 @@ def find_method(name: str) -> Method:
     >>> [find_method(name).name for name in ("MI-SVM", "mi-svm", "BagMarginSVM", "mi-SVM")]
     ['misvm-bag', 'misvm-bag', 'misvm-bag', 'misvm-instance']
     """
+    name, at, version = name.partition("@")
+    methods = [method for method in _ALL.values() if command in (method.command, "any")]
+    if at:
+        found = PUBLISHED.get(f"{find_method(name, command).name}@{version}")
+        if found is None:
+            able = [m.name for m in PUBLISHED.values() if command in (m.command, "any")]
+            raise InputError(f"Unknown method {name}@{version}. Choose from {', '.join(able)}.")
+        return found
     for spelling in (str, _letters):
         word = spelling(name)
-        own = [m for m in METHODS.values() if word in map(spelling, _own_names(m))]
-        called = [m for m in METHODS.values() if word in map(spelling, m.aliases)]
+        own = [m for m in methods if word in map(spelling, _own_names(m))]
+        called = [m for m in methods if word in map(spelling, m.aliases)]
         if own or len(called) == 1:
             return (own or called)[0]
-    methods = reversed(METHODS.values())  # the first method has a name that several share
-    places = {_letters(text): m.name for m in methods for text in _own_names(m)}
+    # The first method has a name that several share.
+    places = {_letters(text): m.name for m in reversed(methods) for text in _own_names(m)}
     near = difflib.get_close_matches(_letters(name), places, n=3, cutoff=0.6)
     hint = f" Did you mean {' or '.join({places[text]: 0 for text in near})}?" if near else ""
-    raise InputError(f"Unknown method {name!r}.{hint} Choose from {', '.join(METHODS)}.")
+    choices = ", ".join(method.name for method in methods)
+    raise InputError(f"Unknown method {name!r}.{hint} Choose from {choices}.")
 
 
 def _own_names(method: Method) -> list[str]:

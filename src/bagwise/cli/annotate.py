@@ -19,6 +19,9 @@ def annotate(
     media: options.Media,
     file: Path = options.FILE,
     output: Path = options.output("The labels of instances, .parquet, .csv or .tsv.", "FILE"),
+    method: str = options.option(
+        "orlr, or orlr@published.", "NAME", "--method", "-m", default="orlr"
+    ),
     background: bool = options.BACKGROUND,
     background_above: float | None = options.BACKGROUND_ABOVE,
     probabilities: bool = options.flag("--probabilities", "Add the probability of each label."),
@@ -68,12 +71,15 @@ def annotate(
     if shown is not None:
         columns.keep = list(dict.fromkeys([*(columns.keep or ()), shown[1]]))
     refuse_existing(written, force=force, inputs=[file])
-    method = find_method("orlr")
-    flags = options.own_parameters(method, background=background, noisy_sets=noisy_sets)
+    chosen = find_method(method)
+    flags = options.own_parameters(chosen, background=background, noisy_sets=noisy_sets)
     values = flags | options.parse_parameters(parameters)
     if background_above is not None and values.get("background", False) is False:
         raise InputError("--background-above needs --background.")
-    corrected = read_known(corrections, method.make(values), method.name)
+    estimator = chosen.make(values)
+    if not hasattr(estimator, "annotate_proba"):
+        raise InputError(f"{chosen.name} does not annotate instances: use -m orlr.")
+    corrected = read_known(corrections, estimator, chosen.name)
 
     data = read_columns(file, columns)
     bags, labels, known = data.bags, label_sets_of(data), None
@@ -88,7 +94,7 @@ def annotate(
     sets = labels.tolist()
     _refuse_trivial(sets, values)
 
-    model = make_model(method, values, sparse=bags.is_sparse, **steps.arguments)
+    model = make_model(chosen, values, sparse=bags.is_sparse, **steps.arguments)
     with progress(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
         model.fit(bags, sets, **fit_arguments(model, instance_labels=known))
         found: dict[str, Any] = Predictions(model, bags, sets).annotation_table(

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from bagwise.auto._methods import CSP
+from bagwise.auto._methods import find_method
 from bagwise.cli import options
 from bagwise.cli.output import as_records, note, print_table, progress, refuse_existing
 
@@ -14,6 +14,7 @@ def cluster(
     file: Path = options.FILE,
     k: int = options.option("Number of clusters.", "K", "--clusters", "-k", default=..., min=1),
     output: Path = options.output("Clusters of instances, .parquet, .csv or .tsv.", "FILE"),
+    method: str = options.option("csp, or csp@published.", "NAME", "--method", "-m", default="csp"),
     no_report: bool = options.flag("--no-report", "Do not write the HTML page."),
     parameters: list[str] | None = options.PARAMETERS,
     force: bool = options.FORCE,
@@ -24,8 +25,9 @@ def cluster(
     bag, its cluster, and the class of the cluster. With as many clusters as labels the clusters
     recover the classes; with more they find sub-classes. Similarities are weighted by the
     probability that two instances have the same label (ORed logistic regression); --set alpha=0.7
-    uses the constraints of the paper instead. -o out.parquet also writes an HTML page with tables
-    and plots to out.html. Instances are standardised unless --no-scale is given.
+    uses the constraints of the paper instead, and -m csp@published is the paper as printed. -o
+    out.parquet also writes an HTML page with tables and plots to out.html. Instances are
+    standardised unless --no-scale is given.
 
     ```
     bagwise cluster words.csv --bag bag --label-set label_set -k 24 -o clusters.parquet
@@ -48,7 +50,9 @@ def cluster(
 
     for module in ("jinja2", "matplotlib") if not no_report else ():
         import_extra(module, extra="report")
-    model = CSP.make({**options.parse_parameters(parameters), "n_clusters": k})
+    chosen = find_method(method, "cluster")
+    size = "K" if "K" in chosen.parameters else "n_clusters"
+    model = chosen.make({**options.parse_parameters(parameters), size: k})
     data = read_columns(file, columns)
     bags, labels = data.bags, label_sets_of(data)
     check_features(bags, steps, wide=False)

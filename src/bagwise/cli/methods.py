@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bagwise.auto._methods import METHODS, Method, find_method, search_methods
+from bagwise.auto._methods import METHODS, PUBLISHED, Method, find_method, search_methods
 from bagwise.cli import options
 from bagwise.cli.output import print_lines, print_table
 from bagwise.exceptions import InputError
@@ -19,7 +19,7 @@ def methods(
     -m of the other commands accepts the name in the first column, the name in the paper, or the
     Python class, in upper or lower case. With NAME, one method is shown with its parameters and
     their defaults, for --set. "keeps" is the assumption about bags that the method keeps, see
-    `bagwise audit`.
+    `bagwise audit`. NAME@published is the system of a paper exactly as printed.
 
     ```
     bagwise methods
@@ -32,8 +32,10 @@ def methods(
         chosen = search_methods(search)
         if not chosen:
             raise InputError(f"no method matches {search!r}: see `bagwise methods`.")
+    elif name is not None:
+        chosen = [find_method(name, "any")]
     else:
-        chosen = list(METHODS.values()) if name is None else [find_method(name)]
+        chosen = [*METHODS.values(), *PUBLISHED.values()]
     facts = [_facts(method) for method in chosen]
     if len(chosen) > 1:
         columns = {

@@ -2,9 +2,12 @@
 
 from typing import Any
 
+from sklearn.pipeline import make_pipeline
+
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Array
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
+from bagwise.classification import CitationKNN
 from bagwise.metric_learning import MIMLCA
 from bagwise.pairwise import instance_kernel
 from bagwise.solvers.metric.mimlca import kernel_features
@@ -119,3 +122,15 @@ def mimlca(
     kernel = "linear" if kernel is None else kernel
     options: Any = {"max_iter": max_iter, "tol": tol, "random_state": random_state}
     return PublishedMIMLCA(kernel, gamma, **options)
+
+
+def citation_knn(
+    n_references: int = 20,
+    n_citers: int = 20,
+    kernel: Any = None,
+    max_iter: int = 100,
+    random_state: Any = None,
+) -> Any:
+    """Citation-kNN in the metric of `mimlca`, by which Sec. 4.2 labels bags, with r = c = 20."""
+    metric = mimlca(kernel, max_iter=max_iter, random_state=random_state)
+    return make_pipeline(metric, CitationKNN(n_references, n_citers))
