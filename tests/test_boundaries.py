@@ -54,7 +54,7 @@ PACKAGES = {
     "__init__": {"bags"},
 }
 OPTIONAL = {"clarabel", "matplotlib", "jinja2", "pyarrow", "h5py", "skops", "dask", "distributed"}
-OPTIONAL |= {"soundfile", "usearch", "torch", "pynndescent"}
+OPTIONAL |= {"soundfile", "usearch", "torch", "pynndescent", "anndata", "rdkit"}
 FRAMES = {"pandas", "polars"}
 
 

@@ -6,13 +6,14 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
 from bagwise._common.tables import (
+    InBagOrder,
     Instances,
     Source,
     StreamedTable,
@@ -26,6 +27,11 @@ from bagwise.exceptions import InputError
 from bagwise.labels import is_missing, plain_array, refuse_masked, short_list
 
 __all__ = ["Bags"]
+
+# Where instances are in the table of the user: ``rows[order]`` is sorted by bag (None if the rows
+# already were), the first sorted row of each bag, and the number of rows of the table.
+Origin: TypeAlias = tuple[Ints | None, Ints, int]
+
 
 _INDEXING = "bags are indexed by position, with an int, a slice, a mask or an index array"
 
@@ -57,6 +63,7 @@ class Bags:
     Bags.from_arrays : From one array per bag.
     Bags.from_groups : From a table of instances and the bag of each row.
     Bags.from_frame : From a data frame with a bag column.
+    Bags.from_anndata : From an AnnData object of cells.
 
     Examples
     --------
@@ -72,6 +79,7 @@ class Bags:
     """
 
     _is_validated = False  # whether `check_bags` accepted the values, and no one else has them
+    _origin: Origin | None = None  # None if the instances are the rows of the user, in order
 
     def __init__(
         self,
@@ -167,6 +175,7 @@ class Bags:
 
         Rows may be in any order: bags appear in the order of their first row, and rows keep
         their order inside a bag. If the rows are already sorted by bag, they are not copied.
+        `in_input_order` brings values of the instances back to the order of the rows.
 
         Parameters
         ----------
@@ -194,9 +203,9 @@ class Bags:
         order, offsets, ids = group_rows(groups)
         if len(order) != instances.shape[0]:
             raise InputError(f"groups has {len(order)} entries for {instances.shape[0]} instances.")
-        if not is_range(order):
-            instances = instances[order]
-        return cls(instances, offsets, ids, feature_names=feature_names)
+        if is_range(order):
+            return cls(instances, offsets, ids, feature_names=feature_names)
+        return cls(instances[order], offsets, ids, feature_names=feature_names).ordered_by(order)
 
     @classmethod
     def from_frame(cls, frame: Any, bag: str, features: Sequence[str] | None = None) -> Bags:
@@ -241,6 +250,40 @@ class Bags:
         if features is not None:  # a name may be a number
             features = [features] if isinstance(features, str) else [str(f) for f in features]
         bags: Bags = read_bags(frame, bag=str(bag), features=features).bags
+        return bags
+
+    @classmethod
+    def from_anndata(cls, adata: Any, *, bag: str, use_rep: str | None = None) -> Bags:
+        """Make bags from an AnnData object: the cells of a donor, or of another column of obs.
+
+        Parameters
+        ----------
+        adata : anndata.AnnData or path of a .h5ad file
+            One observation per instance, in any order.
+        bag : str
+            The column of ``adata.obs`` with the bag of each cell, such as its donor.
+        use_rep : str, default=None
+            The features: a key of ``adata.obsm``, or "X". By default ``X_pca`` if it exists, else
+            ``X``, as in scanpy.
+
+        Returns
+        -------
+        Bags
+
+        See Also
+        --------
+        bagwise.io.read_bags : Bags together with labels and groups.
+
+        Examples
+        --------
+        >>> from bagwise import Bags
+        >>> bags = Bags.from_anndata(adata, bag="donor")  # doctest: +SKIP
+        >>> scores = model.score_instances(bags)  # doctest: +SKIP
+        >>> adata.obs["score"] = bags.in_input_order(scores)  # doctest: +SKIP
+        """
+        from bagwise.io import read_bags
+
+        bags: Bags = read_bags(adata, bag=str(bag), use_rep=use_rep).bags
         return bags
 
     @property
@@ -368,12 +411,88 @@ class Bags:
         [[7, 8], [9]]
         """
         values = values if hasattr(values, "shape") else np.asarray(values)
-        if values.shape[:1] != (self.n_instances,):
-            raise InputError(
-                f"values has the shape {values.shape} for {self.n_instances} instances: give one "
-                "row per instance."
-            )
+        self._require_one_per_instance(values)
         return [values[a:b] for a, b in pairwise(self._source.offsets.tolist())]
+
+    @property
+    def input_rows(self) -> Ints:
+        """The row of each instance in the table, file or AnnData object that was read."""
+        order, starts, _ = self._origin or (None, self.offsets[:-1], self.n_instances)
+        rows = np.arange(self.n_instances) + np.repeat(starts - self.offsets[:-1], self.sizes)
+        return rows if order is None else order[rows]
+
+    def in_input_order(self, values: Any) -> Array:
+        """Bring values per instance into the order of the rows that the bags were made from.
+
+        `from_groups`, `from_frame`, `from_anndata` and `read_bags` sort rows by bag, so
+        ``score_instances(bags)`` may have another order than the table of the user.
+
+        Parameters
+        ----------
+        values : array-like of shape (n_instances, ...)
+            Values aligned with `instances`, such as ``score_instances(bags)``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, ...)
+            A value for each row of the table. If the bags are a selection, such as those of a
+            fold, rows of other bags are missing: NaN for numbers, else None.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from bagwise import Bags
+        >>> frame = pd.DataFrame({"bag": ["a", "b", "a"], "x": [1.0, 2.0, 3.0]})
+        >>> bags = Bags.from_frame(frame, bag="bag")
+        >>> bags.instances.ravel().tolist()
+        [1.0, 3.0, 2.0]
+        >>> bags.in_input_order(bags.instances[:, 0]).tolist()
+        [1.0, 2.0, 3.0]
+        """
+        values = np.asarray(values)
+        self._require_one_per_instance(values)
+        if self._origin is None:
+            return values
+        rows, n_rows = self.input_rows, self._origin[2]
+        out: Array = np.empty((n_rows, *values.shape[1:]), values.dtype)
+        if len(rows) < n_rows:
+            is_number = values.dtype.kind in "iuf"
+            dtype = np.result_type(values, np.float32) if is_number else object
+            out = np.full(out.shape, np.nan if is_number else None, dtype)
+        out[rows] = values
+        return out
+
+    def ordered_by(self, order: Ints) -> Bags:
+        """Return the same bags, with the row of the user's table of each instance.
+
+        Parameters
+        ----------
+        order : ndarray of int of shape (n_instances,)
+            The row of each instance.
+
+        Returns
+        -------
+        Bags
+        """
+        origin = order, self.offsets[:-1], len(order)
+        return _unchecked(self._source, self._ids, self._feature_names, origin)
+
+    def guard(self, values: Array) -> Array:
+        """Mark values per instance whose order is not that of the rows of the user.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_instances, ...)
+            Values aligned with `instances`.
+
+        Returns
+        -------
+        ndarray
+            The same values. If rows were sorted by bag, pandas refuses them as a new column, in
+            which they would be in the wrong rows.
+        """
+        n_rows = 0 if self._origin is None or self._origin[0] is None else self._origin[2]
+        return values.view(InBagOrder) if n_rows == len(values) > 0 else values
 
     def rows(self, which: slice | Ints) -> Instances:
         """Read some rows of `instances`; the others are not read.
@@ -414,7 +533,9 @@ class Bags:
         -------
         Bags
         """
-        return Bags(instances, self._source.offsets, self._ids, feature_names=feature_names)
+        bags = Bags(instances, self._source.offsets, self._ids, feature_names=feature_names)
+        bags._origin = self._origin
+        return bags
 
     def with_source(self, table: Instances, *, feature_names: Sequence[str] | None = None) -> Bags:
         """Return the same bags, read from another table with the same row positions.
@@ -433,7 +554,7 @@ class Bags:
         source, names = self._source, None if feature_names is None else _texts(feature_names)
         if table is not source.table:
             source = Source(read_only(checked_table(table)), source.offsets, source.starts)
-        return _unchecked(source, self._ids, names)
+        return _unchecked(source, self._ids, names, self._origin)
 
     def merge(self, by: ArrayLike) -> Bags:
         """Merge bags that belong together, such as the slides of a patient.
@@ -468,7 +589,11 @@ class Bags:
             raise InputError(f"by has {len(order)} entries for {len(self)} bags: give one each.")
         joined = self[order]
         offsets = joined.offsets[parts]
-        return Bags(joined.instances, offsets, ids, feature_names=self._feature_names)
+        bags = Bags(joined.instances, offsets, ids, feature_names=self._feature_names)
+        if self._origin is not None or not is_range(order):
+            n_rows = self.n_instances if self._origin is None else self._origin[2]
+            bags._origin = joined.input_rows, bags.offsets[:-1], n_rows
+        return bags
 
     def to(self, device: Any, dtype: Any = None) -> Bags:
         """Copy the instances to a device as a torch tensor; models then work there.
@@ -528,7 +653,9 @@ class Bags:
         """
         from bagwise.compute.dask import distribute
 
-        return distribute(self, client, npartitions)
+        bags = distribute(self, client, npartitions)
+        bags._origin = self._origin
+        return bags
 
     def take(
         self, indices: ArrayLike, axis: int = 0, out: None = None, mode: str = "raise"
@@ -596,6 +723,7 @@ class Bags:
             "_offsets": self._source.offsets,
             "_ids": self._ids,
             "_feature_names": self._feature_names,
+            "_origin": None if self._origin is None else [self.input_rows, self._origin[2]],
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -605,6 +733,9 @@ class Bags:
             instances.check_format(full_check=True)
         names = state["_feature_names"]
         Bags.__init__(self, instances, state["_offsets"], state["_ids"], feature_names=names)
+        if state.get("_origin") is not None:
+            rows, n_rows = state["_origin"]
+            self._origin = rows, self.offsets[:-1], n_rows
 
     def _chosen(self, key: Any) -> Ints:
         """Convert a key to a non-negative position (0-D array) or positions (1-D) of bags."""
@@ -624,17 +755,32 @@ class Bags:
     def _one(self, i: int) -> Instances:
         return self._source.bag(i)
 
+    def _require_one_per_instance(self, values: Any) -> None:
+        if values.shape[:1] != (self.n_instances,):
+            raise InputError(
+                f"values has the shape {values.shape} for {self.n_instances} instances: give one "
+                "row per instance."
+            )
+
     def _gather(self, key: Ints) -> Bags:
         offsets = read_only(offsets_of(self._source.offsets[key + 1] - self._source.offsets[key]))
         ids = None if self._ids is None else read_only(self._ids[key])
-        part = _unchecked(self._source.take(key, offsets), ids, self._feature_names)
+        order, starts, n_rows = self._origin or (None, self._source.offsets, self._source.n_rows)
+        origin = order, starts[key], n_rows
+        part = _unchecked(self._source.take(key, offsets), ids, self._feature_names, origin)
         part._is_validated = self._is_validated
         return part
 
 
-def _unchecked(source: Source, ids: Array | None, feature_names: list[str] | None) -> Bags:
+def _unchecked(
+    source: Source,
+    ids: Array | None,
+    feature_names: list[str] | None,
+    origin: Origin | None = None,
+) -> Bags:
     bags = object.__new__(Bags)
     bags._source, bags._ids, bags._feature_names = source, ids, feature_names
+    bags._origin = origin
     return bags
 
 

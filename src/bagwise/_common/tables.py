@@ -230,6 +230,29 @@ def is_tensor(values: Any) -> bool:
     return type(values).__module__.partition(".")[0] == "torch"
 
 
+class InBagOrder(np.ndarray):
+    """Values per instance in the order of bags, which is not the order of the user's rows.
+
+    pandas asks a new column for ``keys``, to align it by its index, and would otherwise write the
+    values by position, to wrong rows. Everything else treats it as an array.
+    """
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        """Return a sum or a mean as a number."""
+        return array[()] if array.ndim == 0 else super().__array_wrap__(array, context)
+
+    @property
+    def keys(self) -> Any:
+        """Not available: raises InputError in ``frame["score"] = values``."""
+        if self.ndim != 1 or self.base is None or len(self) != len(self.base):
+            raise AttributeError("an array has no keys")
+        raise InputError(
+            "these values are in the order of the bags, and the rows of your table are not sorted "
+            "by bag: assign bags.in_input_order(values), or numpy.asarray(values) if the frame has "
+            "a row per instance in the order of the bags."
+        )
+
+
 def checked_table(values: Any, who_has: str = "instances have") -> Instances:
     """Return a 2-D array or CSR of real numbers; errors start with `who_has` ("bag 3 has")."""
     if isinstance(values, StreamedTable):

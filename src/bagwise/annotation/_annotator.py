@@ -14,7 +14,7 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE
-from bagwise.base._scoring import log_odds_of
+from bagwise.base._scoring import guarded, log_odds_of
 from bagwise.base._set_kernel import kernel_bags, kernel_product, nystroem_of_bags, width_of
 from bagwise.compute import over_partitions, to_numpy
 from bagwise.compute.arrays import product
@@ -45,7 +45,7 @@ class AnnotatorMixin(BagClassifierMixin):
         ndarray of shape (n_instances,)
             Values of ``classes_``, aligned with ``bags.instances``.
         """
-        return self._given_sets(X, label_sets, self._annotated)
+        return guarded(self._given_sets(X, label_sets, self._annotated), X)
 
     def _given_sets(
         self, X: Any, label_sets: Any, compute: Callable[[Bags, Labels], Any], scores: bool = False

@@ -18,6 +18,7 @@ from bagwise.annotation._ored_logistic import ORedLogisticRegression
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator
 from bagwise.base._parameters import with_parameters
+from bagwise.base._scoring import guarded
 from bagwise.compute.arrays import dense
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
@@ -115,7 +116,7 @@ class ORedClassifier(ThresholdAnnotator, BagEstimator):
             Values of ``classes_``.
         """
         codes = self._evaluate(X, lambda bags: self.estimator_.predict(self._rows(bags)))
-        return self.classes_[codes]
+        return guarded(self.classes_[codes], X)
 
     def _fitted(self, rows: Any, codes: Ints, weights: Floats) -> Any:
         """Fit the second stage on label codes."""

@@ -19,6 +19,7 @@ from bagwise.annotation._annotator import KernelAnnotator, OneLabelEach
 from bagwise.bags import Bags
 from bagwise.base import fit_method
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
+from bagwise.base._scoring import guarded
 from bagwise.compute import over_blocks
 from bagwise.exceptions import LabelError, warn_user
 from bagwise.labels import Labels
@@ -253,7 +254,7 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
         ndarray of shape (n_instances,)
             Values of ``classes_``, or ``background_label_``.
         """
-        return self._named(self.predict_proba_instances(X), background_above)
+        return guarded(self._named(self.predict_proba_instances(X), background_above), X)
 
     def _bag_scores(self, bags: Bags) -> Array:
         """Scores of bags; those of one label per bag and background need more than a pooling."""
@@ -307,7 +308,8 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
             Values of ``classes_``, or ``background_label_``.
         """
         posterior, _ = self._posterior(X, label_sets, instance_labels)
-        return np.concatenate([self._named(block, background_above) for block in posterior])
+        labels = np.concatenate([self._named(block, background_above) for block in posterior])
+        return guarded(labels, X)
 
     def annotate_proba(self, X: Any, label_sets: Any, *, instance_labels: Any = None) -> Array:
         """Probability of each label for each instance, given the label set of its bag.

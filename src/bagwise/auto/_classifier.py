@@ -257,7 +257,7 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
         """Scores of instances by an estimator: (n_instances, n_columns)."""
         model = self.estimators_[m]
         checked = isinstance(model, BagClassifierMixin)  # the bags are validated already
-        scores = model._score(bags) if checked else model.score_instances(bags)
+        scores = model._score(bags) if checked else np.asarray(model.score_instances(bags))
         scores = scores.reshape(bags.n_instances, -1)
         if scores.shape[1] > len(self.intercept_):  # a score for each of two classes
             scores = np.diff(scores, axis=1)

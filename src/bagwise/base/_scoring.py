@@ -27,6 +27,11 @@ SCORE_BITS = 20  # class scores that differ by less than 1e-6 of the largest cou
 Result = TypeVar("Result")
 
 
+def guarded(values: Array, X: Any) -> Array:
+    """Values per instance that pandas refuses as a column of the unsorted table of `X`."""
+    return X.guard(values) if isinstance(X, Bags) else values
+
+
 def finite_scores(scores: Array) -> Array:
     """Replace infinite scores by the largest ones whose differences are finite.
 
@@ -322,7 +327,7 @@ class BagClassifierMixin(ClassifierMixin):
             with ``assumption="classes"``, have one per class for two classes too.
         """
         scores = self._one_column_for_two(self._evaluate(X, self._score, scores=True))
-        return scores if self._sign > 0 else -scores
+        return guarded(scores if self._sign > 0 else -scores, X)
 
     @available_if(lambda self: self._has_instance_scores())
     def predict_instances(self, X: Any) -> Array:
@@ -338,7 +343,7 @@ class BagClassifierMixin(ClassifierMixin):
         ndarray of shape (n_instances,)
             Values of ``classes_``, aligned with ``bags.instances``.
         """
-        return self._labels_of(self.score_instances(X))
+        return guarded(self._labels_of(np.asarray(self.score_instances(X))), X)
 
     @available_if(lambda self: self._has_probabilities() and self.instance_pooling is not None)
     def predict_proba_instances(self, X: Any) -> Array:
@@ -588,7 +593,7 @@ class BagRegressorMixin(RegressorMixin):
         ndarray of shape (n_instances,)
             Aligned with ``bags.instances``, in units of the target.
         """
-        return self._evaluate(X, lambda bags: self._score(bags)[:, 0])
+        return guarded(self._evaluate(X, lambda bags: self._score(bags)[:, 0]), X)
 
     @available_if(lambda self: self.instance_pooling is not None)
     def key_instances(self, X: Any) -> Ints:

@@ -150,8 +150,9 @@ class OrdinalBagClassifier(BagClassifierMixin, BagEstimator):
     def _score(self, bags: Bags) -> Array:
         """Scores of instances (not of bags)."""
         parts = [instance_model(model, bags) for model in self.estimators_]
-        found = [model.score_instances(seen).reshape(-1, bags.n_instances) for model, seen in parts]
-        return self._by_class(np.concatenate(found).T)
+        found = [np.asarray(model.score_instances(seen)) for model, seen in parts]
+        columns = [scores.reshape(-1, bags.n_instances) for scores in found]
+        return self._by_class(np.concatenate(columns).T)
 
     def _by_class(self, scores: Array) -> Array:
         """Scores of the thresholds as scores of the classes; of the higher one of two."""

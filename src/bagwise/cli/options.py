@@ -104,6 +104,7 @@ class Columns:
     exclude: Names = column("Columns to leave out.", "A,B,...")
     keep: Names = column("Columns to copy to the results; they are not features.", "A,B")
     memory_limit: Text = option("Keep instances that are larger, such as 2GB, in a file.", "SIZE")
+    use_rep: Text = column("Features of an AnnData file: a key of obsm, or X.", "KEY")
     separator: Text = column("Separator between the labels of a set, `;` by default.", "TEXT")
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ from bagwise.base._pipelines import label_kind
 from bagwise.cli.options import Columns, Saved, Task, is_model, split_names
 from bagwise.cli.output import note, progress, warning
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
+from bagwise.io._anndata import obs_columns
 from bagwise.io._contents import Contents, suspicion
 from bagwise.io._files import TABLES, Request, format_errors, format_of, naming
 from bagwise.io._reading import read_contents
@@ -454,8 +455,10 @@ def _as_fitted(
     # The features of HDF5 files, and of lists in a table, have no columns of their own.
     format = _format(path)
     has_lists = format in (*TABLES, "recordings") and not set(names or ()) & set(present)
-    if not has_lists and format != "hdf5":
+    if not has_lists and format not in ("hdf5", "h5ad"):
         found["features"] = names
+    if format != "h5ad":
+        found.pop("use_rep", None)
     if not beside:
         found.pop("bag", None)
     if chosen.labels is None:
@@ -497,6 +500,8 @@ def _column_names(path: Path) -> list[str]:
     format = _format(path)
     if format == "recordings":
         return list(read_recordings(path).column_names)
+    if format == "h5ad":
+        return obs_columns(path)
     if format not in TABLES:
         return []
     with format_errors(path):

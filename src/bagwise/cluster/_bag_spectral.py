@@ -14,6 +14,7 @@ from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
+from bagwise.base._scoring import guarded
 from bagwise.cluster._affinity import (
     AFFINITIES,
     MOST_DENSE,
@@ -268,7 +269,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         ndarray of shape (n_instances,)
             The nearest centre of each instance, aligned with ``bags.instances``.
         """
-        return self._evaluate(X, self._clusters)
+        return guarded(self._evaluate(X, self._clusters), X)
 
     def _clusters(self, bags: Bags) -> Ints:
         found = np.empty(bags.n_instances, dtype=np.int64)

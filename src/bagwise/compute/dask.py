@@ -108,7 +108,9 @@ class DistributedBags(Bags):
         -------
         Bags
         """
-        return self.about.joined(self.client.gather(self.futures))
+        bags = self.about.joined(self.client.gather(self.futures))
+        bags._origin = self._origin
+        return bags
 
     def map(self, function: Callable[[Bags], Any]) -> list[Any]:
         """Call a function with the bags of each partition, on its worker.
@@ -161,7 +163,9 @@ class DistributedBags(Bags):
         sample = self._submit(_apply, self.futures[0], first).result()
         features = sample.n_features, sample.dtype
         about = self.about._replace(features=features, feature_names=sample.feature_names)
-        return DistributedBags(self.client, self._mapped(function), self.bounds, about)
+        bags = DistributedBags(self.client, self._mapped(function), self.bounds, about)
+        bags._origin = self._origin
+        return bags
 
     def _mapped(self, function: Callable[[Bags], Any]) -> list[Any]:
         calls = [_packed(function)] * self.npartitions
@@ -179,7 +183,10 @@ class DistributedBags(Bags):
         else:
             bounds = block_bounds(about.offsets, self.npartitions)
         futures = [self._taken(key[a:b], source[a:b]) for a, b in pairwise(bounds.tolist())]
-        return DistributedBags(self.client, futures, bounds, about)
+        bags = DistributedBags(self.client, futures, bounds, about)
+        order, starts, n_rows = self._origin or (None, self.offsets, self.n_instances)
+        bags._origin = order, starts[key], n_rows
+        return bags
 
     def _taken(self, key: Ints, source: Ints) -> Any:
         """A future of some bags, from one or several partitions."""

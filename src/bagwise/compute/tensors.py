@@ -46,7 +46,7 @@ def on_device(bags: Bags, device: Any, dtype: Any = None) -> Bags:
             table = _copied_in_blocks(bags, device, wanted)
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"the instances cannot go to {device!r}: {error}") from error
-    return Bags(table, bags.offsets, bags.ids, feature_names=bags.feature_names)
+    return bags.with_instances(table, feature_names=bags.feature_names)
 
 
 def _copied_in_blocks(bags: Bags, device: Any, dtype: Any) -> Any:

@@ -33,6 +33,7 @@ FORMATS = {
     "parquet": (".parquet", ".pq"),
     "npz": (".npz",),
     "hdf5": (".h5", ".hdf5"),
+    "h5ad": (".h5ad",),
 }
 TABLES = ("csv", "tsv", "parquet")
 _BLOCK = 2**22  # values copied at a time
@@ -47,6 +48,8 @@ def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
     name = path.name.lower()
     for known, endings in FORMATS.items():
         if name.endswith(endings) and (writing or not path.is_dir()):
+            if writing and known == "h5ad":
+                raise FileFormatError(f"{path}: bagwise reads .h5ad files and does not write them.")
             return known
     if path.is_dir():
         return "hdf5"
@@ -199,6 +202,7 @@ class Request:
     scratch: str | os.PathLike[str] | None = None
     cluster: Cluster | None = None
     allow_external: bool = False
+    use_rep: str | None = None
 
     @property
     def roles(self) -> dict[str, str | None]:

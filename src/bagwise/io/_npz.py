@@ -59,8 +59,9 @@ def read_npz(path: Path, request: Request, workspace: Workspace) -> Contents:
     if y is not None and unknown is not None:
         y = y.astype(object)
         y[unknown.astype(bool)] = None
+    bags = Bags(instances, offsets, ids, feature_names=features)
     contents = check_contents(
-        Bags(instances, offsets, ids, feature_names=features),
+        bags if rows is None else bags.ordered_by(rows),
         y=y,
         label_sets=known["Y"],
         instance_labels=known["instance_labels"],

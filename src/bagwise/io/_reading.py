@@ -16,6 +16,7 @@ from bagwise._common.files import replacing
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
+from bagwise.io._anndata import is_anndata, read_anndata, read_h5ad
 from bagwise.io._contents import (
     Column,
     Contents,
@@ -84,12 +85,13 @@ def read_bags(
     client: Any = None,
     npartitions: int | None = None,
     allow_external: bool = False,
+    use_rep: str | None = None,
 ) -> Bunch:
     """Read bags and their labels from a file, a folder or a data frame.
 
     Parameters
     ----------
-    source : path or data frame
+    source : path, data frame or AnnData
         - ``.csv``, ``.tsv`` (also ``.gz``), or a data frame of pandas, polars or pyarrow: one row
           per instance, in any order, with a column of bag ids.
         - ``.parquet``: the same; or one row per bag, where each feature is a list of numbers, or
@@ -99,6 +101,8 @@ def read_bags(
           instances as ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape``.
         - a folder of ``.h5`` files (or one of them), one per bag, as TRIDENT and CLAM write:
           ``features`` and optionally ``coords``; the file name is the id of the bag.
+        - an AnnData object or ``.h5ad`` file: the columns are those of ``obs``, and the features a
+          table of ``obsm``, or ``X`` (see `use_rep`).
         - files of BirdNET-Analyzer and Perch-Hoplite become a table by
           `bagwise.apps.audio.read_recordings`: a recording is a bag, and its clips are the
           instances.
@@ -152,6 +156,9 @@ def read_bags(
         Whether an HDF5 file may include data of other files, by external links, external storage
         or virtual datasets. Allow it only for files that you trust: they can refer to any file that
         you can read.
+    use_rep : str, default=None
+        The features of an AnnData object: a key of ``obsm``, or "X". By default ``X_pca`` if it
+        exists, else ``X``.
 
     Returns
     -------
@@ -243,7 +250,9 @@ def read_contents(source: Any, request: Request) -> Contents:
     if isinstance(source, str | os.PathLike):
         contents = _read_file(Path(source), inside, workspace)
     else:
-        contents = read_table(open_frame(source), inside, workspace)
+        is_cells = is_anndata(source)
+        read, opened = (read_anndata, source) if is_cells else (read_table, open_frame(source))
+        contents = read(opened, inside, workspace)
     if table is not None:
         contents = _relabel(contents, request, table)
     if request.merge is not None:
@@ -379,6 +388,10 @@ def _read_file(path: Path, request: Request, workspace: Workspace) -> Contents:
         format = format_of(path, request.format)
         if path.is_dir() and format != "hdf5":
             raise InputError(f"{path} is a folder, which is read as HDF5 files only.")
+        if format == "h5ad":
+            return read_h5ad(path, request, workspace)
+        if request.use_rep is not None:
+            raise InputError("use_rep= is for AnnData: name the columns with features=.")
         if format in TABLES:
             return read_table(open_table(path, format, request), request, workspace)
         if request.labels is not None:  # that table has the columns of bags

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from bagwise._common.extras import import_extra
-from bagwise._common.tables import StreamedTable, float_type
+from bagwise._common.tables import StreamedTable, float_type, is_range
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compute.mapped import release_pages
@@ -569,8 +569,9 @@ def _read_bags(
             table = ParquetTable(source.path.resolve(), features, (len(rows.order), width), dtype)
             return cluster.load(table, offsets, ids, names)
     instances = workspace.empty((int(offsets[-1]), width), dtype)
-    _scatter(blocks(features, dtype), instances, rows.positions if sizes is None else None)
-    return Bags(instances, offsets, ids, feature_names=names)
+    scatter(blocks(features, dtype), instances, rows.positions if sizes is None else None)
+    bags = Bags(instances, offsets, ids, feature_names=names)
+    return bags if sizes is not None or is_range(rows.order) else bags.ordered_by(rows.order)
 
 
 def _feature_names(source: Source, features: list[str]) -> list[str]:
@@ -581,7 +582,7 @@ def _feature_names(source: Source, features: list[str]) -> list[str]:
     return names
 
 
-def _scatter(blocks: Iterable[Array], instances: Array, positions: Ints | None = None) -> None:
+def scatter(blocks: Iterable[Array], instances: Array, positions: Ints | None = None) -> None:
     """Write the rows of blocks to their positions, by default one after the other."""
     start = 0
     for block in blocks:
@@ -617,7 +618,7 @@ class ParquetTable(StreamedTable):
         out = np.empty((stop - start, self.shape[1]), self.dtype)
         with format_errors(self._path):
             blocks = ParquetSource(self._path, (start, stop)).blocks(self._features, self.dtype)
-            _scatter(blocks, out)
+            scatter(blocks, out)
         return out
 
 

@@ -22,6 +22,7 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagTransformerMixin, fit_method
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
+from bagwise.base._scoring import guarded
 from bagwise.compute import to_numpy
 from bagwise.compute.arrays import dense, product
 from bagwise.exceptions import InputError, LabelError
@@ -141,7 +142,7 @@ class CentroidPredictor(MetricLearner):
         ndarray of shape (n_instances,)
             Values of ``classes_``; never a label without training instances.
         """
-        return self.classes_[self._evaluate(X, self._nearest_centroid)]
+        return guarded(self.classes_[self._evaluate(X, self._nearest_centroid)], X)
 
     def _nearest_centroid(self, bags: Bags) -> Ints:
         components = as_few_rows(self.components_)

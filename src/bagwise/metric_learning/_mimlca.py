@@ -11,6 +11,7 @@ from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base._parameters import POSITIVE, with_parameters
+from bagwise.base._scoring import guarded
 from bagwise.compute import Checkpoint, is_here, place
 from bagwise.compute.arrays import dense
 from bagwise.exceptions import InputError, warn_user
@@ -65,7 +66,7 @@ class _ClusterMetric(CentroidPredictor):
         if rule == "centroid":
             return super().predict_instances(X)
         largest = partial(self._largest_projection, alpha=alpha)
-        return self.classes_[self._evaluate(X, largest)]
+        return guarded(self.classes_[self._evaluate(X, largest)], X)
 
     def _largest_projection(self, bags: Bags, alpha: float) -> Ints:
         centroids = self._project(self.centroids_, as_few_rows(self.components_))

@@ -15,6 +15,7 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise.annotation._annotator import OneLabelEach
 from bagwise.bags import Bags
 from bagwise.base._parameters import with_parameters
+from bagwise.base._scoring import guarded
 from bagwise.compute import Checkpoint, place, to_numpy
 from bagwise.compute.arrays import like, product, with_fixed_signs
 from bagwise.labels import Labels
@@ -253,7 +254,7 @@ class MultiInstancePLDA(EveryBag, OneLabelEach, MetricLearner):
         ndarray of shape (n_instances,)
             Values of ``classes_``; never a label that no training bag has.
         """
-        return self.classes_[self._evaluate(X, self._most_probable)]
+        return guarded(self.classes_[self._evaluate(X, self._most_probable)], X)
 
     def _most_probable(self, bags: Bags) -> Ints:
         score = partial(self._label_scores, self._gaussians)

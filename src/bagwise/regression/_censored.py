@@ -170,7 +170,7 @@ class CensoredBagRegressor(BagRegressorMixin, BagEstimator):
         if self.instance_pooling is None:
             return np.asarray(self.estimator_.predict(bags), dtype=np.float64)[:, None]
         model, seen = instance_model(self.estimator_, bags)
-        return model.score_instances(seen)[:, None]
+        return np.asarray(model.score_instances(seen))[:, None]
 
     def score(self, X: Any, y: Any) -> float:
         """Concordance: the share of pairs of bags with disjoint intervals in the right order.
