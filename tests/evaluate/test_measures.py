@@ -16,7 +16,7 @@ from bagwise.evaluate._measures import (
 
 
 def model_measures(model, bags, y, *, classes):
-    return scores_of(model, bags, y, classes=classes, scoring=None)
+    return scores_of(model, bags, y, classes=classes, scoring=None)[0]
 
 
 class Fixed:

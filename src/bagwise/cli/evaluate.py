@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from math import isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from bagwise.auto._methods import find_method, make_model
 from bagwise.cli import options
 from bagwise.cli.output import note, print_lines, print_table, progress, refuse_existing, warning
 
 if TYPE_CHECKING:
-    from bagwise.evaluate._comparison import Comparison, Difference
+    from bagwise.cli.reading import Target
+    from bagwise.evaluate._comparison import Comparison, Difference, Evaluation
 
+    Intervals = dict[str, tuple[float, float]]
+
+_PER_CLASS = ("score", "probability")
 _TREES = ("pooled-trees", "baseline: pooled trees")  # as a method, and as a baseline
 _UNINFORMED = ("baseline: majority", "baseline: frequencies", "baseline: mean")
 
@@ -31,6 +38,7 @@ def evaluate(
     no_baseline: bool = options.flag("--no-baseline", "Leave out the default baselines."),
     parameters: list[str] | None = options.PARAMETERS,
     output: Path | None = options.output("The table, .csv, .tsv or .parquet.", "TABLE", None),
+    predictions: Path | None = options.option("Also write each held-out prediction.", "TABLE"),
     force: bool = options.FORCE,
 ) -> dict[str, Any]:
     """Cross-validate methods and compare them with baselines.
@@ -41,11 +49,14 @@ def evaluate(
     The output is the mean and standard deviation of each score over the folds, and the difference
     of each method from the first one with its interval (corrected resampled t-test) and
     probabilities. For more than two classes, AUC is the mean over the classes, each against all
-    others. --scoring takes measures of bagwise and scorers of scikit-learn; differences are tested
-    on the first. The baselines are the most common label, and trees on pooled statistics (mean,
-    min, max and std of each feature); --baseline sil adds a linear SVM on instances that inherit
-    the label of their bag. A warning names the methods that are not significantly better than these
-    trees. -o scores.csv also writes the table; --json has the scores of each fold.
+    others. A 95% interval of each score follows, by bootstrap over the groups (the bags without
+    --group), and for more than two classes the scores of each class. --predictions held_out.csv
+    writes a row per bag, repeat and method. --scoring takes measures of bagwise and scorers of
+    scikit-learn; differences are tested on the first. The baselines are the most common label, and
+    trees on pooled statistics (mean, min, max and std of each feature); --baseline sil adds a
+    linear SVM on instances that inherit the label of their bag. A warning names the methods that
+    are not significantly better than these trees. -o scores.csv also writes the table; --json has
+    the scores of each fold.
 
     A label column with many different numbers is a regression target (--task): the scores are R2,
     MAE (mean absolute error) and Spearman (rank correlation), and the baselines are the mean and
@@ -68,7 +79,7 @@ def evaluate(
     from bagwise.evaluate._baselines import BASELINES, baselines
     from bagwise.io._write_table import file_beside, write_columns
 
-    written = [] if output is None else [output]
+    written = [path for path in (output, predictions) if path is not None]
     for path in written:
         file_beside(path, "folds")  # rejects an unknown suffix
     refuse_existing(written, force=force, inputs=[file])
@@ -112,23 +123,31 @@ def evaluate(
     print_table(comparison.table(), title=f"{setting}: mean ± sd")
     shown = [str(found) for found in differences if found.name not in _UNINFORMED]
     print_lines(line.removeprefix("baseline: ") for line in shown)
-    for path in written:
-        write_columns(path, _table(comparison, differences), force=force)
-        note(f"Scores: {path}")
+    intervals = [found.intervals() for found in comparison]
+    title = f"95% intervals: bootstrap by {group or 'bag'}"
+    print_table(_intervals(comparison, intervals), title=title)
+    by_class = {} if target.is_number else _by_class(comparison, chosen, target)
+    for name, rows in by_class.items():
+        if len(rows["label"]) > 2:
+            print_table(_with_ends(rows), title=f"{name}: each class")
+    if output is not None:
+        write_columns(output, _table(comparison, differences), force=force)
+        note(f"Scores: {output}")
+    if predictions is not None:
+        write_columns(predictions, _named(comparison.predictions(), target), force=force)
+        note(f"Predictions for held-out bags: {predictions}")
     for message in warnings:
         warning(message)
     facts = {"file": file, "bags": len(bags), "classes": target.classes or None}
     facts |= {"task": target.task, "group": group, "folds": folds, "repeats": repeats}
     facts |= {"seed": seed, "pca": steps.pca, "impute": steps.impute, "parameters": values}
-    facts |= {"methods": [found.summary() for found in comparison]}
+    facts |= {"methods": [*map(_summary, comparison, intervals)], "per_class": by_class}
     facts |= {"differences": [difference.summary() for difference in differences]}
     return facts | {"warnings": warnings, "written": written}
 
 
 def _table(comparison: Comparison, differences: list[Difference]) -> dict[str, Any]:
     """A row per method; None for what is undefined."""
-    import numpy as np
-
     by_name = {difference.name: difference.summary() for difference in differences}
     rows = []
     for found in comparison:
@@ -140,6 +159,54 @@ def _table(comparison: Comparison, differences: list[Difference]) -> dict[str, A
         row |= {name: difference.get(name) for name in ("lower", "upper", "p_value")}
         rows.append(row | {"seconds": sum(found.seconds)})
     return {name: np.array([row[name] for row in rows], dtype=object) for name in rows[0]}
+
+
+def _summary(found: Evaluation, intervals: Intervals) -> dict[str, Any]:
+    """The evaluation of a method for JSON, with the intervals of its measures."""
+    summary = found.summary()
+    for measure, ends in intervals.items():
+        summary[measure] |= dict(zip(("lower", "upper"), ends, strict=True))
+    return summary
+
+
+def _intervals(comparison: Comparison, intervals: list[Intervals]) -> dict[str, list[str]]:
+    """The intervals of each method; empty cells if they are undefined."""
+    table = {"method": comparison.names}
+    for measure in comparison.measures:
+        ends = [own.get(measure, (nan, nan)) for own in intervals]
+        table[measure] = ["" if isnan(low) else f"{low:.3f} to {high:.3f}" for low, high in ends]
+    return table
+
+
+def _by_class(
+    comparison: Comparison, chosen: dict[str, Any], target: Target
+) -> dict[str, dict[str, list[Any]]]:
+    """The scores of each class by each method, without the baselines."""
+    found = {each.name: each.per_class() for each in comparison if each.name in chosen}
+    for table in found.values():
+        if target.coded or target.has_order:
+            table["label"] = [target.classes[k] for k in table["label"]]
+    return found
+
+
+def _with_ends(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Values with the ends of their intervals, in one cell."""
+    table: dict[str, list[Any]] = {name: rows[name] for name in ("label", "bags")}
+    for name in (name.removesuffix(" lower") for name in rows if name.endswith(" lower")):
+        cells = zip(*(rows[name + end] for end in ("", " lower", " upper")), strict=True)
+        table[name] = ["" if isnan(v) else f"{v:.2f} ({a:.2f} to {b:.2f})" for v, a, b in cells]
+    return table
+
+
+def _named(table: dict[str, Any], target: Target) -> dict[str, Any]:
+    """The predictions of `compare`, with the names of labels that were learned as codes."""
+    if not (target.coded or target.has_order):
+        return table
+    names = [str(label) for label in target.classes]
+    for column in ("label", "predicted"):
+        table[column] = np.array([names[k] for k in table[column]])
+    heads = {f"{kind}:{k}": f"{kind}:{name}" for k, name in enumerate(names) for kind in _PER_CLASS}
+    return {heads.get(column, column): values for column, values in table.items()}
 
 
 def _warning(difference: Difference) -> str:

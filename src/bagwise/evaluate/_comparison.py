@@ -1,17 +1,19 @@
 """What an evaluation returns: scores of one or several models, their differences and ranks."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from bagwise._common.types import Floats
+from bagwise._common.types import Array, Floats
+from bagwise.evaluate._held_out_bags import N_DRAWS, HeldOutBags
 from bagwise.evaluate._measures import MEASURES, check_name, is_lower_better
 from bagwise.exceptions import InputError
 
+OWN = MEASURES.values()
 _SURE = 0.95  # smallest probability at which models are called equal
 _LIKELY = 0.75  # smallest probability at which one is "probably better"
 
@@ -119,11 +121,14 @@ class Evaluation:
         The scores of each measure, one per fold; NaN if the measure is undefined in a fold.
     seconds : list of float
         The time to fit and to score, one per fold.
+    held_out : HeldOutBags or None
+        The predictions for the held-out bags; None if only scores are known.
     """
 
     name: str
     scores: Mapping[str, list[float]]
     seconds: list[float]
+    held_out: HeldOutBags | None = field(default=None, repr=False)
 
     def mean(self, measure: str) -> float | None:
         """The mean of a measure over the folds; None if the model lacks it in all folds."""
@@ -144,6 +149,109 @@ class Evaluation:
             for measure, values in self.scores.items()
         }
         return {"name": self.name, **measures, "seconds": float(np.sum(self.seconds))}
+
+    def predictions(self) -> dict[str, Array]:
+        """Return the predictions for the held-out bags, a row per bag and repeat.
+
+        Returns
+        -------
+        dict of str to ndarray
+            ``id`` of the bag, ``repeat`` and ``fold`` (from 1), its ``group`` if there are groups,
+            ``method``, the true ``label`` (or number), the ``predicted`` one, and, if the model has
+            them, ``score`` and ``probability`` of the second of two classes, otherwise
+            ``score:<class>`` and ``probability:<class>`` of each class.
+        """
+        return self._rows.table(self.name)
+
+    def intervals(
+        self, *, confidence: float = 0.95, n_draws: int = N_DRAWS, random_state: int = 0
+    ) -> dict[str, tuple[float, float]]:
+        """Compute an interval of each measure, by bootstrap over groups of bags.
+
+        Each draw consists of as many groups (such as patients; without groups: bags) as there are,
+        with replacement. The measure is computed in each fold from the predictions for the bags
+        that were drawn, and averaged over the folds. The interval thus describes the uncertainty
+        that comes from the number of test bags; the models are not refitted.
+
+        Parameters
+        ----------
+        confidence : float, default=0.95
+            The confidence of the intervals.
+        n_draws : int, default=1000
+            Number of draws; 200 for scorers of scikit-learn, numbers in intervals and times.
+        random_state : int, default=0
+            Seed of the draws.
+
+        Returns
+        -------
+        dict of str to tuple of float
+            The ends of the interval of each measure; NaN if most draws do not define it.
+        """
+        others = [m for m in self.scores if not any(m.partition(" of ")[0] in k for k in OWN)]
+        how: Any = {"confidence": confidence, "n_draws": n_draws, "seed": random_state}
+        own = {} if len(others) == len(self.scores) else self._rows.intervals(**how)
+        own |= self._rows.intervals(others, **how) if others else {}
+        return {name: own[name][1:] for name in self.scores if name in own}
+
+    def by(
+        self, values: ArrayLike, *, confidence: float = 0.95, random_state: int = 0
+    ) -> dict[str, list[Any]]:
+        """Measure the model on parts of the bags, such as each hospital.
+
+        The held-out bags of a part are measured together, whatever their folds (with several
+        repeats, the mean over the repeats), because a fold may have few of them.
+
+        Parameters
+        ----------
+        values : array-like of shape (n_bags,)
+            The part of each bag, such as the name of its hospital.
+        confidence, random_state
+            As for `intervals`.
+
+        Returns
+        -------
+        dict of str to list
+            A row per part: ``part``, ``bags``, and each measure with the ``lower`` and ``upper``
+            end of its interval.
+        """
+        rows, parts = self._rows, np.asarray(values)
+        n_bags = rows.position.max() + 1
+        if parts.ndim != 1 or len(parts) < n_bags:
+            raise InputError(f"values have shape {parts.shape}: expected one for each bag.")
+        own = parts[rows.position]
+        columns: dict[str, list[Any]] = {}
+        for part in np.unique(own):
+            held = rows.take(own == part)
+            row = {"part": part, "bags": len(np.unique(held.position))}
+            how: Any = {"confidence": confidence, "seed": random_state}
+            for name, ends in held.intervals(by=held.repeat, **how).items():
+                keys = (name, f"{name} lower", f"{name} upper")
+                row |= dict(zip(keys, ends, strict=True))
+            for name, value in row.items():
+                columns.setdefault(name, []).append(value)
+        return columns
+
+    def per_class(self, *, confidence: float = 0.95, random_state: int = 0) -> dict[str, list[Any]]:
+        """Measure each class against all others, on all held-out bags together.
+
+        Parameters
+        ----------
+        confidence, random_state
+            As for `intervals`.
+
+        Returns
+        -------
+        dict of str to list
+            A row per class: ``label``, ``bags``, sensitivity (recall), specificity, precision, F1,
+            AUC and average precision, each with its ``lower`` and ``upper`` end.
+        """
+        return self._rows.per_class(confidence=confidence, seed=random_state)
+
+    @property
+    def _rows(self) -> HeldOutBags:
+        if self.held_out is None:
+            raise InputError(f"{self.name} has scores only: there are no held-out predictions.")
+        return self.held_out
 
     def _over_folds(self, statistic: Callable[..., Any], measure: str) -> float | None:
         if not any(measure in known for known in MEASURES.values()):
@@ -295,6 +403,19 @@ class Comparison(Sequence[Evaluation]):
             columns[measure] = [_cell(evaluation, measure) for evaluation in self]
         columns["time"] = [f"{sum(evaluation.seconds):.1f} s" for evaluation in self]
         return columns
+
+    def predictions(self) -> dict[str, Array]:
+        """Return the predictions of all models for the held-out bags, one below the other.
+
+        Returns
+        -------
+        dict of str to ndarray
+            As for `Evaluation.predictions`; empty cells are None.
+        """
+        tables = [evaluation.predictions() for evaluation in self]
+        none = np.full(len(tables[0]["id"]), None)
+        names = dict.fromkeys(name for table in tables for name in table)
+        return {n: np.concatenate([table.get(n, none) for table in tables]) for n in names}
 
     def differences(
         self,

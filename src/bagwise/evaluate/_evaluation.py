@@ -24,7 +24,8 @@ from bagwise.bags import Bags
 from bagwise.base._pipelines import fit_arguments, grade_order, predicts_numbers
 from bagwise.compute import is_here
 from bagwise.evaluate._comparison import Comparison, Evaluation
-from bagwise.evaluate._measures import check_scoring, kind_of, scores_of
+from bagwise.evaluate._held_out_bags import HeldOutBags
+from bagwise.evaluate._measures import check_scoring, kind_of, measures_of, scores_of
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
 from bagwise.validation import check_bags, check_groups, check_label_sets, check_targets
 
@@ -319,17 +320,43 @@ def compare(
     classes: Any = None if numbers else np.unique(prepared.y)
     orders = [grade_order(model, classes) for model in models.values()] if not numbers else []
     order = next((order for order in orders if order is not None), None)
-    wanted = check_scoring(scoring, kind_of(prepared.y, numbers=numbers, grades=order is not None))
+    kind = kind_of(prepared.y, numbers=numbers, grades=order is not None)
+    wanted = check_scoring(scoring, kind)
     several = numbers and prepared.y.ndim == 2
     names = list(getattr(y, "columns", range(prepared.y.shape[1]))) if several else []
-    judge = partial(scores_of, classes=classes, scoring=wanted, order=order, targets=names)
+    how: Any = {"classes": classes, "order": order, "targets": names}
+    judge = partial(scores_of, scoring=wanted, **how)
     judged = cross_validate(models, prepared, judge, n_jobs=n_jobs, after_fold=after_fold)
+    measure = partial(measures_of, kind=kind, **how)
     found = []
     for name, folds in zip(models, judged, strict=True):
-        measures = {measure: [scores[measure] for scores, _ in folds] for measure in folds[0][0]}
-        found.append(Evaluation(name, measures, [seconds for _, seconds in folds]))
+        parts, seconds = zip(*folds, strict=True)
+        measures = {m: [scores[m] for scores, _ in parts] for m in parts[0][0]}
+        held_out = _held_out(prepared, [predicted for _, predicted in parts], kind, measure, how)
+        found.append(Evaluation(name, measures, list(seconds), held_out))
     ratio = float(np.mean([len(test) / len(train) for train, test in prepared.folds]))
     return Comparison(found, ratio)
+
+
+def _held_out(
+    prepared: Prepared, parts: list[dict[str, Array]], kind: str, measure: Any, how: dict[str, Any]
+) -> HeldOutBags:
+    """Collect the predictions of the folds, a row per bag and repeat."""
+    bags, y, folds, groups, classes = prepared
+    rows = np.concatenate([test for _, test in folds])
+    repeat, seen = np.empty(len(rows), dtype=np.int64), np.zeros(len(bags), dtype=np.int64)
+    fold = np.repeat(np.arange(len(folds)), [len(test) for _, test in folds])
+    for k, (_, test) in enumerate(folds):
+        repeat[fold == k] = seen[test]
+        seen[test] += 1
+    if kind == "label sets":
+        classes = np.arange(y.shape[1]) if classes is None else classes
+    elif kind in ("labels", "grades"):
+        classes = how["classes"]
+    found = {m: np.concatenate([part[m] for part in parts]) for m in parts[0]}
+    about = (y[rows], bags.names[rows], None if groups is None else groups[rows])
+    names = how["order"] if kind == "grades" else how["targets"]
+    return HeldOutBags(found, *about, rows, fold, repeat, classes, kind, measure, names or None)
 
 
 def cross_validate(

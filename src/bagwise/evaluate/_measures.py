@@ -84,33 +84,30 @@ def scores_of(
     scoring: Sequence[str] | None,
     order: Sequence[Any] | None = None,
     targets: Sequence[Any] = (),
-) -> dict[str, float]:
+) -> tuple[dict[str, float], dict[str, Array]]:
     """Compute the scores named by `scoring` for a fitted model; by default all of bagwise.
 
     `classes` are the sorted labels of all folds: each fold has the same measures, even if its
     training part lacks a label. `order` are the labels as grades, lowest first; `targets` the names
-    of several numbers.
+    of several numbers. Returns the scores, and the predictions by method.
     """
     kind = kind_of(y, numbers=predicts_numbers(model), grades=order is not None)
-    own, measures = MEASURES[kind], {}
-    if scoring is None or not set(own).isdisjoint(scoring):
-        needed = METHODS[1:] if kind == "label sets" else METHODS
-        is_class = kind in ("labels", "grades")
-        found = predictions_of(model, bags, classes if is_class else None, needed)
-        measures = measures_of(found, y, kind=kind, classes=classes)
-        if order is not None:
-            measures = grade_measures(y, found["predict"], order) | measures
-        for k, name in enumerate(targets):
-            alone = number_measures(y[:, k], found["predict"][:, k])
-            measures |= {f"{measure} of {name}": value for measure, value in alone.items()}
+    own, is_class = MEASURES[kind], kind in ("labels", "grades")
+    found = predictions_of(model, bags, classes if is_class else None)
+    if scoring is not None and set(own).isdisjoint(scoring):
+        measures = {}
+    else:
+        how: Any = {"classes": classes, "order": order, "targets": targets}
+        measures = measures_of(found, y, kind=kind, **how)
     if scoring is None:
-        return measures
-    return {
+        return measures, found
+    scores = {
         name: measures.get(name, np.nan)
         if name in own
         else _scikit_learn_score(name, model, bags, y, classes)
         for name in scoring
     }
+    return scores, found
 
 
 def predictions_of(
@@ -134,20 +131,31 @@ def predictions_of(
 
 
 def measures_of(
-    found: Mapping[str, Array], y: Any, *, kind: str, classes: Array
+    found: Mapping[str, Array],
+    y: Any,
+    *,
+    kind: str,
+    classes: Array,
+    order: Sequence[Any] | None = None,
+    targets: Sequence[Any] = (),
 ) -> dict[str, float]:
     """Compare predictions of bags, by method, with what is true of the bags."""
     if kind == "intervals":
         return interval_measures(y, found["predict"])
     if kind == "numbers":
-        return number_measures(y, found["predict"])
+        measures = number_measures(y, found["predict"])
+        for k, name in enumerate(targets):
+            alone = number_measures(y[:, k], found["predict"][:, k])
+            measures |= {f"{measure} of {name}": value for measure, value in alone.items()}
+        return measures
     proba, scores = found.get("predict_proba"), found.get("decision_function")
     if scores is None and proba is not None:  # a class that was not trained on has no rank
         scores = np.where(proba.any(axis=0), proba, -np.inf)
     if kind == "label sets":
         measures = label_set_measures(y, np.asarray(scores))
         return measures if proba is None else measures | {"log loss": label_set_log_loss(y, proba)}
-    measures = label_measures(y, found["predict"])
+    measures = {} if order is None else grade_measures(y, found["predict"], order)
+    measures |= label_measures(y, found["predict"])
     if scores is not None:
         measures["AUC"] = mean_area_under_roc(y, scores, classes)
     if proba is not None:

@@ -1,0 +1,161 @@
+"""Predictions of an evaluation, and bootstrap intervals: against bags that are really repeated."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score
+
+from bagwise.classification import CitationKNN, OrdinalBagClassifier, SetKernelSVM
+from bagwise.datasets import load_letter_carroll, make_bags
+from bagwise.evaluate import compare, evaluate
+from bagwise.evaluate._comparison import Evaluation
+from bagwise.exceptions import InputError
+from bagwise.preprocessing import make_bag_pipeline
+from bagwise.regression import SetKernelRegressor
+
+
+def evaluations():
+    """An evaluation of each kind of target."""
+    data = make_bags(n_bags=40, n_features=3, n_classes=3, separation=2, random_state=0)
+    numbers = np.round([bag.mean() for bag in data.bags], 1)
+    model = make_bag_pipeline(SetKernelRegressor())
+    both = np.column_stack([numbers, numbers**2])
+    sets = load_letter_carroll(random_state=0)
+    return {
+        "two": (CitationKNN(), data.bags, data.y > 0),
+        "three": (CitationKNN(), data.bags, data.y),
+        "grades": (OrdinalBagClassifier(SetKernelSVM()), data.bags, data.y),
+        "numbers": (model, data.bags, numbers),
+        "sets": (CitationKNN(), sets.bags[:40], sets.label_sets[:40]),
+        "several": (_Both(), data.bags, both),
+    }
+
+
+class _Both(SetKernelRegressor):
+    """Predicts two numbers."""
+
+    def fit(self, X, y):
+        self.inner_ = SetKernelRegressor().fit(X, y[:, 0])
+        return self
+
+    def predict(self, X):
+        found = self.inner_.predict(X)
+        return np.column_stack([found, found**2])
+
+
+@pytest.mark.parametrize("kind", evaluations())
+def test_weights_of_bags_are_copies_of_them(kind, rng):
+    model, bags, y = evaluations()[kind]
+    held = evaluate(model, bags, y, cv=2).held_out
+    W = rng.integers(0, 3, (5, len(held)))
+    found = held._measured(W, ())
+    for b in range(5):
+        copies = held.take(np.repeat(np.arange(len(held)), W[b]))
+        expected = copies.measure(copies.found, copies.y)
+        for name, value in expected.items():
+            assert found[name][b] == pytest.approx(value, abs=1e-9, nan_ok=True), name
+        assert found.keys() == expected.keys()
+
+
+def test_an_interval_contains_the_mean_and_shrinks_with_more_bags():
+    widths = []
+    for n_bags in (40, 160):
+        data = make_bags(n_bags=n_bags, n_features=3, separation=2, random_state=1)
+        found = evaluate(SetKernelSVM(), data.bags, data.y, cv=4)
+        lower, upper = found.intervals()["accuracy"]
+        assert lower < found.mean("accuracy") < upper
+        widths.append(upper - lower)
+    assert widths[1] < 0.75 * widths[0]
+
+
+def test_copies_of_all_bags_of_a_group_do_not_narrow_an_interval():
+    data = make_bags(n_bags=40, n_features=3, separation=2, random_state=1)
+    once = evaluate(SetKernelSVM(), data.bags, data.y, cv=4)
+    held = once.held_out
+    twice = held.take(np.tile(np.arange(40), 2))
+    copied = Evaluation("copied", once.scores, once.seconds, twice)
+    assert copied.intervals()["accuracy"] == once.intervals()["accuracy"]
+
+
+@pytest.mark.slow
+def test_an_interval_covers_the_accuracy_of_the_folds_models():
+    """95 of 100 intervals for 60 test bags cover the accuracy on 400 others, roughly."""
+    inside = []
+    for seed in range(40):
+        data = make_bags(n_bags=500, n_features=3, separation=1.5, random_state=seed)
+        order = np.random.RandomState(seed).permutation(500)
+        few, many = (np.arange(40), order[100:160]), (np.arange(40), order[160:])
+        found = [evaluate(SetKernelSVM(), data.bags, data.y, cv=[fold]) for fold in (few, many)]
+        lower, upper = found[0].intervals()["accuracy"]
+        inside.append(lower <= found[1].mean("accuracy") <= upper)
+    assert np.mean(inside) > 0.85
+
+
+def test_predictions_have_a_row_per_bag_repeat_and_method():
+    data = make_bags(n_bags=20, n_features=3, n_classes=3, random_state=0)
+    groups = np.arange(20) // 2
+    models = {"knn": CitationKNN(), "nsk": SetKernelSVM()}
+    table = compare(
+        models, data.bags, data.y, cv=2, repeats=3, groups=groups, scoring="accuracy"
+    ).predictions()
+    names = ["id", "repeat", "fold", "group", "method", "label", "predicted"]
+    scores = [f"{kind}:{k}" for kind in ("score", "probability") for k in range(3)]
+    assert sorted(table) == sorted(names + scores)
+    keys = set(zip(table["id"], table["repeat"], table["method"], strict=True))
+    assert len(keys) == len(table["id"]) == 20 * 3 * 2
+    ids = table["id"].astype(int)
+    assert (table["label"] == data.y[ids]).all()
+    assert (table["group"] == groups[ids]).all()
+    assert set(table["fold"]) == {1, 2, 3, 4, 5, 6}
+    assert table["probability:1"][table["method"] == "nsk"].tolist() == [None] * 60
+    proba = table["probability:2"][table["method"] == "knn"].astype(float)
+    assert ((proba >= 0) & (proba <= 1)).all()
+
+
+def test_each_class_is_measured_against_all_others():
+    data = make_bags(n_bags=40, n_features=3, n_classes=3, separation=2, random_state=0)
+    found = evaluate(CitationKNN(), data.bags, data.y, cv=3)
+    held, table = found.held_out, found.per_class()
+    for k in range(3):
+        true, said = held.y == k, held.found["predict"] == k
+        expected = {
+            "sensitivity": recall_score(true, said),
+            "specificity": recall_score(~true, ~said),
+            "precision": precision_score(true, said),
+            "F1": f1_score(true, said),
+            "average precision": average_precision_score(true, held.found["predict_proba"][:, k]),
+        }
+        for name, value in expected.items():
+            assert table[name][k] == pytest.approx(value)
+            assert table[f"{name} lower"][k] <= value <= table[f"{name} upper"][k]
+    numbers = evaluate(SetKernelRegressor(), data.bags, data.y.astype(float), cv=3)
+    with pytest.raises(InputError, match="no classes"):
+        numbers.per_class()
+
+
+def test_parts_of_the_bags_are_measured_on_their_own():
+    data = make_bags(n_bags=40, n_features=3, separation=2, random_state=0)
+    found = evaluate(SetKernelSVM(), data.bags, data.y, cv=4, repeats=2)
+    site = np.array(["north", "south"])[np.arange(40) % 2]
+    table = found.by(site)
+    assert table["part"] == ["north", "south"]
+    assert table["bags"] == [20, 20]
+    held = found.held_out
+    right = held.found["predict"] == held.y
+    for part, value in zip(table["part"], table["accuracy"], strict=True):
+        assert value == pytest.approx(right[site[held.position] == part].mean())
+    with pytest.raises(InputError, match="one for each bag"):
+        found.by(site[:7])
+
+
+def test_scorers_of_scikit_learn_have_intervals():
+    data = make_bags(n_bags=40, n_features=3, separation=2, random_state=0)
+    scoring = ["f1", "neg_brier_score", "AUC"]
+    found = evaluate(CitationKNN(), data.bags, data.y, cv=3, scoring=scoring)
+    for name, (lower, upper) in found.intervals().items():
+        assert lower <= found.mean(name) <= upper
+    assert list(found.intervals()) == scoring
+
+
+def test_scores_alone_have_no_intervals():
+    with pytest.raises(InputError, match="no held-out predictions"):
+        Evaluation("other", {"AUC": [0.5]}, [0.1]).intervals()
