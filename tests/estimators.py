@@ -25,6 +25,7 @@ QUICK = {
     },
     "AutoBagClassifier": {"candidates": ["nsk", "mind"], "cv": 2},
     "AutoBagRegressor": {"candidates": ["nsk", "mind"], "cv": 2},
+    "ConceptCountsClassifier": {"n_landmarks": 20, "n_folds": 2, "C": 30.0},
     "OrdinalBagClassifier": {"ordered_classes": "sorted"},
 }
 

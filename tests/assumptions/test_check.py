@@ -118,7 +118,7 @@ def test_what_cannot_be_audited_is_refused(model, options, message):
 
 AUDITED = [name for name, method in METHODS.items() if method.available and name != "auto"]
 N_TRAIN = {"dd": 30, "minet": 200}  # ascends from every instance; learns slowly
-FASTER = {"pooled-trees": {"n_estimators": 50}}
+FASTER = {"pooled-trees": {"n_estimators": 50}, "concepts": {"C": 30.0, "n_landmarks": 200}}
 
 
 @pytest.mark.filterwarnings("ignore:M3MIML learned nothing")
@@ -135,13 +135,14 @@ def test_a_method_keeps_what_it_declares(name):
     learns_two = rows[-1].as_trained[0] > 0.9
     keeps = kept_assumption(model)
     assert found.passes("order")
-    if keeps == "standard":
+    if keeps.startswith("standard"):
         assert found.passes("monotone")
         assert min(learned, moved) > 0.9
     else:
         assert not found.passes("monotone") or min(learned, moved) < 0.9
     if keeps == "several concepts":
         assert found.passes("copies")
+    if "several concepts" in keeps:
         assert min(rows[-1].as_trained[0], rows[-1].moved[0]) > 0.9
     if keeps == "one concept":
         assert presence

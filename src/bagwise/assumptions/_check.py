@@ -267,12 +267,14 @@ class AssumptionCheck:
     def keeps(self) -> str:
         """The assumption that the model keeps, by the tests it passes.
 
-        "standard": single concept and monotone. Otherwise "several concepts": false frequency and
-        copies. Otherwise "one concept": copies or monotone, and false frequency is not learned even
-        as trained. Otherwise "collective".
+        "standard": single concept and monotone; "standard, several concepts": two concepts and
+        false frequency as well. Otherwise "several concepts": false frequency and copies. Otherwise
+        "one concept": copies or monotone, and false frequency is not learned even as trained.
+        Otherwise "collective".
         """
         if self.passes(SINGLE) and self.passes(MONOTONE):
-            return "standard"
+            several = self.passes(TWO) and self.passes(FREQUENCY)
+            return "standard, several concepts" if several else "standard"
         if self.passes(FREQUENCY) and self.passes(COPIES):
             return "several concepts"
         learns_two = all(row.learned for row in self._rows(FREQUENCY))
@@ -375,8 +377,8 @@ def check_assumptions(
     -------
     AssumptionCheck
         ``table()`` lists the AUC as trained and after the move, ``passes(test)`` is whether a
-        test is passed, and ``keeps`` is the assumption: "standard", "one concept", "several
-        concepts" or "collective".
+        test is passed, and ``keeps`` is the assumption: "standard", "standard, several
+        concepts", "one concept", "several concepts" or "collective".
 
     References
     ----------

@@ -139,6 +139,7 @@ class BagClassifierMixin(ClassifierMixin):
     keeps : str
         The assumption that `bagwise.assumptions.check_assumptions` finds with the defaults:
         "standard" (one positive instance makes a bag positive, whatever the other instances are),
+        "standard, several concepts" (instances of several kinds do, whatever the others are),
         "one concept" (the presence of one kind of instance decides), "several concepts" (the
         presence of several kinds decides, not their numbers) or "collective" (the whole bag).
     """
@@ -227,7 +228,7 @@ class BagClassifierMixin(ClassifierMixin):
         if not two:
             return labels
         positive = positive_by_name(labels.classes)
-        if positive is None and self.keeps in ("standard", "one concept"):
+        if positive is None and self.keeps.startswith(("standard", "one")):
             first, last = labels.classes.tolist()
             warn_user(
                 f"{type(self).__name__} takes {last!r} as the positive class, because it sorts "

@@ -1,5 +1,6 @@
 """Classifiers of bags, with the key instances of each bag."""
 
+from bagwise.classification._concept_counts import ConceptCountsClassifier
 from bagwise.classification._likelihood import EMDD, DiverseDensity, MILBoost
 from bagwise.classification._margin_svms import (
     MILES,
@@ -25,6 +26,7 @@ __all__ = [
     "BalancedSparseMIL",
     "CitationKNN",
     "ClassToBag",
+    "ConceptCountsClassifier",
     "DiverseDensity",
     "InstanceMarginSVM",
     "MILBoost",
