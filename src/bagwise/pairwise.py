@@ -420,7 +420,7 @@ def _over_pairs(
     if A.n_instances * B.n_instances < threads.SMALL:
         work(0, shape[0])
     else:
-        with threads.blas_cores(1):
+        with threads.library_cores(1):
             n_blocks = threads.n_threads() * (4 if symmetric else 1)  # later blocks cost less
             threads.run_blocks(work, threads.block_bounds(offsets, n_blocks))
     if symmetric:

@@ -144,7 +144,7 @@ def test_blas_keeps_to_its_cores_until_the_end_of_the_block():
     with threadpool_limits(2, user_api="blas"):
         for _ in range(2):  # the libraries are looked for once
             before = blas()
-            with threads.blas_cores(1):
+            with threads.library_cores(1):
                 assert set(blas()) == {1}
             assert blas() == before
 

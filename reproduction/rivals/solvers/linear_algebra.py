@@ -8,7 +8,7 @@ from scipy import linalg, sparse
 
 from bagwise._common.memory import require_memory
 from bagwise._common.types import Array, Floats
-from bagwise.loops.threads import blas_cores
+from bagwise.loops.threads import library_cores
 from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, dense
 
 
@@ -39,4 +39,4 @@ def cholesky_inverse(factor: Array) -> Array:
 
 def one_core_if_sparse(table: Any) -> AbstractContextManager[Any]:
     """Keep BLAS on one core if X is sparse, for methods that then use it for vectors only."""
-    return blas_cores(1) if sparse.issparse(table) else nullcontext()
+    return library_cores(1) if sparse.issparse(table) else nullcontext()

@@ -88,7 +88,8 @@ class Ensemble:
         members = chosen_members(self.candidates, self._kind, n_columns, self.assumption)
         members = [member.seeded(int(rng.randint(2**31))) for member in members]
         race = Race(bags, y, n_columns, folds, self.time_budget or np.inf, self.n_jobs, groups)
-        with warnings.catch_warnings():
+        # Many small problems, for which threads only add overhead.
+        with one_core_if_few(bags.n_instances * bags.n_features), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             entries = race.run_all(self._track(members, "method"))
             ran = [entry for entry in entries if entry.scores is not None]
@@ -96,7 +97,7 @@ class Ensemble:
                 reasons = "; ".join(f"{entry.member.name}: {entry.skipped}" for entry in entries)
                 raise InputError(f"no candidate could be fitted: {reasons}.")
             scores = np.stack([np.asarray(entry.scores) for entry in ran], axis=2)
-            with one_core_if_few(scores.size):  # many small problems
+            with one_core_if_few(scores.size):
                 stack = self._stack(scores, targets)
                 held_out = self._held_out_logits(scores, targets, folds)
                 *alone, whole = self._fold_scores(held_out, targets, folds)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_regressor
-from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.multiclass import OneVsRestClassifier
@@ -40,8 +39,9 @@ from bagwise.embedding import (
     RandomFourierEmbedding,
 )
 from bagwise.evaluate._baselines import OnePerLabel
+from bagwise.evaluate._trees import ExtraTrees, Forest
 from bagwise.exceptions import InputError
-from bagwise.loops.threads import blas_cores
+from bagwise.loops.threads import library_cores
 from bagwise.metric_learning import MIMLCA
 from bagwise.pairwise import kernel_between, kernel_width
 from bagwise.preprocessing import BagPipeline, InstanceTransformer, make_bag_pipeline
@@ -149,7 +149,7 @@ class Member:
                 rows, y, **({} if groups is None else fit_arguments(model, groups=groups))
             )
         # Solvers on rows call BLAS for short products, for which threads only add overhead.
-        with blas_cores(1):
+        with library_cores(1):
             return model.fit(rows, y)
 
 
@@ -236,10 +236,14 @@ def default_members(kind: str, n_columns: int = 1) -> list[Member]:
     def of_pairs(name: str, model: Any, *replacements: Member, **options: Any) -> Member:
         return Member(name, model, growth=2.0, replacements=replacements, **options)
 
-    trees = per_label(ExtraTreesClassifier(100 if sets else 300))
-    if numbers:
-        trees = ExtraTreesRegressor(300, max_features=1 / 3)
-    pooled = Member("pooled-trees", trees, BagStatistics())
+    def trees(n: int) -> Any:
+        return Forest(n, max_features=1 / 3) if numbers else per_label(ExtraTrees(n))
+
+    # Half of the trees suffices for the weight of the method; they are its whole cost.
+    n_trees = 100 if sets else 300
+    pooling = BagStatistics().set_output(transform="default")
+    many = BagPipeline([("embedding", pooling), ("model", trees(n_trees))])
+    pooled = Member("pooled-trees", trees(n_trees // 2), pooling, final=many)
     fourier = Member("nsk (random Fourier)", linear(100.0), RandomFourierEmbedding())
     few = Member("mind (200 prototypes)", linear(1.0), BagDissimilarity(n_prototypes=200))
     margin = linear(1.0) if numbers else machine(C=1.0, kernel="linear")

@@ -362,6 +362,6 @@ def sums_by_bag(bags: Bags, features: Callable[[Any], Floats], n_columns: int) -
             out[low : high + 1] += np.add.reduceat(block, begins, axis=0)
 
     n_values = float(bags.n_instances) * max(n_columns, bags.n_features)
-    with threads.blas_cores(1):
+    with threads.library_cores(1):
         threads.run_blocks(work, threads.bag_bounds(offsets, n_values))
     return out

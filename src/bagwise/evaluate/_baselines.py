@@ -6,7 +6,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
@@ -18,6 +17,7 @@ from bagwise.base._selections import bag_scores, undecided_score
 from bagwise.classification import SingleInstanceClassifier
 from bagwise.embedding import BagStatistics
 from bagwise.evaluate._measures import check_name
+from bagwise.evaluate._trees import ExtraTrees, Forest
 from bagwise.exceptions import DataWarning, warn_user
 from bagwise.preprocessing._bag_pipeline import prepared
 from bagwise.regression import CensoredBagRegressor
@@ -55,7 +55,7 @@ def pooled_trees(n_estimators: int = 300) -> Any:
     -------
     Pipeline
     """
-    return make_pipeline(BagStatistics(), ExtraTreesClassifier(n_estimators, random_state=0))
+    return make_pipeline(BagStatistics(), ExtraTrees(n_estimators, random_state=0))
 
 
 def pooled_trees_regressor(n_estimators: int = 300) -> Any:
@@ -70,7 +70,7 @@ def pooled_trees_regressor(n_estimators: int = 300) -> Any:
     -------
     Pipeline
     """
-    trees = ExtraTreesRegressor(n_estimators, max_features=1 / 3, random_state=0)
+    trees = Forest(n_estimators, max_features=1 / 3, random_state=0)
     return make_pipeline(BagStatistics(), trees)
 
 
@@ -118,7 +118,7 @@ def baselines(
         blind, trees = ("mean", DummyRegressor()), pooled_trees_regressor(N_TREES)
     elif label_sets:
         blind = ("frequencies", LabelFrequencies())
-        forest = ExtraTreesClassifier(TREES_PER_LABEL, random_state=0)
+        forest = ExtraTrees(TREES_PER_LABEL, random_state=0)
         trees, sil = make_pipeline(BagStatistics(), OnePerLabel(forest)), OnePerLabel(sil)
     else:
         blind, trees = ("majority", DummyClassifier(strategy="prior")), pooled_trees(N_TREES)

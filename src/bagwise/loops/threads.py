@@ -29,8 +29,8 @@ def n_threads() -> int:
     return int(limit) if limit.isdigit() and int(limit) > 0 else _cores()
 
 
-def blas_cores(n_cores: int) -> AbstractContextManager[Any]:
-    """Limit BLAS to a number of cores.
+def library_cores(n_cores: int) -> AbstractContextManager[Any]:
+    """Limit BLAS, OpenMP and torch to a number of cores.
 
     Unlike `threadpoolctl.threadpool_limits`, this does not search for the libraries in each call,
     which takes milliseconds.
@@ -45,21 +45,21 @@ def blas_cores(n_cores: int) -> AbstractContextManager[Any]:
     context manager
     """
     controller = _libraries(with_torch="torch" in sys.modules)
-    return controller.limit(limits=n_cores, user_api="blas")
+    return controller.limit(limits=n_cores)
 
 
 def one_core_if_small(table: Any) -> AbstractContextManager[Any]:
-    """Keep BLAS on one core while it works on a small table.
+    """Keep BLAS and OpenMP on one core while they work on a small table.
 
-    BLAS threads gain nothing there, and on a busy machine they wait for each other: a factorisation
+    Threads gain nothing there, and on a busy machine they wait for each other: a factorisation
     of a hundred columns then takes fifty times longer.
     """
     return one_core_if_few(table.shape[0] * table.shape[1])
 
 
 def one_core_if_few(n_values: int) -> AbstractContextManager[Any]:
-    """Keep BLAS on one core while it works on few values, as `one_core_if_small` does."""
-    return blas_cores(1) if n_values < 1_000_000 else nullcontext()
+    """Keep BLAS and OpenMP on one core for few values, as `one_core_if_small` does."""
+    return library_cores(1) if n_values < 1_000_000 else nullcontext()
 
 
 def block_bounds(offsets: Ints, n_blocks: int) -> Ints:

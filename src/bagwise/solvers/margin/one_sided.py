@@ -29,7 +29,7 @@ from bagwise.compute import Parts, in_blocks, place, rows_of, to_numpy
 from bagwise.compute.arrays import beside, like
 from bagwise.compute.tensors import torch
 from bagwise.loops.arguments import Settings
-from bagwise.loops.threads import bag_bounds, blas_cores, even_bounds, run_blocks
+from bagwise.loops.threads import bag_bounds, even_bounds, library_cores, run_blocks
 from bagwise.solvers.margin.primal_dual import (
     BasePart,
     KernelPart,
@@ -137,7 +137,7 @@ class OneSidedPart(_OneSided, PrimalDualPart):
             rows = slice(int(offsets[start]), int(offsets[stop]))
             return _times(self.changed[rows], self.X[rows]), _sums(self.changed[rows])
 
-        with blas_cores(1):
+        with library_cores(1):
             found = run_blocks(work, bag_bounds(offsets, self.scores.size))
         projected, sums = (sum(arrays) for arrays in zip(*found, strict=True))
         return self.report.sum(axis=0), projected, sums

@@ -41,7 +41,7 @@ from bagwise.compute.arrays import beside, eigh, like, product, to_numpy, zeros
 from bagwise.compute.tensors import has_kernels, segment_argmax, segment_max, torch
 from bagwise.loops import threads
 from bagwise.loops.arguments import Copy, Entries, Settings, read_only
-from bagwise.loops.threads import bag_bounds, blas_cores, even_bounds, run_blocks
+from bagwise.loops.threads import bag_bounds, even_bounds, library_cores, run_blocks
 from bagwise.solvers.result import SolverResult
 
 LARGEST_WITH_KERNELS = 256  # classes of a bag that fit in the registers of a GPU
@@ -326,7 +326,7 @@ class PrimalDualPart(BasePart):
         """Run `change` and `update` on dense instances in one pass, block by block."""
         projected = np.zeros(step.shape, self.X.dtype)
         # Products are limited by memory bandwidth; one core reads the file.
-        with blas_cores(max(1, threads.n_threads() // 4)):
+        with library_cores(max(1, threads.n_threads() // 4)):
             for block, X in read_bag_blocks(self.bags):
                 np.matmul(X, step.T, out=self.changed[rows_of(self.bags, block)])
                 self._update_bags(block, settings)
@@ -343,7 +343,7 @@ class PrimalDualPart(BasePart):
 
     def _change_all(self, step: Array) -> None:
         """X step' on our own threads: BLAS threads would keep spinning after the product."""
-        with blas_cores(1):
+        with library_cores(1):
             for block, X in read_bag_blocks(self.bags):
                 changed = self.changed[rows_of(self.bags, block)]
                 run_blocks(
