@@ -51,7 +51,7 @@ PACKAGES = {
     "apps": FOUNDATION | {"displays", "io", "predictions", "report"},
     "cli": None,  # the outermost package: may import all
     "__main__": {"cli", "exceptions"},
-    "__init__": {"bags"},
+    "__init__": {"bags", "cli"},  # bagwise.fit is what the command line calls
 }
 OPTIONAL = {"clarabel", "matplotlib", "jinja2", "pyarrow", "h5py", "skops", "dask", "distributed"}
 OPTIONAL |= {"soundfile", "usearch", "torch", "pynndescent", "anndata", "rdkit"}

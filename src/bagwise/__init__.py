@@ -9,10 +9,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from bagwise.bags import Bags
+    from bagwise.cli.fitting import fit
 
 __version__ = "0.2.0"
 
-__all__ = ["Bags", "__version__"]
+__all__ = ["Bags", "__version__", "fit"]
 
 _PACKAGES = (
     "annotation",
@@ -48,6 +49,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"bagwise.{name}")
     if name == "Bags":
         return importlib.import_module("bagwise.bags").Bags
+    if name == "fit":
+        return importlib.import_module("bagwise.cli.fitting").fit
     raise AttributeError(f"module 'bagwise' has no attribute {name!r}")
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bagwise.auto._methods import find_method, make_model
 from bagwise.cli import options
-from bagwise.cli.output import note, print_table, progress, refuse_existing
-from bagwise.exceptions import InputError
+from bagwise.cli.output import note, print_table, refuse_existing
 
 
 def fit(
@@ -48,57 +46,29 @@ def fit(
     refuse_existing([output], force=force, inputs=[file])
 
     from bagwise._common.extras import import_extra
-    from bagwise.base._pipelines import final_estimator, fit_arguments
-    from bagwise.cli import reading
-    from bagwise.persistence import MOST_MARKS, fingerprints, save_model
+    from bagwise.cli.fitting import learn
     from bagwise.report._sections import LEADERBOARD_CAPTION, leaderboard_columns
 
     import_extra("skops.io", extra="persist")  # fail now rather than after a long fit
-    chosen = find_method(method)
     own: Any = {"background": background, "noisy_sets": noisy_sets, "folds": folds, "seed": seed}
-    values = options.own_parameters(chosen, **own) | options.parse_parameters(parameters)
-    settings = values if checkpoint is None else values | {"checkpoint": str(checkpoint)}
-    estimator = reading.make_for_task(chosen, settings, task.task)
-    corrected = reading.read_known(corrections, estimator, chosen.name)
-    if group is not None and not fit_arguments(estimator, groups=group):
-        raise InputError(
-            f"--group is for methods that hold out bags (auto, attention), not for {chosen.name}: "
-            f"--keep {group} copies the column to the results."
-        )
-    bags, labels, groups = reading.read_labelled(
-        file, columns, positive=task.positive, group=group, corrected=corrected
+    fitted = learn(
+        file,
+        columns,
+        steps,
+        task,
+        method=method,
+        group=group,
+        own=own,
+        parameters=options.parse_parameters(parameters),
+        checkpoint=checkpoint,
+        corrections=corrections,
     )
-    reading.check_features(bags, steps, wide=chosen.name != "pooled-trees")
-    chosen.check_labels(label_sets=labels.has_sets)
-    target = reading.target_of(labels, task, columns)
-    chosen = chosen.for_numbers() if target.is_number else chosen
-    made: Any = {"around": target.around, "sparse": bags.is_sparse} | steps.arguments
-    model = make_model(chosen, settings, **made)
-    y, known = (labels.tolist() if labels.has_sets else target.y), None
-    if corrected is not None:
-        names = range(2) if target.coded else labels.classes.tolist()
-        written = dict(zip(labels.names, names, strict=True))
-        known = corrected.match(bags, written, values.get("background"))
-    with progress(f"Fitting {chosen.name} on {len(bags)} bags"):
-        model.fit(bags, y, **fit_arguments(model, instance_labels=known, groups=groups))
-    if checkpoint is not None:  # the file is deleted, so the saved model must not name it
-        model.set_params(**{n: None for n in model.get_params() if n.endswith("checkpoint")})
-    facts = {
-        "method": chosen.name,
-        "parameters": values,
-        "task": target.task,
-        "classes": target.classes if target.coded else None,
-        "columns": columns.saved,
-        "impute": steps.impute,
-        "corrections": sum(label is not None for label in known or ()),
-    }
-    if len(bags) <= MOST_MARKS:  # by which a report recognises the bags
-        facts["training"] = fingerprints(bags)
-    save_model(model, output, metadata=facts, force=force)
-    leaderboard = getattr(final_estimator(model), "leaderboard_", None)
+    fitted.save(output, force=force)
+    facts, bags, target = dict(fitted.metadata), fitted.data.bags, fitted.target
+    leaderboard = fitted.leaderboard_columns
     if leaderboard is not None:
         facts["leaderboard"] = leaderboard
         print_table(leaderboard_columns(leaderboard), title=LEADERBOARD_CAPTION)
-    note(f"{chosen.name} learned from {len(bags)} bags{target.positive}: {output}")
+    note(f"{facts['method']} learned from {len(bags)} bags{target.positive}: {output}")
     facts |= {"bags": len(bags), "instances": bags.n_instances, "features": bags.n_features}
     return facts | {"model": output, "feature_names": bags.feature_names, "classes": target.classes}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,12 +19,12 @@ from bagwise.base._pipelines import label_kind
 from bagwise.cli.options import Columns, Saved, Task, is_model, split_names
 from bagwise.cli.output import note, progress, warning
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
-from bagwise.io._anndata import obs_columns
+from bagwise.io._anndata import is_anndata, obs_columns
 from bagwise.io._contents import Contents, suspicion
 from bagwise.io._files import TABLES, Request, format_errors, format_of, naming
 from bagwise.io._reading import read_contents
-from bagwise.io._table import open_table
-from bagwise.labels import Intervals, Labels, positive_by_name, sorted_labels
+from bagwise.io._table import open_frame, open_table
+from bagwise.labels import Intervals, Labels, positive_by_name, short_list, sorted_labels
 from bagwise.persistence import fingerprints, load_model
 from bagwise.validation import check_bags
 
@@ -32,13 +33,13 @@ _MANY, _FEW = 10, 5  # numbers of distinct values, not all integers
 _MANY_WHOLE = 20  # number of distinct integers
 
 
-def read_columns(path: Path, chosen: Columns, *, learn: bool = True, **more: Any) -> Contents:
+def read_columns(path: Any, chosen: Columns, *, learn: bool = True, **more: Any) -> Contents:
     """Read the columns of a file that the options of a command name.
 
     Parameters
     ----------
-    path : Path
-        The file of bags.
+    path : Path, data frame or AnnData
+        The bags.
     chosen : Columns
         The columns; None stands for the default names.
     learn : bool, default=True
@@ -52,7 +53,7 @@ def read_columns(path: Path, chosen: Columns, *, learn: bool = True, **more: Any
     """
     data = _read(path, chosen.named, **more)
     if data.suspects:
-        message = f"{path}: {suspicion(data.suspects)}"
+        message = f"{path if isinstance(path, Path) else 'the table'}: {suspicion(data.suspects)}"
         if learn:
             raise InputError(message)
         warn_user(message, DataWarning)
@@ -77,7 +78,7 @@ def check_features(bags: Bags, steps: Any, *, wide: bool = True) -> None:
 
 
 def read_labelled(
-    path: Path,
+    path: Any,
     chosen: Columns,
     *,
     positive: str | None = None,
@@ -88,8 +89,8 @@ def read_labelled(
 
     Parameters
     ----------
-    path : Path
-        The file of bags.
+    path : Path, data frame or AnnData
+        The bags.
     chosen : Columns
         Its columns.
     positive : str or None
@@ -210,6 +211,22 @@ class Target(NamedTuple):
     def task(self) -> str:
         """The name of the task, as in ``--task``."""
         return "regression" if self.is_number else "classification"
+
+    @property
+    def kind(self) -> str:
+        """What a bag has: a "class", "set", "number" or "grade"."""
+        if self.is_number or self.has_order:
+            return "number" if self.is_number else "grade"
+        return "set" if self.y.ndim == 2 else "class"
+
+    @property
+    def described(self) -> str:
+        """The kind of the target and its values, for a message."""
+        if self.has_bounds:
+            return "number, some known to an interval"
+        if self.is_number:
+            return f"number, {self.y.min():.4g} to {self.y.max():.4g}"
+        return f"{self.kind}: {short_list(self.classes)}{self.positive}"
 
     @property
     def has_bounds(self) -> bool:
@@ -396,15 +413,47 @@ def open_saved(
     """
     model, metadata = load_model(saved.model, trusted=saved.trust or ())
     check_is_fitted(model)
+    how: Any = {"labelled": labelled, "merged": merged}
+    return model, metadata, read_as_fitted(model, metadata, saved.file, chosen, **how, **more)
+
+
+def read_as_fitted(
+    model: Any,
+    metadata: Mapping[str, Any],
+    source: Any,
+    chosen: Columns,
+    *,
+    labelled: bool = True,
+    merged: bool = True,
+    **more: Any,
+) -> Contents:
+    """Read the columns that a model was fitted on, and labels if there are any.
+
+    Parameters
+    ----------
+    model : estimator
+        The fitted model.
+    metadata : mapping
+        What its file contains besides.
+    source : Path, data frame or AnnData
+        The bags.
+    chosen, labelled, merged, **more
+        As for `open_saved`.
+
+    Returns
+    -------
+    Contents
+        The features are in the order of the model.
+    """
     names = getattr(model, "feature_names_in_", None)
     names = None if names is None else list(names)
     fitted = {k: v for k, v in metadata.get("columns", {}).items() if merged or k != "merge"}
-    columns = _as_fitted(saved.file, fitted, names, chosen, labelled=labelled)
-    data = _without_empty(_read(saved.file, columns, **more))
+    columns = _as_fitted(source, fitted, names, chosen, labelled=labelled)
+    data = _without_empty(_read(source, columns, **more))
     if names is not None and data.bags.feature_names is not None:
         data.bags = _in_order(data.bags, names)
     _note_features(data.bags)
-    return model, metadata, data
+    return data
 
 
 def labels_for(model: Any, data: Contents, metadata: Mapping[str, Any]) -> Labels | None:
@@ -435,7 +484,7 @@ def labels_for(model: Any, data: Contents, metadata: Mapping[str, Any]) -> Label
 
 
 def _as_fitted(
-    path: Path,
+    path: Any,
     fitted: Mapping[str, Any],
     names: list[str] | None,
     chosen: Columns,
@@ -449,12 +498,13 @@ def _as_fitted(
     roles = {role: found.pop(role) for role in ("label", "label_set") if role in found}
     if labelled and not {"label", "label_set"} & given.keys():
         found |= {role: name for role, name in roles.items() if name in beside}
-    left_out = [*found.pop("exclude", ()), *(() if labelled else roles.values())]
+    unused = () if labelled else (*roles.values(), "group")
+    left_out = [*found.pop("exclude", ()), *(n for n in unused if n not in (names or ()))]
     given["exclude"] = [*given.get("exclude", ()), *(n for n in left_out if n in present)]
     found["keep"] = [name for name in found.get("keep", ()) if name in {*present, *beside}]
     # The features of HDF5 files, and of lists in a table, have no columns of their own.
     format = _format(path)
-    has_lists = format in (*TABLES, "recordings") and not set(names or ()) & set(present)
+    has_lists = format in (*TABLES, "recordings", "frame") and not set(names or ()) & set(present)
     if not has_lists and format not in ("hdf5", "h5ad"):
         found["features"] = names
     if format != "h5ad":
@@ -484,36 +534,45 @@ def _in_order(bags: Bags, names: list[str]) -> Bags:
 # Files
 
 
-def _format(path: Path) -> str:
+def title_of(source: Any) -> str:
+    """The name of a file, or of a table in memory."""
+    return source.name if isinstance(source, Path) else "the table"
+
+
+def _format(path: Any) -> str:
     """The format of a file or folder; "recordings" if it is of BirdNET or Perch-Hoplite."""
     from bagwise.apps.audio._recordings import are_recordings
 
+    if not isinstance(path, Path):
+        return "h5ad" if is_anndata(path) else "frame"
     if is_model(path):
         raise InputError(f"{path} is a model: expected a file of bags.")
     return "recordings" if are_recordings(path) else format_of(path, None)
 
 
-def _column_names(path: Path) -> list[str]:
-    """The columns of a table; none for other files."""
+def _column_names(path: Any) -> list[str]:
+    """The columns of a table, or of the observations of AnnData; none for other files."""
     from bagwise.apps.audio import read_recordings
 
     format = _format(path)
     if format == "recordings":
         return list(read_recordings(path).column_names)
-    if format == "h5ad":
-        return obs_columns(path)
+    if format in ("h5ad", "frame"):
+        return obs_columns(path) if format == "h5ad" else open_frame(path).names
     if format not in TABLES:
         return []
     with format_errors(path):
         return open_table(path, format, Request()).names
 
 
-def _read(path: Path, named: Mapping[str, Any], **settings: Any) -> Contents:
+def _read(path: Any, named: Mapping[str, Any], **settings: Any) -> Contents:
     """Read a file, and note what was left out."""
     from bagwise.apps.audio import read_recordings
 
     request = Request(**named, **settings)
-    with progress(f"Reading {path.name}"), naming(path, request.labels):
+    name, is_file = title_of(path), isinstance(path, Path)
+    where = naming(path, request.labels) if is_file else nullcontext()
+    with progress(f"Reading {name}"), where:
         source: Any = path
         if _format(path) == "recordings":
             source = read_recordings(path, species=request.features or ())
@@ -521,11 +580,15 @@ def _read(path: Path, named: Mapping[str, Any], **settings: Any) -> Contents:
     if data.left_out:
         note(f"Not used as features, judging by their names: {', '.join(data.left_out)}.")
     if request.missing == "drop" and data.absent:
-        note(f"Left out, because not in {Path(request.labels).name}: {len(data.absent)} bags.")
+        note(f"Left out, because not in {_name_of(request.labels)}: {len(data.absent)} bags.")
     if data.n_other_entries:
-        others = f"Rows of {Path(request.labels).name} about bags that are not in {path.name}"
+        others = f"Rows of {_name_of(request.labels)} about bags that are not in {name}"
         note(f"{others}: {data.n_other_entries}.")
     return data
+
+
+def _name_of(labels: Any) -> str:
+    return Path(labels).name if isinstance(labels, str | Path) else "labels"
 
 
 def _without_empty(data: Contents) -> Contents:

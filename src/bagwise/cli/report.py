@@ -69,7 +69,7 @@ def report(
         coords=places(data, axes, file) if axes or has_places else None,
         patch_size=data.patch_sizes,
         groups=data.groups,
-        held_out=_held_out(model, data, y, folds, seed, impute) if folds else None,
+        held_out=held_out_of(model, data, y, folds, seed, impute) if folds else None,
         seen=seen_in_training(data, facts),
         classes=facts.get("classes"),
         facts=about if method is None else about | {"method": method},
@@ -83,7 +83,7 @@ def report(
     return result | {"written": [output]}
 
 
-def _held_out(model: Any, data: Contents, y: Any, folds: int, seed: int, impute: Any) -> HeldOut:
+def held_out_of(model: Any, data: Contents, y: Any, folds: int, seed: int, impute: Any) -> HeldOut:
     """Cross-validated predictions of the labelled bags, by the model and by the baselines."""
     from sklearn.base import is_classifier
 

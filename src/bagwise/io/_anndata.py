@@ -45,9 +45,11 @@ def read_h5ad(path: Path, request: Request, workspace: Workspace) -> Contents:
         adata.file.close()
 
 
-def obs_columns(path: Path) -> list[str]:
-    """The columns of obs of a .h5ad file."""
-    adata = import_extra("anndata", extra="cells").read_h5ad(path, backed="r")
+def obs_columns(source: Any) -> list[str]:
+    """The columns of obs of an AnnData object, or of a .h5ad file."""
+    if is_anndata(source):
+        return [str(name) for name in source.obs.columns]
+    adata = import_extra("anndata", extra="cells").read_h5ad(source, backed="r")
     adata.file.close()
     return [str(name) for name in adata.obs.columns]
 

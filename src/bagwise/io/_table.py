@@ -54,6 +54,7 @@ from bagwise.labels import plain_array
 
 METADATA = b"bagwise"  # key of bagwise's metadata in the schema of a Parquet file
 BLOCK_VALUES = 2**22  # values in one block of features
+_GROUP = "group"  # the column with the group of the bag, by default
 _LISTS = ("embedding", "embeddings", "features", "vector")  # CSV columns with lists as strings
 _BETWEEN_NUMBERS = str.maketrans(dict.fromkeys("[](){},;", " "))
 _BLOCK_BYTES = 2**25
@@ -631,6 +632,10 @@ def find_columns(source: Source, request: Request) -> Request:
         request = replace(request, keep=[name for name in request.keep if name in source.names])
     for name in [*request.exclude, *(request.features or ()), *request.beside]:
         require_column(source, name)
+    if request.group is None and _GROUP in source.names:
+        taken = {*request.exclude, *(request.features or ()), *request.beside}
+        if _GROUP not in taken | {*request.roles.values()}:
+            request = replace(request, group=_GROUP)
     found = find_roles(source, request)
     found = replace(found, clips=_clips(source, found))
     return replace(found, features=_features(source, found))

@@ -1,0 +1,420 @@
+"""Fit a model to a table: what `bagwise.fit` and ``bagwise fit`` share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bagwise._common.extras import import_extra
+from bagwise.auto._methods import find_method, make_model
+from bagwise.base._pipelines import final_estimator, fit_arguments, predicts_numbers
+from bagwise.cli import reading
+from bagwise.cli.options import Columns, Steps, Task, own_parameters
+from bagwise.cli.output import note, progress, running
+from bagwise.exceptions import BagwiseError, InputError
+from bagwise.io._contents import Contents
+from bagwise.persistence import MOST_MARKS, fingerprints, save_model
+from bagwise.predictions import Predictions
+
+_FOLDS = 5  # of a report on the bags of the fit
+
+
+def fit(
+    table: Any,
+    bag: str | None = None,
+    label: str | None = None,
+    groups: str | None = None,
+    *,
+    label_set: str | None = None,
+    method: str = "auto",
+    parameters: Mapping[str, Any] | None = None,
+    task: str | None = None,
+    order: Sequence[str] = (),
+    pos_label: Any = None,
+    features: str | Sequence[str] | None = None,
+    exclude: str | Sequence[str] = (),
+    meta: str | Sequence[str] = (),
+    labels: Any = None,
+    use_rep: str | None = None,
+    random_state: int | None = None,
+    verbose: bool = True,
+) -> Fitted:
+    """Fit a model to a table of bags, from a data frame or file to a result in one call.
+
+    It reads the bags, finds the task from the labels and prints it, standardises the instances, and
+    fits the model, as the command ``bagwise fit`` does.
+
+    Parameters
+    ----------
+    table : data frame, path or AnnData
+        Anything that `bagwise.io.read_bags` reads: a row per instance, with the label of its bag.
+    bag, label, groups : str, default=None
+        The columns with the bag, its label and its group, such as the patient of a slide; bags of
+        one group stay in one fold. By default the columns ``bag``, ``label`` and ``group``.
+    label_set : str, default=None
+        The column with the label set of the bag, as "a;b".
+    method : str, default="auto"
+        A method by its name (`bagwise methods` lists them), or ``"package.module:Class"``, a
+        classifier or regressor of your own whose ``fit`` takes `Bags`.
+    parameters : dict, default=None
+        Parameters of the method.
+    task : {"classification", "regression"}, default=None
+        By default many different numbers are a regression target, and other labels classes.
+    order : sequence of str, default=()
+        The labels are grades, in this order, lowest first.
+    pos_label : object, default=None
+        The positive one of two labels; by default it is chosen by their names.
+    features, exclude, meta, labels, use_rep : default: as for `bagwise.io.read_bags`
+        The feature columns, those to leave out, those to copy to the results, a second table with
+        the labels, the features of an AnnData object.
+    random_state : int, default=None
+        Seed of folds and random methods; by default that of the method.
+    verbose : bool, default=True
+        Whether to print notes and progress, on stderr.
+
+    Returns
+    -------
+    Fitted
+        ``leaderboard()``, ``predict(table)``, ``key_instances(table)``, ``report(path)`` and
+        ``save(path)``; ``model`` is the fitted estimator.
+
+    Examples
+    --------
+    >>> import bagwise
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"slide": [*"aabbccdd"], "tumour": ["no"] * 4 + ["yes"] * 4})
+    >>> table["red"] = [0.1, 0.2, 0.1, 0.0, 0.9, 0.1, 0.2, 1.0]
+    >>> result = bagwise.fit(table, bag="slide", label="tumour", method="nsk", verbose=False)
+    >>> result
+    Fitted(task='class', classes=['no', 'yes'], method='nsk', bags=4, instances=8, features=1)
+    >>> result.predict(table)["predicted"].tolist()
+    ['no', 'no', 'yes', 'yes']
+    """
+    given = {"bag": bag, "label": label, "label_set": label_set, "labels": labels}
+    listed = {"features": _names(features), "exclude": _names(exclude), "keep": _names(meta)}
+    wanted = {"task": task, "positive": None if pos_label is None else str(pos_label)}
+    wanted["order"] = ",".join(map(str, order)) or None
+    source = Path(table) if isinstance(table, str) else table
+    with running(quiet=not verbose), _python_names():
+        return learn(
+            source,
+            options_of(Columns, **given, **listed, use_rep=use_rep),
+            options_of(Steps),
+            options_of(Task, **wanted),
+            method=method,
+            group=groups,
+            own={"seed": random_state},
+            parameters=parameters,
+        )
+
+
+def learn(
+    source: Any,
+    columns: Columns,
+    steps: Steps,
+    task: Task,
+    *,
+    method: str,
+    group: str | None = None,
+    own: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    checkpoint: Path | None = None,
+    corrections: Path | None = None,
+) -> Fitted:
+    """Read a table, find the task, make the model and fit it.
+
+    Parameters
+    ----------
+    source : Path, data frame or AnnData
+        The bags.
+    columns, steps, task : Columns, Steps, Task
+        The options of a command.
+    method : str
+        The method.
+    group : str or None
+        The column of groups.
+    own : dict
+        The options that set parameters, for `own_parameters`.
+    parameters : dict
+        Parameters of the method.
+    checkpoint, corrections : Path or None
+        As for ``bagwise fit``.
+
+    Returns
+    -------
+    Fitted
+    """
+    chosen = find_method(method)
+    values = own_parameters(chosen, **(own or {})) | dict(parameters or {})
+    settings = values if checkpoint is None else values | {"checkpoint": str(checkpoint)}
+    estimator = reading.make_for_task(chosen, settings, task.task)
+    corrected = reading.read_known(corrections, estimator, chosen.name)
+    if group is not None and not fit_arguments(estimator, groups=group):
+        raise InputError(
+            f"--group is for methods that hold out bags (auto, attention), not for {chosen.name}: "
+            f"--keep {group} copies the column to the results."
+        )
+    bags, labels, groups = reading.read_labelled(
+        source, columns, positive=task.positive, group=group, corrected=corrected
+    )
+    reading.check_features(bags, steps, wide=chosen.name != "pooled-trees")
+    chosen.check_labels(label_sets=labels.has_sets)
+    target = reading.target_of(labels, task, columns)
+    note(f"task: {target.described}")
+    chosen = chosen.for_numbers() if target.is_number else chosen
+    made: Any = {"around": target.around, "sparse": bags.is_sparse} | steps.arguments
+    model = make_model(chosen, settings, **made)
+    y, known = (labels.tolist() if labels.has_sets else target.y), None
+    if corrected is not None:
+        names = range(2) if target.coded else labels.classes.tolist()
+        written = dict(zip(labels.names, names, strict=True))
+        known = corrected.match(bags, written, values.get("background"))
+    with progress(f"Fitting {chosen.name} on {len(bags)} bags"):
+        model.fit(bags, y, **fit_arguments(model, instance_labels=known, groups=groups))
+    if checkpoint is not None:  # the file is deleted, so the saved model must not name it
+        model.set_params(**{n: None for n in model.get_params() if n.endswith("checkpoint")})
+    facts = {
+        "method": chosen.name,
+        "parameters": values,
+        "task": target.task,
+        "classes": target.classes if target.coded else None,
+        "columns": columns.saved,
+        "impute": steps.impute,
+        "corrections": sum(label is not None for label in known or ()),
+    }
+    if len(bags) <= MOST_MARKS:  # by which a report recognises the bags
+        facts["training"] = fingerprints(bags)
+    single, sets = (None, labels) if labels.has_sets else (labels, None)
+    data = Contents(bags, labels=single, label_sets=sets, groups=groups)
+    return Fitted(model, facts, target, data, source)
+
+
+@dataclass(frozen=True, repr=False)
+class Fitted:
+    """A model that was fitted to a table, with its columns, groups and task.
+
+    Attributes
+    ----------
+    model : estimator
+        The fitted model.
+    metadata : dict
+        What a model file contains besides the model: the method, its parameters, the columns.
+    target : Target
+        What was learned.
+    data : Contents
+        The labelled bags of the fit.
+    source : Path, data frame or AnnData
+        The table.
+    """
+
+    model: Any
+    metadata: dict[str, Any]
+    target: reading.Target
+    data: Contents
+    source: Any
+
+    def __repr__(self) -> str:
+        bags, classes = self.data.bags, self.classes
+        facts: dict[str, Any] = {"task": self.task}
+        facts |= {"classes": classes} if classes else {}
+        facts |= {"method": self.metadata["method"], "bags": len(bags)}
+        facts |= {"instances": bags.n_instances, "features": bags.n_features}
+        return f"Fitted({', '.join(f'{name}={value!r}' for name, value in facts.items())})"
+
+    @property
+    def task(self) -> str:
+        """What is predicted for a bag: a "class", "set", "number", "grade" or "time"."""
+        return self.target.kind
+
+    @property
+    def classes(self) -> list[Any]:
+        """The labels as they are in the table; of two, the second one is positive."""
+        return self.target.classes
+
+    @property
+    def leaderboard_columns(self) -> Mapping[str, Any] | None:
+        """The leaderboard of the automatic choice as columns; None for other methods."""
+        return getattr(final_estimator(self.model), "leaderboard_", None)
+
+    def leaderboard(self) -> Any:
+        """Return the score of each method in the cross-validation of ``method="auto"``.
+
+        Returns
+        -------
+        data frame
+            A row per method, best first: its score and standard error, its weight, its seconds.
+        """
+        found = self.leaderboard_columns
+        if found is None:
+            raise InputError(
+                f"{self.metadata['method']} is one method and has no leaderboard: leave out "
+                "method=, or compare methods with bagwise.evaluate.compare."
+            )
+        return self._frame({name: list(values) for name, values in found.items()}, self.source)
+
+    def predict(self, table: Any) -> Any:
+        """Predict the bags of a table.
+
+        Parameters
+        ----------
+        table : data frame, path or AnnData
+            With the columns of the fit; labels and groups are not needed, and not used.
+
+        Returns
+        -------
+        data frame
+            A row per bag, in the order of first appearance: ``bag``, columns of `meta`,
+            ``predicted``, and for each class ``score_<class>`` (positive if it is predicted, of
+            several the largest) and, if the model has it, ``probability_<class>``; ``key_instance``
+            and its ``key_score`` as in `key_instances`.
+        """
+        from bagwise.cli.results import kept_of_bags
+
+        found, data = self._predictions(table)
+        columns = found.bag_table(separator=self.metadata["columns"].get("separator") or ";")
+        if (score := columns.get("score")) is not None and len(found.names) == 2:
+            both = {f"score_{found.names[0]}": -score, f"score_{found.names[1]}": score}
+            pairs = [both if name == "score" else {name: c} for name, c in columns.items()]
+            columns = {name: values for pair in pairs for name, values in pair.items()}
+        return self._frame(kept_of_bags(columns, data), table)
+
+    def key_instances(self, table: Any = None, label: Any = None) -> Any:
+        """Find the key instance of each bag.
+
+        Parameters
+        ----------
+        table : data frame, path or AnnData, default=None
+            The bags; by default those of the fit.
+        label : object, default=None
+            The class to explain; by default the predicted one. Required for label sets.
+
+        Returns
+        -------
+        data frame
+            A row per bag: ``bag``, the ``predicted`` class or the ``label``, ``key_instance`` (its
+            row inside the bag), ``key_score`` (for a regressor without scores of instances
+            ``key_contribution``) and ``row``, its row in the table.
+        """
+        found, data = self._predictions(table)
+        if label is not None:
+            if str(label) not in found.names:
+                raise InputError(f"label={label!r}: expected one of {', '.join(found.names)}.")
+            k = found.names.index(str(label))
+            columns = found.key_instance_table(found.classes[k])
+            columns["label"] = np.repeat(found.label_names[[k]], len(data.bags))
+        elif found.has_keys or not found.is_regressor:
+            columns = found.bag_table()
+            if "key_instance" not in columns:
+                found.key_instance_table()  # the error of a model without key instances
+        else:
+            columns = found.bag_table() | found.contribution_tables()[0]
+        shown = ("bag", "predicted", "label", "key_instance", "key_score", "key_contribution")
+        rows = data.bags.input_rows[data.bags.offsets[:-1] + columns["key_instance"]]
+        chosen = {name: columns[name] for name in shown if name in columns}
+        return self._frame(chosen | {"row": rows}, self.source if table is None else table)
+
+    def report(
+        self, path: Any, table: Any = None, *, folds: int | None = None, force: bool = False
+    ) -> None:
+        """Write the HTML report: data, metrics of held-out bags, every bag with its key instance.
+
+        Parameters
+        ----------
+        path : path
+            The page, .html.
+        table : data frame, path or AnnData, default=None
+            Other bags, with labels or without; by default those of the fit.
+        folds : int, default=None
+            The number of folds of the held-out metrics: 5 for the bags of the fit, 0 for others.
+        force : bool, default=False
+            Whether an existing file may be replaced.
+        """
+        from bagwise.cli.report import held_out_of
+        from bagwise.report import Report
+
+        data = self.data if table is None else self._read(table, labelled=True)
+        numbers, facts = predicts_numbers(self.model), self.metadata
+        labels: Any = reading.labels_for(self.model, data, facts)
+        y = reading.known_numbers(data.labels) if numbers else labels
+        folds = (_FOLDS if table is None else 0) if folds is None else folds
+        how = (self.model, data, y, folds, 0, facts["impute"])
+        name = reading.title_of(self.source if table is None else table)
+        page = Report(
+            self.model,
+            data.bags,
+            y,
+            title=f"{facts['method']} on {name}",
+            groups=data.groups,
+            held_out=held_out_of(*how) if folds else None,
+            seen=reading.seen_in_training(data, facts),
+            classes=facts["classes"],
+            facts={"method": facts["method"]},
+        )
+        page.save(path, force=force)
+
+    def save(self, path: Any, *, force: bool = False) -> None:
+        """Save the model for ``bagwise predict`` and `bagwise.persistence.load_model`.
+
+        Parameters
+        ----------
+        path : path
+            The file, ``.skops``.
+        force : bool, default=False
+            Whether an existing file may be replaced.
+        """
+        save_model(self.model, path, metadata=self.metadata, force=force)
+
+    def _predictions(self, table: Any) -> tuple[Predictions, Contents]:
+        data = self.data if table is None else self._read(table, labelled=False)
+        return Predictions(self.model, data.bags, classes=self.metadata["classes"]), data
+
+    def _read(self, table: Any, *, labelled: bool) -> Contents:
+        source = Path(table) if isinstance(table, str) else table
+        with running(quiet=True), _python_names():
+            chosen = options_of(Columns)
+            return reading.read_as_fitted(
+                self.model, self.metadata, source, chosen, labelled=labelled
+            )
+
+    def _frame(self, columns: Mapping[str, Any], like: Any) -> Any:
+        """A data frame of the library of the given one; of pandas for files and AnnData."""
+        import narwhals.stable.v2 as nw
+
+        frame = nw.from_native(like, eager_only=True, pass_through=True)
+        known = isinstance(frame, nw.DataFrame)
+        backend = (
+            nw.get_native_namespace(frame) if known else import_extra("pandas", extra="frames")
+        )
+        lists = {name: np.asarray(values).tolist() for name, values in columns.items()}
+        return nw.from_dict(lists, backend=backend).to_native()
+
+
+def options_of(group: type[Any], **given: Any) -> Any:
+    """Make a group of options in Python: those that are not given are absent."""
+    return group(**({field.name: None for field in fields(group)} | given))
+
+
+def _names(names: str | Iterable[str] | None) -> list[str] | None:
+    """Names as the options have them."""
+    return None if names is None else [names] if isinstance(names, str) else list(map(str, names))
+
+
+@contextmanager
+def _python_names() -> Any:
+    """Name arguments of Python, not options, in errors."""
+    try:
+        yield
+    except BagwiseError as error:
+        words = re.sub(r"--task (\w+)", r"task='\1'", str(error))
+        raise type(error)(re.sub(r"--([a-z-]+)", _as_argument, words)) from error
+
+
+def _as_argument(option: re.Match[str]) -> str:
+    name = option[1].replace("-", "_")
+    return {"group": "groups", "keep": "meta"}.get(name, name) + "="
