@@ -1,22 +1,23 @@
-"""Labels of bags or of instances, some unknown, and numbers that are known to an interval."""
+"""Labels of bags or of instances, some unknown; numbers and counts known to an interval."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bagwise._common.intervals import read_interval
+from bagwise._common.intervals import is_share, read_count, read_interval
 from bagwise._common.types import Array, Bools, Ints
 from bagwise.exceptions import LabelError
 
-__all__ = ["Intervals", "Labels"]
+__all__ = ["Intervals", "LabelCounts", "Labels"]
 
+_DATA = {"sets": "indicator", "counts": "bounds"}  # by kind; otherwise codes
 UNLABELLED = -1  # the code of an unknown label, and scikit-learn's value for one
 
 # Names that identify the positive one of two classes.
@@ -34,16 +35,17 @@ class Labels:
 
     Parameters
     ----------
-    kind : {"single", "sets", "partial", "instances"}
-        One label per bag; a set of labels per bag; one label per bag (or row), some of them
-        unknown; one label per instance, some of them unknown.
+    kind : {"single", "sets", "counts", "partial", "instances"}
+        One label per bag; a set of labels per bag; the number of instances with each label; one
+        label per bag (or row), some of them unknown; one label per instance, some of them unknown.
     classes : array-like of shape (n_classes,)
         The distinct labels.
     codes : array-like of shape (n,), default=None
         The position of each label in `classes`, -1 if it is unknown. Not for label sets.
     indicator : array-like of shape (n, n_classes), default=None
-        For label sets: 1 if the bag has the label, else 0; a row of -1 if nothing is known about
-        the bag.
+        For label sets: 1 if the bag has the label, 0 if not, -1 if that is unknown.
+    bounds : array-like of shape (n, n_classes, 2), default=None
+        For counts: the least and the largest number of instances, -1 if there is no largest.
     names : sequence of str, default=None
         The displayed names of the classes; ``str`` of each class by default.
     positive : int, default=1
@@ -68,14 +70,16 @@ class Labels:
         codes: Any = None,
         *,
         indicator: Any = None,
+        bounds: Any = None,
         names: Sequence[str] | None = None,
         positive: int = 1,
     ) -> None:
         self.kind, self._positive = kind, positive
-        self.has_sets = kind == "sets"  # whether a bag may have several labels
+        self.has_sets = kind in ("sets", "counts")  # whether a bag may have several labels
         self.classes = (classes if type(classes) is np.ndarray else plain_array(classes)).view()
         self._names = None if names is None else list(names)
-        given = (indicator, np.int8) if self.has_sets else (codes, np.int64)
+        given = (indicator, np.int8) if kind == "sets" else (codes, np.int64)
+        given = (bounds, np.int64) if kind == "counts" else given
         self._data = np.asarray(*given).view()
         self.classes.flags.writeable = self._data.flags.writeable = False
 
@@ -130,7 +134,7 @@ class Labels:
         Parameters
         ----------
         array : array-like or sparse of shape (n_bags, n_classes)
-            1 if a bag has a label, else 0; a row of -1 if nothing is known.
+            1 if a bag has a label, 0 if not, -1 if that is unknown.
         classes : array-like of shape (n_classes,), default=None
             The classes; by default their column numbers.
         name_of : callable, default="bag {}".format
@@ -150,15 +154,37 @@ class Labels:
                 f"the label sets have shape {array.shape}, {array.shape[-1]} columns for "
                 f"{len(classes)} classes: {short_list(classes)}."
             )
-        known = (array != UNLABELLED).any(axis=1)
-        odd = known & ~((array == 0) | (array == 1)).all(axis=1)
+        odd = ~((array == 0) | (array == 1) | (array == UNLABELLED)).all(axis=1)
         if odd.any():
             first = int(np.argmax(odd))
             raise LabelError(
                 f"Unknown label type: the label set of {name_of(first)} is "
-                f"{array[first].tolist()}: expected 0 and 1, or only -1 if nothing is known."
+                f"{array[first].tolist()}: expected 0 and 1, or -1 for a label that is unknown; "
+                "for numbers of instances, give labels.LabelCounts."
             )
         return cls("sets", classes, indicator=array.astype(np.int8))
+
+    @classmethod
+    def from_counts(cls, counts: LabelCounts, sizes: Ints) -> Labels:
+        """Make labels from counts: label sets, if all are only "one or more", 0 or unknown.
+
+        Parameters
+        ----------
+        counts : LabelCounts
+            The counts.
+        sizes : ndarray of shape (n_bags,)
+            The sizes of the bags, for shares.
+
+        Returns
+        -------
+        Labels
+            Of the kind "sets" or "counts".
+        """
+        counts = counts.of_sizes(sizes)
+        indicator = counts.indicator
+        if counts.is_sets:
+            return cls("sets", counts.classes, indicator=indicator)
+        return cls("counts", counts.classes, bounds=np.stack([counts.lower, counts.upper], axis=2))
 
     @classmethod
     def from_values(cls, values: Any, classes: Collection[Any] | None = None) -> Labels:
@@ -212,7 +238,9 @@ class Labels:
 
     @cached_property
     def indicator(self) -> NDArray[np.int8]:
-        """1 if a bag has a label, else 0; a row of -1 if its set is unknown: (n, n_classes)."""
+        """1 if a bag has a label, 0 if not, -1 if that is unknown: (n, n_classes)."""
+        if self.kind == "counts":
+            return self._as_counts.indicator
         if self.has_sets:
             return self._data
         table = (self.codes[:, None] == np.arange(len(self.classes))).astype(np.int8)
@@ -222,18 +250,42 @@ class Labels:
 
     @cached_property
     def known(self) -> Bools:
-        """Which bags (or instances) have a label or a label set, of shape (n,)."""
-        known = self._data >= 0 if not self.has_sets else np.all(self._data >= 0, axis=1)
+        """Which bags (or instances) have a label, or something known of their label set: (n,)."""
+        known = self._data >= 0
+        if self.kind == "counts":
+            known = (self._data != (0, UNLABELLED)).any(axis=(1, 2))
+        elif self.has_sets:
+            known = known.any(axis=1) | (known.shape[1] == 0)
         known.flags.writeable = False
         return known
 
     @property
-    def values(self) -> Array:
+    def whole(self) -> Bools:
+        """Which bags have a known label set, or nothing known: no label alone is unknown."""
+        return ~self.known | (self.indicator >= 0).all(axis=1)
+
+    @property
+    def bounds(self) -> Ints:
+        """The least and the largest count of each label (-1: no limit): (n, n_classes, 2)."""
+        if self.kind == "counts":
+            return self._data
+        lower, upper = self.indicator == 1, np.where(self.indicator == 0, 0, -1)
+        return np.stack([lower.astype(np.int64), upper], axis=2)
+
+    @property
+    def _as_counts(self) -> LabelCounts:
+        bounds = self.bounds
+        return LabelCounts(bounds[..., 0], bounds[..., 1], self.classes)
+
+    @property
+    def values(self) -> Any:
         """The labels in scikit-learn's format, -1 if unknown.
 
-        An array of labels of shape (n,), or for label sets a 0/1 array of shape (n, n_classes).
-        Float labels are NaN if unknown, because -1 may be a label.
+        An array of labels of shape (n,), or for label sets a 0/1 array of shape (n, n_classes);
+        `LabelCounts` for counts. Float labels are NaN if unknown, because -1 may be a label.
         """
+        if self.kind == "counts":
+            return self._as_counts
         if self.has_sets:
             return self._data
         classes, unknown = self.classes, np.array([UNLABELLED], np.int8)
@@ -259,7 +311,7 @@ class Labels:
     def counts(self) -> Ints:
         """Number of bags with each class, of shape (n_classes,)."""
         if self.has_sets:
-            return (self._data == 1).sum(axis=0)
+            return (self.indicator == 1).sum(axis=0)
         return np.bincount(self._data[self.known], minlength=len(self.classes))
 
     @property
@@ -285,14 +337,16 @@ class Labels:
 
     def signs(self, k: int) -> Ints:
         """Return 1 for bags with class `k`, -1 for others, 0 for unknown labels: (n,)."""
-        carried = self._data[:, k] == 1 if self.has_sets else self._data == k
-        return np.where(self.known, np.where(carried, 1, -1), 0)
+        if self.has_sets:
+            return np.array([-1, 1, 0])[self.indicator[:, k]]
+        return np.where(self.known, np.where(self._data == k, 1, -1), 0)
 
     def without(self, mask: Bools) -> Labels:
         """Return a copy in which the labels selected by a mask of shape (n,) are unknown."""
         kind = "partial" if self.kind == "single" else self.kind
-        hidden = mask[:, None] if self.has_sets else mask
-        return self._like(np.where(hidden, UNLABELLED, self._data), kind=kind)
+        data = self._data.copy()
+        data[mask] = (0, UNLABELLED) if self.kind == "counts" else UNLABELLED
+        return self._like(data, kind=kind)
 
     def aligned(self, classes: Sequence[Any], names: Sequence[str]) -> Labels:
         """Return the same labels, coded by other classes, such as the classes of a model.
@@ -303,6 +357,7 @@ class Labels:
             The first classes of the result. Labels are matched by value, or else by their names.
         names : sequence of str
             The names of `classes`. Labels that match none of them are appended as new classes.
+            Classes that are not among these labels are absent; in counts they are unknown.
 
         Returns
         -------
@@ -320,17 +375,23 @@ class Labels:
         if not self.has_sets:
             codes = np.array([*columns, UNLABELLED])[self._data]
             return Labels(self.kind, merged, codes, names=merged_names)
+        if self.kind == "counts":
+            bounds = np.tile([0, UNLABELLED], (len(self), len(merged), 1))
+            bounds[:, columns] = self._data
+            return Labels("counts", merged, bounds=bounds, names=merged_names)
         indicator = np.zeros((len(self), len(merged)), dtype=np.int8)
         indicator[:, columns] = self._data
         indicator[~self.known] = UNLABELLED
         return Labels("sets", merged, indicator=indicator, names=merged_names)
 
     def as_sets(self) -> Labels:
-        """Return the labels as label sets; a single label becomes a set of one."""
+        """Return the labels as label sets or counts; a single label becomes a set of one."""
+        if self.has_sets:
+            return self
         return Labels("sets", self.classes, indicator=self.indicator, names=self._names)
 
     def tolist(self) -> list[Any]:
-        """Return the label of each bag, or its set of labels; None if nothing is known."""
+        """Return the label of each bag, or the labels it surely has; None if nothing is known."""
         members = self._members(self.classes.tolist())
         if self.has_sets:
             return [None if labels is None else set(labels) for labels in members]
@@ -341,8 +402,8 @@ class Labels:
         if not self.has_sets:
             return [None if code < 0 else [items[code]] for code in self._data.tolist()]
         return [
-            [items[k] for k in np.flatnonzero(row)] if known else None
-            for row, known in zip(self._data, self.known, strict=True)
+            [items[k] for k in np.flatnonzero(row == 1)] if known else None
+            for row, known in zip(self.indicator, self.known, strict=True)
         ]
 
     def __len__(self) -> int:
@@ -359,7 +420,7 @@ class Labels:
         return f"Labels({self.kind!r}, n={len(self)}, classes={short_list(self.classes)}{unknown})"
 
     def _like(self, data: Array, **changed: Any) -> Labels:
-        given: dict[str, Any] = {"indicator" if self.has_sets else "codes": data}
+        given: dict[str, Any] = {_DATA.get(self.kind, "codes"): data}
         given |= {"kind": self.kind, "names": self._names, "positive": self._positive}
         return Labels(classes=self.classes, **given | changed)
 
@@ -458,6 +519,216 @@ class Intervals:
 
     def __repr__(self) -> str:
         return f"Intervals({short_list(self.texts)})"
+
+
+class LabelCounts:
+    """The number of instances with each label, in each bag: read-only, and indexed like `Bags`.
+
+    It is known to lie between two bounds, which are included.
+
+    Parameters
+    ----------
+    lower, upper : array-like of int of shape (n_bags, n_classes)
+        The bounds; an upper bound of -1 is no limit. Present is 1 and -1, absent 0 and 0, unknown 0
+        and -1, exactly three 3 and 3.
+    classes : array-like of shape (n_classes,), default=None
+        The labels; by default their column numbers.
+
+    Attributes
+    ----------
+    lower, upper : ndarray of int of shape (n_bags, n_classes)
+        The bounds. Shares have 0 and -1 until the sizes of the bags are known.
+    classes : ndarray of shape (n_classes,)
+        The labels.
+
+    See Also
+    --------
+    bagwise.annotation.ORedLogisticRegression : Learns from them.
+
+    Examples
+    --------
+    >>> from bagwise.labels import LabelCounts
+    >>> cells = [["3+", "0", ""], ["2-5", "yes", "40%"]]
+    >>> counts = LabelCounts.from_strings(cells, ["owl", "wren", "crow"])
+    >>> counts.lower.tolist(), counts.upper.tolist()
+    ([[3, 0, 0], [2, 1, 0]], [[-1, 0, -1], [5, -1, -1]])
+    >>> counts[1:]
+    LabelCounts([['2-5', '1+', '40%']], classes=['owl', 'wren', 'crow'])
+    >>> counts.of_sizes([4, 10])[1:]
+    LabelCounts([['2-5', '1+', '4']], classes=['owl', 'wren', 'crow'])
+    """
+
+    ndim = 2
+
+    def __init__(self, lower: Any, upper: Any, classes: Any = None) -> None:
+        self.lower, self.upper = (_whole_numbers(ends) for ends in (lower, upper))
+        if self.lower.ndim != 2 or self.lower.shape != self.upper.shape:
+            raise LabelError(
+                f"the bounds of the counts have the shapes {self.lower.shape} and "
+                f"{self.upper.shape}: expected (n_bags, n_classes) for both."
+            )
+        n_classes = self.lower.shape[1]
+        self.classes = np.arange(n_classes) if classes is None else plain_array(classes)
+        if len(self.classes) != n_classes or len(set(self.classes.tolist())) < n_classes:
+            raise LabelError(
+                f"the counts have {n_classes} columns for the classes {short_list(self.classes)}: "
+                "give each class one column."
+            )
+        self._shares: Array | None = None  # (n_bags, n_classes, 2), NaN where there is none
+        limited = self.upper != UNLABELLED
+        wrong = (self.lower < 0) | (limited & (self.upper < self.lower))
+        for bag, k in np.argwhere(wrong)[:1]:
+            raise LabelError(
+                f"bag {bag} has {self.lower[bag, k]} to {self.upper[bag, k]} instances with the "
+                f"label {self.classes.tolist()[k]!r}: expected 0 or more, and an upper bound that "
+                "is not smaller, or -1 for no limit."
+            )
+        self.lower.flags.writeable = self.upper.flags.writeable = False
+
+    @classmethod
+    def from_strings(
+        cls, cells: Any, classes: Any = None, *, name_of: Callable[[int], str] = "bag {}".format
+    ) -> LabelCounts:
+        """Read ``1``, ``yes`` or ``present``; ``0``, ``no`` or ``absent``; ``3``, ``3+``, ``2-5``.
+
+        Parameters
+        ----------
+        cells : array-like of shape (n_bags, n_classes), or data frame
+            What is known of each label: also ``<5``, ``=1`` (exactly one; ``1`` is one or more),
+            and ``40%`` or ``30-50%``, a share of the instances. Unknown: None, NaN, an empty
+            string, ``?`` or ``NA``.
+        classes : array-like of shape (n_classes,), default=None
+            The labels; by default the columns of a data frame, or column numbers.
+        name_of : callable, default="bag {}".format
+            The name of bag `i` in error messages.
+
+        Returns
+        -------
+        LabelCounts
+        """
+        if classes is None and hasattr(cells, "columns"):
+            classes = list(cells.columns)
+        table = np.asarray(cells, dtype=object)
+        table = table if table.ndim == 2 else table.reshape(len(table), -1)
+        labels = range(table.shape[1]) if classes is None else list(classes)
+        bounds = np.tile([0, UNLABELLED], (*table.shape, 1))
+        shares = np.full((*table.shape, 2), np.nan)
+        for (bag, k), cell in np.ndenumerate(table):
+            name = f"{labels[k]!r} of {name_of(bag)}"
+            if not is_share(cell):
+                bounds[bag, k] = read_count(None if is_missing(cell) else cell, name)
+                continue
+            low, high = read_interval(cell, name)
+            shares[bag, k] = max(low, 0.0), min(high, 1.0)
+            if not 0 <= low <= high <= 1 and not (np.isinf([low, high]).any() and low <= 1):
+                raise LabelError(f"{name} is {cell!r}: expected a share of 0 to 100 %.")
+        return cls(bounds[..., 0], bounds[..., 1], classes)._with_shares(shares)
+
+    @classmethod
+    def from_shares(cls, shares: Any, tolerance: float | None = None, classes: Any = None) -> Self:
+        """Make counts from the share of the instances of a bag that have each label.
+
+        Parameters
+        ----------
+        shares : array-like of shape (n_bags, n_classes)
+            From 0 to 1; NaN if unknown.
+        tolerance : float, default=None
+            How much larger or smaller a share may be. By default, and where no whole number is
+            within it, the share of n instances is rounded down and up.
+        classes : array-like of shape (n_classes,), default=None
+            The labels; by default their column numbers.
+
+        Returns
+        -------
+        LabelCounts
+        """
+        shares = np.array(shares, dtype=np.float64)
+        if shares.ndim != 2:
+            raise LabelError(f"shares have the shape {shares.shape}: give one column per label.")
+        for bag, k in np.argwhere((shares < 0) | (shares > 1))[:1]:
+            raise LabelError(f"bag {bag} has the share {shares[bag, k]}: expected 0 to 1.")
+        for bag in np.flatnonzero(np.nansum(shares, axis=1) > 1 + 1e-6)[:1]:
+            total = np.nansum(shares[bag])
+            raise LabelError(f"the shares of bag {bag} sum to {total:.6g}: at most 1 is possible.")
+        unknown = np.zeros(shares.shape, np.int64)
+        ends = shares[..., None] + np.array([-1.0, 1.0]) * (tolerance or 0.0)
+        return cls(unknown, unknown - 1, classes)._with_shares(ends.clip(0, 1))
+
+    def _with_shares(self, shares: Array) -> Self:
+        self._shares = None if np.isnan(shares).all() else shares
+        return self
+
+    def of_sizes(self, sizes: Any) -> LabelCounts:
+        """Return the counts in bags of these sizes: shares become numbers of instances."""
+        if self._shares is None:
+            return self
+        ends = np.asarray(sizes)[:, None, None] * self._shares
+        given = ~np.isnan(ends[..., 0])
+        lower, upper = np.ceil(ends[..., 0] - 1e-9), np.floor(ends[..., 1] + 1e-9)
+        empty = lower > upper
+        lower = np.where(empty, np.floor(ends[..., 0]), lower)
+        upper = np.where(empty, np.ceil(ends[..., 1]), upper)
+        return LabelCounts(
+            np.where(given, lower, self.lower), np.where(given, upper, self.upper), self.classes
+        )
+
+    @property
+    def indicator(self) -> NDArray[np.int8]:
+        """1 if a bag has a label, 0 if not, -1 if that is unknown: (n_bags, n_classes)."""
+        return np.where(self.lower > 0, 1, np.where(self.upper == 0, 0, -1)).astype(np.int8)
+
+    @property
+    def is_sets(self) -> bool:
+        """Whether each label is only known to be present, to be absent, or unknown."""
+        simple = (self.upper == 0) | ((self.lower <= 1) & (self.upper == UNLABELLED))
+        return self._shares is None and bool(simple.all())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of bags and of labels."""
+        return self.lower.shape
+
+    @property
+    def texts(self) -> list[list[str]]:
+        """The counts of each bag as strings, as `from_strings` reads them."""
+        found = []
+        for bag, row in enumerate(zip(self.lower.tolist(), self.upper.tolist(), strict=True)):
+            found.append([_count_text(*ends) for ends in zip(*row, strict=True)])
+            if self._shares is not None:
+                for k in np.flatnonzero(~np.isnan(self._shares[bag, :, 0])):
+                    low, high = 100 * self._shares[bag, k]
+                    found[-1][k] = f"{low:.6g}%" if low == high else f"{low:.6g}-{high:.6g}%"
+        return found
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
+            key = key[0]  # scikit-learn indexes y[key, ...]
+        if isinstance(key, int | np.integer) and not isinstance(key, bool):
+            return self.lower[key], self.upper[key]
+        found = LabelCounts(self.lower[key], self.upper[key], self.classes)
+        return found if self._shares is None else found._with_shares(self._shares[key])
+
+    def __repr__(self) -> str:
+        shown = str(self.texts) if len(self) <= 3 else f"{self.texts[:3]} and {len(self) - 3} more"
+        return f"LabelCounts({shown}, classes={short_list(self.classes)})"
+
+
+def _whole_numbers(values: Any) -> Ints:
+    refuse_masked(values, "the bounds of the counts")
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf" or not np.array_equal(array, np.trunc(array)):
+        raise LabelError("the bounds of the counts are not all whole numbers: -1 is no limit.")
+    return array.astype(np.int64)
+
+
+def _count_text(lower: int, upper: int) -> str:
+    """A count as a string: ``""``, ``3``, ``=1``, ``3+`` or ``2-5``."""
+    if upper == UNLABELLED:
+        return f"{lower}+" if lower else ""
+    return f"{lower}-{upper}" if lower != upper else "=1" if lower == 1 else str(lower)
 
 
 def positive_by_name(classes: Any) -> int | None:

@@ -12,7 +12,7 @@ from bagwise.compute.parts import Parts
 from bagwise.loops import label_sets
 from bagwise.loops.arguments import Inference, LabelSets, read_only
 from bagwise.solvers.annotation.orlr import PenalisedLoss
-from bagwise.solvers.annotation.orlr_parts import CORRECT, ORLRPart, infer
+from bagwise.solvers.annotation.orlr_parts import CORRECT, NO_COUNTERS, ORLRPart, infer
 
 
 def drawn(n_bags=40, n_classes=4, seed=0, spread=3.0):
@@ -48,10 +48,15 @@ def posterior(
 def inference(scores, labels, background, missing, spurious, how, gradient, codes):
     """The same, and the expected counts of wrong reports."""
     scores = np.ascontiguousarray(scores, dtype=float)
+    n, n_classes = scores.shape
     offsets = [np.array([0, len(each)]) for each in (scores, labels)]
     labels, codes = read_only(np.asarray(labels, dtype=np.int64), np.array(codes, np.int64))
-    errors = background, float(missing), float(spurious)
-    sets = LabelSets(*offsets, labels, np.array([how], np.int8), codes, *errors)
+    free = read_only(np.array([n_classes - 1] if background else [], np.int64))
+    where = np.array([[0, n]]), np.array([0, int(background)]), *free
+    n_absent = np.array([n_classes - background - len(labels)])
+    known = np.array([how], np.int8), codes, *read_only(NO_COUNTERS)
+    rates = float(missing), float(spurious)
+    sets = LabelSets(*offsets, labels, *known, *read_only(where[0]), *where[1:], n_absent, *rates)
     found = Inference(np.empty_like(scores), np.empty(1), np.ones(1, bool), np.empty((1, 3)))
     label_sets.posteriors(0, 1, sets, scores, np.ones(int(gradient)), found)
     return found.posterior, found.log_likelihood[0], found.settled[0], found.counts[0]
@@ -163,3 +168,21 @@ def paper_dp(p):
         for c in range(k):  # Eq. 11
             joint[i, c] = p[i, c] * (table[size - 1] + table[(size - 1) ^ (1 << c)])
     return joint
+
+
+def by_counts(scores, lower, upper, known=None):
+    """Sum over all labelings whose counts are in the box: the posterior (n x C) and log P.
+
+    `upper` is -1 where there is no limit. Classes without bounds follow those with bounds.
+    """
+    log_p = log_softmax(scores, axis=1)
+    n, n_classes = scores.shape
+    labelings = np.array(list(itertools.product(range(n_classes), repeat=n)))
+    counts = np.column_stack([(labelings == c).sum(axis=1) for c in range(len(lower))])
+    allowed = ((counts >= lower) & ((counts <= upper) | (np.array(upper) < 0))).all(axis=1)
+    if known is not None:
+        allowed &= ((labelings == known) | (np.array(known) < 0)).all(axis=1)
+    labelings = labelings[allowed]
+    chances = np.exp(log_p[np.arange(n), labelings].sum(axis=1))
+    joint = np.array([chances @ (labelings == c) for c in range(n_classes)]).T
+    return joint / chances.sum(), np.log(chances.sum())

@@ -29,6 +29,7 @@ class AnnotatorMixin(BagClassifierMixin):
 
     _learns_label_sets = True
     _min_classes = 1
+    _annotates = "cells"  # what `annotate` can use of a bag: see `check_label_sets`
 
     def annotate(self, X: Any, label_sets: Any) -> Array:
         """Assign to each instance one of the labels of its bag (transductive).
@@ -37,8 +38,8 @@ class AnnotatorMixin(BagClassifierMixin):
         ----------
         {X}
         label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            The label set of each bag. All labels are possible in a bag whose set is empty or
-            unknown (None, or a row of -1).
+            The label set of each bag; -1 for a label that is unknown, and possible. All labels are
+            possible in a bag whose set is empty or unknown (None, or a row of -1).
 
         Returns
         -------
@@ -53,14 +54,16 @@ class AnnotatorMixin(BagClassifierMixin):
         """Evaluate a function of the bags and their label sets."""
 
         def computed(bags: Bags) -> Any:
-            return compute(bags, check_label_sets(label_sets, bags, classes=self.classes_))
+            known = self._annotates
+            labels = check_label_sets(label_sets, bags, classes=self.classes_, known=known)
+            return compute(bags, labels)
 
         return self._evaluate(X, computed, by_partition=False, scores=scores)
 
     def _annotated(self, bags: Bags, labels: Labels) -> Array:
         """Label each instance with the highest-scoring label of its bag."""
-        sets = labels.indicator
-        allowed = (sets == 1) | ~(sets == 1).any(axis=1, keepdims=True)
+        allowed = labels.indicator != 0
+        allowed |= ~allowed.any(axis=1, keepdims=True)
         allowed = allowed[bags.bag_index]
         scores = np.where(allowed, over_partitions(self._checked_scores, bags), -np.inf)
         new = np.isneginf(scores).all(axis=1, keepdims=True)  # only labels that no training bag has

@@ -81,6 +81,9 @@ class NoisyOrLogisticRegression(WeightedFit, KernelAnnotator):
     all instances of the bags that do not. If all bags have a label, its weights are 0, and every
     instance has it.
 
+    Labels that are unknown (-1) are left out of the likelihood, bag by bag. Counts are refused:
+    :class:`bagwise.annotation.ORedLogisticRegression` learns from them.
+
     Label sets are assumed to be right, and labels of single instances cannot be given:
     :class:`bagwise.annotation.ORedLogisticRegression` has `missing`, `spurious` and
     `instance_labels`.
@@ -110,6 +113,7 @@ class NoisyOrLogisticRegression(WeightedFit, KernelAnnotator):
     """
 
     instance_pooling = "noisy-or"
+    _uses_of_sets = "cells"
 
     reg: float | str = "auto"
     _: KW_ONLY
@@ -123,10 +127,11 @@ class NoisyOrLogisticRegression(WeightedFit, KernelAnnotator):
     verbose: int = 0
 
     def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: RandomState) -> SolverResult:
-        carried = labels.indicator == 1
-        always, n_instances = carried.all(axis=0), bags.n_instances
-        learned = carried.any(axis=0) & ~always
-        features, sets = self._features(bags, rng), carried[:, learned].astype(np.int8)
+        sets, n_instances = labels.indicator, bags.n_instances
+        carried = (sets == 1).any(axis=0)
+        always = carried & (sets != 0).all(axis=0)
+        learned = carried & ~always
+        features, sets = self._features(bags, rng), sets[:, learned]
         result = noisy_or_logistic(features, sets, **self._options(weight))
         coef, intercept = result.solution
         self.coef_ = np.zeros((len(learned), coef.shape[1]), coef.dtype)
@@ -162,7 +167,7 @@ class NoisyOrLogisticRegression(WeightedFit, KernelAnnotator):
         ----------
         {X}
         label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            The label set of each bag; None, or a row of -1, if it is unknown.
+            The label set of each bag; -1 for a label that is unknown, None for an unknown set.
 
         Returns
         -------
@@ -213,13 +218,13 @@ class NoisyOrLogisticRegression(WeightedFit, KernelAnnotator):
 
     def _log_likelihood(self, bags: Bags, labels: Labels) -> Array:
         odds = loops.segments.noisy_or(self._log_odds(bags), bags.offsets)
-        each = log_expit(np.where(labels.indicator == 1, odds, -odds)).sum(axis=1)
-        return np.where(labels.known, each, 0.0)
+        each = log_expit(np.where(labels.indicator == 1, odds, -odds))
+        return np.where(labels.indicator < 0, 0.0, each).sum(axis=1)
 
     def _annotated(self, bags: Bags, labels: Labels) -> Array:
         sets = labels.indicator
-        nothing_known = ~(sets == 1).any(axis=1, keepdims=True)
-        return self._labels_of(self._posterior(bags, np.where(nothing_known, -1, sets)))
+        nothing_left = (sets == 0).all(axis=1, keepdims=True)
+        return self._labels_of(self._posterior(bags, np.where(nothing_left, -1, sets)))
 
     def _shown(self, bags: Bags, labels: Labels, threshold: float) -> Ints:
         posterior, bag = self._posterior(bags, labels.indicator), bags.bag_index

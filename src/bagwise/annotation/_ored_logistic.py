@@ -22,7 +22,7 @@ from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.base._scoring import guarded
 from bagwise.compute import over_blocks
 from bagwise.exceptions import LabelError, warn_user
-from bagwise.labels import Labels
+from bagwise.labels import LabelCounts, Labels
 from bagwise.solvers.annotation.orlr import FIRST_MISSING, FIRST_SPURIOUS, ored_logistic
 from bagwise.solvers.annotation.orlr_parts import NO_CODES, BagLabelSets, blocks_of_bags, infer
 from bagwise.solvers.result import SolverResult
@@ -33,7 +33,10 @@ from bagwise.validation import check_instance_labels, check_sample_weight
 UNSEEN = 1e4
 # Warnings, with the names of the bags
 IMPOSSIBLE = "are left out ({}): more labels than instances, or none, which needs background=True."
-APPROXIMATE = "have too many labels for max_operations ({}): approximated by belief propagation."
+APPROXIMATE = (
+    "have too many labels, or counts of them, for max_operations ({}): approximated by belief "
+    "propagation."
+)
 EMPTY = "have an empty label set ({}), taken as unknown: fit with background=True?"
 
 
@@ -55,6 +58,11 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
 
     Known labels of some instances are kept fixed: P is then the probability of the label set and
     of these labels.
+
+    Less or more may be known of a bag than its label set. A label may be unknown (-1 in a 0/1
+    array): an annotator did not look for it. With :class:`bagwise.labels.LabelCounts`, the number
+    of instances with a label is known, or lies between bounds; also as a share of the instances. P
+    is then the probability that all counts are within their bounds. All of this can be mixed.
 
     Label sets may be wrong. With `missing` and `spurious`, P(Y) is the probability that Y is
     reported, with missing and additional labels.
@@ -82,9 +90,11 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
     tol : float, default=1e-5
         Largest entry of the gradient, divided by the number of instances, at the end.
     max_operations : float, default=1e9
-        Exact inference takes instances x subsets x labels operations (n k 2^k, less if a bag has
-        only a few more instances than labels), about a nanosecond each. Bags that need more, or a
-        table of more than 512 MB, are approximated by belief propagation, with a warning.
+        Exact inference takes instances x states x labels operations, about a nanosecond each, with
+        S = 2^k states for a set of k labels (fewer are reached if a bag has only a few more
+        instances than labels), and S = prod(cap + 1) for counts, where cap is the largest count of
+        a label, or the least one if there is no largest. Bags that need more, or a table of more
+        than 512 MB, are approximated by belief propagation, with a warning.
     random_state : int, RandomState or None, default=None
         Draws the landmarks of a kernel, and the folds on which `missing` is learned. A fit that is
         to be resumed from a checkpoint needs a number.
@@ -127,9 +137,14 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
     (of all labels, with a warning, if it is empty). The same is true if the instances of unknown
     label are fewer than the labels of the set that no known instance has.
 
+    Counts that no labeling has (more instances needed than there are, or fewer allowed) are an
+    error. They cannot be combined with `missing` and `spurious`.
+
     The posterior of a bag is computed by a forward-backward pass over the subsets of its label set
-    (bit masks). All terms are non-negative; logarithms are used if probabilities underflow. A long
-    table is stored at every sqrt(n)-th instance only. Bags are processed in parallel.
+    (bit masks), or over counts in mixed radix; labels without a bound, and those that have reached
+    it, need no state. All terms are non-negative; values are scaled, or replaced by logarithms, if
+    they underflow. A long table is stored at every sqrt(n)-th instance only. Bags are processed in
+    parallel.
 
     The penalty and the width of the kernel can be selected by the likelihood of held-out bags, for
     which no label of an instance is needed: see the example.
@@ -140,6 +155,11 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
     References
     ----------
     Pham, Raich, Fern. Efficient instance annotation in multi-instance learning. IEEE SSP 2014.
+
+    You, Raich, Fern, Kim. Weakly supervised dictionary learning. IEEE TSP 2018: upper bounds.
+
+    Chen et al. A general framework for learning from weak supervision. ICML 2024: one kind of count
+    at a time, by an automaton.
 
     Examples
     --------
@@ -152,6 +172,11 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
     >>> model.predict_instances([[[0.0], [1.4]]])
     array(['wren', 'wren'], dtype='<U5')
 
+    >>> from bagwise.labels import LabelCounts
+    >>> counts = LabelCounts.from_strings([["1", "=1"], ["0", "2"], ["2", ""], ["1", "0"]])
+    >>> ORedLogisticRegression().fit(bags, counts).predict_instances([[[0.0], [3.0]]])
+    array([1, 0])
+
     >>> from sklearn.model_selection import GridSearchCV
     >>> def held_out(model, bags, label_sets):
     ...     return model.log_likelihood(bags, label_sets).mean()
@@ -161,6 +186,7 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
     """
 
     _kernel_reg = 0.01
+    _uses_of_sets = _annotates = "counts"
 
     _parameter_constraints = {
         "missing": [StrOptions({"learn"}), Interval(Real, 0, 1, closed="left")],
@@ -190,8 +216,9 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
         Parameters
         ----------
         {X}
-        y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            The label set of each bag; bags of unknown label set (None, a row of -1) do not count.
+        y : 0/1 array of shape (n_bags, n_classes), list of sets, LabelCounts, or one label per bag
+            The label set of each bag, -1 for a label that is unknown; bags of unknown label set
+            (None, a row of -1) do not count. Or the numbers of instances with each label.
         sample_weight : array-like of shape (n_bags,), default=None
             Weights of the bags.
         instance_labels : array-like of shape (n_instances,), default=None
@@ -289,10 +316,11 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
         Parameters
         ----------
         {X}
-        label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-            The label set of each bag. All labels are possible in a bag whose set is unknown (None,
-            or a row of -1). An empty set is possible only with `background`, or if labels may be
-            `missing`; otherwise it counts as unknown, with a warning.
+        label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, LabelCounts, or one label
+            The label set of each bag, -1 for a label that is unknown, or counts. All labels are
+            possible in a bag whose set is unknown (None, or a row of -1). An empty set is possible
+            only with `background`, or if labels may be `missing`; otherwise it counts as unknown,
+            with a warning.
         instance_labels : array-like of shape (n_instances,), default=None
             Known labels of instances, each in the label set of its bag or ``background_label_``;
             None (or -1, unless that is a class) for all others.
@@ -350,6 +378,27 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
         """
         return np.concatenate(self._posterior(X, label_sets, instance_labels, annotate=False)[1])
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy of labels or label sets; for counts, the mean log-likelihood of the bags.
+
+        Parameters
+        ----------
+        {X}
+        y : array-like of shape (n_bags,), 0/1 array, list of sets, or LabelCounts
+            What is known of the bags.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weights of the bags.
+
+        Returns
+        -------
+        float
+        """
+        if not isinstance(y, LabelCounts):
+            return super().score(X, y, sample_weight)
+        bags = self._check_bags(X)
+        weights = check_sample_weight(sample_weight, bags)
+        return float(np.average(self.log_likelihood(bags, y), weights=weights))
+
     def _named(self, proba: Array, background_above: float | None) -> Array:
         """Most probable label of each instance, or background."""
         labels = proba[:, : len(self.classes_)]
@@ -392,10 +441,20 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
 
     def _bag_sets(self, bags: Bags, labels: Labels, instance_labels: Any) -> BagLabelSets:
         background = self.background_label_
+        is_count, rates = labels.kind == "counts", (self.missing_, self.spurious_)
+        if is_count and any(rates):
+            raise LabelError(
+                "missing= and spurious= are rates of errors in label sets: with counts, leave them "
+                "at 0, or give wider bounds."
+            )
         known = check_instance_labels(instance_labels, bags, labels, background=background)
         codes = NO_CODES if known is None else known.codes
-        about = background is not None, self.max_operations, codes, self.missing_, self.spurious_
-        return BagLabelSets(bags.offsets, labels.indicator, *about)
+        about = background is not None, self.max_operations, codes, *rates
+        bounds = labels.bounds if is_count else None
+        sets = BagLabelSets(bags.offsets, labels.indicator, *about, bounds)
+        if is_count:
+            _refuse_counts(sets, labels, bags)
+        return sets
 
     def _background_label(self) -> Any:
         if self.background is False:
@@ -405,6 +464,23 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
         if name in self.classes_.tolist():
             raise LabelError(f"{name!r} is already a label: choose another name, background=...")
         return name
+
+
+def _refuse_counts(sets: BagLabelSets, labels: Labels, bags: Bags) -> None:
+    """Raise an error for counts that no labeling has, or that need too much memory."""
+    for bag in np.flatnonzero(sets.impossible | sets.too_large)[:1]:
+        n, known = int(sets.sizes[bag]), labels.values[[bag]]
+        upper = np.where(known.upper < 0, n, known.upper).sum()
+        pairs = zip(labels.names, known.texts[0], strict=True)
+        cells = [f"{name}: {text}" for name, text in pairs if text]
+        cells = cells[:8] + ["..."] * (len(cells) > 8)
+        reason = (
+            f"no labeling has them. They need {known.lower.sum()} instances, and allow "
+            f"{min(n, upper)} (background=True allows instances that have no label)."
+        )
+        if not sets.impossible[bag]:
+            reason = "they need a table of more than 512 MB. Give lower counts, or split the bag."
+        raise LabelError(f"{bags.name_of(bag)} with {n} instances, {', '.join(cells)}: {reason}")
 
 
 def _warn(which: Bools, bags: Bags, text: str) -> None:

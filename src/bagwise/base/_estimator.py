@@ -95,6 +95,7 @@ class BagEstimator(BaseEstimator):
     _runs_elsewhere: tuple[str, ...] = ()  # other supported locations: "device", "cluster"
     _value_range: tuple[float, float] = VALUE_RANGE  # limits of the largest magnitude in X
     _learns_label_sets = False  # whether `fit` accepts label sets as well as one label per bag
+    _uses_of_sets = "whole"  # also "cells": unknown labels; "counts": numbers of instances
     _min_classes = 2  # number of distinct labels that `fit` needs
     _in_canonical_order = False  # whether `_solve` receives the bags sorted by their values
     _solution: tuple[str, ...] = ()  # the attributes that the parts of a solution become
@@ -144,8 +145,10 @@ class BagEstimator(BaseEstimator):
     def _check_labels(self, y: Any, bags: Bags) -> Any:
         """Validate y."""
         may_be_sets = self._learns_label_sets and not getattr(y, "_is_validated", False)
-        check = check_label_sets if may_be_sets else check_bag_labels
-        return check(y, bags, min_classes=self._min_classes)
+        if not may_be_sets:
+            return check_bag_labels(y, bags, min_classes=self._min_classes)
+        known = self._uses_of_sets
+        return check_label_sets(y, bags, min_classes=self._min_classes, known=known)
 
     def _check_bags(self, X: Any) -> Bags:
         """Validate the input of every method but ``fit``."""

@@ -183,7 +183,7 @@ class BagClassifierMixin(ClassifierMixin):
             self.pos_label_ = labels.pos_label
         self.classes_ = labels.classes
         if self._learns_label_sets:
-            self.label_kind_ = labels.kind
+            self.label_kind_ = "sets" if labels.has_sets else labels.kind
         return labels
 
     @property
@@ -278,7 +278,8 @@ class BagClassifierMixin(ClassifierMixin):
         X : Bags or anything accepted as bags
             The bags.
         y : array-like of shape (n_bags,), 0/1 array of shape (n_bags, n_classes) or list of sets
-            Their labels or label sets. Bags whose label set is unknown are left out.
+            Their labels or label sets. Bags whose label set is unknown are left out; labels that
+            are unknown do not count.
         sample_weight : array-like of shape (n_bags,), default=None
             Weights of the bags.
 
@@ -288,8 +289,10 @@ class BagClassifierMixin(ClassifierMixin):
         """
         if self._has_label_sets:
             X = self._check_bags(X)
-            labels = check_label_sets(y, X, classes=self.classes_)
+            labels = check_label_sets(y, X, classes=self.classes_, known="cells")
             y = np.maximum(labels.indicator, 0)
+            if not labels.whole.all():
+                y = np.where(labels.indicator < 0, self.predict(X), y)
             if not labels.known.all():
                 sample_weight = check_sample_weight(sample_weight, X) * labels.known
         return super().score(X, y, sample_weight)

@@ -72,14 +72,18 @@ class Entries(NamedTuple):
 
 
 class LabelSets(NamedTuple):
-    """The label sets of bags: bag b has ``labels[set_offsets[b]:set_offsets[b + 1]]``."""
+    """What is known of bags: in bag b ``labels[set_offsets[b]:set_offsets[b + 1]]`` are counted."""
 
     offsets: Ints  # where the rows of each bag begin
     set_offsets: Ints
     labels: Ints
     how: Ints  # inference method of each bag
     codes: Ints  # known label of each instance, -1 if unknown; empty if all are unknown
-    background: bool
+    counters: Ints  # of each label: see `label_lattice.sum_over_counts`; empty for label sets
+    counted: Ints  # (n_bags, 2): how many instances may be counted
+    free_offsets: Ints  # labels that are not counted: ``free[free_offsets[b]:free_offsets[b + 1]]``
+    free: Ints
+    n_absent: Ints  # number of labels known to be absent
     missing: float
     spurious: float
 

@@ -340,8 +340,8 @@ def noisy_or_loss(start, stop, offsets, scores, positive, weights, gradient):
         Where each bag begins.
     scores : ndarray of shape (n_instances, n_labels)
         Log-odds of the instances.
-    positive : ndarray of bool of shape (n_bags, n_labels)
-        Which bags have which label.
+    positive : ndarray of bool or int8 of shape (n_bags, n_labels)
+        Which bags have which label; -1 if that is unknown.
     weights : ndarray of shape (n_bags,)
         Weights of the bags.
     gradient : ndarray of shape (n_instances, n_labels)
@@ -360,6 +360,9 @@ def noisy_or_loss(start, stop, offsets, scores, positive, weights, gradient):
             for j in range(first, last):
                 doubt += _log1pexp(scores[j, k])
                 largest = max(largest, scores[j, k])
+            if positive[bag, k] < 0:
+                gradient[first:last, k] = 0.0
+                continue
             if not positive[bag, k]:
                 value += weight * doubt
                 for j in range(first, last):

@@ -15,6 +15,7 @@ from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError, warn_user
 from bagwise.labels import (
     Intervals,
+    LabelCounts,
     Labels,
     is_missing,
     is_unlabelled,
@@ -239,27 +240,76 @@ def check_partial_labels(y: Any, n_rows: int, *, min_classes: int = 2) -> Labels
 
 
 def check_label_sets(
-    y: Any, bags: Bags, *, classes: Array | None = None, min_classes: int = 1
+    y: Any,
+    bags: Bags,
+    *,
+    classes: Array | None = None,
+    min_classes: int = 1,
+    known: str = "whole",
 ) -> Labels:
     """Check a label set, or one label, per bag.
 
     Parameters
     ----------
-    y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-        An array may be sparse. A row of -1, or None in a list, means that nothing is known about
-        the bag. An empty set means that none of the labels is present.
+    y : 0/1 array of shape (n_bags, n_classes), list of sets, LabelCounts, or one label per bag
+        An array may be sparse; -1 means that a label is unknown. None in a list means that nothing
+        is known about the bag. An empty set means that none of the labels is present.
     bags : Bags
         The bags they belong to.
     classes : ndarray, default=None
         The classes of a fitted model; None to learn them from `y`.
     min_classes : int, default=1
         The number of distinct labels that the model needs, if y is one label per bag.
+    known : {"whole", "cells", "counts"}, default="whole"
+        What the model can use of a bag: its whole label set; single labels, while others are
+        unknown; or also numbers of instances.
 
     Returns
     -------
     Labels
-        Of the kind "sets", or "single" if y is one label per bag.
+        Of the kind "sets", "counts", or "single" if y is one label per bag.
     """
+    labels = _label_sets(y, bags, classes, min_classes)
+    if known != "counts" and labels.kind == "counts":
+        for bag, k in np.argwhere(~_is_simple(labels.bounds))[:1]:
+            counts: Any = labels.values
+            _refuse_labels(labels, bags.name_of(bag), k, f"a count ({counts.texts[bag][k]})")
+    if known == "whole" and labels.has_sets:
+        for bag in np.flatnonzero(~labels.whole)[:1]:
+            k = int(np.argmin(labels.indicator[bag]))
+            _refuse_labels(labels, bags.name_of(bag), k, "unknown")
+    return labels
+
+
+def _is_simple(bounds: Ints) -> Bools:
+    """Which counts only say that a label is present, absent or unknown."""
+    lower, upper = np.moveaxis(bounds, 2, 0)
+    return (upper == 0) | ((lower <= 1) & (upper == -1))
+
+
+def _refuse_labels(labels: Labels, bag: str, k: int, what: str) -> None:
+    more = (
+        "annotation.ORedLogisticRegression (-m orlr) learns from counts and unknown labels; "
+        "annotation.NoisyOrLogisticRegression (-m noisy-or) from unknown labels, and present (1 or "
+        "more) for any count."
+    )
+    raise LabelError(
+        f"the label {labels.names[k]!r} of {bag} is {what}, and this needs to know of each bag "
+        f"which labels it has. {more}"
+    )
+
+
+def _label_sets(y: Any, bags: Bags, classes: Array | None, min_classes: int) -> Labels:
+    if isinstance(y, LabelCounts):
+        y = Labels.from_counts(check_length(y, bags), bags.sizes)
+    if isinstance(y, Labels) and y.has_sets:
+        check_length(y, bags)
+        if classes is None or np.array_equal(classes, y.classes):
+            return y
+        for label in y.classes:
+            check_label(label, classes)
+        listed = classes.tolist()
+        return y.aligned(listed, [str(label) for label in listed])
     listed = hasattr(y, "__len__") and not sparse.issparse(y)
     nothing_known = classes is not None and listed and all(labels is None for labels in y)
     if _is_list_of_sets(y) or nothing_known:
@@ -302,15 +352,18 @@ def check_known_labels(
         Of the kind "partial" or "sets"; None if no label is known.
     """
     refuse_masked(y, "the values of y")
-    if y is None or (not isinstance(y, Labels) and all(label is None for label in y)):
+    given = isinstance(y, Labels | LabelCounts)
+    if y is None or (not given and all(label is None for label in y)):
         return None
     check_length(y, bags)
     if isinstance(y, Labels):
         labels = y
+    elif isinstance(y, LabelCounts):
+        labels = Labels.from_counts(y, bags.sizes)
     elif y.shape[1] == 1 if getattr(y, "ndim", 1) == 2 else not _has_sets(y):
         labels = Labels.from_values(np.asarray(y, dtype=object).ravel(), classes)
     else:
-        labels = check_label_sets(y, bags)
+        labels = check_label_sets(y, bags, known="counts")
         if not isinstance(y, list | tuple) and len(classes) == len(labels.classes):
             labels = Labels("sets", classes, indicator=labels.indicator)  # the model's columns
     return labels.aligned(classes, names) if labels.known.any() else None
@@ -486,6 +539,11 @@ def _label_column(y: Any) -> Array:
         column = np.empty(len(y), dtype=object)
         column[:] = y
         return column
+    if isinstance(y, LabelCounts):
+        raise LabelError(
+            "y has counts of labels, and this model learns from one label per bag: use "
+            "annotation.ORedLogisticRegression."
+        )
     if isinstance(y, Intervals):
         raise LabelError(
             f"y has intervals, such as {y.texts[0]}: use regression.CensoredBagRegressor, with "

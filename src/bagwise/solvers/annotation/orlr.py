@@ -370,7 +370,8 @@ def noisy_or_logistic(
     bags : Bags
         The bags: in memory, on a device or on workers.
     indicator : ndarray of shape (n_bags, n_labels)
-        Their label sets. Each label is in some set and not in all: there is no maximum otherwise.
+        Their label sets, -1 for a label that is unknown. Each label is in some set and known to be
+        absent from another: there is no maximum otherwise.
     weights : ndarray of shape (n_bags,)
         Weights of the bags.
     reg : float
@@ -424,7 +425,7 @@ class NoisyOrPart(LinearPart):
             scores = linear_scores(self.X[rows], theta)
             scores = scores if isinstance(scores, np.ndarray) else to_numpy(scores)
             residual = np.empty_like(scores)
-            arguments = offsets, scores, self.indicator[bags] == 1, self.weights[bags], residual
+            arguments = offsets, scores, self.indicator[bags], self.weights[bags], residual
             value += sum(run_blocks(loops.segments.noisy_or_loss, bounds, *arguments))
             gradient += linear_gradient(self.X[rows], residual)
         return value, gradient

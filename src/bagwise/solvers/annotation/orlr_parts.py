@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -41,31 +41,43 @@ UNDERFLOW = 1e-250
 
 Rates = tuple[float, float]  # probabilities that a label is missing, and that it is spurious
 CORRECT: Rates = (0.0, 0.0)
-NO_CODES = np.empty(0, np.int64)
+NO_CODES, NO_COUNTERS = np.empty(0, np.int64), np.empty((0, 3), np.int64)
+
+
+class Plan(NamedTuple):
+    """The counters of bags: see `loops.label_lattice.plan`."""
+
+    caps: Ints
+    saturates: Bools
+    spare: Ints
+    states: Floats
 
 
 @dataclass(frozen=True)
 class BagLabelSets:
-    """The label set of each bag, and the known labels of its instances.
+    """What is known of each bag: its label set or counts, and labels of its instances.
 
-    The label set of bag b is ``set_labels[set_offsets[b]:set_offsets[b + 1]]``.
+    Labels are counted (in a set up to one), absent, or free: they may have any number of instances.
+    The counted labels of bag b are ``set_labels[set_offsets[b]:set_offsets[b + 1]]``.
 
     Attributes
     ----------
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
     indicator : ndarray of shape (n_bags, n_labels)
-        The label sets as zeros and ones; a row of -1 if the label set is unknown.
+        1 if the label is in the bag, 0 if it is not, -1 if that is unknown.
     background : bool
-        Whether the last class is a background class: allowed in any bag, in no label set.
+        Whether the last class is a background class: free in any bag, in no label set.
     max_operations : float, default=1e9
-        Cost of a bag, instances x subsets x labels, beyond which its posterior is approximated.
+        Cost of a bag, instances x states x labels, beyond which its posterior is approximated.
     instance_codes : ndarray of int64 of shape (n_instances,) or (0,), default=()
         The class of each instance, -1 if unknown; empty if all are unknown.
     missing : float, default=0.0
         Probability that the label of an instance is not reported.
     spurious : float, default=0.0
         Probability that a label is listed which no instance reports.
+    bounds : ndarray of int64 of shape (n_bags, n_labels, 2), default=None
+        The least and the largest count of each label (-1: no limit); None for label sets.
     """
 
     offsets: Ints
@@ -75,31 +87,92 @@ class BagLabelSets:
     instance_codes: Ints = field(default_factory=lambda: NO_CODES)
     missing: float = 0.0
     spurious: float = 0.0
+    bounds: Ints | None = None
 
     @property
     def sizes(self) -> Ints:
         """Number of instances of each bag."""
         return np.diff(self.offsets)
 
+    def _planned(self, sizes: Ints, lower: Ints, upper: Ints) -> Plan:
+        """The counters of counts between these bounds."""
+        n, shape = len(sizes), lower.shape
+        found = np.empty(shape, np.int64), np.empty(shape, bool), np.empty(n, np.int64), np.empty(n)
+        bounds = np.ascontiguousarray(lower), np.ascontiguousarray(upper)
+        limits = self.background, float(self.max_operations)
+        loops.label_lattice.plan(sizes, *bounds, *limits, *found)
+        return Plan(*found)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The counters of each bag; not for label sets."""
+        return self._planned(self.sizes, *np.moveaxis(cast(Ints, self.bounds), 2, 0))
+
+    @cached_property
+    def states(self) -> Floats:
+        """Number of states of each bag, S."""
+        return np.exp2(self.n_labels) if self.bounds is None else self.plan.states
+
     @cached_property
     def n_labels(self) -> Ints:
-        """Number of labels of each bag."""
-        return np.count_nonzero(self.indicator == 1, axis=1)
+        """Number of labels of each bag that are counted."""
+        return np.count_nonzero(self._counted, axis=1)
+
+    @cached_property
+    def _counted(self) -> Bools:
+        return self.indicator == 1 if self.bounds is None else self.plan.caps > 0
 
     @cached_property
     def has_label_set(self) -> Bools:
-        """Whether the label set of each bag is known."""
-        return np.all(self.indicator >= 0, axis=1)
+        """Whether something is known of the labels of each bag."""
+        if self.bounds is not None:
+            return np.any((self.bounds[..., 0] > 0) | (self.bounds[..., 1] >= 0), axis=1)
+        return np.any(self.indicator >= 0, axis=1)
 
     @cached_property
     def set_labels(self) -> Ints:
-        """The labels of all label sets, bag by bag."""
-        return np.ascontiguousarray(np.nonzero(self.indicator == 1)[1])
+        """The labels that are counted, bag by bag."""
+        return np.ascontiguousarray(np.nonzero(self._counted)[1])
 
     @cached_property
     def set_offsets(self) -> Ints:
-        """Where the label set of each bag begins."""
+        """Where the counted labels of each bag begin."""
         return offsets_of(self.n_labels)
+
+    @cached_property
+    def free(self) -> Bools:
+        """Which classes are free in each bag, the background included: (n_bags, n_classes)."""
+        some = self.indicator == -1 if self.bounds is None else self.plan.caps == -1
+        if self.background:
+            room = np.ones(len(some), bool)
+            if self.bounds is not None:
+                room = self.bounds[..., 0].sum(axis=1) < self.sizes
+            some = np.column_stack([some, room])
+        return some & self.has_label_set[:, None]
+
+    @cached_property
+    def free_labels(self) -> tuple[Ints, Ints]:
+        """The free classes, bag by bag, and where those of each bag begin."""
+        return np.nonzero(self.free)[1], offsets_of(np.count_nonzero(self.free, axis=1))
+
+    @cached_property
+    def counters(self) -> Ints:
+        """The counters of the labels that are counted, bag by bag; none for label sets."""
+        if self.bounds is None:
+            return NO_COUNTERS
+        each = self.bounds[..., 0], self.plan.caps, self.plan.saturates
+        return np.column_stack([values[self._counted] for values in each]).astype(np.int64)
+
+    @cached_property
+    def counted(self) -> Ints:
+        """The least and the largest number of instances that are counted, of each bag."""
+        found = np.column_stack([np.zeros_like(self.sizes), self.sizes])
+        if self.bounds is not None:  # what is left has the spare label
+            rows = np.flatnonzero(self.plan.spare >= 0)
+            low, high = self.bounds[rows, self.plan.spare[rows]].T
+            high = np.where(high < 0, self.sizes[rows], np.minimum(high, self.sizes[rows]))
+            found[rows] = self.sizes[rows, None] - np.column_stack([high, low])
+        return found
 
     @cached_property
     def known_instances(self) -> tuple[Ints, Ints]:
@@ -109,37 +182,67 @@ class BagLabelSets:
 
     @cached_property
     def impossible(self) -> Bools:
-        """Bags whose label set has probability zero: more labels than instances, or none at all.
+        """Bags of probability zero, such as label sets with more labels than instances, or none.
 
         Known instances, and the labels that they account for, do not count. If labels may be
         spurious, no set is too large; if labels may be missing, a set may be empty.
         """
         n_bags, (bag, label) = len(self.sizes), self.known_instances
+        n_open = self.sizes - np.bincount(bag, minlength=n_bags)
+        if self.bounds is not None:
+            known = np.zeros((n_bags, self.n_classes), np.int64)
+            np.add.at(known, (bag, label), 1)
+            known = known[:, : self.indicator.shape[1]]
+            lower, upper = np.moveaxis(self.bounds, 2, 0)
+            too_many = ((upper >= 0) & (known > upper)).any(axis=1)
+            upper = np.where(upper < 0, -1, np.maximum(upper - known, 0))
+            plan = self._planned(n_open, np.maximum(lower - known, 0), upper)
+            return self.has_label_set & (too_many | (plan.states == 0))
         labelled = self.indicator[bag, np.minimum(label, self.indicator.shape[1] - 1)] == 1
         labelled &= label < self.indicator.shape[1]
         met = np.unique(np.column_stack([bag, label])[labelled], axis=0)[:, 0]
-        n_open = self.sizes - np.bincount(bag, minlength=n_bags)
         too_few = (self.n_labels - np.bincount(met, minlength=n_bags) > n_open) & (
             self.spurious == 0
         )
-        never_empty = not self.background and self.missing == 0
-        return self.has_label_set & (too_few | ((self.n_labels == 0) & never_empty))
+        empty = (self.n_labels == 0) & ~self.free.any(axis=1) & (self.missing == 0)
+        return self.has_label_set & (too_few | empty)
 
     @cached_property
     def operations(self) -> Floats:
-        """Cost of exact inference per bag: instances x reachable subsets x labels."""
+        """Cost of exact inference per bag: instances x reachable states x labels."""
+        if self.bounds is not None:
+            return self.sizes * self.states * (self.n_labels + 1)
         return loops.label_lattice.operations(self.sizes, self.n_labels, self.spurious > 0)
 
     @cached_property
     def how(self) -> Ints:
         """Inference method of each bag: exact, unless it takes too much time or memory."""
-        ways, k = loops.label_sets, self.n_labels
-        n_bytes = 8 * (2 * np.sqrt(self.sizes) + 4) * 2.0**k  # of the checkpointed table
-        too_costly = (self.operations > self.max_operations) | (n_bytes > LARGEST_TABLE)
-        how = np.where(too_costly, ways.APPROXIMATE, ways.EXACT)
+        ways, k, exact = loops.label_sets, self.n_labels, loops.label_sets.EXACT
+        if self.bounds is not None:
+            caps, saturates, spare, _ = self.plan
+            is_set = (spare < 0) & ((caps < 0) | ((caps == 1) & saturates)).all(axis=1)
+            exact = np.where(is_set, ways.EXACT, ways.COUNTED)
+        n_bytes = 8 * (2 * np.sqrt(self.sizes) + 4) * self.states  # of the checkpointed table
+        too_costly = self.operations > self.max_operations
+        if self.bounds is not None:
+            too_costly &= k > 1  # belief propagation would count the same
+        how = np.where(too_costly | (n_bytes > LARGEST_TABLE), ways.APPROXIMATE, exact)
         how[self.impossible] = np.where(k == 0, ways.FREE, ways.RESTRICTED)[self.impossible]
         how[~self.has_label_set] = ways.FREE
         return how.astype(np.int8)
+
+    @cached_property
+    def n_absent(self) -> Ints:
+        """Number of labels that are known to be absent from each bag."""
+        return np.count_nonzero(self.indicator == 0, axis=1)
+
+    @property
+    def too_large(self) -> Bools:
+        """Bags with a counter whose table is too large even for belief propagation."""
+        most = self.counters[:, 1] if self.bounds is not None else np.ones(len(self.set_labels))
+        largest = np.zeros(len(self.sizes))
+        np.maximum.at(largest, np.repeat(np.arange(len(self.sizes)), self.n_labels), most)
+        return 8 * (2 * np.sqrt(self.sizes) + 4) * (largest + 1) > LARGEST_TABLE
 
     @property
     def approximate(self) -> Bools:
@@ -153,8 +256,9 @@ class BagLabelSets:
 
     @property
     def seen_classes(self) -> Bools:
-        """Whether a class is in some label set, the background, or that of a known instance."""
-        seen = np.append((self.indicator == 1).any(axis=0), np.ones(int(self.background), bool))
+        """Whether a class may be in some bag, is the background or that of a known instance."""
+        possible = (self.indicator != 0) & self.has_label_set[:, None]
+        seen = np.append(possible.any(axis=0), np.ones(int(self.background), bool))
         seen[self.known_instances[1]] = True
         return seen
 
@@ -163,15 +267,17 @@ class BagLabelSets:
         codes, number = self.instance_codes, np.cumsum(chosen) - 1
         codes = np.where(codes < 0, -1, number[codes])
         indicator = self.indicator[:, chosen[: self.indicator.shape[1]]]
-        return replace(self, indicator=indicator, instance_codes=codes)
+        bounds = None if self.bounds is None else self.bounds[:, chosen[: self.indicator.shape[1]]]
+        return replace(self, indicator=indicator, instance_codes=codes, bounds=bounds)
 
     def __getitem__(self, key: Any) -> BagLabelSets:
         """Some of the bags: a slice, positions or a mask."""
         chosen = np.arange(len(self.sizes))[key]
         offsets, rows = offsets_of(self.sizes[chosen]), self.rows_of(chosen)
         codes = self.instance_codes[rows] if len(self.instance_codes) else self.instance_codes
-        indicator = self.indicator[chosen]
-        return replace(self, offsets=offsets, indicator=indicator, instance_codes=codes)
+        some = {"indicator": self.indicator[chosen], "instance_codes": codes}
+        some["bounds"] = None if self.bounds is None else self.bounds[chosen]
+        return replace(self, offsets=offsets, **some)
 
     def rows_of(self, chosen: Ints) -> Ints:
         """Positions of the instances of some bags, bag by bag."""
@@ -231,10 +337,18 @@ def infer(
     n_blocks = n_threads() if cost[-1] > 10 * SMALL else 1
     # More blocks than threads: a few bags may cost as much as all others.
     bounds = block_bounds(cost, n_blocks if n_blocks == 1 else 4 * n_blocks)
-    labels, codes = read_only(bag_sets.set_labels, bag_sets.instance_codes[rows])
-    missing, spurious = float(bag_sets.missing), float(bag_sets.spurious)
+    free, free_offsets = bag_sets.free_labels
+    labels, codes, counters, counted, free = read_only(
+        bag_sets.set_labels,
+        bag_sets.instance_codes[rows],
+        bag_sets.counters,
+        bag_sets.counted[block],
+        free,
+    )
     where, how = (offsets - offsets[0], bag_sets.set_offsets[ends]), bag_sets.how[block]
-    sets = LabelSets(*where, labels, how, codes, bag_sets.background, missing, spurious)
+    free_of = free_offsets[ends], free, bag_sets.n_absent[block]
+    known = labels, how, codes, counters, counted, *free_of
+    sets = LabelSets(*where, *known, float(bag_sets.missing), float(bag_sets.spurious))
     weights = np.empty(0) if weights is None else weights
     run_blocks(loops.label_sets.posteriors, bounds, sets, scores, weights, found)
     found.log_likelihood[bag_sets.impossible[block]] = -np.inf
@@ -287,16 +401,17 @@ class ORLRPart(LinearPart):
 
     def identity(self) -> str:
         """Digest of the bags, their label sets, weights and known instance labels."""
-        return digest(self.bags, self.indicator, self.weights, self.bag_sets.instance_codes)
+        sets = self.bag_sets
+        bounds = () if sets.bounds is None else (sets.bounds,)
+        return digest(self.bags, self.indicator, self.weights, sets.instance_codes, *bounds)
 
     def reports(self, theta: Floats, rates: Rates) -> Floats:
         """Expected numbers of wrong reports: see `Inference`; and of labels that are not listed."""
         self._set_rates(rates)
         sets, total = self.bag_sets, np.zeros(4)
-        unlisted = np.where(sets.has_label_set, self.indicator.shape[1] - sets.n_labels, 0)
         for bags, rows in blocks_of_bags(sets.offsets, self.n_classes):
             counts = infer(sets, bags, to_numpy(linear_scores(self.X[rows], theta))).counts
-            counts = np.column_stack([counts, unlisted[bags]])
+            counts = np.column_stack([counts, sets.n_absent[bags]])
             total += self.weights[bags] @ np.where(sets.impossible[bags, None], 0.0, counts)
         return total
 
@@ -348,6 +463,7 @@ class _Group:
     rows: Any  # (n_rows,) index among all instances
     place: Any  # (n_rows, k) flat index of the score of a label; for padding, any of the row
     allowed: Any  # (n_rows, k) whether the row may have the label
+    free: Any  # (n_rows, n_classes) labels that are not counted; None if there are none
 
 
 class TensorORLRPart(ORLRPart):
@@ -429,8 +545,11 @@ class TensorORLRPart(ORLRPart):
         k, rows, sets = group.k, group.rows, self.bag_sets
         listed = log_p.take(group.place).masked_fill_(~group.allowed, -torch.inf)
         log_none = log_p.new_full((len(rows), 1), -torch.inf)
-        if sets.background or sets.missing > 0:
+        may_be_silent = group.free is not None or sets.missing > 0
+        if may_be_silent:
             silent = log_p[rows] + self._log_silent  # log P(a label, and it is not reported)
+            if group.free is not None:
+                silent = silent.where(~group.free, log_p[rows])
             if len(sets.instance_codes):
                 code = beside(sets.instance_codes, self.X)[rows, None]
                 other = torch.arange(self.n_classes, device=silent.device) != code
@@ -441,7 +560,7 @@ class TensorORLRPart(ORLRPart):
         q = (log_q - inside[:, None]).exp_()
         joint, total, sums = self.recursion(q, inside, group, self._ends[k])
         joint /= joint.sum(dim=1, keepdim=True)
-        if sets.background or sets.missing > 0:
+        if may_be_silent:
             share = (silent - log_none).exp_().nan_to_num_(0.0)  # nan if every label is reported
             posterior[rows] = share * joint[:, k:]
         posterior.view(-1).scatter_add_(0, group.place.view(-1), joint[:, :k].reshape(-1))
@@ -451,12 +570,10 @@ class TensorORLRPart(ORLRPart):
 
     def _set_rates(self, rates: Rates) -> None:
         super()._set_rates(rates)
-        # Log-probability that each class is not reported, and the weights of the final subsets: the
+        # Log-probability that a label is not reported, and the weights of the final subsets: the
         # labels they lack are spurious.
         with np.errstate(divide="ignore"):
-            silent = np.full(self.indicator.shape[1] + self.bag_sets.background, np.log(rates[0]))
-        silent[self.indicator.shape[1] :] = 0.0
-        self._log_silent = beside(silent, self.X)
+            self._log_silent = float(np.log(rates[0]))
         self._ends = {
             k: beside(rates[1] ** np.array([k - s.bit_count() for s in range(1 << k)]), self.X)
             for k in SET_SIZES
@@ -479,17 +596,18 @@ class TensorORLRPart(ORLRPart):
         if len(self.bag_sets.instance_codes):
             code = self.bag_sets.instance_codes[rows, None]
             allowed &= (code < 0) | (code == columns)
-        move = partial(beside, other=self.X)
+        move, free = partial(beside, other=self.X), self.bag_sets.free[mine]
         return _Group(
             k=k,
             bags=move(mine),
             sizes=move(sizes),
             first=move(offsets_of(sizes)[:-1]),
             start=move((1 << k) - (1 << n_labels)),
-            n_unlisted=move(float64(self.indicator.shape[1] - n_labels)),
+            n_unlisted=move(float64(self.bag_sets.n_absent[mine])),
             rows=move(rows),
             place=move(rows[:, None] * self.n_classes + np.maximum(columns, 0)),
             allowed=move(allowed),
+            free=move(np.repeat(free, sizes, axis=0)) if free.any() else None,
         )
 
 
