@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from sklearn.base import BaseEstimator
 
 import bagwise
-from survival_data import SetKernelCoxOfNumbers
+from survival_data import AutoBagSurvivalOfNumbers, SetKernelCoxOfNumbers
 
 # Estimators that need an extra to be fitted, and the package of the extra.
 NEEDS = {"AttentionMIL": "torch", "MINet": "torch"}
@@ -25,13 +25,17 @@ QUICK = {
     },
     "AutoBagClassifier": {"candidates": ["nsk", "mind"], "cv": 2},
     "AutoBagRegressor": {"candidates": ["nsk", "mind"], "cv": 2},
+    "AutoBagSurvival": {"candidates": ["nsk", "nsk-max"], "cv": 2},
     "ConceptCountsClassifier": {"n_landmarks": 20, "n_folds": 2, "C": 30.0},
     "OrdinalBagClassifier": {"ordered_classes": "sorted"},
 }
 
 
 # Survival models learn from times, the checks give labels and numbers.
-OF_NUMBERS = {"SetKernelCox": SetKernelCoxOfNumbers}
+OF_NUMBERS = {
+    "AutoBagSurvival": AutoBagSurvivalOfNumbers,
+    "SetKernelCox": SetKernelCoxOfNumbers,
+}
 
 
 def quick(cls):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from bagwise import Bags
-from bagwise.survival import SetKernelCox
+from bagwise.survival import AutoBagSurvival, SetKernelCox
 
 TIMES = [("event", bool), ("time", float)]
 
@@ -40,4 +40,8 @@ class OfNumbers:
 
 
 class SetKernelCoxOfNumbers(OfNumbers, SetKernelCox):
+    """For the common checks."""
+
+
+class AutoBagSurvivalOfNumbers(OfNumbers, AutoBagSurvival):
     """For the common checks."""

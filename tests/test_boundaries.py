@@ -54,7 +54,7 @@ PACKAGES = {
     "__init__": {"bags", "cli"},  # bagwise.fit is what the command line calls
 }
 OPTIONAL = {"clarabel", "matplotlib", "jinja2", "pyarrow", "h5py", "skops", "dask", "distributed"}
-OPTIONAL |= {"soundfile", "usearch", "torch", "pynndescent", "anndata", "rdkit"}
+OPTIONAL |= {"soundfile", "usearch", "torch", "pynndescent", "anndata", "rdkit", "sksurv"}
 FRAMES = {"pandas", "polars"}
 
 

@@ -45,6 +45,8 @@ NEEDS = [  # extra, package, code that needs it
      "neighbor_search='approximate').fit(bags)"),
     ("audio", "usearch", "import pathlib; from bagwise.apps.audio._recordings import _from_index; "
      "path = pathlib.Path('index'); path.touch(); _from_index(path, (1,))"),
+    ("survival", "sksurv", "from bagwise.survival._rows import RowForest; "
+     "RowForest().fit([[0.0]], None)"),
 ]  # fmt: skip
 
 

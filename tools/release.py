@@ -58,6 +58,10 @@ USES = {
     "    file.writeframes(bytes(16000))\n"
     "buffer.seek(0)\n"
     "assert read_sound(buffer, 0.2, 0.7).seconds == 0.5",
+    "survival": "from bagwise.survival._rows import RowForest\n"
+    "import numpy\n"
+    "y = numpy.array([(True, 1.0), (True, 2.0)] * 9, [('event', bool), ('time', float)])\n"
+    "RowForest(5).fit(numpy.arange(18.0)[:, None], y)",
     "dask": "if __name__ == '__main__':\n"
     "    from bagwise._common.extras import import_extra\n"
     "    distributed = import_extra('distributed', extra='dask')\n"

@@ -244,15 +244,6 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
     def _has_probabilities(self) -> bool:
         return True
 
-    def _has_instance_scores(self) -> bool:
-        return not hasattr(self, "estimators_") or len(self._instance_scorers) > 0
-
-    @property
-    def _instance_scorers(self) -> list[int]:
-        """Estimators that score instances; those with weight 0 only if there are no others."""
-        able = [m for m, model in enumerate(self.estimators_) if hasattr(model, "score_instances")]
-        return [m for m in able if self.weights_[m] > 0] or able
-
     def _scores_of_instances(self, m: int, bags: Bags) -> Array:
         """Scores of instances by an estimator: (n_instances, n_columns)."""
         model = self.estimators_[m]

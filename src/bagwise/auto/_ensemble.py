@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from bagwise._common.sklearn import Interval, StrOptions
 from bagwise._common.types import Array, Floats, Ints
-from bagwise.auto._members import Member, chosen_members, column_scores
+from bagwise.auto._members import Member, chosen_members, column_scores, default_members
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, fit_method, in_canonical_order
 from bagwise.base._parameters import POSITIVE
@@ -37,8 +37,8 @@ FAILURES = (BagwiseError, ValueError, ArithmeticError, np.linalg.LinAlgError, Me
 class Ensemble:
     """Mixin: candidates are fitted on folds, weighted, and those with a weight on all bags.
 
-    A subclass defines `_kind` ("single", "sets" or "numbers") and five methods: `_labels` checks y,
-    `_targets` gives the targets of the candidates and of the stack, of shape
+    A subclass defines `_kind` ("single", "sets", "numbers" or "times") and five methods: `_labels`
+    checks y, `_targets` gives the targets of the candidates and of the stack, of shape
     (n_bags, n_columns), `_folds` draws the folds, `_stack` fits the weights to scores of shape
     (n_bags, n_columns, n_models), and `_measure` computes the metric of some bags, NaN if it is
     undefined.
@@ -61,7 +61,8 @@ class Ensemble:
         ----------
         {X}
         y : array-like of shape (n_bags,), 0/1 array of shape (n_bags, n_classes) or list of sets
-            The class, the label set or, for a regressor, the number of each bag.
+            The class, the label set or, for a regressor, the number of each bag. For a survival
+            model a structured array: whether the event was observed, and its time.
         groups : array-like of shape (n_bags,), default=None
             Bags of one group stay in one fold: the slides of a patient.
 
@@ -85,7 +86,8 @@ class Ensemble:
         bags._is_validated = not bags.is_sparse
 
         n_columns = targets.shape[1]
-        members = chosen_members(self.candidates, self._kind, n_columns, self.assumption)
+        known = self._default_members(n_columns)
+        members = chosen_members(self.candidates, self._kind, known, self.assumption)
         members = [member.seeded(int(rng.randint(2**31))) for member in members]
         race = Race(bags, y, n_columns, folds, self.time_budget or np.inf, self.n_jobs, groups)
         # Many small problems, for which threads only add overhead.
@@ -128,6 +130,10 @@ class Ensemble:
         self.leaderboard_ = dict(zip((*names, "parameters"), columns, strict=True))
         return self
 
+    def _default_members(self: Any, n_columns: int) -> list[Member]:
+        """The default candidates."""
+        return default_members(self._kind, n_columns)
+
     def _finish(self, bags: Bags, targets: Array) -> None:
         """Learn more from the (standardised) bags, with all attributes of the stack set."""
 
@@ -157,6 +163,15 @@ class Ensemble:
         """Pipeline of the standardisation and the candidate with the best out-of-fold score."""
         best = self.estimators_[self.best_index_]
         return BagPipeline([("scale", self.scaler_), ("model", best)])
+
+    def _has_instance_scores(self: Any) -> bool:
+        return not hasattr(self, "estimators_") or len(self._instance_scorers) > 0
+
+    @property
+    def _instance_scorers(self: Any) -> list[int]:
+        """Estimators that score instances; those with weight 0 only if there are no others."""
+        able = [m for m, model in enumerate(self.estimators_) if hasattr(model, "score_instances")]
+        return [m for m in able if self.weights_[m] > 0] or able
 
     def _bag_scores(self: Any, bags: Bags) -> Array:
         seen, (n_columns,) = self.scaler_.transform(bags), self.intercept_.shape
@@ -295,6 +310,7 @@ class Race:
             seen, new = self._fold_bags[i] if is_bags else member.fold_rows(rows, train, test)
             groups = None if self.groups is None else self.groups[train]
             one_label = self.y.ndim == 1 and isinstance(member.model, BagClassifierMixin)
+            one_label = one_label and not self.y.dtype.names  # times
             y = self._fold_labels[i] if one_label else self.y[train]
             yield delayed(member.fold_scores)(seen, new, y, self.n_columns, groups)
 

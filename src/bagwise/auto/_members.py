@@ -21,7 +21,12 @@ from bagwise.auto._methods import METHODS, find_method
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin
 from bagwise.base._finite import FLOATING_POINT, require_finite
-from bagwise.base._pipelines import fit_arguments, kept_assumption, predicts_numbers
+from bagwise.base._pipelines import (
+    fit_arguments,
+    kept_assumption,
+    predicts_numbers,
+    predicts_risk,
+)
 from bagwise.classification import (
     MILES,
     AttentionMIL,
@@ -131,6 +136,7 @@ class Member:
         """Score `new` by a model fitted on `seen` with its targets and groups."""
         fitted = self._fit_model(seen, y, groups)
         kind = "sets" if getattr(y, "ndim", 1) == 2 else "single"
+        kind = "times" if getattr(getattr(y, "dtype", None), "names", None) else kind
         return column_scores(fitted, new, kind, n_columns)
 
     def fit_all(self, rows: Any, bags: Bags, y: Array, groups: Array | None = None) -> Any:
@@ -171,15 +177,17 @@ def column_scores(model: Any, X: Any, kind: str, n_columns: int) -> Floats:
     """Scores of bags by a fitted model, of shape (n_bags, n_columns).
 
     One column for two classes, else one per class or label. Probabilities become log-odds. A class
-    that was not among the training bags has the lowest score. The scores of a regressor are its
-    predictions.
+    that was not among the training bags has the lowest score. The scores of a regressor, or of a
+    survival model, are its predictions.
     """
+    if kind == "times":
+        return np.asarray(model.predict(X), dtype=np.float64).reshape(-1, 1)
     if isinstance(model, BagClassifierMixin):  # the bags are validated already
         with np.errstate(**FLOATING_POINT):
             decision = model._decision(X)
         scores = np.asarray(require_finite(decision, "the score", infinite=True), np.float64)
     elif is_regressor(model):
-        return np.asarray(model.predict(X), dtype=np.float64).reshape(-1, 1)
+        return np.asarray(model.predict(X), dtype=np.float64).reshape(len(X), -1)
     elif hasattr(model, "decision_function"):
         scores = np.asarray(model.decision_function(X), dtype=np.float64)
     else:
@@ -296,10 +304,10 @@ def keeping(members: Iterable[Member], assumption: str) -> list[Member]:
 
 
 def chosen_members(
-    candidates: Any, kind: str, n_columns: int = 1, assumption: str | None = None
+    candidates: Any, kind: str, defaults: list[Member], assumption: str | None = None
 ) -> list[Member]:
     """Make the candidates that keep an assumption from "default", a list of names, or a dict."""
-    known = {member.name: member for member in default_members(kind, n_columns)}
+    known = {member.name: member for member in defaults}
     if isinstance(candidates, str):  # "default"
         members = [*known.values()]
     elif isinstance(candidates, Mapping):
@@ -318,8 +326,12 @@ def chosen_members(
 
 def _own(name: str, model: Any, kind: str) -> Member:
     """Make a candidate from an estimator of the user."""
-    wanted = "regressor" if kind == "numbers" else "classifier"
-    if not hasattr(model, "get_params") or predicts_numbers(model) != (kind == "numbers"):
+    wanted = {"numbers": "regressor", "times": "survival model"}.get(kind, "classifier")
+    if (
+        not hasattr(model, "get_params")
+        or predicts_numbers(model) != (kind in ("numbers", "times"))
+        or predicts_risk(model) != (kind == "times")
+    ):
         raise InputError(
             f"the candidate {name!r} is {model!r}: expected a {wanted} of bags; for one of rows "
             "put an embedding such as BagStatistics before it in a pipeline."
@@ -330,8 +342,8 @@ def _own(name: str, model: Any, kind: str) -> Member:
 def _listed(name: str, kind: str) -> Member:
     """Make a candidate from the name of a method on the command line."""
     method = find_method(name)
-    if kind == "numbers":
-        method = method.for_numbers()
+    if kind in ("numbers", "times"):
+        method = method.for_numbers() if kind == "numbers" else method.for_times()
     model = method.make({})
     return Member(name, OnePerLabel(model) if kind == "sets" and not method.label_sets else model)
 

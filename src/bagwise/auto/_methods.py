@@ -39,6 +39,8 @@ class Method:
         The only command that has the method; None for `fit` and `evaluate`.
     regressor : str or None
         The target of the regressor, or None.
+    survival : str or None
+        The target of the model of a time to an event, or None.
     published : str or None
         The target of the system exactly as its paper prints it: ``NAME@published``.
     """
@@ -53,6 +55,7 @@ class Method:
     aliases: list[str] = field(default_factory=list)
     command: str | None = None
     regressor: str | None = None
+    survival: str | None = None
     published: str | None = None
 
     @property
@@ -110,6 +113,17 @@ class Method:
                 "--task classification."
             )
         return replace(self, target=self.regressor)
+
+    def for_times(self) -> "Method":
+        """Return the variant that predicts times to an event, or raise an error without one."""
+        if self.survival is None:
+            able = ", ".join(method.name for method in METHODS.values() if method.survival)
+            raise InputError(f"{self.name} does not predict times to an event: use {able}.")
+        # A class that learns classes as well has the loss as a parameter.
+        own = {"loss": "cox"} if self.survival == self.target else {}
+        found = replace(self, target=self.survival, fixed=own)
+        kept = {k: v for k, v in self.fixed.items() if k in found.parameters}
+        return replace(found, fixed=kept | own)
 
     def as_printed(self) -> "Method":
         """Return the system of the paper without our changes."""

@@ -27,7 +27,13 @@ from bagwise.evaluate._comparison import Comparison, Evaluation
 from bagwise.evaluate._held_out_bags import HeldOutBags
 from bagwise.evaluate._measures import check_scoring, kind_of, measures_of, scores_of
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
-from bagwise.validation import check_bags, check_groups, check_label_sets, check_targets
+from bagwise.validation import (
+    are_times,
+    check_bags,
+    check_groups,
+    check_label_sets,
+    check_targets,
+)
 
 Fold = tuple[Ints, Ints]  # positions of training bags, of test bags
 Splitter = int | Iterable[Any] | Any
@@ -71,7 +77,7 @@ def make_folds(
 ) -> list[Fold]:
     """Draw shuffled folds, stratified by label, that do not split groups.
 
-    Label sets and numbers are not stratified.
+    Label sets and numbers are not stratified; times to an event by whether it was observed.
 
     Parameters
     ----------
@@ -94,6 +100,8 @@ def make_folds(
     labels = None if numbers or y.ndim == 2 else y
     if labels is not None:
         _check_counts(labels, n_folds)
+    elif are_times(y) and groups is None and min(y["event"].sum(), (~y["event"]).sum()) >= n_folds:
+        labels = y["event"]  # each fold has events, and censored bags
     unit, n_units = ("bag", len(y)) if groups is None else ("group", len(np.unique(groups)))
     if not 2 <= n_folds <= n_units:
         raise InputError(

@@ -13,7 +13,8 @@ import numpy as np
 from scipy.optimize import minimize, nnls
 from scipy.special import expit, log_expit, log_softmax, logit, softmax
 
-from bagwise._common.types import Array, Floats
+from bagwise._common.types import Array, Bools, Floats
+from bagwise.solvers.survival import cox_loss
 
 MAX_NEWTON = 100
 SHORTEST = 1e-10  # Newton step at which the calibration has converged
@@ -209,3 +210,52 @@ def fit_linear_stack(predictions: Floats, targets: Floats, *, reg: float) -> tup
         weights = nnls(rows, np.append(np.zeros(len(table)), 1.0))[0]
         weights /= weights.sum()
     return weights, float(centre - means @ weights)
+
+
+def fit_risk_stack(risks: Floats, event: Bools, time: Floats, *, reg: float) -> Stack:
+    r"""Combine risks of a time to an event by Cox regression with non-negative weights.
+
+    The risks of each model, standardised, become log risks :math:`f_m` by a Cox regression of
+    their own; then
+
+    .. math:: \min_{w \ge 0} -\log PL(\sum_m w_m f_m) + \frac{\lambda}{2} \sum_m (w_m - 1 / M)^2.
+
+    Parameters
+    ----------
+    risks : ndarray of shape (n_bags, 1, n_models)
+        Risks of bags by models that were not fitted on them.
+    event : ndarray of bool of shape (n_bags,)
+        Whether the event of a bag was observed.
+    time : ndarray of shape (n_bags,)
+        Its time, or that of censoring.
+    reg : float
+        The penalty :math:`\lambda`, which shrinks the weights to 1 / M, in units of one event.
+
+    Returns
+    -------
+    Stack
+    """
+    values = risks[:, 0]
+    n_models = values.shape[1]
+    centre, scale = values.mean(axis=0), values.std(axis=0)
+    is_constant = scale <= 1e-12 * np.maximum(1.0, np.abs(centre))
+    z = np.where(is_constant, 0.0, (values - centre) / np.where(is_constant, 1.0, scale))
+
+    def weights(columns: Floats, reg: float, equal: float) -> Floats:
+        def loss(w: Floats) -> tuple[float, Floats]:
+            value, slopes = cox_loss(columns @ w, event, time, np.ones(len(time)))
+            away = w - equal
+            return float(value + 0.5 * reg * away @ away), columns.T @ slopes + reg * away
+
+        start, bounds = np.full(columns.shape[1], equal), [(0, None)] * columns.shape[1]
+        options = {"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8}
+        how = {"jac": True, "method": "L-BFGS-B", "bounds": bounds, "options": options}
+        return minimize(loss, start, **how).x
+
+    # A penalty of one event keeps the slope finite where a model ranks all bags correctly.
+    own = np.concatenate([weights(z[:, [m]], 1.0, 0.0) for m in range(n_models)])
+    slopes = (own / np.where(is_constant, 1.0, scale))[:, None]
+    limit = float(np.log1p(len(values)))
+    alone = Stack(slopes, -centre[:, None] * slopes, np.zeros(n_models), np.zeros(1), limit)
+    log_risks = alone.log_odds(risks)[:, 0]
+    return replace(alone, weights=weights(log_risks, reg, 1 / n_models))

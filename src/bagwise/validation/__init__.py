@@ -21,6 +21,5 @@ from bagwise.validation.labels import (
     check_numbers,
     check_partial_labels,
     check_sample_weight,
-    check_targets,
 )
-from bagwise.validation.times import check_times
+from bagwise.validation.times import are_times, check_targets, check_times

@@ -176,27 +176,6 @@ def check_intervals(y: Any, bags: Bags) -> Intervals:
     return y
 
 
-def check_targets(y: Any, bags: Bags) -> Any:
-    """Check one number per bag, several numbers per bag, or intervals.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_bags,) or (n_bags, n_targets), or Intervals
-        The numbers.
-    bags : Bags
-        The bags they belong to.
-
-    Returns
-    -------
-    ndarray of shape (n_bags,) or (n_bags, n_targets), or Intervals
-        Intervals if a number is not exact.
-    """
-    if np.ndim(y) == 2 and np.shape(y)[1] > 1 and not isinstance(y, Intervals):
-        return np.column_stack([check_numbers(column, bags) for column in np.asarray(y).T])
-    known = check_intervals(y, bags)
-    return known.lower if known.exact.all() else known
-
-
 def check_partial_labels(y: Any, n_rows: int, *, min_classes: int = 2) -> Labels:
     """Check one label per row, -1 if it is unknown.
 

@@ -7,7 +7,13 @@ import numpy as np
 from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.exceptions import LabelError
-from bagwise.validation.labels import LARGEST_NUMBER, check_length
+from bagwise.labels import Intervals
+from bagwise.validation.labels import (
+    LARGEST_NUMBER,
+    check_intervals,
+    check_length,
+    check_numbers,
+)
 
 TIMES = np.dtype([("event", bool), ("time", np.float64)])
 EXPECTED = (
@@ -17,12 +23,17 @@ EXPECTED = (
 )
 
 
+def are_times(y: Any) -> bool:
+    """Whether y is a structured array, as times to an event are."""
+    return bool(getattr(getattr(y, "dtype", None), "names", None))
+
+
 def check_times(y: Any, bags: Bags, *, need_event: bool = True) -> Array:
     """Check one time to an event per bag, censored or not.
 
     Parameters
     ----------
-    y : structured array of shape (n_bags,)
+    y : structured array of shape (n_bags,), or data frame with two columns
         A field that tells whether the event was observed, and one with its time, or that of
         censoring; their names and order do not matter if one is boolean, else the first is the
         event.
@@ -38,6 +49,11 @@ def check_times(y: Any, bags: Bags, *, need_event: bool = True) -> Array:
     """
     if y is None:
         raise LabelError("this estimator requires y to be passed, but the target y is None.")
+    if len(getattr(y, "columns", ())) == 2:  # a data frame
+        columns = {str(name): np.asarray(y[name]) for name in y.columns}
+        y = np.empty(len(y), dtype=[(name, column.dtype) for name, column in columns.items()])
+        for name, column in columns.items():
+            y[name] = column
     fields = getattr(getattr(y, "dtype", None), "names", None) or ()
     if len(fields) != 2 or np.ndim(y) != 1:
         given = f"{len(fields)} fields" if fields else type(y).__name__
@@ -60,3 +76,26 @@ def check_times(y: Any, bags: Bags, *, need_event: bool = True) -> Array:
     found = np.empty(len(bags), dtype=TIMES)
     found["event"], found["time"] = event, time
     return found
+
+
+def check_targets(y: Any, bags: Bags) -> Any:
+    """Check one number per bag, several numbers per bag, intervals, or times to an event.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_bags,) or (n_bags, n_targets), Intervals or structured array
+        The numbers, or the times.
+    bags : Bags
+        The bags they belong to.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,) or (n_bags, n_targets), or Intervals
+        Intervals if a number is not exact. Times as from `check_times`.
+    """
+    if are_times(y):
+        return check_times(y, bags)
+    if np.ndim(y) == 2 and np.shape(y)[1] > 1 and not isinstance(y, Intervals):
+        return np.column_stack([check_numbers(column, bags) for column in np.asarray(y).T])
+    known = check_intervals(y, bags)
+    return known.lower if known.exact.all() else known
