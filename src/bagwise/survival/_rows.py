@@ -39,7 +39,7 @@ class RowForest(BaseEstimator):
 
     Parameters
     ----------
-    n_estimators : int, default=300
+    n_estimators : int, default=100
         Number of trees.
     low_memory : bool, default=False
         Whether leaves have the expected number of events only, not the survival function.
@@ -48,7 +48,7 @@ class RowForest(BaseEstimator):
     """
 
     def __init__(
-        self, n_estimators: int = 300, low_memory: bool = False, random_state: Any = 0
+        self, n_estimators: int = 100, low_memory: bool = False, random_state: Any = 0
     ) -> None:
         self.n_estimators, self.low_memory = n_estimators, low_memory
         self.random_state = random_state
@@ -115,12 +115,12 @@ class KaplanMeier(SurvivalMixin, BagEstimator):
         return np.zeros((len(bags), 1))
 
 
-def pooled_forest(n_estimators: int = 300) -> Any:
+def pooled_forest(n_estimators: int = 100) -> Any:
     """Random survival forest on the mean, minimum, maximum and deviation of each feature.
 
     Parameters
     ----------
-    n_estimators : int, default=300
+    n_estimators : int, default=100
         Number of trees.
 
     Returns
