@@ -26,7 +26,7 @@ from bagwise.classification import BagMarginSVM, SetKernelSVM
 from bagwise.datasets import make_bags, make_digit_bags
 from bagwise.embedding import BagStatistics
 from bagwise.evaluate._evaluation import make_folds
-from bagwise.exceptions import InputError, LabelError, NotEnoughMemoryError
+from bagwise.exceptions import DataWarning, InputError, LabelError, NotEnoughMemoryError
 from bagwise.persistence import load_model, save_model
 from bagwise.preprocessing import make_bag_pipeline
 from bagwise.regression import SetKernelRegressor
@@ -418,6 +418,34 @@ def test_instance_scores_of_a_method_with_one_score_per_class():
     own = model.estimators_[0].score_instances(model.scaler_.transform(bags))
     order = np.argsort(own[:, 1] - own[:, 0])
     assert (np.diff(model.score_instances(bags)[order]) >= 0).all()
+
+
+def collective(n_bags=40, spread=1.0, seed=0):
+    """Bags whose instances all move a little with the label: no single one decides."""
+    rng = np.random.RandomState(seed)
+    y = np.arange(n_bags) % 2
+    return [0.5 * label + spread * rng.normal(size=(30, 3)) for label in y], y
+
+
+@pytest.mark.parametrize(
+    ("assumption", "data", "message"),
+    [
+        ("standard", collective(), "that of pooled-trees, which use the whole bag"),
+        ("standard", collective(spread=1e3), "better than that of the majority"),
+        ("collective", collective(spread=1e3), "better than that of the majority"),
+        ("collective", collective(), None),
+        (None, collective(spread=1e3), None),
+        ("standard", example(60), None),
+    ],
+)
+def test_an_assumption_that_predicts_held_out_bags_badly_is_reported(assumption, data, message):
+    names = {"standard": ["misvm-bag"], "collective": ["nsk"], None: ["nsk"]}[assumption]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        auto(candidates=names, assumption=assumption).fit(*data)
+    found = [str(each.message) for each in caught if each.category is DataWarning]
+    assert len(found) == (message is not None)
+    assert all(message in text for text in found)
 
 
 @pytest.mark.parametrize("sets", [False, True])

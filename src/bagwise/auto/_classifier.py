@@ -9,13 +9,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import expit, logit, softmax
 from sklearn.metrics import average_precision_score, log_loss
 
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Array, Bools, Floats
 from bagwise.auto._coverage import PredictsIntervals, PredictsSets
-from bagwise.auto._ensemble import Ensemble
+from bagwise.auto._ensemble import Ensemble, Race, mean_and_error
+from bagwise.auto._members import default_members
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, BagRegressorMixin
 from bagwise.base._parameters import with_parameters
@@ -28,7 +29,7 @@ from bagwise.evaluate._measures import (
     mean_area_under_roc,
     number_measures,
 )
-from bagwise.exceptions import InputError, LabelError
+from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
 from bagwise.labels import Labels
 from bagwise.solvers.stacking import Stack, fit_linear_stack, fit_stack
 from bagwise.validation import check_label_sets, check_numbers
@@ -38,6 +39,7 @@ SET_METRICS = ("log_loss", "average_precision")
 REG = 10.0  # penalty of the weights; chosen on Musk1, Elephant, digits and synthetic bags
 LARGEST = 1e6  # magnitude of an instance score
 MOST_SEEN = 5_000  # instances on which the instance scores of the methods are judged
+MUCH_WORSE = 0.1  # difference of log losses, of which a fit under an assumption warns
 NUMBER_METRICS = {"r2": "R2", "mae": "MAE", "spearman": "Spearman"}
 NUMBER_REG = 1.0  # the same for `fit_linear_stack`; chosen on synthetic bags
 
@@ -253,6 +255,47 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
         if scores.shape[1] > len(self.intercept_):  # a score for each of two classes
             scores = np.diff(scores, axis=1)
         return np.clip(scores, -LARGEST, LARGEST)  # infinite for a class without training bags
+
+    def _judge(self, race: Race) -> None:
+        """Warn if methods that keep the assumption predict held-out bags badly.
+
+        That is no better than the majority, or much worse than trees on pooled features.
+        """
+        if self.assumption is None:
+            return
+        targets, folds = self.held_out_targets_, race.folds
+        measure = partial(label_score, "log_loss", exclusive=self._is_exclusive)
+
+        def losses(logits: Floats) -> Floats:
+            return np.array([measure(logits[test], targets[test]) for _, test in folds])
+
+        own, blind = losses(self.held_out_scores_), np.empty(targets.shape)
+        for train, test in folds:
+            shares = np.clip(targets[train].mean(axis=0), 0.001, 0.999)
+            blind[test] = np.log(shares) if self._is_exclusive else logit(shares)
+        found = f"assumption={self.assumption!r}: the log loss of held-out bags is {own.mean():.3f}"
+        gain, error = mean_and_error(list(losses(blind) - own))
+        if not gain > error:
+            warn_user(
+                f"{found}, not clearly better than that of the majority, "
+                f"{losses(blind).mean():.3f}. Leave assumption= out, or give more bags.",
+                DataWarning,
+            )
+            return
+        if self.assumption == "collective":
+            return
+        pooled = default_members(self._kind, targets.shape[1])[0]
+        if (scores := race.run(pooled.seeded(0)).scores) is None:  # no time or memory left
+            return
+        rival = losses(self._held_out_logits(scores[:, :, None], targets, folds)[:, :, -1])
+        worse, error = mean_and_error(list(own - rival))
+        if worse > max(MUCH_WORSE, 2 * error):
+            warn_user(
+                f"{found}, that of {pooled.name}, which use the whole bag, {rival.mean():.3f}: the "
+                "label probably does not depend on one instance. Leave assumption= out, unless you "
+                "know that it holds.",
+                DataWarning,
+            )
 
     def _finish(self, bags: Bags, targets: Array) -> None:
         """Weigh the estimators that score instances, by what bags say about their scores."""

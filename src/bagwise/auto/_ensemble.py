@@ -116,6 +116,7 @@ class Ensemble:
         self.best_index_, self.limit_ = used.index(best), stack.limit
         self.held_out_scores_ = held_out[:, :, best if self.ensemble == "best" else -1]
         self.held_out_targets_, self.held_out_groups_ = targets, groups
+        self._judge(race)
         self._finish(bags, targets)
         for entry, score, weight in zip(ran, alone, stack.weights, strict=True):
             entry.result = (*score, float(weight))
@@ -136,6 +137,9 @@ class Ensemble:
 
     def _finish(self, bags: Bags, targets: Array) -> None:
         """Learn more from the (standardised) bags, with all attributes of the stack set."""
+
+    def _judge(self, race: Any) -> None:
+        """Warn of a doubtful choice, with the held-out scores set."""
 
     def _held_out_logits(self: Any, scores: Floats, targets: Array, folds: list[Fold]) -> Floats:
         """Scores on folds held out from calibration and weights: each candidate, then the stack."""
