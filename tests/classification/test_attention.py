@@ -413,3 +413,36 @@ def test_a_fitted_model_needs_no_torch(tmp_path):
 
 def test_the_example_of_the_docstring_runs():
     check_example_of_the_docstring(AttentionMIL, n_lines=6)
+
+
+def test_a_fit_that_learned_nothing_says_so(rng):
+    y = np.arange(24) % 2
+    noise = list(rng.normal(size=(24, 3, 2)))
+    with pytest.warns(ConvergenceWarning, match="AttentionMIL learned nothing: a loss of"):
+        model = small(max_epochs=300).fit(noise, y)
+    assert model.chance_loss_ == pytest.approx(np.log(2))
+    assert model.held_out_loss_ == model.held_out_curve_.min() > 0.68
+
+
+def test_the_loss_of_a_constant_prediction():
+    from bagwise.classification._training import CrossEntropy
+
+    p = np.array([0.5, 0.25, 0.25])
+    codes = np.array([0, 0, 1, 2])
+    assert CrossEntropy(codes, 3).chance(np.ones(4)) == pytest.approx(-p @ np.log(p))
+    assert CrossEntropy(codes, 3).chance(np.array([0.5, 0.5, 1, 1])) == pytest.approx(np.log(3))
+    sets = np.array([[1, 0], [1, 1], [0, 0], [1, 0]])
+    q = np.array([0.75, 0.25])
+    expected = -(q @ np.log(q) + (1 - q) @ np.log(1 - q))
+    assert CrossEntropy(sets, 2).chance(np.ones(4)) == pytest.approx(expected)
+
+
+@pytest.mark.slow
+def test_a_few_percent_of_the_instances_are_found_in_few_bags(rng):
+    """40 donors; the loss falls only after 100 steps, which are 30 epochs."""
+    X = rng.normal(size=(80, 300, 10)).astype(np.float32)
+    y = np.arange(80) % 2
+    X[1::2, :15, 0] += 3.5
+    model = AttentionMIL(n_models=3, random_state=0).fit(list(X[:40]), y[:40])
+    assert model.held_out_loss_ < 0.3
+    assert (model.predict(list(X[40:])) == y[40:]).mean() > 0.9

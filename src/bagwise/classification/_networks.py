@@ -175,7 +175,9 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
 
     Several networks are trained at once, and their logits are averaged. Network m leaves out the
     bags of fold m, and training ends when the loss of the bags that were left out, over all
-    networks and the last epochs, stops falling: when it did not fall by 0.005 in 20 epochs.
+    networks and the last epochs, stops falling: when it did not fall by 0.005 in 20 epochs, and
+    before it is below that of the class frequencies in 200 steps, because few bags have few steps
+    in an epoch.
     Training needs torch (``pip install "bagwise[torch]"``), a fitted model does not.
 
     Parameters
@@ -239,6 +241,9 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
     held_out_curve_ : ndarray of shape (n_iterations,)
         Loss of the held-out bags in each epoch, averaged exponentially over about five
         epochs; empty if none are held out.
+    held_out_loss_, chance_loss_ : float
+        The lowest value of `held_out_curve_`, and the cross entropy of the class frequencies. A fit
+        that ends without being better warns that it learned nothing.
     n_iter_ : int
         Number of epochs. The weights are from the epoch with the lowest `held_out_curve_`.
     {n_features_in_}

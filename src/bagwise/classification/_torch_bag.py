@@ -85,6 +85,9 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
     held_out_curve_ : ndarray of shape (n_iterations,)
         Cross entropy of the held-out bags after each epoch, averaged exponentially over about five
         epochs; empty if none are held out.
+    held_out_loss_, chance_loss_ : float
+        The lowest value of `held_out_curve_`, and the cross entropy of the class frequencies. A fit
+        that ends without being better warns that it learned nothing.
     n_iter_ : int
         Number of epochs.
     {n_features_in_}

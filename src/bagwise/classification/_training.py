@@ -10,7 +10,8 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import entr, expit
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
@@ -24,7 +25,7 @@ from bagwise.compute.arrays import dense, to_numpy
 from bagwise.compute.batches import Batches, extremes_of_bags
 from bagwise.compute.blocks import row_blocks
 from bagwise.compute.tensors import torch
-from bagwise.exceptions import InputError, LabelError
+from bagwise.exceptions import InputError, LabelError, warn_user
 from bagwise.loops.threads import block_bounds
 from bagwise.solvers.result import SolverResult
 from bagwise.validation import check_bags, check_groups
@@ -32,6 +33,8 @@ from bagwise.validation import check_bags, check_groups
 SMOOTHED = 5.0  # epochs over which held-out losses are averaged, exponentially
 TOL = 0.005  # smallest fall of the held-out cross entropy that counts as progress
 PATIENCE = 20  # epochs without progress that end the training
+STEPS = 200  # the same before anything was learned: few bags have few steps in an epoch
+LEARNED = 0.05  # fall of the loss below that of a constant prediction that counts as learned
 KEYS = 2**24  # maximum number of values by which bags are sorted
 SMALL = 2**28  # operations per batch below which one thread is faster
 TRAINED_AT_ONCE = 2**28  # maximum bytes of layers in main memory
@@ -119,7 +122,22 @@ class NetworkMixin(BagClassifierMixin):
         weights = np.ones(len(bags)) if weights is None else weights
         result, held_out = train(self, module, bags, loss, weights, order, folds, rng, **options)
         self._keep_progress(result, self._advice)
+        chance = loss.chance(weights)
+        if held_out and np.isfinite(chance):
+            self.held_out_loss_, self.chance_loss_ = min(held_out), chance
+        if result.converged and (held_out or self._training_tol is not None):
+            self._warn_of_nothing(min(held_out, default=result.objective_curve[-1]), chance)
         return module, np.array(held_out)
+
+    def _warn_of_nothing(self, loss: float, chance: float) -> None:
+        """Warn if the loss of held-out bags, or else of training bags, is that of a constant."""
+        if loss > chance - TOL:
+            warn_user(
+                f"{type(self).__name__} learned nothing: a loss of {loss:.3f}, and {chance:.3f} for"
+                " the same prediction for all bags. Its scores of instances mean nothing either: "
+                "give more bags, or fewer features (--pca auto, InstancePCA).",
+                ConvergenceWarning,
+            )
 
 
 class LogitClassifierMixin(NetworkMixin):
@@ -163,7 +181,8 @@ def train(
 
     Network m does not learn from the bags of fold m. The losses of these bags, over all networks,
     are a cross-validated loss, which is smoothed over the last epochs. Training ends when it has
-    not fallen by `TOL` in `PATIENCE` epochs, and the weights of the best epoch are kept. The loss
+    not fallen by `TOL` in `PATIENCE` epochs (or in `STEPS` steps, as long as it is not `LEARNED`
+    below the loss of a constant prediction), and the weights of the best epoch are kept. The loss
     of a bag that some network learns from is computed with its batch, so that an epoch reads each
     bag once; the loss of the other held-out bags after the epoch, with the module in evaluation
     mode. If no bag is held out, the training loss ends the training, by `_training_tol`.
@@ -224,6 +243,7 @@ def train(
     n_batches = -(-len(learners) // model.batch_size)
     stops_early = bool(shares[1].any())
     tol = TOL if stops_early else model._training_tol
+    long, chance = max(PATIENCE, -(-STEPS // n_batches)), loss.chance(weights)
     curve: list[float] = []
     held_out: list[float] = []
     kept = None
@@ -265,13 +285,15 @@ def train(
                 if outside < min(held_out, default=np.inf):
                     kept = {name: w.clone() for name, w in module.state_dict().items()}
                 held_out.append(outside)
-            if tol is not None and has_stalled(held_out or curve, PATIENCE, tol):
+            learned_nothing = bool(held_out) and min(held_out) > chance - LEARNED
+            patience = long if learned_nothing else PATIENCE
+            stalled = tol is not None and has_stalled(held_out or curve, patience, tol)
+            if stalled:
                 break
     if kept is not None:
         module.load_state_dict(kept)
     module.eval().cpu()
-    converged = tol is None or has_stalled(held_out or curve, PATIENCE, tol)
-    return SolverResult((), curve, converged), held_out
+    return SolverResult((), curve, tol is None or stalled), held_out
 
 
 def losses_of(logits: Tensor, targets: Tensor) -> Tensor:
@@ -313,6 +335,13 @@ class CrossEntropy:
         """Prepare the training, with the weights (n_models, n_bags) of the bags."""
         self.known = torch.tensor(self.targets, device=learned.device)
 
+    def chance(self, weights: Floats) -> float:
+        """Mean loss of the best prediction that is the same for all bags."""
+        shares = weights / weights.sum()
+        p = shares @ self.targets if self.targets.ndim == 2 else np.bincount(self.targets, shares)
+        terms = p, 1 - p
+        return float(sum(entr(p).sum() for p in terms[: self.targets.ndim]))
+
     def of(self, logits: Tensor, at: Tensor) -> Tensor:
         """Losses (n_models, n) of n bags at some positions, from their logits."""
         return losses_of(logits, self.known[at])
@@ -336,6 +365,10 @@ class CoxLoss(CrossEntropy):
     def __init__(self, times: Array) -> None:
         super().__init__(times["event"].astype(int), 1)
         self.steps = np.unique(times["time"], return_inverse=True)[1]
+
+    def chance(self, weights: Floats) -> float:
+        """Not defined: the loss depends on the risks of the other bags."""
+        return np.inf
 
     def start(self, learned: Tensor) -> None:
         """Begin with equal risks: H is Nelson and Aalen's estimate."""
