@@ -21,6 +21,7 @@ from bagwise.base._set_kernel import width_of
 from bagwise.classification import (
     BalancedSparseMIL,
     CitationKNN,
+    ClassToBag,
     InstanceMarginSVM,
     MINet,
     SetKernelSVM,
@@ -31,17 +32,21 @@ from bagwise.pairwise import kernel_width
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.solvers.margin.max_margin import Machine, MarginProblem, bag_problem, max_margin
 from bagwise.solvers.result import SolverResult
+from reproduction.bag_data import load_corel5k_test_regions
 from reproduction.rivals import PublishedWellSVM
 
 __all__ = [
     "MeanInterceptSVM",
+    "MeanInterceptSparseMIL",
     "MinimaxSVM",
     "OffsetFreeSVM",
+    "PublishedClassToBag",
     "SelectedORLR",
     "SummedBalancedSparseMIL",
     "SummedSparseMIL",
     "TruncatedSparseMIL",
     "annotator",
+    "authors_metric",
     "dissimilarity_svm",
     "on_dense_rows",
 ]
@@ -152,6 +157,21 @@ class TruncatedSparseMIL(SummedSparseMIL):
     least = SUPPORT
 
 
+class MeanInterceptSparseMIL(SummedSparseMIL):
+    """sMIL as in misvm, with its intercept: the mean of y - w.x over all support vectors."""
+
+    def _separate(self, bags: Any) -> SolverResult:
+        space, offsets, positive, costs = bags
+        problem = _summed(offsets, positive, costs)
+        return _as_misvm(max_margin(space, problem, tol=self.tol), problem).result()
+
+
+class PublishedClassToBag(ClassToBag):
+    """M-C2B by the algorithm of Wang et al. 2012: no penalty, U not orthonormal."""
+
+    _orthonormal = False
+
+
 class PaperMINet(MINet):
     """MINet trained by gradient descent with momentum 0.9, for all epochs."""
 
@@ -200,6 +220,17 @@ def annotator(
     return make_pipeline(first, CitationKNN(n_references, n_citers, kind=kind))
 
 
+def authors_metric() -> InstanceTransformer:
+    """The metric of the authors of MIMLCA for Corel5K, learned from the 4,500 training pictures.
+
+    Returns
+    -------
+    InstanceTransformer
+    """
+    L = load_corel5k_test_regions().authors_metric
+    return InstanceTransformer(FunctionTransformer(_project, kw_args={"L": L}))
+
+
 def dissimilarity_svm(kind: str = "meanmin", C: float = 1.0) -> Pipeline:
     """MInD: a linear SVM on the distances to the training bags.
 
@@ -232,6 +263,10 @@ def on_dense_rows(model: Any) -> Pipeline:
     return make_pipeline(
         InstanceTransformer(FunctionTransformer(_dense, accept_sparse=True)), model
     )
+
+
+def _project(rows: Any, L: NDArray[Any]) -> Any:
+    return rows @ L
 
 
 def _dense(rows: Any) -> Any:

@@ -3,9 +3,10 @@
 Parameters are chosen from ``options.grid``, ``{ method = { parameter = [values] } }``, or a list of
 such tables; ``"method:data"`` takes precedence over ``method``. The entry ``width``, k, selects the
 Gaussian kernel exp(-|x - z|^2 / (2 k^2 m)), where m is the mean squared distance between rows; 0
-selects the linear kernel. The entry ``weight`` is the total weight of the unlabelled rows relative
-to the labelled ones: C2 = weight C1 n_l / n_u, where C1 is 1 / (mean squared length of the rows in
-the space of the kernel).
+selects the linear kernel. ``spread``, k, is the width as the WellSVM paper prints it, with the mean
+distance, not squared, in place of m. The entry ``weight`` is the total weight of the unlabelled
+rows relative to the labelled ones: C2 = weight C1 n_l / n_u, where C1 is 1 / (mean squared length
+of the rows in the space of the kernel).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.metrics import adjusted_rand_score, confusion_matrix
-from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.metrics.pairwise import pairwise_distances, rbf_kernel
 from sklearn.model_selection import (
     KFold,
     RepeatedStratifiedKFold,
@@ -36,6 +37,7 @@ from sklearn.utils.extmath import row_norms
 
 from bagwise.bags import Bags
 from bagwise.pairwise import kernel_width
+from bagwise.published import wellsvm
 from bagwise.semi_supervised import WellSVMClassifier
 from reproduction._building import build_model, with_seed
 from reproduction._protocols.fitting import scores
@@ -46,7 +48,11 @@ from reproduction.rivals._partly_labelled import PartlyLabelledClassifier
 __all__ = ["few_labels", "no_labels", "official_splits", "region_of_interest", "tuned_bags"]
 
 UNKNOWN = -1
-WELL_SVMS = (WellSVMClassifier, PublishedWellSVM)  # not an OffsetFreeSVM, which is supervised
+WELL_SVMS = (
+    WellSVMClassifier,
+    PublishedWellSVM,
+    type(wellsvm()),
+)  # not an OffsetFreeSVM, which is supervised
 FEW = 50  # rows of the untimed fit that compiles
 
 
@@ -76,7 +82,7 @@ def official_splits(unit: Unit) -> dict[str, Any]:
     The repetition is the number of the split. Options: ``labelled``, the key of the splits;
     ``choice``, "accuracy" or "margin" (see `_chosen`); ``prior``, the number of pseudo-labels,
     spread evenly over the classes, in the balance of WellSVM; ``true_shares``, whether models with
-    `positive_share` are given the true shares of the classes (then the grid has one setting).
+    `positive_share` or `balance` are given the true shares of the classes.
     """
     data = unit.load()
     rows = data.labeled[unit.settings["options"]["labelled"]][unit.repetition]
@@ -206,12 +212,15 @@ def _settings(unit: Unit, X: Any, labelled: float = 1.0) -> Iterator[tuple[dict[
     """Yield the models of this method's grid; `labelled` is the share of labelled rows."""
     grids = unit.settings["options"].get("grid", {})
     grid = grids.get(f"{unit.method}:{unit.data}", grids.get(unit.method, {}))
-    scale = kernel_width("scale", Bags(X, np.arange(X.shape[0] + 1)))
+    scale, distance = kernel_width("scale", Bags(X, np.arange(X.shape[0] + 1))), 0.0
     for chosen in _combinations(grid if isinstance(grid, list) else [grid]):
-        options = {k: v for k, v in chosen.items() if k not in ("width", "weight")}
+        options = {k: v for k, v in chosen.items() if k not in ("width", "spread", "weight")}
         if chosen.get("width", 0):
             # The mean squared distance between rows is twice the total variance.
             options |= {"kernel": "rbf", "gamma": scale / (4 * chosen["width"] ** 2)}
+        if chosen.get("spread", 0):
+            distance = distance or _mean_distance(X)
+            options |= {"kernel": "rbf", "gamma": 1 / (2 * chosen["spread"] ** 2 * distance)}
         if "weight" in chosen:
             C1 = 1 / _mean_square(X, options.get("gamma"), options["center"])
             options |= {"C1": C1, "C2": chosen["weight"] * C1 * labelled / (1 - labelled)}
@@ -219,6 +228,12 @@ def _settings(unit: Unit, X: Any, labelled: float = 1.0) -> Iterator[tuple[dict[
         if "kernel" not in model.get_params():  # spectral clustering has `affinity` instead
             options.pop("kernel", None)
         yield chosen, model.set_params(**options)
+
+
+def _mean_distance(X: Any) -> float:
+    """Mean distance between two rows; of at most 2,000 rows."""
+    rows = X[np.linspace(0, X.shape[0] - 1, min(X.shape[0], 2000)).astype(int)]
+    return float(pairwise_distances(rows).sum() / (rows.shape[0] * (rows.shape[0] - 1)))
 
 
 def _combinations(tables: list[dict[str, list[Any]]]) -> Iterator[dict[str, Any]]:
@@ -248,11 +263,13 @@ def _chosen(
     """
     known = np.flatnonzero(y != UNKNOWN)
     settings = list(_settings(unit, X, len(known) / len(y)))
-    if "prior" in unit.settings["options"] and hasattr(settings[0][1], "balance"):
+    if "prior" in unit.settings["options"] and "balance" in settings[0][1].get_params():
         for _, model in settings:
             model.set_params(balance=_balance(y[known], unit.settings["options"]["prior"]))
-    if shares is not None and "positive_share" in settings[0][1].get_params():
-        settings = [(chosen, model.set_params(positive_share=shares)) for chosen, model in settings]
+    if shares is not None:
+        known_as = {"positive_share", "balance"} & set(settings[0][1].get_params())
+        for _, model in settings:
+            model.set_params(**dict.fromkeys(known_as, shares))
     at = 0
     if len(settings) > 1:
         margin = unit.settings["options"].get("choice", "accuracy") == "margin"
@@ -388,7 +405,9 @@ def _compile(model: Any, *few: Any) -> None:
 
 
 def _curve(model: Any) -> dict[str, Any]:
-    return {"curve": model.objective_curve_} if hasattr(model, "objective_curve_") else {}
+    if not hasattr(model, "objective_curve_"):
+        return {}
+    return {"curve": model.objective_curve_, "label_vectors": len(model.objective_curve_)}
 
 
 def _quietly(function: Any, *arguments: Any) -> Any:

@@ -108,7 +108,7 @@ def test_small_figures_draw_times_and_objectives(name, tmp_path):
         pytest.skip("the UCI sets are not at hand")
     run_plan(plan, store)
     report = make_report(plan, store)
-    assert all(row.ours for row in report.rows)
+    assert all(row.ours for row in report.rows if row.metric != "label_vectors")
     plots = write_report(report, tmp_path, name)[1:]
     assert [plot.name for plot in plots] == [f"{name}-times.png", f"{name}-objective.png"]
 

@@ -263,6 +263,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     _min_classes = 1
     _in_canonical_order = True
     _advice = "raise max_iter or tol"
+    _orthonormal = True  # the published algorithm has no such constraint
     _parameter_constraints = {
         "max_pairs": [COUNT],
         "tol": [NOT_NEGATIVE],
@@ -323,7 +324,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
             A,
             B,
             n_components=n_components,
-            orthonormal=True,
+            orthonormal=self._orthonormal,
             reg=self.reg,
             max_iter=self.max_iter,
             tol=self.tol,
