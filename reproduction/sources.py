@@ -15,12 +15,12 @@ from bagwise.datasets import (
     load_musk1,
     make_digit_bags,
 )
-from bagwise.datasets._registry import data_folders, find_file, read_arrays
+from bagwise.datasets._registry import data_folders, find_file, read_arrays, read_dataset
 from bagwise.exceptions import DataNotFoundError, FileFormatError
 from reproduction._building import find_target
 from reproduction.bag_data import load_corel5k_blobs, load_corel5k_test_regions
 from reproduction.faces import make_names_and_faces
-from reproduction.row_data import load_mnist, load_uci
+from reproduction.row_data import info_of, load_mnist, load_uci
 
 __all__ = [
     "captioned_faces",
@@ -33,6 +33,7 @@ __all__ = [
     "make_overlapping_calls",
     "make_region_bags",
     "make_rings",
+    "make_share_bags",
     "make_text_rows",
     "merged_classes",
     "partly_labelled",
@@ -552,3 +553,46 @@ def make_text_rows(
     rarity = np.log(n_rows / (1 + np.bincount(counts.indices, minlength=n_features)))
     counts.data = np.log1p(counts.data) * np.maximum(rarity, 0.0)[counts.indices]
     return Bunch(X=normalize(counts, copy=False), y=y, classes=np.arange(2))
+
+
+def make_share_bags(
+    name: str, bag_size: int = 8, low: float = 0.0, high: float = 0.5, random_state: Any = None
+) -> Bunch:
+    """Draw bags of rows of Adult or MAGIC (from the data home), of which the shares are known.
+
+    As in Scott and Zhang (2020): 8,192 and 5,120 rows in bags, 3,000 and 1,400 other rows to test
+    on. The probability of class 1 in a bag is drawn from U(low, high).
+
+    Parameters
+    ----------
+    name : {"adult", "magic"}
+        The rows.
+    bag_size : int, default=8
+        Number of rows of a bag.
+    low, high : float, default=0.0, 0.5
+        Range of the probability of class 1.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draw.
+
+    Returns
+    -------
+    Bunch
+        ``bags``, ``shares`` of class 1, ``instance_labels``, ``X_test``, ``y_test``.
+    """
+    n_train, n_test, X = {"adult": (8192, 3000, "X_onehot"), "magic": (5120, 1400, "X")}[name]
+    arrays = read_dataset(info_of(f"uci_{name}"), [X, "y"])
+    rows, y = np.asarray(arrays[X], np.float64), np.asarray(arrays["y"], np.int64)
+    rng = check_random_state(random_state)
+    order = rng.permutation(len(y))
+    test, rest = order[:n_test], order[n_test:]
+    n_bags = n_train // bag_size
+    numbers = rng.binomial(bag_size, rng.uniform(low, high, n_bags))
+    pools = [iter(rest[y[rest] == label]) for label in (0, 1)]
+    chosen = [next(pools[label]) for k in numbers for label in [1] * k + [0] * (bag_size - k)]
+    return Bunch(
+        bags=Bags(rows[chosen], np.arange(n_bags + 1) * bag_size),
+        shares=numbers / bag_size,
+        instance_labels=y[chosen],
+        X_test=rows[test],
+        y_test=y[test],
+    )

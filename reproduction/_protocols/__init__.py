@@ -10,6 +10,7 @@ from reproduction._protocols import (
     classification,
     clustering,
     metric_learning,
+    observations,
     weak_labels,
 )
 from reproduction._units import Unit
@@ -23,6 +24,7 @@ PROTOCOLS: Mapping[str, Callable[[Unit], dict[str, Any]]] = {
         classification,
         clustering,
         metric_learning,
+        observations,
         weak_labels,
     )
     for name in topic.__all__
