@@ -30,6 +30,7 @@ PARTS = (
     "margin_svms",
     "mil_rivals",
     "orlr",
+    "glws",
     "csp",
     "mimlca",
     "wellsvm",
