@@ -141,7 +141,7 @@ def main() -> None:
 def parsed() -> argparse.Namespace:
     """The options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.leaderboard", description=__doc__)
-    parser.add_argument("--methods", nargs="+", help="these methods only")
+    parser.add_argument("--methods", nargs="+", help="these only; also module:Class")
     parser.add_argument("--sets", nargs="+", help="these sets only")
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=1, help="how often folds are drawn anew")
@@ -203,7 +203,8 @@ def run_all(options: argparse.Namespace) -> dict[str, dict]:
     results: dict[str, dict] = {}
     for kind, sets in SETS.items():
         ran = {job[2] for job in jobs if job[0] == kind}
-        order = [method for method in (*ROWS, *BASELINES) if method in ran]
+        own = [method for method in options.methods or () if ":" in method]
+        order = [method for method in (*ROWS, *own, *BASELINES) if method in ran]
         results[kind] = {
             name: {
                 method: found.get((kind, name, method), {"failed": "not run"}) for method in order
@@ -222,6 +223,7 @@ def methods_for(kind: str, data_set: str, options: argparse.Namespace) -> list[s
         if (method.available or kept_file(data_set, name, options).exists())
         and (method.label_sets or kind == "labels")
     ]
+    able += [name for name in options.methods or () if ":" in name]  # package.module:Class
     return [
         name
         for name in dict.fromkeys([*able, *BASELINES])

@@ -4,6 +4,8 @@ import difflib
 import importlib
 import importlib.util
 import inspect
+import os
+import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -139,6 +141,10 @@ class Method:
             raise InputError(
                 f"{self.name} has no parameter {unknown[0]!r}: it has {', '.join(known)}."
             )
+        needed = [n for n, v in known.items() if v is inspect.Parameter.empty]
+        lacking = [n for n in needed if n not in parameters]
+        if lacking:
+            raise InputError(f"{self.name} needs {lacking[0]}: give --set {lacking[0]}=VALUE.")
         return self.factory(**{**self.fixed, **parameters})
 
 
@@ -198,7 +204,7 @@ def find_method(name: str, command: str | None = None) -> Method:
 
     If there is no exact match, case, hyphens, spaces and underscores are ignored: "mi-svm" is
     MI-SVM, while "mi-SVM" is the other method of that paper. "orlr@published" is ORLR exactly as
-    its paper prints it.
+    its paper prints it, and "package.module:Class" an estimator of the user.
 
     Parameters
     ----------
@@ -217,6 +223,8 @@ def find_method(name: str, command: str | None = None) -> Method:
     >>> [find_method(name).name for name in ("MI-SVM", "mi-svm", "BagMarginSVM", "mi-SVM")]
     ['misvm-bag', 'misvm-bag', 'misvm-bag', 'misvm-instance']
     """
+    if ":" in name:
+        return _imported(name)
     name, at, version = name.partition("@")
     methods = [method for method in _ALL.values() if command in (method.command, "any")]
     if at:
@@ -237,6 +245,32 @@ def find_method(name: str, command: str | None = None) -> Method:
     hint = f" Did you mean {' or '.join({places[text]: 0 for text in near})}?" if near else ""
     choices = ", ".join(method.name for method in methods)
     raise InputError(f"Unknown method {name!r}.{hint} Choose from {choices}.")
+
+
+def _imported(name: str) -> Method:
+    """An estimator of the user, "package.module:Class"; the current folder is searched as well."""
+    from sklearn.base import RegressorMixin
+
+    module, _, attribute = name.partition(":")
+    add_current_folder()
+    try:
+        made = getattr(importlib.import_module(module), attribute, None)
+    except Exception as error:  # whatever the module of the user raises
+        raise InputError(f"{name} cannot be imported: {type(error).__name__}: {error}.") from error
+    if not (inspect.isclass(made) and hasattr(made, "get_params") and hasattr(made, "predict")):
+        found = f"{module} has no {attribute}" if made is None else f"{name} is none"
+        raise InputError(
+            f"{found}: expected a classifier or regressor, a class with BaseEstimator of "
+            "scikit-learn, whose fit(X, y) and predict(X) take Bags."
+        )
+    regressor = name if issubclass(made, RegressorMixin) else None
+    return Method(name, f"{attribute} of {module}", "", name, label_sets=True, regressor=regressor)
+
+
+def add_current_folder() -> None:
+    """Let modules in the current folder be imported, as ``python -m`` does."""
+    if not {"", os.getcwd()} & {*sys.path}:
+        sys.path.insert(0, os.getcwd())
 
 
 def _own_names(method: Method) -> list[str]:

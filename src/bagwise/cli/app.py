@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -97,9 +98,14 @@ def _print_error(error: Exception, *, debug: bool) -> int:
     ):
         message = _as_options(message)
     else:
-        message = f"{type(error).__name__}: {message.rstrip('.')}. This is a bug in bagwise"
+        message = f"{type(error).__name__}: {message.rstrip('.')}. "
+        place = traceback.extract_tb(error.__traceback__)[-1]
         code = BUG
-        message += "." if debug else ": add --debug to see where, and report it."
+        if Path(place.filename).parent == Path.cwd():  # an estimator of the user
+            message += f"This is an error in {place.filename}, line {place.lineno}."
+        else:
+            message += "This is a bug in bagwise"
+            message += "." if debug else ": add --debug to see where, and report it."
     typer.echo(typer.style("Error:", fg="red", bold=True) + f" {message}", err=True)
     return code
 

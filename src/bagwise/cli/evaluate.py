@@ -55,8 +55,9 @@ def evaluate(
     scikit-learn; differences are tested on the first. The baselines are the most common label, and
     trees on pooled statistics (mean, min, max and std of each feature); --baseline sil adds a
     linear SVM on instances that inherit the label of their bag. A warning names the methods that
-    are not significantly better than these trees. -o scores.csv also writes the table; --json has
-    the scores of each fold.
+    are not significantly better than these trees. -o scores.csv also writes the table as numbers,
+    scores.tex for LaTeX; --json has the scores of each fold. -m package.module:Class is a
+    classifier or regressor of your own.
 
     A label column with many different numbers is a regression target (--task): the scores are R2,
     MAE (mean absolute error) and Spearman (rank correlation), and the baselines are the mean and
@@ -77,11 +78,12 @@ def evaluate(
     from bagwise.cli.reading import check_features, make_for_task, read_labelled, target_of
     from bagwise.evaluate import compare
     from bagwise.evaluate._baselines import BASELINES, baselines
-    from bagwise.io._write_table import file_beside, write_columns
+    from bagwise.io._write_table import file_beside, write_columns, write_text
 
     written = [path for path in (output, predictions) if path is not None]
     for path in written:
-        file_beside(path, "folds")  # rejects an unknown suffix
+        if path is predictions or path.suffix != ".tex":
+            file_beside(path, "folds")  # rejects an unknown suffix
     refuse_existing(written, force=force, inputs=[file])
     chosen = {found.name: found for found in map(find_method, method or ["auto"])}
     values = options.parse_parameters(parameters)
@@ -131,7 +133,10 @@ def evaluate(
         if len(rows["label"]) > 2:
             print_table(_with_ends(rows), title=f"{name}: each class")
     if output is not None:
-        write_columns(output, _table(comparison, differences), force=force)
+        if output.suffix == ".tex":
+            write_text(output, comparison.to_frame(measure).to_latex(index=False), force=force)
+        else:
+            write_columns(output, comparison.numbers(measure), force=force)
         note(f"Scores: {output}")
     if predictions is not None:
         write_columns(predictions, _named(comparison.predictions(), target), force=force)
@@ -144,21 +149,6 @@ def evaluate(
     facts |= {"methods": [*map(_summary, comparison, intervals)], "per_class": by_class}
     facts |= {"differences": [difference.summary() for difference in differences]}
     return facts | {"warnings": warnings, "written": written}
-
-
-def _table(comparison: Comparison, differences: list[Difference]) -> dict[str, Any]:
-    """A row per method; None for what is undefined."""
-    by_name = {difference.name: difference.summary() for difference in differences}
-    rows = []
-    for found in comparison:
-        row: dict[str, Any] = {"method": found.name}
-        for measure in comparison.measures:
-            row |= {measure: found.mean(measure), f"{measure} sd": found.std(measure)}
-        difference = by_name.get(found.name, {})
-        row["difference"] = difference.get("mean")
-        row |= {name: difference.get(name) for name in ("lower", "upper", "p_value")}
-        rows.append(row | {"seconds": sum(found.seconds)})
-    return {name: np.array([row[name] for row in rows], dtype=object) for name in rows[0]}
 
 
 def _summary(found: Evaluation, intervals: Intervals) -> dict[str, Any]:

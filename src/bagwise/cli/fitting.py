@@ -368,7 +368,11 @@ class Fitted:
         force : bool, default=False
             Whether an existing file may be replaced.
         """
-        save_model(self.model, path, metadata=self.metadata, force=force)
+        named = self.metadata["method"]
+        own = [named.replace(":", ".")] if ":" in named else []
+        save_model(self.model, path, metadata=self.metadata, trusted=own, force=force)
+        if own:
+            note(f"The model contains a class of yours: load it with --trust {own[0]}")
 
     def _predictions(self, table: Any) -> tuple[Predictions, Contents]:
         data = self.data if table is None else self._read(table, labelled=False)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from bagwise._common.extras import import_extra
 from bagwise._common.types import Array, Bools, Floats
 from bagwise.apps.review import _known
+from bagwise.auto._methods import add_current_folder
 from bagwise.bags import Bags
 from bagwise.base._pipelines import label_kind
 from bagwise.cli.options import Columns, Saved, Task, is_model, split_names
@@ -411,6 +412,8 @@ def open_saved(
     data : Contents
         The features are in the order of the model.
     """
+    if saved.trust:
+        add_current_folder()  # with the class of a user
     model, metadata = load_model(saved.model, trusted=saved.trust or ())
     check_is_fitted(model)
     how: Any = {"labelled": labelled, "merged": merged}

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from bagwise._common.extras import import_extra
 from bagwise._common.types import Array, Floats
 from bagwise.evaluate._held_out_bags import N_DRAWS, HeldOutBags
 from bagwise.evaluate._measures import MEASURES, check_name, is_lower_better
@@ -416,6 +417,50 @@ class Comparison(Sequence[Evaluation]):
         none = np.full(len(tables[0]["id"]), None)
         names = dict.fromkeys(name for table in tables for name in table)
         return {n: np.concatenate([table.get(n, none) for table in tables]) for n in names}
+
+    def numbers(self, measure: str | None = None) -> dict[str, Array]:
+        """Collect what `table` shows as numbers, with the differences from the first model.
+
+        Parameters
+        ----------
+        measure : str, default=None
+            The measure of the differences, see `differences`.
+
+        Returns
+        -------
+        dict of str to ndarray
+            A row per model: ``method``; each measure and its standard deviation over the folds
+            (``AUC sd``); ``difference`` from the first model with its interval (``lower``,
+            ``upper``) and ``p_value``; ``seconds``. None for what is undefined.
+        """
+        by_name = {found.name: found.summary() for found in self.differences(measure)}
+        rows = []
+        for found in self:
+            row: dict[str, Any] = {"method": found.name}
+            for name in self.measures:
+                row |= {name: found.mean(name), f"{name} sd": found.std(name)}
+            difference = by_name.get(found.name, {})
+            row["difference"] = difference.get("mean")
+            row |= {name: difference.get(name) for name in ("lower", "upper", "p_value")}
+            rows.append(row | {"seconds": sum(found.seconds)})
+        return {name: np.array([row[name] for row in rows], dtype=object) for name in rows[0]}
+
+    def to_frame(self, measure: str | None = None) -> Any:
+        """Return `numbers` as a pandas data frame, whose ``to_latex()`` is a table for a paper.
+
+        Parameters
+        ----------
+        measure : str, default=None
+            The measure of the differences, see `differences`.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        pandas = import_extra("pandas", extra="frames")
+        frame = pandas.DataFrame(self.numbers(measure))
+        numeric = [name for name in frame.columns if name != "method"]
+        return frame.astype(dict.fromkeys(numeric, float)).round(4)
 
     def differences(
         self,

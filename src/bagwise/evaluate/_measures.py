@@ -119,14 +119,14 @@ def predictions_of(
     infinity, the probability 0.
     """
     found = {m: np.asarray(getattr(model, m)(bags)) for m in methods if hasattr(model, m)}
-    if classes is not None and len(model.classes_) < len(classes):
+    if classes is not None and len(own := getattr(model, "classes_", classes)) < len(classes):
         for method in found.keys() - {"predict"}:
             values = found[method]
             if values.ndim == 1:  # two classes
                 values = np.column_stack([-values, values])
             fill = -np.inf if method == "decision_function" else 0.0
             found[method] = np.full((len(values), len(classes)), fill)
-            found[method][:, np.searchsorted(classes, model.classes_)] = values
+            found[method][:, np.searchsorted(classes, own)] = values
     return found
 
 

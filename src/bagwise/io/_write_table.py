@@ -232,6 +232,12 @@ def file_beside(path: Path, kind: str) -> Path:
     return path.with_name(f"{path.stem}.{kind}{path.suffix}")
 
 
+def write_text(path: Path, text: str, *, force: bool) -> None:
+    """Write a string to a file, completely or not at all."""
+    with replacing(path, force=force) as temporary:
+        Path(temporary).write_text(text, encoding="utf-8")
+
+
 def write_columns(path: Path, columns: Mapping[str, Any], *, force: bool) -> None:
     """Write columns of equal length as CSV, TSV or Parquet, completely or not at all.
 

@@ -1,0 +1,151 @@
+"""``-m module:Class``: estimators of the user in fit, evaluate and the list of candidates."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bagwise.auto import AutoBagClassifier
+from bagwise.auto._methods import find_method
+from bagwise.datasets import make_bags
+from bagwise.exceptions import InputError
+
+pytest.importorskip("pyarrow")
+MODULE = '''
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.linear_model import LogisticRegression, Ridge
+
+
+def means(bags):
+    return np.array([bag.mean(axis=0) for bag in bags])
+
+
+class MeanLogistic(ClassifierMixin, BaseEstimator):
+    def __init__(self, C=1.0):
+        self.C = C
+
+    def fit(self, X, y):
+        self.model_ = LogisticRegression(C=self.C).fit(means(X), y)
+        self.classes_ = self.model_.classes_
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(means(X))
+
+    def decision_function(self, X):
+        return self.model_.decision_function(means(X))
+
+
+class Labels(ClassifierMixin, BaseEstimator):
+    """Only fit and predict."""
+
+    def __init__(self, label):
+        self.label = label
+
+    def fit(self, X, y):
+        self.n_bags_ = len(X)
+        return self
+
+    def predict(self, X):
+        return np.repeat(self.label, len(X))
+
+
+class MeanRidge(RegressorMixin, BaseEstimator):
+    def fit(self, X, y):
+        self.model_ = Ridge().fit(means(X), y)
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(means(X))
+
+
+class Broken(ClassifierMixin, BaseEstimator):
+    def fit(self, X, y):
+        return 1 / 0
+
+    predict = None
+
+
+def function():
+    pass
+'''
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A folder with the module of a user and a table, which is the current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "bags.py").write_text(MODULE)
+    (tmp_path / "alone.py").write_text(MODULE)
+    data = make_bags(n_bags=30, n_features=3, random_state=0)
+    rows = pd.DataFrame(data.bags.instances, columns=["a", "b", "c"])
+    rows = rows.assign(bag=data.bags.bag_index, label=data.y[data.bags.bag_index])
+    rows.to_csv("bags.csv", index=False)
+    rows.assign(label=rows.groupby("bag")["a"].transform("mean")).to_csv("numbers.csv", index=False)
+    yield
+    for name in ("mine", "mine.bags", "alone"):
+        sys.modules.pop(name, None)
+
+
+def test_an_estimator_is_evaluated_fitted_and_loaded(own, run):
+    name = "mine.bags:MeanLogistic"
+    run.ok("evaluate", "bags.csv", "-m", name, "-m", "nsk", "--folds", "3", "-o", "scores.csv")
+    scores = pd.read_csv("scores.csv")
+    assert scores.method.tolist()[:2] == [name, "nsk"]
+    assert scores.AUC.notna().all()
+    pytest.importorskip("skops")
+    saved = run.ok("fit", "bags.csv", "-m", name, "--set", "C=0.1", "-o", "m.skops")
+    assert "--trust mine.bags.MeanLogistic" in saved.stderr
+    assert "not trusted" in run.fails("predict", "m.skops", "bags.csv", "-o", "p.csv").stderr
+    trust = ["--trust", "mine.bags.MeanLogistic"]
+    run.ok("predict", "m.skops", "bags.csv", *trust, "-o", "p.csv")
+    assert len(pd.read_csv("p.csv")) == 30
+
+
+def test_the_smallest_class_and_a_regressor(own, run):
+    what = ["--set", "label=1", "--no-baseline", "--folds", "3"]
+    run.ok("evaluate", "bags.csv", "-m", "alone:Labels", *what, "-o", "scores.csv")
+    assert pd.read_csv("scores.csv").accuracy.between(0.3, 0.7).all()
+    run.ok("evaluate", "numbers.csv", "-m", "alone:MeanRidge", "--folds", "3", "-o", "r2.csv")
+    assert pd.read_csv("r2.csv").R2[0] > 0.7
+
+
+def test_numbers_are_written_as_latex_too(own, run):
+    pytest.importorskip("jinja2")
+    run.ok("evaluate", "bags.csv", "-m", "nsk", "-m", "mind", "--folds", "3", "-o", "scores.tex")
+    text = Path("scores.tex").read_text()
+    assert text.startswith("\\begin{tabular}")
+    assert [line.split(" & ")[0] for line in text.splitlines()[4:6]] == ["nsk", "mind"]
+
+
+def test_what_is_wrong_is_said(own, run):
+    for name, words in {
+        "alone:Missing": "alone has no Missing",
+        "alone:function": "expected a classifier or regressor",
+        "absent.module:Class": "cannot be imported: ModuleNotFoundError",
+        "alone:Labels": "needs label: give --set label=VALUE",
+    }.items():
+        assert words in run.fails("evaluate", "bags.csv", "-m", name).stderr
+    assert (
+        "predicts labels" in run.fails("evaluate", "numbers.csv", "-m", "alone:MeanLogistic").stderr
+    )
+    broken = run("evaluate", "bags.csv", "-m", "alone:Broken")
+    assert broken.exit_code == 1
+    assert "ZeroDivisionError" in broken.stderr
+    assert "alone.py, line" in broken.stderr
+    assert "bug in bagwise" not in broken.stderr
+    with pytest.raises(InputError, match="has no parameter 'c'"):
+        find_method("alone:MeanLogistic").make({"c": 1})
+
+
+def test_a_candidate_of_the_automatic_choice(own):
+    data = make_bags(n_bags=30, n_features=3, random_state=0)
+    names = ["pooled-trees", "alone:MeanLogistic"]
+    model = AutoBagClassifier(candidates=names, cv=3, random_state=0).fit(data.bags, data.y)
+    assert "alone:MeanLogistic" in model.leaderboard_["method"]
+    assert np.isfinite(model.decision_function(data.bags)).all()
