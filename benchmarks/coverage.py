@@ -4,7 +4,8 @@ Training and test bags are drawn anew in each of 200 draws. The target is .90: t
 draws should not be below it by more than two standard errors, and at most .95. The size of a set is
 its number of classes, that of an interval its length. MAPIE refits the same automatic estimator on
 five folds and keeps these models (cross-conformal prediction); bagwise keeps none. Bags of a
-hospital stay in one fold, so that both score each hospital by models of the others.
+hospital stay in one fold, so that both score each hospital by models of the others. `--no-mapie`
+leaves MAPIE out, where it is not installed; `--cases` selects bags.
 """
 
 import argparse
@@ -12,8 +13,6 @@ import warnings
 
 import numpy as np
 from joblib import Parallel, delayed
-from mapie.classification import CrossConformalClassifier
-from mapie.regression import CrossConformalRegressor
 from sklearn.model_selection import StratifiedGroupKFold
 
 from bagwise import Bags
@@ -55,19 +54,24 @@ def drawn(case, seed):
     ]
 
 
-def one_draw(case, seed):
+def one_draw(case, seed, mapie=True):
     """Coverage of each part of the bags and mean size, by the name of the row."""
     warnings.simplefilter("ignore")  # of the candidates
     (bags, y, groups), (new, truth, their) = drawn(case, seed)
     if CASES[case][1] == 0:
-        return _intervals(bags, y, new, truth)
+        return _intervals(bags, y, new, truth, mapie)
     model = AutoBagClassifier(candidates=["nsk", "mind"], cv=4, random_state=0)
-    cv = 5 if groups is None else StratifiedGroupKFold(4, shuffle=True, random_state=0)
-    rival = CrossConformalClassifier(model, TARGET, cv=cv, random_state=0)
-    rival.fit_conformalize(bags, y, groups=groups)
+    cv, found = 5, {}
+    if groups is not None:
+        cv = StratifiedGroupKFold(4, shuffle=True, random_state=0)
+    if mapie:
+        from mapie.classification import CrossConformalClassifier
+
+        rival = CrossConformalClassifier(model, TARGET, cv=cv, random_state=0)
+        rival.fit_conformalize(bags, y, groups=groups)
+        found["MAPIE"] = (rival.predict_set(new)[1][:, :, 0], None)
     model.fit(bags, y, groups=groups)
     rows, parts = np.arange(len(new)), {"class": truth, "group": their}
-    found = {"MAPIE": (rival.predict_set(new)[1][:, :, 0], None)}
     for by, part in {None: None, **parts}.items():
         if by != "group" or groups is not None:
             found[f"by={by}"] = (model.predict_set(new, TARGET, by=by, groups=their), part)
@@ -79,13 +83,14 @@ def one_draw(case, seed):
     return result
 
 
-def _intervals(bags, y, new, truth):
-    model = AutoBagRegressor(candidates=["pooled-ridge", "nsk"], random_state=0)
-    rival = CrossConformalRegressor(model, TARGET, cv=5, random_state=0).fit_conformalize(bags, y)
-    ends = {
-        "MAPIE": rival.predict_interval(new)[1][:, :, 0],
-        "interval": model.fit(bags, y).predict_interval(new, TARGET),
-    }
+def _intervals(bags, y, new, truth, mapie):
+    model, ends = AutoBagRegressor(candidates=["pooled-ridge", "nsk"], random_state=0), {}
+    if mapie:
+        from mapie.regression import CrossConformalRegressor
+
+        rival = CrossConformalRegressor(model, TARGET, cv=5, random_state=0)
+        ends["MAPIE"] = rival.fit_conformalize(bags, y).predict_interval(new)[1][:, :, 0]
+    ends["interval"] = model.fit(bags, y).predict_interval(new, TARGET)
     return {
         name: ([((low <= truth) & (truth <= high)).mean()], (high - low).mean())
         for name, (low, high) in ((name, each.T) for name, each in ends.items())
@@ -94,7 +99,7 @@ def _intervals(bags, y, new, truth):
 
 def table(case, draws):
     """A row per method: mean coverage of each part and its standard error, size, ratio."""
-    rival = np.mean([draw["MAPIE"][1] for draw in draws])
+    rival = np.mean([draw["MAPIE"][1] for draw in draws]) if "MAPIE" in draws[0] else np.nan
     for name in draws[0]:
         covered = np.array([draw[name][0] for draw in draws])  # (n_draws, n_parts)
         size = np.mean([draw[name][1] for draw in draws])
@@ -106,12 +111,15 @@ def main():
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
     parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--no-mapie", action="store_true")
+    parser.add_argument("--cases", nargs="*", choices=[*CASES], default=[*CASES])
     options = parser.parse_args()
     print("| bags | sets | coverage (standard error) | size | size / MAPIE's |")
     print("|---|---|---|---:|---:|")
     with Parallel(n_jobs=options.jobs) as parallel:
-        for case in CASES:
-            draws = parallel(delayed(one_draw)(case, seed) for seed in range(options.draws))
+        for case in options.cases:
+            jobs = (delayed(one_draw)(case, k, not options.no_mapie) for k in range(options.draws))
+            draws = parallel(jobs)
             for _, name, mean, error, size, ratio in table(case, draws):
                 parts = ", ".join(f"{m:.3f} ({e:.3f})" for m, e in zip(mean, error, strict=True))
                 print(f"| {case} | {name} | {parts} | {size:.2f} | {ratio:.2f} |", flush=True)
