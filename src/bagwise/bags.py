@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from types import ModuleType
-from typing import Any, TypeAlias
+from types import MappingProxyType, ModuleType
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,6 +57,12 @@ class Bags:
         in error messages.
     feature_names : sequence of str of shape (n_features,), default=None
         Names of the columns of `instances`; by default the columns of a data frame.
+    columns : mapping of str to sequence of shape (n_bags,), or data frame, default=None
+        What is known of each bag besides its instances, such as the age of a patient; kept through
+        indexing. Models use the columns that they are told to (``use_columns=``).
+    groups : sequence of shape (n_bags,), or str, default=None
+        The group of each bag, such as its patient, or the name of one of `columns`. Everything that
+        makes folds keeps the bags of a group together. A sequence becomes the column "group".
 
     See Also
     --------
@@ -80,6 +86,8 @@ class Bags:
 
     _is_validated = False  # whether `check_bags` accepted the values, and no one else has them
     _origin: Origin | None = None  # None if the instances are the rows of the user, in order
+    _columns: Mapping[str, Array] = MappingProxyType({})
+    _group: str | None = None
 
     def __init__(
         self,
@@ -88,6 +96,8 @@ class Bags:
         ids: Sequence[Hashable] | Array | None = None,
         *,
         feature_names: Sequence[str] | Array | None = None,
+        columns: Any = None,
+        groups: Any = None,
     ) -> None:
         table = read_only(checked_table(instances))
         if feature_names is None and not isinstance(instances, np.ndarray):
@@ -101,6 +111,8 @@ class Bags:
             raise InputError(
                 f"{len(self._feature_names)} feature names for {self.n_features} features."
             )
+        if columns is not None or groups is not None:
+            self._columns, self._group = _checked_columns(columns, groups, self)
 
     @classmethod
     def from_arrays(
@@ -109,6 +121,8 @@ class Bags:
         ids: Sequence[Hashable] | Array | None = None,
         *,
         feature_names: Sequence[str] | None = None,
+        columns: Any = None,
+        groups: Any = None,
     ) -> Bags:
         """Make bags from one 2-D array (or sparse matrix) per bag, or from a 3-D array.
 
@@ -123,6 +137,8 @@ class Bags:
             A name for each bag.
         feature_names : sequence of str, default=None
             Names of the columns; by default the columns of data frames.
+        columns, groups : default=None
+            As for `Bags`.
 
         Returns
         -------
@@ -135,10 +151,12 @@ class Bags:
         >>> Bags.from_arrays(np.zeros((5, 2, 3)))
         Bags(n_bags=5, n_instances=10, n_features=3, dtype=float64)
         """
+        about: Any = {"columns": columns, "groups": groups}
         if isinstance(arrays, np.ndarray) and arrays.ndim == 3:
             n_bags, size, n_features = arrays.shape
             flat = arrays.reshape(n_bags * size, n_features)
-            return cls(flat, size * np.arange(n_bags + 1), ids, feature_names=feature_names)
+            bounds = size * np.arange(n_bags + 1)
+            return cls(flat, bounds, ids, feature_names=feature_names, **about)
         is_frame = hasattr(arrays, "columns") or type(arrays).__name__.endswith("GroupBy")
         is_one = isinstance(arrays, Mapping | str | bytes) or not isinstance(arrays, Iterable)
         if is_frame or is_one:
@@ -158,14 +176,14 @@ class Bags:
                     f"{_bag_name(i, ids)} has {table.shape[1]} features, while "
                     f"{_bag_name(0, ids)} has {width}: all bags need the same columns."
                 )
-        columns = _common_columns(arrays, ids)
-        feature_names = columns if feature_names is None else feature_names
+        names = _common_columns(arrays, ids)
+        feature_names = names if feature_names is None else feature_names
         kinds = {sparse.issparse(table) for table in tables}
         if len(kinds) == 2:
             raise InputError("some bags are sparse and the others dense: give one kind.")
         stack = sparse.vstack(tables, format="csr") if True in kinds else np.concatenate(tables)
         offsets = offsets_of([table.shape[0] for table in tables])
-        return cls(stack, offsets, ids, feature_names=feature_names)
+        return cls(stack, offsets, ids, feature_names=feature_names, **about)
 
     @classmethod
     def from_groups(
@@ -208,7 +226,15 @@ class Bags:
         return cls(instances[order], offsets, ids, feature_names=feature_names).ordered_by(order)
 
     @classmethod
-    def from_frame(cls, frame: Any, bag: str, features: Sequence[str] | None = None) -> Bags:
+    def from_frame(
+        cls,
+        frame: Any,
+        bag: str,
+        features: Sequence[str] | None = None,
+        *,
+        bag_columns: Sequence[str] = (),
+        groups: str | None = None,
+    ) -> Bags:
         """Make bags from a data frame (pandas, polars, pyarrow) with one row per instance.
 
         Parameters
@@ -222,6 +248,10 @@ class Bags:
             ``label_set`` or ``instance_label``, ids (``patch_id``, ``index``) and the times of
             clips (``start``, ``end``). Ids and times are recognised by their names and values.
             Leave other columns of labels out: a model would learn from them.
+        bag_columns : sequence of str, default=()
+            Columns with one value per bag, which become `columns`: never features.
+        groups : str, default=None
+            The column with the group of each bag, such as its patient.
 
         Returns
         -------
@@ -249,7 +279,8 @@ class Bags:
 
         if features is not None:  # a name may be a number
             features = [features] if isinstance(features, str) else [str(f) for f in features]
-        bags: Bags = read_bags(frame, bag=str(bag), features=features).bags
+        about: Any = {"bag_columns": bag_columns, "groups": groups}
+        bags: Bags = read_bags(frame, bag=str(bag), features=features, **about).bags
         return bags
 
     @classmethod
@@ -337,6 +368,21 @@ class Bags:
     def feature_names(self) -> list[str] | None:
         """The name of each feature, or None."""
         return None if self._feature_names is None else list(self._feature_names)
+
+    @property
+    def columns(self) -> Mapping[str, Array]:
+        """What is known of each bag besides its instances: arrays of shape (n_bags,) by name."""
+        return self._columns
+
+    @property
+    def groups(self) -> Array | None:
+        """The group of each bag, such as its patient, which folds keep together; or None."""
+        return None if self._group is None else self._columns[self._group]
+
+    @property
+    def group_name(self) -> str | None:
+        """The name of the column with the groups, or None."""
+        return self._group
 
     @cached_property
     def n_instances(self) -> int:
@@ -474,8 +520,9 @@ class Bags:
         -------
         Bags
         """
-        origin = order, self.offsets[:-1], len(order)
-        return _unchecked(self._source, self._ids, self._feature_names, origin)
+        bags = self._same_bags(_unchecked(self._source, self._ids, self._feature_names))
+        bags._origin = order, self.offsets[:-1], len(order)
+        return bags
 
     def guard(self, values: Array) -> Array:
         """Mark values per instance whose order is not that of the rows of the user.
@@ -534,7 +581,36 @@ class Bags:
         Bags
         """
         bags = Bags(instances, self._source.offsets, self._ids, feature_names=feature_names)
-        bags._origin = self._origin
+        return self._same_bags(bags)
+
+    def with_columns(self, columns: Any = None, *, groups: Any = None) -> Self:
+        """Return the same bags with other columns and groups, or without.
+
+        Parameters
+        ----------
+        columns, groups : default=None
+            As for `Bags`.
+
+        Returns
+        -------
+        Bags
+
+        Examples
+        --------
+        >>> from bagwise import Bags
+        >>> bags = Bags.from_arrays([[[1.0]], [[2.0]]])
+        >>> bags = bags.with_columns({"age": [61, 70], "site": ["Ulm", "Ulm"]}, groups="site")
+        >>> bags[1:].groups.tolist(), bags[1:].columns["age"].tolist()
+        (['Ulm'], [70])
+        """
+        bags = object.__new__(type(self))
+        vars(bags).update(vars(self))
+        bags._columns, bags._group = _checked_columns(columns, groups, self)
+        return bags
+
+    def _same_bags(self, bags: Bags) -> Bags:
+        """Other instances of the same bags, with what is known of them."""
+        bags._origin, bags._columns, bags._group = self._origin, self._columns, self._group
         return bags
 
     def with_source(self, table: Instances, *, feature_names: Sequence[str] | None = None) -> Bags:
@@ -554,7 +630,7 @@ class Bags:
         source, names = self._source, None if feature_names is None else _texts(feature_names)
         if table is not source.table:
             source = Source(read_only(checked_table(table)), source.offsets, source.starts)
-        return _unchecked(source, self._ids, names, self._origin)
+        return self._same_bags(_unchecked(source, self._ids, names))
 
     def merge(self, by: ArrayLike) -> Bags:
         """Merge bags that belong together, such as the slides of a patient.
@@ -563,12 +639,18 @@ class Bags:
 
         Parameters
         ----------
-        by : sequence of shape (n_bags,)
-            The group of each bag, such as its patient. The distinct values become the ids.
+        by : sequence of shape (n_bags,), or str
+            The group of each bag, such as its patient, or the name of a column of bags. The
+            distinct values become the ids.
 
         Returns
         -------
         Bags
+
+        Raises
+        ------
+        InputError
+            If a column has several values for the parts of a bag: leave it out first.
 
         Notes
         -----
@@ -584,7 +666,7 @@ class Bags:
         >>> patients.ids.tolist(), patients[0].ravel().tolist()
         (['ann', 'bob'], [0.0, 3.0])
         """
-        order, parts, ids = group_rows(by)
+        order, parts, ids = group_rows(self.column(by) if isinstance(by, str) else by)
         if len(order) != len(self):
             raise InputError(f"by has {len(order)} entries for {len(self)} bags: give one each.")
         joined = self[order]
@@ -593,7 +675,28 @@ class Bags:
         if self._origin is not None or not is_range(order):
             n_rows = self.n_instances if self._origin is None else self._origin[2]
             bags._origin = joined.input_rows, bags.offsets[:-1], n_rows
+        columns = {n: _agreed(n, column, parts, ids) for n, column in joined.columns.items()}
+        bags._columns, bags._group = MappingProxyType(columns), self._group
         return bags
+
+    def column(self, name: str) -> Array:
+        """Return one of `columns`; an error that lists them if there is none of this name.
+
+        Parameters
+        ----------
+        name : str
+            The name of the column.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+        """
+        if name not in self._columns:
+            raise InputError(
+                f"the bags have no column {name!r}: there are {short_list([*self._columns])}. "
+                "Bags(..., columns={...}) or bags.with_columns({...}) adds columns."
+            )
+        return self._columns[name]
 
     def to(self, device: Any, dtype: Any = None) -> Bags:
         """Copy the instances to a device as a torch tensor; models then work there.
@@ -709,7 +812,9 @@ class Bags:
         kind = ", sparse" if self.is_sparse else ""
         where = f", device={self.device}" if is_tensor(self.source) else ""
         shape = f"n_instances={self.n_instances}, n_features={self.n_features}"
-        return f"Bags(n_bags={len(self)}, {shape}, dtype={self.dtype}{kind}{where})"
+        about = f", columns={[*self._columns]}" if self._columns else ""
+        about += "" if self._group is None else f", groups={self._group!r}"
+        return f"Bags(n_bags={len(self)}, {shape}, dtype={self.dtype}{kind}{where}{about})"
 
     def __sizeof__(self) -> int:  # Dask sends work to large data instead of moving them
         size = object.__sizeof__(self)
@@ -724,6 +829,8 @@ class Bags:
             "_ids": self._ids,
             "_feature_names": self._feature_names,
             "_origin": None if self._origin is None else [self.input_rows, self._origin[2]],
+            "_columns": dict(self._columns),
+            "_group": self._group,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -731,8 +838,9 @@ class Bags:
         instances = state["_instances"]
         if sparse.issparse(instances):
             instances.check_format(full_check=True)
-        names = state["_feature_names"]
-        Bags.__init__(self, instances, state["_offsets"], state["_ids"], feature_names=names)
+        about: Any = {"columns": state.get("_columns"), "groups": state.get("_group")}
+        about["feature_names"] = state["_feature_names"]
+        Bags.__init__(self, instances, state["_offsets"], state["_ids"], **about)
         if state.get("_origin") is not None:
             rows, n_rows = state["_origin"]
             self._origin = rows, self.offsets[:-1], n_rows
@@ -765,9 +873,11 @@ class Bags:
     def _gather(self, key: Ints) -> Bags:
         offsets = read_only(offsets_of(self._source.offsets[key + 1] - self._source.offsets[key]))
         ids = None if self._ids is None else read_only(self._ids[key])
+        part = _unchecked(self._source.take(key, offsets), ids, self._feature_names)
         order, starts, n_rows = self._origin or (None, self._source.offsets, self._source.n_rows)
-        origin = order, starts[key], n_rows
-        part = _unchecked(self._source.take(key, offsets), ids, self._feature_names, origin)
+        part._origin = order, starts[key], n_rows
+        if self._columns:
+            part._columns, part._group = taken(self._columns, key), self._group
         part._is_validated = self._is_validated
         return part
 
@@ -776,12 +886,76 @@ def _unchecked(
     source: Source,
     ids: Array | None,
     feature_names: list[str] | None,
-    origin: Origin | None = None,
 ) -> Bags:
     bags = object.__new__(Bags)
     bags._source, bags._ids, bags._feature_names = source, ids, feature_names
-    bags._origin = origin
     return bags
+
+
+def taken(columns: Mapping[str, Array], key: Ints) -> Mapping[str, Array]:
+    """Select bags in their columns.
+
+    Parameters
+    ----------
+    columns : mapping of str to ndarray
+        The columns.
+    key : ndarray of int
+        Positions of bags.
+
+    Returns
+    -------
+    mapping of str to ndarray
+    """
+    if not columns:
+        return columns
+    return MappingProxyType({name: read_only(values[key]) for name, values in columns.items()})
+
+
+def _checked_columns(
+    columns: Any, groups: Any, bags: Bags
+) -> tuple[Mapping[str, Array], str | None]:
+    """The columns of bags with that of the groups, and its name."""
+    if columns is not None and not (isinstance(columns, Mapping) or hasattr(columns, "columns")):
+        raise InputError(
+            f"columns is {type(columns).__name__}: expected a dict of names and values, such as "
+            '{"age": [61, 70]}, or a data frame with one row per bag.'
+        )
+    names = _all_columns(columns) or list({} if columns is None else columns)
+    found = {str(name): _one_dimensional(columns[name]) for name in names}
+    group = groups if isinstance(groups, str) else None if groups is None else "group"
+    if group is not None and group is not groups:
+        values, known = _one_dimensional(groups), found.get(group)
+        if known is not None and known.tolist() != values.tolist():
+            raise InputError(
+                "the groups differ from the column 'group': rename the column, or leave out one."
+            )
+        found[group] = values
+    if group is not None and group not in found:
+        raise InputError(
+            f"groups={group!r}: there is no such column, only {short_list([*found])}. Give a "
+            "sequence with the group of each bag, or the name of a column."
+        )
+    for name, values in found.items():
+        if len(values) != len(bags):
+            raise InputError(
+                f"the column {name!r} has {len(values)} values for {len(bags)} bags: give one each."
+            )
+    columns = {name: read_only(values) for name, values in found.items()}
+    return MappingProxyType(columns), group
+
+
+def _agreed(name: str, values: Array, offsets: Ints, ids: Array) -> Array:
+    """The common value of the parts of each merged bag."""
+    first = values[offsets[:-1]]
+    expected = np.repeat(first, np.diff(offsets))
+    for i in np.flatnonzero((values != expected) & ((values == values) | (expected == expected))):
+        bag = int(np.searchsorted(offsets, i, side="right")) - 1
+        raise InputError(
+            f"the parts of {ids[bag : bag + 1].tolist()[0]!r} have different values in the column "
+            f"{name!r}, {expected[i]!s} and {values[i]!s}: leave it out with bags.with_columns(...)"
+            ", or merge other bags."
+        )
+    return read_only(first)
 
 
 def offsets_of(sizes: ArrayLike) -> Ints:

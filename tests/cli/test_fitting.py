@@ -82,7 +82,7 @@ def test_usual_names_need_no_arguments(table):
     named = quiet_fit(table, **COLUMNS)
     pd.testing.assert_frame_equal(same.predict(usual), named.predict(table))
     groups = dict(zip(usual.bag, usual.group, strict=True))
-    assert with_group.data.groups.tolist() == [groups[b] for b in with_group.data.bags.ids]
+    assert with_group.data.bags.groups.tolist() == [groups[b] for b in with_group.data.bags.ids]
     assert with_group.leaderboard().method.tolist()[-1] == "nsk"
 
 
@@ -149,7 +149,6 @@ def test_the_report_has_held_out_metrics(table, tmp_path):
 def test_errors_name_arguments_of_python(table):
     for given, words in (
         ({"label": "diagnosis"}, "no column 'diagnosis'"),
-        ({"groups": "patient"}, "groups= is for methods that hold out bags"),
         ({"task": "regression"}, "task='regression' needs numbers"),
         ({"pos_label": "tumor"}, "pos_label='tumor': expected one of two labels"),
         ({"parameters": {"c": 1}}, "no parameter 'c'"),

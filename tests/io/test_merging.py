@@ -92,7 +92,7 @@ def test_patients_are_merged_with_all_that_belongs_to_them(slides, limit, monkey
     monkeypatch.setattr("bagwise.compute.mapped.KEPT_IN_MEMORY", 0)
     monkeypatch.setattr("bagwise._common.tables.COPIED_AT_ONCE", 0)
     data = read_contents(folder, request)
-    assert data.bags.ids.tolist() == data.groups.tolist() == ["ann", "bob", "cid"]
+    assert data.bags.ids.tolist() == data.bags.groups.tolist() == ["ann", "bob", "cid"]
     assert data.bags.where == ("local" if limit is None else "mapped")
     assert data.labels.tolist() == ["tumour", "normal", "normal"]
     order = [0, 1, 2, 4, 5, 3, 6, 7]  # the instances of S0, S2, S1, S3

@@ -340,7 +340,7 @@ def test_what_is_dropped_is_dropped_everywhere(tmp_path, rng):
     data = read_contents(frame, request)
     assert data.bags.ids.tolist() == ["a", "c"]
     assert data.labels.values.tolist() == [1, 0]
-    assert data.groups.tolist() == ["A", "C"]
+    assert data.bags.groups.tolist() == ["A", "C"]
     assert data.clips.start.tolist() == [0, 1, 5]
     assert data.instance_labels.tolist() == [0, 1, 0]
     assert (data.absent, data.n_other_entries) == (["b"], 0)
@@ -357,7 +357,7 @@ def test_groups_and_further_columns_are_read_with_the_bags(tmp_path, ending):
     roles = {"bag": "slide", "label": "grade"}
     contents = read_contents(path, Request(**roles, group="patient", extra_columns=["image"]))
     assert contents.bags.feature_names == ["red"]
-    assert contents.groups.tolist() == [7, 8]
+    assert contents.bags.groups.tolist() == [7, 8]
     assert contents.columns == {"image": ["a.png", "007", None]}
     assert contents.labels.tolist() == ["high", None]
     with pytest.raises(InputError, match="no column 'case'"):
@@ -377,7 +377,7 @@ def test_groups_and_merges_are_read_from_the_file_where_the_labels_have_none():
     with pytest.raises(InputError, match=r"bag 0 \('s1'\) has no value in the column 'place'"):
         read_contents(bags, other)
     contents = read_contents(bags, replace(request, group="site"))
-    assert contents.groups.tolist() == ["x", "y", "x"]
+    assert contents.bags.groups.tolist() == ["x", "y", "x"]
     assert contents.labels.values.tolist() == [0, 1, 0]
     merged = read_contents(bags, replace(request, merge="site"))
     assert merged.bags.names.tolist() == ["x", "y"]

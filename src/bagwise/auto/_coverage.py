@@ -33,7 +33,8 @@ class PredictsSets:
             "class": the coverage applies to the bags of each class. "group": it applies to the bags
             of each group, such as a hospital, that `fit` was given.
         groups : array-like of shape (n_bags,), default=None
-            The group of each bag, for ``by="group"``; it must be a group of the fit.
+            The group of each bag, for ``by="group"``; it must be a group of the fit. By default
+            the groups of the bags.
 
         Returns
         -------
@@ -65,10 +66,11 @@ class PredictsSets:
             raise InputError(f'by={by!r}: expected "class", "group" or None.')
         both = None
         if by == "group":
+            groups = check_groups(groups, bags).groups
             if groups is None or of_fit is None:
                 lacking = "predict_set" if groups is None else "fit"
                 raise InputError(f'by="group" needs the group of each bag: give {lacking} groups=.')
-            both = check_groups(groups, bags), of_fit
+            both = groups, of_fit
             for i in np.flatnonzero(np.isin(both[0], of_fit, invert=True))[:1]:
                 raise InputError(
                     f"{bags.name_of(i)} is of the group {both[0][i]!s}, of which there are no "

@@ -51,6 +51,7 @@ class Ensemble:
         "ensemble": [StrOptions({"stack", "best"})],
         "n_jobs": [Integral, None],
     }
+    __metadata_request__fit = {"groups": True}  # routed without set_fit_request
     assumption: str | None = None  # methods that keep any assumption
 
     @fit_method
@@ -64,7 +65,8 @@ class Ensemble:
             The class, the label set or, for a regressor, the number of each bag. For a survival
             model a structured array: whether the event was observed, and its time.
         groups : array-like of shape (n_bags,), default=None
-            Bags of one group stay in one fold: the slides of a patient.
+            Bags of one group stay in one fold: the slides of a patient. By default the groups of
+            the bags (`Bags.groups`).
 
         Returns
         -------
@@ -74,9 +76,10 @@ class Ensemble:
         bags = check_bags(self, X, reset=True)
         labels = self._labels(y, bags)
         known = np.flatnonzero(labels.known)
-        groups = None if groups is None else check_groups(groups, bags)[known]
+        bags = check_groups(groups, bags)  # the candidates take them from the bags
         # Sorted, so that folds do not depend on the order of X.
-        bags, labels, groups = in_canonical_order(bags[known], labels[known], groups)
+        bags, labels = in_canonical_order(bags[known], labels[known])
+        groups = bags.groups
         rng = check_random_state(self.random_state)
         folds = self._folds(labels, groups, int(rng.randint(2**31)))
         y, targets = self._targets(labels)
@@ -89,7 +92,7 @@ class Ensemble:
         known = self._default_members(n_columns)
         members = chosen_members(self.candidates, self._kind, known, self.assumption)
         members = [member.seeded(int(rng.randint(2**31))) for member in members]
-        race = Race(bags, y, n_columns, folds, self.time_budget or np.inf, self.n_jobs, groups)
+        race = Race(bags, y, n_columns, folds, self.time_budget or np.inf, self.n_jobs)
         # Many small problems, for which threads only add overhead.
         with one_core_if_few(bags.n_instances * bags.n_features), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -109,7 +112,7 @@ class Ensemble:
                 only = np.eye(len(ran))[best]
                 stack = replace(stack, weights=only, intercept=0 * stack.intercept)
             used = [m for m in range(len(ran)) if stack.weights[m] > 0 or m == best]
-            self.estimators_ = [ran[m].member.fit_all(ran[m].rows, bags, y, groups) for m in used]
+            self.estimators_ = [ran[m].member.fit_all(ran[m].rows, bags, y) for m in used]
         self.names_ = [ran[m].member.name for m in used]
         self.slopes_, self.offsets_ = stack.slopes[used], stack.offsets[used]
         self.weights_, self.intercept_ = stack.weights[used], stack.intercept
@@ -248,8 +251,6 @@ class Race:
         Time budget; infinity for none.
     n_jobs : int or None
         Number of folds fitted at the same time.
-    groups : ndarray of shape (n_bags,) or None
-        Groups of bags that stay together if a candidate itself holds out bags.
     """
 
     bags: Bags
@@ -258,7 +259,6 @@ class Race:
     folds: list[Fold]
     seconds: float = float("inf")
     n_jobs: int | None = None
-    groups: Array | None = None
 
     def __post_init__(self) -> None:
         self.end = time.perf_counter() + self.seconds
@@ -312,11 +312,10 @@ class Race:
         for i, (train, test) in enumerate(self.folds):
             is_bags = member.embedding is None
             seen, new = self._fold_bags[i] if is_bags else member.fold_rows(rows, train, test)
-            groups = None if self.groups is None else self.groups[train]
             one_label = self.y.ndim == 1 and isinstance(member.model, BagClassifierMixin)
             one_label = one_label and not self.y.dtype.names  # times
             y = self._fold_labels[i] if one_label else self.y[train]
-            yield delayed(member.fold_scores)(seen, new, y, self.n_columns, groups)
+            yield delayed(member.fold_scores)(seen, new, y, self.n_columns)
 
     @cached_property
     def _fold_bags(self) -> list[tuple[Bags, Bags]]:

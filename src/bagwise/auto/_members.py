@@ -22,7 +22,7 @@ from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin
 from bagwise.base._finite import FLOATING_POINT, require_finite
 from bagwise.base._pipelines import (
-    fit_arguments,
+    groups_for,
     kept_assumption,
     predicts_numbers,
     predicts_risk,
@@ -130,30 +130,27 @@ class Member:
             return rows[np.ix_(train, train)], rows[np.ix_(test, train)]
         return rows[train], rows[test]
 
-    def fold_scores(
-        self, seen: Any, new: Any, y: Any, n_columns: int, groups: Array | None = None
-    ) -> Floats:
-        """Score `new` by a model fitted on `seen` with its targets and groups."""
-        fitted = self._fit_model(seen, y, groups)
+    def fold_scores(self, seen: Any, new: Any, y: Any, n_columns: int) -> Floats:
+        """Score `new` by a model fitted on `seen` with its targets."""
+        fitted = self._fit_model(seen, y)
         kind = "sets" if getattr(y, "ndim", 1) == 2 else "single"
         kind = "times" if getattr(getattr(y, "dtype", None), "names", None) else kind
         return column_scores(fitted, new, kind, n_columns)
 
-    def fit_all(self, rows: Any, bags: Bags, y: Array, groups: Array | None = None) -> Any:
+    def fit_all(self, rows: Any, bags: Bags, y: Array) -> Any:
         """Fit the method on all bags; the result predicts bags."""
         if self.final is not None:
             return clone(self.final).fit(bags, y)
-        fitted = self._fit_model(rows, y, groups)
+        fitted = self._fit_model(rows, y)
         if self.embedding is None:
             return fitted
         return BagPipeline([("embedding", self.embedding), ("model", fitted)])
 
-    def _fit_model(self, rows: Any, y: Any, groups: Array | None) -> Any:
+    def _fit_model(self, rows: Any, y: Any) -> Any:
         model = clone(self.model)
         if self.embedding is None:
-            return model.fit(
-                rows, y, **({} if groups is None else fit_arguments(model, groups=groups))
-            )
+            own = {} if rows._group is None else groups_for(model, rows)
+            return model.fit(rows, y, **own)
         # Solvers on rows call BLAS for short products, for which threads only add overhead.
         with library_cores(1):
             return model.fit(rows, y)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from bagwise._common.types import Ints
-from bagwise.bags import Bags, offsets_of
+from bagwise.bags import Bags, offsets_of, taken
 from bagwise.compute import take_rows
 from bagwise.compute.mapped import release_pages
 from bagwise.labels import Labels
@@ -68,6 +68,8 @@ def in_canonical_order(bags: Bags, labels: Any, *per_bag: Any) -> tuple[Any, ...
     by_bag = bags.split(inside)
     rows = np.concatenate([by_bag[i] for i in order])
     ordered = Bags(take_rows(bags, rows), offsets_of(bags.sizes[order]))
+    if bags.columns:
+        ordered = ordered.with_columns(taken(bags.columns, order), groups=bags.group_name)
     others = (None if values is None else values[order] for values in per_bag)
     return ordered, labels[order], *others
 

@@ -89,6 +89,14 @@ def fit_arguments(model: Any, **given: Any) -> dict[str, Any]:
     return {f"{prefix}{n}": value for n, value in given.items() if has_fit_parameter(model, n)}
 
 
+def groups_for(model: Any, bags: Bags) -> dict[str, Any]:
+    """Select the groups of bags as an argument of ``fit``, for an estimator that asks for it.
+
+    Those of bagwise take the groups from the bags.
+    """
+    return {} if bags.groups is None else fit_arguments(model, groups=bags.groups)
+
+
 def predicts_numbers(model: Any) -> bool:
     """Whether a model is a regressor, alone or in a pipeline; a risk is a number, too."""
     is_model = hasattr(model, "__sklearn_tags__")

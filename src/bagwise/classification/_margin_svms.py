@@ -38,6 +38,7 @@ from bagwise.solvers.margin.misvm import (
     sparse_mil,
 )
 from bagwise.solvers.result import SolverResult
+from bagwise.validation import check_groups
 
 # Number of Nystroem features if the kernel matrix of all instances is not kept. It is lowered, down
 # to the minimum, if the features would have more than MOST_VALUES values.
@@ -91,7 +92,8 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
         seed = int(rng.randint(2**31 - 1))
         space = self._space(rows, n_landmarks=self._n_features_of(rows), seed=seed)
         threshold = self._threshold(len(labels.classes))
-        learn = partial(at_threshold, self._separate, threshold=threshold, seed=seed)
+        how: Any = {"threshold": threshold, "seed": seed, "groups": check_groups(None, bags).groups}
+        learn: Any = partial(at_threshold, self._separate, **how)
         results = self._one_vs_rest(
             labels,
             lambda signs: learn(LabelledBags(space, bags.offsets, signs > 0, self.C * weight)),

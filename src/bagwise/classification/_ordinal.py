@@ -13,7 +13,7 @@ from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
 from bagwise.base._parameters import with_parameters
 from bagwise.base._pipelines import (
     final_estimator,
-    fit_arguments,
+    groups_for,
     instance_model,
     kept_assumption,
 )
@@ -78,6 +78,7 @@ class OrdinalBagClassifier(BagClassifierMixin, BagEstimator):
         "estimator": [None, HasMethods(["fit", "predict"])],
         "ordered_classes": [None, "array-like", StrOptions({"sorted"})],
     }
+    __metadata_request__fit = {"groups": True}  # routed without set_fit_request
 
     estimator: Any = None
     ordered_classes: Any = None
@@ -102,17 +103,18 @@ class OrdinalBagClassifier(BagClassifierMixin, BagEstimator):
         y : array-like of shape (n_bags,)
             The grade of each bag.
         groups : array-like of shape (n_bags,), default=None
-            Bags of one group stay together where the classifier holds out bags.
+            Bags of one group stay together where the classifier holds out bags. By default the
+            groups of the bags.
 
         Returns
         -------
         self
         """
-        bags, inner = check_bags(self, X, reset=True), clone(self._inner)
+        bags, inner = check_groups(groups, check_bags(self, X, reset=True)), clone(self._inner)
         if not is_classifier(inner):
             raise InputError(f"estimator is {inner!r}: expected a classifier of bags.")
         grades = check_grades(y, bags, self.ordered_classes)
-        own = {} if groups is None else fit_arguments(inner, groups=check_groups(groups, bags))
+        own = groups_for(inner, bags)
         self.ordered_classes_ = grades.classes
         self.classes_ = np.sort(grades.classes)
         self.pos_label_ = grades.classes.tolist()[1] if len(self.classes_) == 2 else None

@@ -139,9 +139,9 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
     random_state: Any = None
     verbose: int = 0
 
-    def _train(self, bags: Bags, y: Any, groups: Any, rng: Any) -> Any:
+    def _train(self, bags: Bags, y: Any, rng: Any) -> Any:
         with _seeded(self.device, int(rng.randint(2**31 - 1))):
-            return super()._train(bags, y, groups, rng)
+            return super()._train(bags, y, rng)
 
     def _keep(self, module: Any, held_out: Array) -> None:
         self.module_, self.held_out_curve_ = module, held_out

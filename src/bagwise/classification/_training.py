@@ -89,14 +89,14 @@ class NetworkMixin(BagClassifierMixin):
         return order_of_bags(bags, codes)
 
     def _fit(self, X: Any, y: Any, groups: Any = None) -> Any:
-        bags = check_bags(self, X, reset=True)
-        self._keep(*self._train(bags, y, groups, check_random_state(self.random_state)))
+        bags = check_groups(groups, check_bags(self, X, reset=True))
+        self._keep(*self._train(bags, y, check_random_state(self.random_state)))
         return self
 
-    def _train(self, bags: Bags, y: Any, groups: Any, rng: np.random.RandomState) -> Any:
+    def _train(self, bags: Bags, y: Any, rng: np.random.RandomState) -> Any:
         """Return the trained module and the curve of the held-out loss; set what all have."""
         labels = self._check_labels(y, bags)
-        names = np.arange(len(bags)) if groups is None else check_groups(groups, bags)
+        names = np.arange(len(bags)) if bags.groups is None else bags.groups
         if isinstance(labels, np.ndarray):
             return self._train_on(bags, CoxLoss(labels), labels["event"].astype(int), names, rng)
         if labels.has_sets:
@@ -144,6 +144,7 @@ class LogitClassifierMixin(NetworkMixin):
     """Network that learns classes or label sets, and ends training by held-out groups of bags."""
 
     _learns_label_sets = True
+    __metadata_request__fit = {"groups": True}  # routed without set_fit_request
 
     @fit_method
     def fit(self, X: Any, y: Any, *, groups: Any = None) -> Any:
@@ -155,7 +156,8 @@ class LogitClassifierMixin(NetworkMixin):
         y : array-like of shape (n_bags,), 0/1 array of shape (n_bags, n_classes) or list of sets
             The class, or the label set, of each bag.
         groups : array-like of shape (n_bags,), default=None
-            Bags of one group, such as the slides of a patient, are held out together.
+            Bags of one group, such as the slides of a patient, are held out together. By default
+            the groups of the bags.
 
         Returns
         -------

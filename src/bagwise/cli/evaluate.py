@@ -92,7 +92,7 @@ def evaluate(
     baselines(names)  # reject wrong names and parameters before reading
     for name, found in chosen.items():
         make_for_task(found, settings[name], task.task)
-    bags, labels, groups = read_labelled(file, columns, positive=task.positive, group=group)
+    bags, labels = read_labelled(file, columns, positive=task.positive, group=group)
     check_features(bags, steps, wide=set(chosen) != {"pooled-trees"})
     # The scorers of scikit-learn expect the positive label to be 1.
     target = target_of(labels, task, columns, coded=bool(scoring))
@@ -108,7 +108,7 @@ def evaluate(
     for name, model in plain.items():
         if name.replace(" ", "-") not in chosen:
             models[f"baseline: {name}"] = model
-    how: Any = {"cv": folds, "repeats": repeats, "random_state": seed, "groups": groups}
+    how: Any = {"cv": folds, "repeats": repeats, "random_state": seed}
     with progress("Cross-validating", total=len(models) * folds * repeats) as step:
         comparison = compare(
             models, bags, target.y, **how, scoring=scoring or None, after_fold=step

@@ -155,12 +155,7 @@ def learn(
     settings = values if checkpoint is None else values | {"checkpoint": str(checkpoint)}
     estimator = reading.make_for_task(chosen, settings, task.task)
     corrected = reading.read_known(corrections, estimator, chosen.name)
-    if group is not None and not fit_arguments(estimator, groups=group):
-        raise InputError(
-            f"--group is for methods that hold out bags (auto, attention), not for {chosen.name}: "
-            f"--keep {group} copies the column to the results."
-        )
-    bags, labels, groups = reading.read_labelled(
+    bags, labels = reading.read_labelled(
         source, columns, positive=task.positive, group=group, corrected=corrected
     )
     reading.check_features(bags, steps, wide=chosen.name != "pooled-trees")
@@ -176,7 +171,7 @@ def learn(
         written = dict(zip(labels.names, names, strict=True))
         known = corrected.match(bags, written, values.get("background"))
     with progress(f"Fitting {chosen.name} on {len(bags)} bags"):
-        model.fit(bags, y, **fit_arguments(model, instance_labels=known, groups=groups))
+        model.fit(bags, y, **fit_arguments(model, instance_labels=known))
     if checkpoint is not None:  # the file is deleted, so the saved model must not name it
         model.set_params(**{n: None for n in model.get_params() if n.endswith("checkpoint")})
     facts = {
@@ -191,7 +186,7 @@ def learn(
     if len(bags) <= MOST_MARKS:  # by which a report recognises the bags
         facts["training"] = fingerprints(bags)
     single, sets = (None, labels) if labels.has_sets else (labels, None)
-    data = Contents(bags, labels=single, label_sets=sets, groups=groups)
+    data = Contents(bags, labels=single, label_sets=sets)
     return Fitted(model, facts, target, data, source)
 
 
@@ -350,7 +345,6 @@ class Fitted:
             data.bags,
             y,
             title=f"{facts['method']} on {name}",
-            groups=data.groups,
             held_out=held_out_of(*how) if folds else None,
             seen=reading.seen_in_training(data, facts),
             classes=facts["classes"],

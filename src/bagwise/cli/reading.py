@@ -85,7 +85,7 @@ def read_labelled(
     positive: str | None = None,
     group: str | None = None,
     corrected: _known.Known | None = None,
-) -> tuple[Bags, Labels, Array | None]:
+) -> tuple[Bags, Labels]:
     """Read bags to learn from: those without a label are left out, with a note.
 
     Parameters
@@ -105,11 +105,9 @@ def read_labelled(
     Returns
     -------
     bags : Bags
-        The bags whose labels are known.
+        The bags whose labels are known, with their groups.
     labels : Labels
         Their labels.
-    groups : ndarray of shape (n_bags,) or None
-        Their groups.
     """
     if group is not None and chosen.labels is not None and corrected is None:
         # Bags that are not in the table are left out in any case, and need no group.
@@ -129,8 +127,7 @@ def read_labelled(
     _note_unknown(labels, known, " and are left out")
     if not known.any():
         raise LabelError("no bag has a label.")
-    groups = None if data.groups is None else data.groups[known]
-    return data.bags[known], _positive_last(labels[known], positive), groups
+    return data.bags[known], _positive_last(labels[known], positive)
 
 
 def read_known(path: Path | None, estimator: Any, method: str) -> _known.Known | None:

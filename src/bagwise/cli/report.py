@@ -68,7 +68,6 @@ def report(
         media=Media(**lists) if lists else None,
         coords=places(data, axes, file) if axes or has_places else None,
         patch_size=data.patch_sizes,
-        groups=data.groups,
         held_out=held_out_of(model, data, y, folds, seed, impute) if folds else None,
         seen=seen_in_training(data, facts),
         classes=facts.get("classes"),
@@ -103,7 +102,7 @@ def held_out_of(model: Any, data: Contents, y: Any, folds: int, seed: int, imput
     kind: Any = {"label_sets": has_sets, "numbers": numbers, "intervals": isinstance(y, Intervals)}
     beside = baselines(bags=bags, impute=impute, **kind)
     models = [model, *beside.values()]
-    how: Any = {"n_folds": folds, "seed": seed, "groups": data.groups}
+    how: Any = {"n_folds": folds, "seed": seed}
     classes = getattr(model, "classes_", None)
     with progress("Cross-validating", total=folds * len(models)) as step:
         found = predictions_of_models(models, bags, y, classes=classes, **how, after_fold=step)

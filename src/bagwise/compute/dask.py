@@ -22,7 +22,7 @@ import numpy as np
 from bagwise._common.extras import import_extra
 from bagwise._common.tables import ConvertedTable, Source, StreamedTable, float_type
 from bagwise._common.types import Array, Ints
-from bagwise.bags import Bags, offsets_of
+from bagwise.bags import Bags, offsets_of, taken
 from bagwise.compute.arrays import add, is_tensor, stacked
 from bagwise.compute.mapped import origin_of
 from bagwise.compute.parts import Parts, digest
@@ -109,8 +109,7 @@ class DistributedBags(Bags):
         Bags
         """
         bags = self.about.joined(self.client.gather(self.futures))
-        bags._origin = self._origin
-        return bags
+        return self._same_bags(bags)
 
     def map(self, function: Callable[[Bags], Any]) -> list[Any]:
         """Call a function with the bags of each partition, on its worker.
@@ -164,7 +163,7 @@ class DistributedBags(Bags):
         features = sample.n_features, sample.dtype
         about = self.about._replace(features=features, feature_names=sample.feature_names)
         bags = DistributedBags(self.client, self._mapped(function), self.bounds, about)
-        bags._origin = self._origin
+        self._same_bags(bags)
         return bags
 
     def _mapped(self, function: Callable[[Bags], Any]) -> list[Any]:
@@ -186,6 +185,7 @@ class DistributedBags(Bags):
         bags = DistributedBags(self.client, futures, bounds, about)
         order, starts, n_rows = self._origin or (None, self.offsets, self.n_instances)
         bags._origin = order, starts[key], n_rows
+        bags._columns, bags._group = taken(self._columns, key), self._group
         return bags
 
     def _taken(self, key: Ints, source: Ints) -> Any:
@@ -376,7 +376,8 @@ def distribute(bags: Bags, client: Any, npartitions: int | None = None) -> Distr
 
     dtype = bags.dtype if bags.dtype in (np.float32, np.float64) else float_type(bags.dtype)
     about = bags.offsets, (bags.n_features, dtype), bags.ids, bags.feature_names
-    return load_on_workers(client, npartitions, load, *about)
+    distributed = load_on_workers(client, npartitions, load, *about)
+    return distributed.with_columns(bags.columns, groups=bags.group_name)
 
 
 def load_on_workers(

@@ -21,7 +21,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
-from bagwise.base._pipelines import fit_arguments, grade_order, predicts_numbers
+from bagwise.base._pipelines import grade_order, groups_for, predicts_numbers
 from bagwise.compute import is_here
 from bagwise.evaluate._comparison import Comparison, Evaluation
 from bagwise.evaluate._held_out_bags import HeldOutBags
@@ -138,7 +138,8 @@ def prepare(
     elsewhere = isinstance(X, Bags) and not is_here(X)  # the model checks whether it supports them
     bags = X if elsewhere else check_bags(None, X, reset=True, allow_nan=True, accept_sparse=True)
     targets, classes = (check_targets(y, bags), None) if numbers else _targets(y, bags)
-    together = None if groups is None else check_groups(groups, bags)
+    bags = check_groups(groups, bags)  # models take them from the bags
+    together = bags.groups
     cv = 5 if cv is None else cv
     if isinstance(cv, Integral):
         seed: Any = random_state
@@ -277,8 +278,8 @@ def compare(
     repeats : int, default=1
         Number of repetitions, with new folds.
     groups : array-like of shape (n_bags,), default=None
-        Bags of one group stay in one fold: the slides of a patient. A model whose ``fit`` accepts
-        `groups`, such as `AutoBagClassifier`, receives the groups of its training bags.
+        Bags of one group stay in one fold: the slides of a patient. By default the groups of the
+        bags (`Bags.groups`). The folds inside a model do not divide them either.
     scoring : str or iterable of str, default=None
         Names of measures of bagwise (see `evaluate`), or of scorers of scikit-learn, such as
         ``["AUC", "f1_macro"]``. By default all measures of bagwise.
@@ -394,9 +395,8 @@ def cross_validate(
 
 
 def _fit_and_judge(model: Any, prepared: Prepared, fold: Fold, judge: Judge) -> tuple[Any, float]:
-    bags, y, _, groups, _ = prepared
-    train, test = fold
+    bags, y, (train, test) = prepared.bags, prepared.y, fold
     start = time.perf_counter()
-    within = fit_arguments(model, groups=None if groups is None else groups[train])
-    model.fit(bags[train], y[train], **within)
+    seen = bags[train]
+    model.fit(seen, y[train], **groups_for(model, seen))
     return judge(model, bags[test], y[test]), time.perf_counter() - start

@@ -16,6 +16,7 @@ from bagwise.evaluate._evaluation import Splitter, cross_validate, make_folds, p
 from bagwise.evaluate._measures import METHODS, predictions_of
 from bagwise.exceptions import InputError
 from bagwise.labels import Intervals, Labels, is_known
+from bagwise.validation import check_groups
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def held_out_predictions(
     predicted, scores, proba = found.values()
     if predicted is None:  # a model of label sets that only scores labels
         predicted = (proba > 0.5 if scores is None else scores > 0).astype(int)
-    how = f"{len(folds)}-fold cross-validation{'' if groups is None else ', groups whole'}"
+    how = f"{len(folds)}-fold cross-validation{'' if prepared.groups is None else ', groups whole'}"
     return HeldOut(predicted, scores, proba, how, classes=classes)
 
 
@@ -141,7 +142,7 @@ def predictions_of_models(
     classes: Any,
     n_folds: int,
     seed: int,
-    groups: Array | None,
+    groups: ArrayLike | None = None,
     after_fold: Callable[[], None],
 ) -> list[HeldOut]:
     """Predict all labelled bags by several models, on the same folds.
@@ -167,8 +168,7 @@ def predictions_of_models(
         One per model, for all bags; bags without labels have no predictions.
     """
     known = y.known if isinstance(y, Labels) else is_known(y)
-    groups = None if groups is None else groups[known]
-    labelled, names = bags[np.flatnonzero(known)], None
+    labelled, names = check_groups(groups, bags)[np.flatnonzero(known)], None
     targets: Any = y[known]
     strata = targets
     if isinstance(y, Labels):
@@ -179,12 +179,11 @@ def predictions_of_models(
             own = Labels.from_values(own.tolist(), own.classes.tolist())
             targets, strata, names = own.codes, np.asarray(own.texts), own.classes
     numbers = not isinstance(y, Labels)
-    folds = make_folds(strata, n_folds=n_folds, seed=seed, groups=groups, numbers=numbers)
+    how: Any = {"groups": labelled.groups, "numbers": numbers}
+    folds = make_folds(strata, n_folds=n_folds, seed=seed, **how)
     found = []
     for model in models:
-        held_out = held_out_predictions(
-            model, labelled, targets, cv=folds, groups=groups, after_fold=after_fold
-        )
+        held_out = held_out_predictions(model, labelled, targets, cv=folds, after_fold=after_fold)
         if names is not None:
             held_out = replace(held_out, predicted=names[held_out.predicted], classes=names)
         found.append(held_out.expand(known))

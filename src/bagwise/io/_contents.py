@@ -26,7 +26,7 @@ from bagwise.labels import Labels, is_missing, plain_array, refuse_masked, sorte
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")  # as Python writes it
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
-_PER_BAG = ("labels", "label_sets", "patch_sizes", "slide_sizes", "groups", "wholes")
+_PER_BAG = ("labels", "label_sets", "patch_sizes", "slide_sizes", "wholes")
 _PER_INSTANCE = ("instance_labels", "coords", "clips")
 _STARTS = ("start", "start_time", "begin", "begin_time", "onset")
 _ENDS = ("end", "end_time", "stop", "stop_time")
@@ -102,8 +102,6 @@ class Contents:
         Width and height of the slide of each bag, in the unit of `coords`; NaN unknown.
     extras : dict of str to ndarray
         Other arrays of an npz file.
-    groups : ndarray of shape (n_bags,) or None
-        The group of each bag.
     wholes : ndarray of shape (n_bags,) or None
         The merged bag that each bag becomes part of, such as a patient.
     columns : dict of str to list
@@ -130,7 +128,6 @@ class Contents:
     patch_sizes: Floats | None = None
     slide_sizes: Floats | None = None
     extras: dict[str, Array] = field(default_factory=dict)
-    groups: Array | None = None
     wholes: Array | None = None
     columns: dict[str, list[Any]] = field(default_factory=dict)
     clips: Clips | None = None
@@ -314,9 +311,7 @@ def merge_contents(contents: Contents, by: Array, column: str, part: str | None)
     """
     order, offsets, ids = group_rows(by)
     contents = contents.take(order)
-    bags, labels, sets, groups = (
-        getattr(contents, name) for name in ("bags", "labels", "label_sets", "groups")
-    )
+    bags, labels, sets = contents.bags, contents.labels, contents.label_sets
     names = [f"{column} {name}" for name in ids.tolist()]
     former = bags.names[bags.bag_index].tolist()
     merged = replace(contents, bags=bags.merge(by[order]), wholes=None)
@@ -326,8 +321,6 @@ def merge_contents(contents: Contents, by: Array, column: str, part: str | None)
         merged.clips = replace(contents.clips, file=[str(name) for name in former])
     if labels is not None:
         merged.labels = labels[_agreed(labels.texts, offsets, names, "labels")]
-    if groups is not None:
-        merged.groups = groups[_agreed([str(g) for g in groups.tolist()], offsets, names, "groups")]
     if sets is not None:
         union = np.maximum.reduceat(sets.indicator, offsets[:-1])
         union[np.minimum.reduceat(sets.known, offsets[:-1]) == 0] = -1
@@ -336,7 +329,7 @@ def merge_contents(contents: Contents, by: Array, column: str, part: str | None)
 
 
 def _agreed(texts: list[str | None], offsets: Ints, names: list[str], what: str) -> Ints:
-    """For each merged bag, a part with the common label (or group) of all known parts."""
+    """For each merged bag, a part with the common label of all known parts."""
     chosen = []
     for name, (start, stop) in zip(names, pairwise(offsets.tolist()), strict=True):
         known = [i for i in range(start, stop) if texts[i] is not None] or [start]
@@ -570,6 +563,15 @@ class Column:
         """The values of some rows, None if missing."""
         values = [*self.values, None]  # code -1 selects the last
         return [values[code] for code in self.codes[rows]]
+
+    def array(self) -> Array:
+        """The values as an array: missing numbers are NaN, others None."""
+        values = plain_array(self.values)
+        if (self.codes >= 0).all():
+            return values[self.codes]
+        if values.dtype.kind in "iuf":
+            return np.append(values.astype(np.float64), np.nan)[self.codes]
+        return np.array([*self.tolist(), None], dtype=object)[:-1]
 
 
 @dataclass(frozen=True)

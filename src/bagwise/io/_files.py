@@ -175,9 +175,9 @@ def _read_some(
 class Request:
     """What to read from a file, and how: the arguments of `read_bags`, and a few more.
 
-    `group` names the column with the group of each bag, `merge` the column with the merged bag that
-    it becomes part of, `extra_columns` further columns that are read as strings, and `clips` the
-    columns with the file, start and end of clips.
+    `group` names the column with the group of each bag, `bag_columns` further columns of bags,
+    `merge` the column with the merged bag that a bag becomes part of, `extra_columns` further
+    columns that are read as strings, and `clips` the columns with the file, start and end of clips.
     """
 
     bag: str | None = None
@@ -185,6 +185,7 @@ class Request:
     label_set: str | None = None
     instance_label: str | None = None
     group: str | None = None
+    bag_columns: Sequence[str] = ()
     merge: str | None = None
     id_column: str | None = None
     features: Sequence[str] | None = None
@@ -213,7 +214,7 @@ class Request:
     def beside(self) -> list[str]:
         """Columns that are read but are neither features nor labels."""
         named = [name for name in (self.group, self.merge) if name is not None]
-        return [*dict.fromkeys([*named, *self.extra_columns, *self.keep])]
+        return [*dict.fromkeys([*named, *self.bag_columns, *self.extra_columns, *self.keep])]
 
 
 # Arrays in memory or, above a limit, in memory-mapped files

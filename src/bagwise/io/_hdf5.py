@@ -155,12 +155,15 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
         raise InputError(
             "in HDF5 files features= names the one dataset, and exclude= has no meaning."
         )
-    named = {**request.roles, "group": request.group, "merge": request.merge}
-    for role in [role for role, name in named.items() if name][:1]:
+    notes = _read_notes(path)
+    columns: dict[str, Any] = notes.get("bag_columns", {})
+    given = [("group", request.group), *(("bag_columns", name) for name in request.bag_columns)]
+    named = [*request.roles.items(), *((role, n) for role, n in given if n not in columns)]
+    named.append(("merge", request.merge))
+    for role in [role for role, name in named if name][:1]:
         raise InputError(
             f"{role}= names a column, but HDF5 files have none: give a dict or table to labels=."
         )
-    notes = _read_notes(path)
     dataset, external = (request.features or ["features"])[0], request.allow_external
     files = [_BagFile(file, dataset, external) for file in _bag_paths(path, notes)]
     _check_same_shapes(files)
@@ -180,6 +183,10 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
         contents.patch_sizes = np.array([file.patch_size for file in files])
         contents.slide_sizes = np.array([file.slide_size for file in files])
     find_suspects(contents, ())
+    if columns:
+        values = {name: plain_array(column) for name, column in columns.items()}
+        group = request.group or notes.get("group")
+        contents.bags = contents.bags.with_columns(values, groups=group)
     return contents
 
 
@@ -333,9 +340,12 @@ def _notes(contents: Contents) -> dict[str, Any]:
     lists = {"ids": bags.ids, "classes": contents.classes}
     notes = {name: None if v is None else plain_array(v).tolist() for name, v in lists.items()}
     notes["y"] = None if labels is None else labels.tolist()
-    for name, values in notes.items():
+    columns = {name: values.tolist() for name, values in bags.columns.items()}
+    for name, values in (notes | columns).items():
         for odd in [v for v in values or () if not isinstance(v, str | int | float | None)][:1]:
             raise InputError(f"{name} has {odd!r}: only strings and numbers can be written.")
+    if columns:
+        notes |= {"bag_columns": columns, "group": bags.group_name}
     notes |= {"bagwise": _VERSION, "files": _file_names(bags), "feature_names": bags.feature_names}
     if sets is not None:
         positions = Labels("sets", np.arange(len(sets.classes)), indicator=sets.indicator)

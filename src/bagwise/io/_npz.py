@@ -3,8 +3,9 @@
 Keys: ``X`` (instances x features) or the parts of a sparse matrix (``X_data``, ``X_indices``,
 ``X_indptr``, ``X_shape``); ``bag`` (bag of each instance) and/or ``offsets``, neither if every
 row is a bag; ``y`` or ``Y`` (bags x classes, 0/1, a row of -1 if unknown);
-``instance_labels``, ``classes``, ``ids``, ``feature_names``, ``coords``. Any other key goes
-to `extras`. Nothing is unpickled.
+``instance_labels``, ``classes``, ``ids``, ``feature_names``, ``coords``; ``bag_columns`` (the
+names of the columns of bags), ``bag_column_0``, ... (their values) and ``group_name`` (the name of
+the one with the groups). Any other key goes to `extras`. Nothing is unpickled.
 """
 
 import math
@@ -29,7 +30,7 @@ from bagwise.labels import plain_array
 
 _KEYS = {"bag": "bag", "label": "y", "label_set": "Y", "instance_label": "instance_labels"}
 _PARTS = ("X_data", "X_indices", "X_indptr", "X_shape")
-_OTHERS = ("offsets", "ids", "feature_names", "coords", "classes", "y_unknown")
+_OTHERS = ("offsets", "ids", "feature_names", "coords", "classes", "y_unknown", "bag_columns")
 _OURS = {"X", *_PARTS, *_OTHERS}
 
 
@@ -46,6 +47,12 @@ def read_npz(path: Path, request: Request, workspace: Workspace) -> Contents:
         keys = {usual: request.roles.get(role) or usual for role, usual in _KEYS.items()}
         known = {name: read(keys.get(name, name)) for name in (*keys, *_OTHERS)}
         ours = {*_OURS, *keys.values()}
+        columns = {}
+        if known["bag_columns"] is not None:
+            ours |= {"group_name", *(f"bag_column_{j}" for j in range(len(known["bag_columns"])))}
+            for j, name in enumerate(known["bag_columns"].tolist()):
+                columns[name] = read(f"bag_column_{j}")
+        group = read("group_name") if columns else None
         extras = {name: read(name) for name in archive.files if name not in ours}
         instances = _instances(read, archive.files)
     names = known["feature_names"]
@@ -71,12 +78,14 @@ def read_npz(path: Path, request: Request, workspace: Workspace) -> Contents:
     )
     if request.features is None:
         find_suspects(contents, features or ())
-    if request.group is not None:
-        contents.groups = extras.get(request.group)
-        if contents.groups is None or contents.groups.shape != (len(contents.bags),):
-            raise InputError(
-                f"{path} has no array {request.group!r} with a value per bag: use labels=."
-            )
+    n_bags, named = len(contents.bags), [request.group] if request.group else []
+    for name in {*request.bag_columns, *named} - columns.keys():
+        if name not in extras or extras[name].shape != (n_bags,):
+            raise InputError(f"{path} has no array {name!r} with a value per bag: use labels=.")
+        columns[name] = extras[name]
+    if columns:
+        group = request.group or (None if group is None else str(group))
+        contents.bags = contents.bags.with_columns(columns, groups=group)
     return contents
 
 
@@ -95,6 +104,9 @@ def write_npz(path: Path, contents: Contents, *, compress: bool) -> None:
         arrays["X"] = bags.instances
     arrays |= {"bag": bags.bag_index, "offsets": bags.offsets, "ids": bags.ids}
     arrays["feature_names"] = bags.feature_names
+    if bags.columns:
+        arrays |= {"bag_columns": [*bags.columns], "group_name": bags.group_name}
+        arrays |= {f"bag_column_{j}": v for j, v in enumerate(bags.columns.values())}
     if labels is not None:
         arrays["y"], unknown = labels.values, ~labels.known
         if unknown.any() and unknown.all():

@@ -53,7 +53,8 @@ from bagwise.io._table import (
 )
 from bagwise.io._write_table import BagTable, write_csv, write_parquet
 
-_ARGUMENTS = {*Request.__dataclass_fields__} - {"features", "exclude", "keep", "dtype", "cluster"}
+_CHANGED = {"features", "exclude", "keep", "dtype", "cluster", "bag_columns"}
+_ARGUMENTS = {*Request.__dataclass_fields__} - _CHANGED
 _MISSING = ("unlabelled", "drop", "error")
 _USUAL_IDS = ("bag", "slide_id", "file", "file_path", "filename", "recording")  # in labels=
 _SUFFIXES = {  # of slides and recordings
@@ -73,6 +74,8 @@ def read_bags(
     features: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] = (),
     meta: str | Sequence[str] = (),
+    bag_columns: str | Sequence[str] = (),
+    groups: str | None = None,
     labels: Any = None,
     missing: str = "unlabelled",
     id_column: str | None = None,
@@ -120,6 +123,13 @@ def read_bags(
     meta : str or sequence of str, default=()
         Columns to keep besides the instances, such as the patient or a file name: they are never
         features. Those that the table does not have are taken from the table `labels`.
+    bag_columns : str or sequence of str, default=()
+        Columns with one value per bag, such as age and site, which become ``bags.columns``: never
+        features. They may be in the table `labels`. What `write_bags` stored is read by default,
+        except from CSV.
+    groups : str, default=None
+        The column with the group of each bag, such as its patient, which becomes ``bags.groups``:
+        folds keep groups together. It may be in the table `labels`.
     labels : dict, path or data frame, default=None
         Labels from another source: ``{bag id: label}``, or a table with a bag column and a label or
         label-set column. Bags are matched by their ids as strings; ``slide_08.svs`` is also the bag
@@ -210,6 +220,7 @@ def read_bags(
     given: dict[str, Any] = {name: value for name, value in locals().items() if name in _ARGUMENTS}
     given["features"] = None if features is None else _names(features)
     given |= {"exclude": _names(exclude), "keep": _names(meta), "dtype": _number_type(dtype)}
+    given |= {"bag_columns": _names(bag_columns), "group": groups}
     cluster = None if client is None else Cluster(client, npartitions)
     request = Request(**given, cluster=cluster)
     contents = read_contents(source, request)
@@ -247,6 +258,7 @@ def read_contents(source: Any, request: Request) -> Contents:
         names = () if isinstance(table, Mapping) else table.names
         group, merge = (None if n in names else n for n in (request.group, request.merge))
         inside = replace(request, label=None, label_set=None, group=group, merge=merge)
+        inside = replace(inside, bag_columns=[n for n in request.bag_columns if n not in names])
     if isinstance(source, str | os.PathLike):
         contents = _read_file(Path(source), inside, workspace)
     else:
@@ -395,9 +407,9 @@ def _read_file(path: Path, request: Request, workspace: Workspace) -> Contents:
         if format in TABLES:
             return read_table(open_table(path, format, request), request, workspace)
         if request.labels is not None:  # that table has the columns of bags
-            request = replace(request, bag=None, group=None, merge=None, keep=())
+            request = replace(request, bag=None, group=None, merge=None, keep=(), bag_columns=())
         for name in request.beside:
-            if name not in (request.group, request.merge):
+            if name not in (request.group, request.merge, *request.bag_columns):
                 raise InputError(
                     f"{path.name} has no column {name!r}: give a table of the bags with labels=."
                 )
@@ -472,7 +484,8 @@ def _tabled_labels(
     others = [name for name in request.keep if name not in contents.columns]
     request = replace(  # already read if the file has them
         request,
-        group=request.group if contents.groups is None else None,
+        group=request.group if request.group not in contents.bags.columns else None,
+        bag_columns=[n for n in request.bag_columns if n not in contents.bags.columns],
         merge=request.merge if contents.wholes is None else None,
         bag=request.id_column or request.bag,
     )
@@ -484,8 +497,11 @@ def _tabled_labels(
             require_column(table, getattr(request, role), f" for {role}=")
     for name in others:
         require_column(table, name, " to keep")
+    for name in request.bag_columns:
+        require_column(table, name, " for bag_columns=")
     request = find_roles(table, request, ("bag", "label", "label_set"))
-    has_labels = any((request.label, request.label_set, request.group, request.merge, *others))
+    named = (request.label, request.label_set, request.group, request.merge)
+    has_labels = any((*named, *others, *request.bag_columns))
     if request.bag is None or not has_labels:
         ids = "the column of its bag ids with id_column=" if request.bag is None else ""
         label = "" if has_labels else "the column of its labels with label= or label_set="

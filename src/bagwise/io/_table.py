@@ -630,6 +630,10 @@ def find_columns(source: Source, request: Request) -> Request:
     """Complete a request: find the column of each role, the clips and the features."""
     if request.labels is not None:  # that table may have the other columns
         request = replace(request, keep=[name for name in request.keep if name in source.names])
+    if not request.bag_columns:
+        request = replace(request, bag_columns=source.notes.get("bag_columns", ()))
+    if request.group is None:
+        request = replace(request, group=source.notes.get("group"))
     for name in [*request.exclude, *(request.features or ()), *request.beside]:
         require_column(source, name)
     if request.group is None and _GROUP in source.names:
@@ -684,18 +688,22 @@ def find_roles(source: Source, request: Request, among: Sequence[str] = ROLES) -
 
 
 def bag_columns(source: Source, request: Request, rows: Grouping) -> dict[str, Column]:
-    """Read the label, label set and group of each bag, and the merged bag it becomes part of."""
-    return {
+    """Read what a table has of each bag: by role, and further columns by name, as "column NAME"."""
+    found = {
         role: constant_in_bags(source.column(name, convert=convert), rows, name)
         for role, convert in _CONVERSIONS.items()
         if (name := getattr(request, role)) is not None
     }
+    for name in request.bag_columns:
+        values = read_column(source, name, "all")
+        found[f"column {name}"] = constant_in_bags(values, rows, name)
+    return found
 
 
 def label_bags(
     contents: Contents, columns: dict[str, Column], request: Request, instances: Column | None
 ) -> None:
-    """Add labels, label sets, instance labels, groups and merged bags to the contents."""
+    """Add labels, label sets, instance labels, columns of bags and merged bags to the contents."""
     label = columns.get("label")
     found: dict[str, Any]
     sets, instance_labels, classes = encode_columns(
@@ -708,9 +716,16 @@ def label_bags(
     found = {"label_sets": sets, "instance_labels": instance_labels, "classes": classes}
     if label is not None:
         found["labels"] = bag_labels(label, request.label or "labels")
-    for role, name in (("group", "groups"), ("merge", "wholes")):
-        if role in columns:
-            found[name] = _complete(columns[role], contents.bags, getattr(request, role))
+    if "merge" in columns:
+        found["wholes"] = _complete(columns["merge"], contents.bags, request.merge)
+    named = {name: columns.get(f"column {name}") for name in request.bag_columns}
+    own = {name: column.array() for name, column in named.items() if column is not None}
+    bags, group = contents.bags, contents.bags.group_name
+    if request.group is not None and "group" in columns:
+        group = request.group
+        own[group] = _complete(columns["group"], bags, group)
+    if own:
+        contents.bags = bags.with_columns({**bags.columns, **own}, groups=group)
     for name, value in found.items():
         if value is not None:
             setattr(contents, name, value)

@@ -78,28 +78,33 @@ class BagTable:
         as_text: bool = False,
     ) -> None:
         self._pa = import_extra("pyarrow", extra="io")
-        self._contents, self._names, self._separator = contents, names, separator
+        bags = contents.bags
+        self._contents, self._separator = contents, separator
+        self._names = names | {f"column {name}": name for name in bags.columns}
         self._by_bag, self._as_text = by_bag, as_text
         _refuse_losses(contents, by_bag=by_bag)
-        bags = contents.bags
         self._features = bags.feature_names or [f"x{j}" for j in range(bags.n_features)]
         self._columns = self._columns_by_role()
         if as_text:
             self._features = [escaped(name) for name in self._features]
-            self._names = {role: escaped(name) for role, name in names.items()}
+            self._names = {role: escaped(name) for role, name in self._names.items()}
         used = [self._names[role] for role in self._columns]
         used += [_INSTANCES] if by_bag else self._features
         twice = [name for name, count in Counter(used).items() if count > 1]
         if twice:
             raise InputError(
-                f"two columns would be called {twice[0]!r}: rename a feature, or choose other "
-                "names with bag=, label=, label_set= or instance_label=."
+                f"two columns would be called {twice[0]!r}: rename a feature or a column of bags, "
+                "or choose other names with bag=, label=, label_set= or instance_label=."
             )
 
     def notes(self) -> dict[str, Any]:
         """Metadata for the reader that the columns do not contain."""
         contents, bags = self._contents, self._contents.bags
-        notes: dict[str, Any] = {role: self._names[role] for role in self._columns}
+        roles = [role for role in self._columns if not role.startswith("column ")]
+        notes: dict[str, Any] = {role: self._names[role] for role in roles}
+        if bags.columns:
+            notes["bag_columns"] = notes["not_features"] = [*bags.columns]
+            notes["group"] = bags.group_name
         notes["separator"] = self._separator
         if bags.ids is None:
             notes["ids"] = False
@@ -155,6 +160,8 @@ class BagTable:
         """Arrow arrays of the columns other than features: a value per bag, or per instance."""
         pa, contents = self._pa, self._contents
         columns = {"bag": self._array(contents.bags.names.tolist(), "ids")}
+        for name, values in contents.bags.columns.items():
+            columns[f"column {name}"] = self._array(values.tolist(), f"the column {name!r}")
         if contents.labels is not None:
             columns["label"] = self._array(contents.labels.tolist(), "y")
         if contents.label_sets is not None:

@@ -13,7 +13,7 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagRegressorMixin, fit_method, in_canonical_order
 from bagwise.base._parameters import with_parameters
-from bagwise.base._pipelines import final_estimator, fit_arguments, instance_model
+from bagwise.base._pipelines import final_estimator, groups_for, instance_model
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.regression._set_kernel import SetKernelRegressor
@@ -91,6 +91,7 @@ class CensoredBagRegressor(BagRegressorMixin, BagEstimator):
         "estimator": [None, HasMethods(["fit", "predict"])],
         "cv": [Interval(Integral, 2, None, closed="left"), None],
     }
+    __metadata_request__fit = {"groups": True}  # routed without set_fit_request
 
     estimator: Any = None
     _: KW_ONLY
@@ -119,15 +120,14 @@ class CensoredBagRegressor(BagRegressorMixin, BagEstimator):
         y : Intervals, or array-like of shape (n_bags,)
             The number of each bag: `bagwise.labels.Intervals`, numbers, or strings such as ``<5``.
         groups : array-like of shape (n_bags,), default=None
-            Bags of one group stay in one fold.
+            Bags of one group stay in one fold. By default the groups of the bags.
 
         Returns
         -------
         self
         """
-        bags = check_bags(self, X, reset=True)
+        bags = check_groups(groups, check_bags(self, X, reset=True))
         known = check_intervals(y, bags)
-        groups = None if groups is None else check_groups(groups, bags)
         inner = clone(self._inner)
         if not is_regressor(inner):
             raise InputError(f"estimator is {inner!r}: expected a regressor of bags.")
@@ -140,22 +140,22 @@ class CensoredBagRegressor(BagRegressorMixin, BagEstimator):
             return found
 
         def fitted(numbers: Floats, rows: Ints) -> Any:
-            own = {} if groups is None else fit_arguments(inner, groups=groups[rows])
-            return clone(inner).fit(bags[rows], numbers[rows], **own)
+            some = bags[rows]
+            return clone(inner).fit(some, numbers[rows], **groups_for(inner, some))
 
         result = SolverResult((known.lower,), [0.0], converged=True)
         if not known.exact.all():
-            folds = self._folds(bags, ends, groups)
+            folds = self._folds(bags, ends)
             result = buckley_james(predict, *ends.T, max_iter=self.max_iter, tol=self.tol)
         (self.numbers_,) = result.solution
         self._keep_progress(result, "raise max_iter or tol")
         self.estimator_ = fitted(self.numbers_, np.arange(len(bags)))
         return self
 
-    def _folds(self, bags: Bags, ends: Floats, groups: Array | None) -> list[tuple[Ints, Ints]]:
+    def _folds(self, bags: Bags, ends: Floats) -> list[tuple[Ints, Ints]]:
         """Folds that do not depend on the order of the bags."""
         everything = np.arange(len(bags))
-        together = everything if groups is None else groups
+        together = everything if bags.groups is None else bags.groups
         n_folds = min(self.cv or 1, len(np.unique(together)))
         if n_folds < 2:
             return [(everything, everything)]

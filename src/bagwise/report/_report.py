@@ -64,7 +64,8 @@ class Report:
         Edge of the patches, in the unit of `coords`; by default, and if NaN, the spacing of the
         grid.
     groups : array-like of shape (n_bags,), default=None
-        The group of each bag, such as the patient of a slide, to report possible leakage.
+        The group of each bag, such as the patient of a slide, to report possible leakage. By
+        default the groups of the bags.
     held_out : HeldOut, default=None
         Predictions by models that were not fitted on these bags; the metrics are then of these.
     seen : array-like of bool of shape (n_bags,), default=None

@@ -12,11 +12,11 @@ from bagwise.bags import Bags
 from bagwise.base._pipelines import is_search
 from bagwise.compute import row_blocks
 from bagwise.displays import ClusterMapDisplay, ObjectiveDisplay
-from bagwise.exceptions import InputError
 from bagwise.labels import Intervals, Labels, is_known
 from bagwise.predictions import Predictions
 from bagwise.predictions._ranking import are_those_of_fit
 from bagwise.report._page import Figure, Section, Table, axes, link_points, shorten
+from bagwise.validation import check_groups
 
 LEADERBOARD_CAPTION = "Scores of held-out bags ± standard error, and weights in the ensemble"
 MOST_POINTS = 1000
@@ -232,10 +232,9 @@ def data_section(subject: Predictions, groups: Any, seen: Bools | None) -> Secti
     if subject.known_numbers is not None:
         beside.append(_numbers(subject.known_numbers, subject.known_intervals))
     group_of = None
+    groups = check_groups(groups, bags).groups
     if groups is not None:
-        if len(groups) != len(bags):
-            raise InputError(f"{len(groups)} groups for {len(bags)} bags: give one each.")
-        group_of = np.unique(np.asarray(groups).astype(str), return_inverse=True)[1]
+        group_of = np.unique(groups.astype(str), return_inverse=True)[1]
     leakage = [_copies(subject, group_of)]
     if group_of is not None:
         leakage.append(_groups(known, unit, group_of, seen))

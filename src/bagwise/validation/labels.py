@@ -446,20 +446,25 @@ def check_length(y: Any, bags: Bags) -> Any:
     return y
 
 
-def check_groups(groups: Any, bags: Bags) -> Array:
-    """Check one group per bag, such as the patient of a slide.
+def check_groups(groups: Any, bags: Bags) -> Bags:
+    """Check one group per bag, such as the patient of a slide: those given, or those of the bags.
 
     Parameters
     ----------
-    groups : array-like of shape (n_bags,)
-        The groups: values of one type that can be sorted, none missing.
+    groups : array-like of shape (n_bags,) or None
+        The groups: values of one type that can be sorted, none missing. By default those of `bags`.
     bags : Bags
         The bags they belong to.
 
     Returns
     -------
-    ndarray of shape (n_bags,)
+    Bags
+        The bags with these groups; without, if neither has groups.
     """
+    own = bags.groups
+    if groups is None and own is None:
+        return bags
+    groups = own if groups is None else groups
     listed = isinstance(groups, list | tuple)  # NumPy would turn NaN among strings into "nan"
     refuse_masked(groups, "groups")
     column = plain_array(groups) if listed else np.asarray(groups)
@@ -469,7 +474,16 @@ def check_groups(groups: Any, bags: Bags) -> Array:
         )
     for i in np.flatnonzero([is_missing(group) for group in column])[:1]:
         raise InputError(f"{bags.name_of(i)} has no group ({column[i]}): give it its own.")
-    return column
+    if own is None:
+        return bags.with_columns(bags.columns, groups=column)
+    for i, (ours, given) in enumerate(zip(own.tolist(), column.tolist(), strict=True)):
+        if ours != given:
+            raise InputError(
+                f"groups= has {given!r} for {bags.name_of(i)}, which has the group {ours!r} itself "
+                f"(column {bags.group_name!r}): leave out groups=, or change the groups of the "
+                "bags with bags.with_columns(bags.columns, groups=...)."
+            )
+    return bags
 
 
 def check_sample_weight(sample_weight: Any, bags: Bags) -> Floats:

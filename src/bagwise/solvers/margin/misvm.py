@@ -276,7 +276,14 @@ def sparse_mil(
 Solve = Callable[[LabelledBags], SolverResult]
 
 
-def at_threshold(solve: Solve, bags: LabelledBags, *, threshold: str, seed: int) -> SolverResult:
+def at_threshold(
+    solve: Solve,
+    bags: LabelledBags,
+    *,
+    threshold: str,
+    seed: int,
+    groups: Array | None = None,
+) -> SolverResult:
     """Fit a model and shift its intercept, so that scores above the threshold become positive.
 
     Parameters
@@ -288,9 +295,12 @@ def at_threshold(solve: Solve, bags: LabelledBags, *, threshold: str, seed: int)
         The bags.
     threshold : {"zero", "training", "out_of_fold"}
         Keep the intercept, or separate the scores of the training bags, or separate their
-        out-of-fold scores. With fewer than 10 bags of a class "out_of_fold" is "training".
+        out-of-fold scores. With fewer than 10 bags of a class, or groups with and without positive
+        bags, "out_of_fold" is "training".
     seed : int
         Seed of the folds.
+    groups : ndarray of shape (n_bags,), default=None
+        The group of each bag; bags of one group stay in one fold.
 
     Returns
     -------
@@ -301,9 +311,15 @@ def at_threshold(solve: Solve, bags: LabelledBags, *, threshold: str, seed: int)
     if threshold == "zero":
         return result
     coef, intercept = result.solution
-    n_fewest = min(int(positive.sum()), int((~positive).sum()))
+    unit = np.arange(len(positive))  # which bags stay together
+    if groups is not None:
+        unit = np.unique(groups, return_inverse=True)[1]
+    n_bags = np.bincount(unit)
+    has_positive = np.bincount(unit, weights=positive) > 0
+    n_fewest = min(int(has_positive.sum()), int((~has_positive).sum()))
     if threshold == "out_of_fold" and n_fewest >= N_FOLDS * PER_FOLD:
-        folds = even_folds(_mean_scores(bags), positive, seed)
+        means = np.bincount(unit, weights=_mean_scores(bags)) / n_bags
+        folds = even_folds(means, has_positive, seed)[unit]
         scores = out_of_fold_scores(solve, bags, folds)
     else:
         scores = bag_scores(bags, coef) + intercept
