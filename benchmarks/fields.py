@@ -268,7 +268,8 @@ def missing_parts(names: Iterable[str], options: Any, n_folds: int) -> list[Part
         if not (path := part_file(options.output, name, method, fold, options)).exists()
         or options.again
     ]
-    return sorted(parts, key=lambda part: (part[1] not in FIRST, part[1] in LAST))
+    # Of the slowest methods one fold first: if that takes too long, the others are not run.
+    return sorted(parts, key=lambda p: (p[1] not in FIRST, p[1] in LAST, p[1] in LAST and p[2]))
 
 
 def run_parts(todo: list[Part], options: Any) -> None:
@@ -291,6 +292,9 @@ def run_parts(todo: list[Part], options: Any) -> None:
                 process.join()
                 if not path.exists():
                     np.savez_compressed(path, failed=f"ended with code {process.exitcode}")
+                if late:
+                    left_out = [other for other in todo if other[:2] == tuple(what[:2])]
+                    todo[:] = [other for other in todo if other not in left_out]
                 del running[sentinel]
                 text = f"{', '.join(map(str, what))}: {now() - start:.1f} s"
                 print(text + (", too slow" if late else ""), file=sys.stderr, flush=True)

@@ -412,6 +412,15 @@ def test_instance_scores_ignore_a_method_whose_own_are_noise():
     assert area > best - 0.02
 
 
+def test_instance_scores_of_several_classes_are_on_one_scale():
+    """With one method they are its scores, up to a factor: the best class is the same."""
+    bags, y = example(45, n_classes=3)
+    model = auto(candidates=["nsk"]).fit(bags, y)
+    own = model.estimators_[0].score_instances(model.scaler_.transform(bags))
+    found = model.score_instances(bags)
+    np.testing.assert_allclose(found, own * (found[0, 0] / own[0, 0]))
+
+
 def test_instance_scores_of_a_method_with_one_score_per_class():
     bags, y = example(40)
     model = auto(candidates=["pdmisvm"]).fit(bags, y)

@@ -128,8 +128,10 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
     undecided, and weighted by the weight of the method times the Gini coefficient with which its
     scores separate the instances of positive training bags from those of others. A method can
     predict bags well from instance scores that mean little, such as MILES: its coefficient is near
-    0. In contrast to other classifiers, these scores cannot be pooled to the score of the bag,
-    which also depends on the other methods: `instance_pooling` is None.
+    0. With more than two classes, one per bag, a method has one standard deviation and one
+    coefficient, their mean over the classes, so that the scores of classes can be compared. In
+    contrast to other classifiers, these scores cannot be pooled to the score of the bag, which also
+    depends on the other methods: `instance_pooling` is None.
     `bagwise.predictions.instance_attributions` computes contributions to the score of the bag.
     If no fitted method scores instances, `score_instances` and `key_instances` are not available.
 
@@ -305,14 +307,19 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
         self.instance_weights_ = np.zeros(self.slopes_.shape)
         self.instance_offsets_ = np.zeros(self.slopes_.shape)
         for m in self._instance_scorers:
-            scores = self._scores_of_instances(m, few)
-            spread = scores.std(axis=0)
-            weights = separation(present, scores) / np.where(spread > 0, spread, 1.0)
+            scores, slopes = self._scores_of_instances(m, few), self.slopes_[m]
+            spread, gini = scores.std(axis=0), separation(present, scores)
+            if self._is_exclusive:  # scores of several classes are compared: on one scale
+                spread, gini = np.sqrt(np.mean(spread**2)), gini.mean()
+            weights = gini / np.where(spread > 0, spread, 1.0)
             weights *= self.weights_[m] if self.weights_.any() else 1.0
-            slopes = np.where(self.slopes_[m] > 0, self.slopes_[m], np.inf)
-            self.instance_weights_[m] = np.where(self.slopes_[m] > 0, weights, 0.0)
+            if self._is_exclusive:
+                self.instance_weights_[m] = weights
+                continue
+            self.instance_weights_[m] = np.where(slopes > 0, weights, 0.0)
             # 0 is the score at which a bag is as likely positive as negative.
-            self.instance_offsets_[m] = self.instance_weights_[m] * self.offsets_[m] / slopes
+            zero = self.offsets_[m] / np.where(slopes > 0, slopes, np.inf)
+            self.instance_offsets_[m] = self.instance_weights_[m] * zero
 
     def _score(self, bags: Bags) -> Array:
         """Scores of instances (not of bags): the combination of estimators that score instances."""
