@@ -12,12 +12,14 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags
 from bagwise.auto import AutoBagClassifier, AutoBagRegressor
-from bagwise.classification import BagMarginSVM, SetKernelSVM
+from bagwise.classification import AttentionMIL, BagMarginSVM, SetKernelSVM
 from bagwise.datasets import make_bags
+from bagwise.embedding import BagStatistics
 from bagwise.evaluate import evaluate, held_out_predictions
 from bagwise.evaluate._evaluation import make_folds, prepare
 from bagwise.exceptions import InputError
 from bagwise.io import read_bags, write_bags
+from bagwise.persistence import load_model, save_model
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 from bagwise.validation import check_groups
 from cases import each
@@ -240,3 +242,74 @@ def test_folds_and_thresholds_do_not_divide_groups(grouped):
     apart = model.fit(bags[doubled].with_columns(), y[doubled]).intercept_
     training = model.set_params(threshold="training").fit(twins, y[doubled]).intercept_
     assert abs(apart - training) < abs(together - training)
+
+
+# Models that use columns
+
+
+def informative():
+    """Bags whose instances say nothing; age and site do."""
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    age = np.where(rng.random(40) < 0.1, np.nan, 60 + 10 * y + rng.normal(size=40))
+    site = np.where(rng.random(40) < 0.8, np.array(["Bonn", "Ulm"])[y], "Kiel").astype(object)
+    site[3] = None
+    columns = {"age": age, "site": site, "empty": np.full(40, np.nan)}
+    bags = Bags(rng.normal(size=(80, 2)), 2 * np.arange(41), columns=columns)
+    return bags, y
+
+
+def test_columns_become_numbers():
+    bags, _ = informative()
+    plain = BagStatistics(("mean",)).fit_transform(bags)
+    model = BagStatistics(("mean",), use_columns=["age", "site"]).fit(bags)
+    assert model.get_feature_names_out()[2:].tolist() == [
+        "age",
+        "site_Bonn",
+        "site_Kiel",
+        "site_Ulm",
+    ]
+    found = model.transform(bags)
+    np.testing.assert_array_equal(found[:, :2], plain)
+    age = bags.columns["age"]
+    known = np.isfinite(age)
+    expected = (age[known] - age[known].mean()) / age[known].std()
+    np.testing.assert_allclose(found[known, 2], expected)
+    np.testing.assert_array_equal(found[~known, 2], 0)
+    sites = np.array(["Bonn", "Kiel", "Ulm"])
+    np.testing.assert_array_equal(found[:, 3:], bags.columns["site"][:, None] == sites)
+    new = bags[:2].with_columns({"age": [1.0, 2.0], "site": ["Bonn", "Rom"]})
+    np.testing.assert_array_equal(model.transform(new)[:, 3:], [[1, 0, 0], [0, 0, 0]])
+    with pytest.raises(InputError, match="have no column 'age'"):
+        model.transform(bags.with_columns())
+    with pytest.raises(InputError, match="'empty' has no value"):
+        BagStatistics(use_columns="empty").fit(bags)
+    with pytest.raises(InputError, match=r"use_columns is \[\]: expected names"):
+        BagStatistics(use_columns=[]).fit(bags)
+
+
+@each("sets", [False, True])
+def test_the_ensemble_uses_columns_where_it_is_told_to(sets, tmp_path):
+    bags, y = informative()
+    target = np.column_stack([y, 1 - y]) if sets else y
+    names = ["columns", "pooled-trees", "nsk (random Fourier)" if sets else "nsk"]
+    model = AutoBagClassifier(candidates=names, use_columns=["age", "site"], random_state=0)
+    model.fit(bags, target)
+    alone = AutoBagClassifier(candidates=names[1:], random_state=0).fit(bags, target)
+    assert model.held_out_scores_[model.held_out_targets_ == 1].mean() > 2
+    assert alone.held_out_scores_[alone.held_out_targets_ == 1].mean() < 1
+    pytest.importorskip("skops")
+    save_model(model, tmp_path / "model.skops", force=True)
+    again, _ = load_model(tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.decision_function(bags), model.decision_function(bags))
+
+
+def test_attention_uses_columns(tmp_path):
+    pytest.importorskip("torch")
+    bags, y = informative()
+    model = AttentionMIL(n_models=2, use_columns=["age", "site"], random_state=0).fit(bags, y)
+    assert model.n_features_in_ == 2
+    assert model.score(bags, y) > 0.9
+    assert model.attention(bags).shape == (80,)
+    with pytest.raises(InputError, match="have no column 'age'"):
+        model.predict(bags.with_columns())

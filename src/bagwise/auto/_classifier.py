@@ -77,6 +77,10 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
         Names of methods (`bagwise methods` lists them), or classifiers of bags by name.
     ensemble : {"stack", "best"}, default="stack"
         Combine the candidates, or use the best one by `metric`.
+    use_columns : sequence of str, default=None
+        Columns of the bags (`Bags.columns`), such as age and site, to use besides the instances.
+        Those of the default candidates that can use them do: trees and linear models on pooled
+        statistics, attention, and a linear model on the columns alone.
     n_jobs : int, default=None
         Number of folds fitted at the same time.
     random_state : int, RandomState or None, default=None
@@ -177,6 +181,7 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
     cv: int = 5
     candidates: Any = "default"
     ensemble: str = "stack"
+    use_columns: Any = None
     n_jobs: int | None = None
     random_state: Any = None
     verbose: int = 0
@@ -392,6 +397,10 @@ class AutoBagRegressor(PredictsIntervals, Ensemble, BagRegressorMixin, BagEstima
         Names of methods that predict numbers, or regressors of bags by name.
     ensemble : {"stack", "best"}, default="stack"
         Combine the candidates, or use the best one by `metric`.
+    use_columns : sequence of str, default=None
+        Columns of the bags (`Bags.columns`), such as age and site, to use besides the instances.
+        Those of the default candidates that can use them do: trees and linear models on pooled
+        statistics, attention, and a linear model on the columns alone.
     n_jobs : int, default=None
         Number of folds fitted at the same time.
     random_state : int, RandomState or None, default=None
@@ -467,6 +476,7 @@ class AutoBagRegressor(PredictsIntervals, Ensemble, BagRegressorMixin, BagEstima
     cv: int = 5
     candidates: Any = "default"
     ensemble: str = "stack"
+    use_columns: Any = None
     n_jobs: int | None = None
     random_state: Any = None
     verbose: int = 0

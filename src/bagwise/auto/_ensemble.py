@@ -19,6 +19,7 @@ from bagwise.auto._members import Member, chosen_members, column_scores, default
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, fit_method, in_canonical_order
 from bagwise.base._parameters import POSITIVE
+from bagwise.embedding._columns import USED_COLUMNS
 from bagwise.evaluate._evaluation import Fold
 from bagwise.exceptions import BagwiseError, InputError, NotEnoughMemoryError
 from bagwise.labels import Labels
@@ -50,9 +51,11 @@ class Ensemble:
         "candidates": [StrOptions({"default"}), list, tuple, dict],
         "ensemble": [StrOptions({"stack", "best"})],
         "n_jobs": [Integral, None],
+        "use_columns": USED_COLUMNS,
     }
     __metadata_request__fit = {"groups": True}  # routed without set_fit_request
     assumption: str | None = None  # methods that keep any assumption
+    use_columns: Any = None
 
     @fit_method
     def fit(self: Any, X: Any, y: Any, *, groups: Any = None) -> Any:
@@ -136,7 +139,7 @@ class Ensemble:
 
     def _default_members(self: Any, n_columns: int) -> list[Member]:
         """The default candidates."""
-        return default_members(self._kind, n_columns)
+        return default_members(self._kind, n_columns, self.use_columns)
 
     def _finish(self, bags: Bags, targets: Array) -> None:
         """Learn more from the (standardised) bags, with all attributes of the stack set."""

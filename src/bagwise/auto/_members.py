@@ -43,6 +43,7 @@ from bagwise.embedding import (
     InstanceSimilarity,
     RandomFourierEmbedding,
 )
+from bagwise.embedding._columns import BagColumns
 from bagwise.evaluate._baselines import OnePerLabel
 from bagwise.evaluate._trees import ExtraTrees, Forest
 from bagwise.exceptions import InputError
@@ -208,7 +209,7 @@ def _seeded(part: Any, seed: int) -> Any:
     return clone(part).set_params(**dict.fromkeys(names, seed))
 
 
-def default_members(kind: str, n_columns: int = 1) -> list[Member]:
+def default_members(kind: str, n_columns: int = 1, use_columns: Any = None) -> list[Member]:
     """Return the default candidates, the most often useful first.
 
     Parameters
@@ -217,6 +218,8 @@ def default_members(kind: str, n_columns: int = 1) -> list[Member]:
         The target of each bag: a class, a label set or a number.
     n_columns : int, default=1
         Number of classes, 1 for two classes.
+    use_columns : sequence of str, default=None
+        The columns of bags to use.
 
     Returns
     -------
@@ -244,9 +247,12 @@ def default_members(kind: str, n_columns: int = 1) -> list[Member]:
     def trees(n: int) -> Any:
         return Forest(n, max_features=1 / 3) if numbers else per_label(ExtraTrees(n))
 
+    alone = []
+    if use_columns is not None:
+        alone.append(Member("columns", linear(1.0), BagColumns(use_columns)))
     # Half of the trees suffices for the weight of the method; they are its whole cost.
     n_trees = 100 if sets else 300
-    pooling = BagStatistics().set_output(transform="default")
+    pooling = BagStatistics(use_columns=use_columns).set_output(transform="default")
     many = BagPipeline([("embedding", pooling), ("model", trees(n_trees))])
     pooled = Member("pooled-trees", trees(n_trees // 2), pooling, final=many)
     fourier = Member("nsk (random Fourier)", linear(100.0), RandomFourierEmbedding())
@@ -258,15 +264,17 @@ def default_members(kind: str, n_columns: int = 1) -> list[Member]:
     vectors = FisherVector().set_output(transform="default")
     fisher = Member("fisher-vectors", make_bag_pipeline(vectors, linear(10.0)))
     if numbers:
-        ridge = Member("pooled-ridge", linear(1.0), BagStatistics())
+        ridge = Member("pooled-ridge", linear(1.0), BagStatistics(use_columns=use_columns))
         tube = of_pairs("nsk-svr", set_kernel(loss="epsilon_insensitive"))
-        return [pooled, ridge, of_pairs("nsk", set_kernel(), fourier), tube, minimax, mind, fisher]
+        nsk = of_pairs("nsk", set_kernel(), fourier)
+        return [pooled, ridge, nsk, tube, minimax, mind, fisher, *alone]
     has_torch = METHODS["attention"].available
-    short = Member("attention (30 epochs)", AttentionMIL(n_models=3, max_epochs=30))
+    network = AttentionMIL(n_models=3, use_columns=use_columns)
+    short = Member("attention (30 epochs)", clone(network).set_params(max_epochs=30))
     if sets:
         orlr = Member("orlr", ORedLogisticRegression(kernel="rbf"))
         knn = of_pairs("citation-knn", CitationKNN(), *([short] if has_torch else []))
-        return [pooled, fourier, mind, orlr, minimax, fisher, knn]
+        return [pooled, fourier, mind, orlr, minimax, fisher, knn, *alone]
     kernel = machine(C=10.0, kernel="precomputed")
     final = SetKernelSVM(C=10.0)
     nsk = of_pairs("nsk", kernel, fourier, embedding=SetKernel(), by_bag=True, final=final)
@@ -285,10 +293,9 @@ def default_members(kind: str, n_columns: int = 1) -> list[Member]:
     # 100 slides of 1,000 patches, take minutes.
     last = Member("noisy-or", NoisyOrLogisticRegression())
     if has_torch:
-        network = AttentionMIL(n_models=3)
         last = Member("attention", network, most_pairs=1e7, replacements=(short,))
     knn, boost = of_pairs("citation-knn", CitationKNN()), Member("milboost", MILBoost())
-    return [pooled, nsk, mind, boost, minimax, miles, fisher, misvm, knn, last]
+    return [pooled, nsk, mind, boost, minimax, miles, fisher, misvm, knn, last, *alone]
 
 
 def keeping(members: Iterable[Member], assumption: str) -> list[Member]:

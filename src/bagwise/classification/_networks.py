@@ -32,6 +32,7 @@ from bagwise.classification._training import (
 from bagwise.compute.arrays import dense, like, tanh, to_numpy
 from bagwise.compute.blocks import row_blocks
 from bagwise.compute.tensors import torch
+from bagwise.embedding._columns import USED_COLUMNS, fitted_columns, with_column_features
 from bagwise.exceptions import InputError
 from bagwise.loops.threads import block_bounds
 from bagwise.validation import check_bags, check_times
@@ -204,6 +205,9 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
         epochs. The only bag of a class is not left out.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. Not for label sets.
+    use_columns : sequence of str, default=None
+        Columns of the bags (`Bags.columns`), such as age and site, to use besides the instances.
+        They become features of each instance, dense and in memory.
     device : str or None, default=None
         The torch device for training ("cpu", "cuda"); None for the device of the instances. They
         are copied to the device if they take less than half of its free memory; otherwise they are
@@ -222,6 +226,8 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
         instead of the classes.
     mean_, scale_ : ndarray of shape (n_features,)
         Mean and scale by which instances are standardised.
+    columns_ : transformer or None
+        What becomes of `use_columns`.
     hidden_coef_ : ndarray of shape (n_models, n_features, hidden_size)
         Weights W of the hidden layer.
     hidden_intercept_ : ndarray of shape (n_models, hidden_size)
@@ -289,6 +295,7 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
         "hidden_size": [COUNT],
         "loss": [StrOptions({"classes", "cox"})],
         "n_models": [COUNT],
+        "use_columns": USED_COLUMNS,
     }
 
     hidden_size: int = 64
@@ -301,6 +308,7 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
     batch_size: int = 16
     validation_fraction: float | None = 0.2
     class_weight: Any = None
+    use_columns: Any = None
     device: str | None = None
     random_state: Any = None
     verbose: int = 0
@@ -326,6 +334,10 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
             risk = self._bag_scores(bags)[:, 0]
             SurvivalMixin._keep_baseline(self, risk, check_times(y, bags))
         return self
+
+    def _train(self, bags: Bags, y: Any, rng: Any) -> Any:
+        self.columns_ = fitted_columns(self.use_columns, bags)
+        return super()._train(with_column_features(bags, self.columns_), y, rng)
 
     def _network(self, bags: Bags, n_outputs: int, rng: Any) -> tuple[Any, dict[str, Any]]:
         """Draw the weights, which include the mean and scale of the instances."""
@@ -371,7 +383,7 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
 
     def _values(self, bags: Bags) -> tuple[Array, Array]:
         """Attention logits and heads of the instances, computed in blocks."""
-        found = []
+        found, bags = [], with_column_features(bags, self.columns_)
         for _, rows in row_blocks(bags, BLOCK * bags.n_features):
             block = dense(rows)
             weights = {name: like(getattr(self, f"{name}_"), block) for name in GATED}

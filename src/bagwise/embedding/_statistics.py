@@ -16,6 +16,7 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base._parameters import with_parameters
 from bagwise.compute import bag_blocks
+from bagwise.embedding._columns import USED_COLUMNS, fitted_columns
 from bagwise.embedding._prototypes import BagEmbedding
 from bagwise.exceptions import InputError
 
@@ -37,12 +38,17 @@ class BagStatistics(BagEmbedding):
         Names, and quantiles as floats between 0 and 1: ``("mean", 0.1, 0.9, "size")``. "std" is
         divided by the number of instances; "size", the number of instances, is a single column.
         Quantiles are interpolated linearly.
+    use_columns : sequence of str, default=None
+        Columns of the bags (`Bags.columns`), such as age and site, to use besides the instances.
+        Numbers are standardised, other values become indicators.
 
     Attributes
     ----------
     {n_features_in_}
     feature_names_in_ : ndarray of str
         Names of the features, if they have names.
+    columns_ : transformer or None
+        What becomes of `use_columns`.
 
     Notes
     -----
@@ -66,15 +72,18 @@ class BagStatistics(BagEmbedding):
     _runs_elsewhere = ("cluster",)
     _value_range = (1e-150, 1e150)  # squares stay within float64
 
-    _parameter_constraints = {"statistics": [tuple, list]}
+    _parameter_constraints = {"statistics": [tuple, list], "use_columns": USED_COLUMNS}
 
     statistics: Any = ("mean", "min", "max", "std")
+    use_columns: Any = None
 
     def _learn(self, bags: Bags) -> None:
         _check_statistics(self.statistics)
+        self.columns_ = fitted_columns(self.use_columns, bags)
 
     def _embedded(self, bags: Bags) -> Floats:
-        return bag_statistics(bags, _check_statistics(self.statistics))
+        rows = bag_statistics(bags, _check_statistics(self.statistics))
+        return rows if self.columns_ is None else np.hstack([rows, self.columns_.transform(bags)])
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns: the statistic, then the feature.
@@ -94,7 +103,8 @@ class BagStatistics(BagEmbedding):
         for statistic in _check_statistics(self.statistics):
             prefix = f"q{statistic}" if isinstance(statistic, float) else statistic
             names += ["size"] if prefix == "size" else [f"{prefix}_{name}" for name in features]
-        return np.array(names, dtype=object)
+        own: Any = [] if self.columns_ is None else self.columns_.get_feature_names_out()
+        return np.array([*names, *own], dtype=object)
 
 
 def bag_statistics(bags: Bags, statistics: Sequence[Statistic]) -> Floats:
