@@ -38,7 +38,8 @@ LIGHT = 0.1  # a member of the mixture with a lower weight is dropped
 def concept_probabilities(scores: Floats) -> Floats:
     """Log-probabilities of background and the concepts, of shape (n_instances, n_concepts + 1)."""
     logits = np.column_stack([np.zeros(len(scores)), scores])
-    return logits - logsumexp(logits, axis=1, keepdims=True)
+    logits -= logits.max(axis=1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))  # faster than logsumexp
 
 
 def enough_of_each(
@@ -65,10 +66,11 @@ def enough_of_each(
     """
     if dependence > 1:
         return _dependent(log_p, offsets, dependence)
-    p, pi = np.exp(log_p), np.empty(len(offsets) - 1)
-    joint = np.empty_like(p)
-    over_bags(loops.concept_lattice.at_least, offsets, p, np.array(needed), pi, joint)
-    return pi, (joint - p * np.repeat(pi, np.diff(offsets))[:, None])[:, 1:]
+    pi, posterior = np.empty(len(offsets) - 1), np.empty_like(log_p)
+    log_q = np.roll(log_p, -1, axis=1)  # background last
+    over_bags(loops.concept_lattice.at_least, offsets, log_q, np.array(needed), pi, posterior)
+    change = posterior[:, :-1] - np.exp(log_p[:, 1:])
+    return pi, change * np.repeat(pi, np.diff(offsets))[:, None]
 
 
 def _dependent(log_p: Floats, offsets: Ints, rho: float) -> tuple[Floats, Floats]:
