@@ -16,7 +16,6 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, OneVsRestMixin, fit_method, one_vs_rest_probabilities
 from bagwise.base._kernel_machine import kernel_scores, nystroem_features, nystroem_of, transformed
-from bagwise.base._order import in_canonical_order
 from bagwise.base._parameters import COUNT, POSITIVE, with_parameters
 from bagwise.classification._training import held_out_folds
 from bagwise.exceptions import DataWarning, InputError, warn_user
@@ -30,7 +29,7 @@ from bagwise.solvers.concept_counts import (
     label_probability,
 )
 from bagwise.solvers.result import SolverResult
-from bagwise.validation import check_bag_labels, check_groups, check_label
+from bagwise.validation import check_bag_labels, check_bags, check_groups, check_label
 
 CHOICES: dict[str, list[Any]] = {
     "needed": [(1,), (1, 1), (1, 1, 1), (2,)],
@@ -137,6 +136,7 @@ class ConceptCountsClassifier(OneVsRestMixin, BagEstimator):
     kernel = "rbf"  # of `nystroem_of`
     _probabilities = staticmethod(one_vs_rest_probabilities)
     _accepts_sparse = False
+    _in_canonical_order = True
     _parameter_constraints = {
         "concepts": [StrOptions({"auto"}), tuple, list],
         "dependence": [StrOptions({"auto"}), Interval(Real, 1, None, closed="left")],
@@ -163,28 +163,21 @@ class ConceptCountsClassifier(OneVsRestMixin, BagEstimator):
         {X}
         {y}
         groups : array-like of shape (n_bags,), default=None
-            Bags of one group, such as the slides of a patient, are held out together.
+            Bags of one group, such as the slides of a patient, are held out together. By default
+            the groups of the bags.
 
         Returns
         -------
         self
         """
-        return self._fit(X, (y, groups))
-
-    def _training_set(self, bags: Bags, y: Any, sample_weight: Any) -> Any:
-        labels = self._check_labels(y[0], bags)
-        groups = np.arange(len(bags)) if y[1] is None else check_groups(y[1], bags)
-        known = np.flatnonzero(labels.known)
-        groups = np.unique(groups[known], return_inverse=True)[1]
-        bags, labels, groups = in_canonical_order(bags[known], labels[known], groups)
-        return bags, (labels, groups), np.ones(len(bags))
+        return self._fit(check_groups(groups, check_bags(self, X, reset=True)), y)
 
     def _solve(self, bags: Bags, labels: Any, weight: Any, rng: Any) -> list[SolverResult]:
-        labels, groups = labels
+        order = np.arange(len(bags))
+        groups = order if bags.groups is None else np.unique(bags.groups, return_inverse=True)[1]
         start, choices = self._settings(bags)
         nystroems: dict[float, Any] = {}
         features = self._features(as_float64(bags.instances), nystroems, rng)
-        order = np.arange(len(bags))
         searches: list[Search] = []
 
         def solve(signs: Ints) -> SolverResult:
