@@ -24,10 +24,10 @@ from bagwise.evaluate._evaluation import make_folds
 
 SETS = {
     "Musk1": partial(load_dataset, "musk1"),
-    "drawn, 60 bags": partial(make_bags, 60, 8, separation=4.0, random_state=11),
-    "drawn, 150 bags": partial(make_bags, 150, 20, separation=4.0, random_state=12),
+    "drawn, 60 bags": partial(make_bags, 60, 8, separation=3.0, random_state=11),
+    "drawn, 150 bags": partial(make_bags, 150, 20, separation=3.0, random_state=12),
     "drawn, larger bags": partial(
-        make_bags, 100, 10, separation=4.0, bag_size=(20, 60), random_state=13
+        make_bags, 100, 10, separation=3.0, bag_size=(20, 60), random_state=13
     ),
 }
 GOAL = 0.5

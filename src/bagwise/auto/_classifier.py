@@ -117,6 +117,8 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
         of other folds, and whether a bag has the class. For two classes of ``pos_label_``.
     held_out_groups_ : ndarray of shape (n_training_bags,) or None
         The groups of these bags.
+    held_out_loss_, chance_loss_ : float
+        The log loss of these bags, and that of the class frequencies.
     best_index_ : int
         The position of the candidate with the best out-of-fold score in ``estimators_``.
     best_estimator_ : BagPipeline
@@ -264,12 +266,10 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
         return np.clip(scores, -LARGEST, LARGEST)  # infinite for a class without training bags
 
     def _judge(self, race: Race) -> None:
-        """Warn if methods that keep the assumption predict held-out bags badly.
+        """Keep the loss of held-out bags; warn if methods of one assumption predict them badly.
 
         That is no better than the majority, or much worse than trees on pooled features.
         """
-        if self.assumption is None:
-            return
         targets, folds = self.held_out_targets_, race.folds
         measure = partial(label_score, "log_loss", exclusive=self._is_exclusive)
 
@@ -280,12 +280,16 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
         for train, test in folds:
             shares = np.clip(targets[train].mean(axis=0), 0.001, 0.999)
             blind[test] = np.log(shares) if self._is_exclusive else logit(shares)
+        alone = losses(blind)
+        self.held_out_loss_, self.chance_loss_ = float(own.mean()), float(alone.mean())
+        if self.assumption is None:
+            return
         found = f"assumption={self.assumption!r}: the log loss of held-out bags is {own.mean():.3f}"
-        gain, error = mean_and_error(list(losses(blind) - own))
+        gain, error = mean_and_error(list(alone - own))
         if not gain > error:
             warn_user(
                 f"{found}, not clearly better than that of the majority, "
-                f"{losses(blind).mean():.3f}. Leave assumption= out, or give more bags.",
+                f"{alone.mean():.3f}. Leave assumption= out, or give more bags.",
                 DataWarning,
             )
             return
@@ -430,6 +434,8 @@ class AutoBagRegressor(PredictsIntervals, Ensemble, BagRegressorMixin, BagEstima
         other folds, and their numbers.
     held_out_groups_ : ndarray of shape (n_training_bags,) or None
         The groups of these bags.
+    held_out_loss_, chance_loss_ : float
+        The mean squared error of these bags, and the variance of their numbers.
     scaler_ : InstanceTransformer
         Standardises the instances.
     {n_features_in_}
@@ -486,6 +492,12 @@ class AutoBagRegressor(PredictsIntervals, Ensemble, BagRegressorMixin, BagEstima
         if len(bags) < 2:
             raise InputError("one bag (n_samples=1) cannot be divided into folds: give more bags.")
         return Labels.from_codes(*np.unique(numbers, return_inverse=True))
+
+    def _judge(self, race: Race) -> None:
+        """Keep the loss of held-out bags."""
+        errors = self.held_out_scores_ - self.held_out_targets_
+        self.held_out_loss_ = float(np.mean(errors**2))
+        self.chance_loss_ = float(np.var(self.held_out_targets_))
 
     def _folds(self, labels: Labels, groups: Array | None, seed: int) -> list[Fold]:
         n_folds = min(self.cv, len(labels) if groups is None else len(np.unique(groups)))

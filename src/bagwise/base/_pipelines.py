@@ -54,6 +54,30 @@ def final_estimator(model: Any) -> Any:
     return model
 
 
+def held_out_note(model: Any) -> tuple[str, bool] | None:
+    """Describe what the fit of a model found on held-out bags, and whether it learned nothing.
+
+    Returns
+    -------
+    tuple of (str, bool) or None
+        None if the model held out no bags.
+    """
+    last = final_estimator(model)
+    loss, chance = getattr(last, "held_out_loss_", None), getattr(last, "chance_loss_", None)
+    if loss is None or chance is None:
+        return None
+    text = f"Loss of held-out bags in the fit: {loss:.3f}; of one prediction for all: {chance:.3f}."
+    if not (nothing := learned_nothing(loss, chance)):
+        return text, nothing
+    end = "Predictions, key instances and maps mean nothing."
+    return f"The model learned nothing. {text} {end}", nothing
+
+
+def learned_nothing(loss: float, chance: float) -> bool:
+    """Whether a held-out loss is practically that of one prediction for all bags."""
+    return loss > 0.99 * chance
+
+
 def kept_assumption(model: Any) -> str:
     """Return the assumption that a model declares, see `BagClassifierMixin.keeps`.
 

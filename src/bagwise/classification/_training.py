@@ -21,6 +21,7 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, class_weights, fit_method, softmax_probabilities
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE
+from bagwise.base._pipelines import learned_nothing
 from bagwise.compute.arrays import dense, to_numpy
 from bagwise.compute.batches import Batches, extremes_of_bags
 from bagwise.compute.blocks import row_blocks
@@ -131,7 +132,7 @@ class NetworkMixin(BagClassifierMixin):
 
     def _warn_of_nothing(self, loss: float, chance: float) -> None:
         """Warn if the loss of held-out bags, or else of training bags, is that of a constant."""
-        if loss > chance - TOL:
+        if learned_nothing(loss, chance):
             warn_user(
                 f"{type(self).__name__} learned nothing: a loss of {loss:.3f}, and {chance:.3f} for"
                 " the same prediction for all bags. Its scores of instances mean nothing either: "
@@ -287,8 +288,8 @@ def train(
                 if outside < min(held_out, default=np.inf):
                     kept = {name: w.clone() for name, w in module.state_dict().items()}
                 held_out.append(outside)
-            learned_nothing = bool(held_out) and min(held_out) > chance - LEARNED
-            patience = long if learned_nothing else PATIENCE
+            at_start = bool(held_out) and min(held_out) > chance - LEARNED
+            patience = long if at_start else PATIENCE
             stalled = tol is not None and has_stalled(held_out or curve, patience, tol)
             if stalled:
                 break

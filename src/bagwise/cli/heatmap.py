@@ -55,7 +55,7 @@ def heatmap(
     from bagwise.apps.heatmap import HeatMaps
     from bagwise.apps.heatmap._heat_maps import check_folder, find_thumbnails
     from bagwise.cli.reading import labels_for, open_saved, seen_in_training
-    from bagwise.cli.results import places
+    from bagwise.cli.results import places, say_held_out
 
     check_folder(output, force=force)
     axes = options.two_columns(coords)
@@ -89,7 +89,8 @@ def heatmap(
     note(f"{n_slides} slides in {output}. Open this page in a browser, the .geojson in QuPath:")
     print_address(page.resolve())
     counts = {"slides": n_slides, "patches": data.bags.n_instances}
-    return {"model": saved.model, "file": saved.file, **counts, "written": [output]}
+    written = {"model": saved.model, "file": saved.file, **counts, "written": [output]}
+    return written | say_held_out(model)
 
 
 def _class(name: str | None, model: Any, names: list[Any] | None) -> Any:

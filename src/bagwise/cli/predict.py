@@ -40,7 +40,13 @@ def predict(
     beside = file_beside(output, "instances")
     refuse_existing([output, beside], force=force, inputs=[saved.model, saved.file])
     from bagwise.cli.reading import open_saved
-    from bagwise.cli.results import check_folders, kept_of_bags, with_places, write_folders
+    from bagwise.cli.results import (
+        check_folders,
+        kept_of_bags,
+        say_held_out,
+        with_places,
+        write_folders,
+    )
     from bagwise.predictions import Predictions
     from bagwise.predictions._predictions import label_columns, refuse_background_above
 
@@ -76,4 +82,5 @@ def predict(
     if found.is_regressor:
         counts = dict(zip(map(str, bags.names), predicted, strict=True))
     size = {"bags": len(bags), "instances": bags.n_instances, "predicted": counts}
-    return {"model": saved.model, "file": saved.file, **size, "written": written}
+    facts = {"model": saved.model, "file": saved.file, **size, "written": written}
+    return facts | say_held_out(model)

@@ -8,11 +8,22 @@ from typing import Any
 
 import numpy as np
 
+from bagwise.base._pipelines import final_estimator, held_out_note
 from bagwise.cli.options import LabelFiles
-from bagwise.cli.output import note, refuse_existing
+from bagwise.cli.output import note, refuse_existing, warning
 from bagwise.exceptions import InputError
 from bagwise.io._contents import Contents
 from bagwise.labels import plain_array
+
+
+def say_held_out(model: Any) -> dict[str, Any]:
+    """Print what the fit of a model found on held-out bags; a warning if it learned nothing."""
+    found = held_out_note(model)
+    if found is None:
+        return {}
+    (warning if found[1] else note)(found[0])
+    last = final_estimator(model)
+    return {"held_out": {"loss": last.held_out_loss_, "chance": last.chance_loss_}}
 
 
 def places(data: Contents, axes: list[str], file: Path) -> Any:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from bagwise._common.files import replacing
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import offsets_of
+from bagwise.base._pipelines import held_out_note
 from bagwise.displays import HeatMapDisplay
 from bagwise.displays._heat_maps import check_coords, colour_limits, patch_edges
 from bagwise.evaluate import HeldOut
@@ -122,10 +123,13 @@ class Report:
             cluster_section(subject),
             model_section(subject, self.facts or {}),
         ]
+        lead = f"Predictions of {name} for these {unit}s, and their explanation."
+        if (doubt := held_out_note(self.model)) is not None:
+            lead += f" {doubt[0]}"
         return render_page(
             self.title or f"{name} on {len(bags):,} {unit}s",
             [section for section in found if section is not None],
-            lead=f"Predictions of {name} for these {unit}s, and their explanation.",
+            lead=lead,
         )
 
     def save(self, path: str | os.PathLike[str], force: bool = False) -> Path:

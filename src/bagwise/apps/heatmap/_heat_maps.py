@@ -17,7 +17,7 @@ from bagwise._common.extras import import_extra
 from bagwise._common.files import check_place, distinct_names, replacing
 from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
-from bagwise.base._pipelines import final_estimator
+from bagwise.base._pipelines import final_estimator, held_out_note
 from bagwise.displays import HeatMapDisplay
 from bagwise.displays._heat_maps import check_coords, colour_limits, colours, patch_edges, squares
 from bagwise.exceptions import InputError, OutputExistsError
@@ -252,6 +252,8 @@ class HeatMaps:
             f"{self.top} highest patches of a slide are framed. The folder of this page has "
             "the patches of each slide for QuPath (.geojson) and all top patches (.csv).",
         ]
+        if (found := held_out_note(self.model)) is not None:
+            texts.insert(0, found[0])
         if n_seen := columns["fitted on"].count(True):
             texts.append(
                 f"The model was fitted on {n_seen} of these slides: its predictions for them are "
