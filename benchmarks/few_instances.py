@@ -28,7 +28,7 @@ from bagwise.evaluate._evaluation import make_folds
 from bagwise.preprocessing import InstancePCA
 
 CASES = ("cells", "cells, batch effect", "slides")
-OTHERS = ("Musk1", "digits", "drawn")
+OTHERS = ("Musk1", "Elephant", "Fox", "digits", "drawn")
 VARIANTS = {
     "0.2": {"steps": 0},
     "default": {},
