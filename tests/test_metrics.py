@@ -121,11 +121,17 @@ class TestRankings:
         assert metric(self.SETS, scores) == metric(self.SETS, finite)
 
     @each("metric", RANKING)
+    def test_an_unknown_label_is_left_out(self, metric):
+        sets = np.array(self.SETS)
+        sets[:, 1] = -1
+        expected = metric(np.delete(sets, 1, axis=1), np.delete(self.SCORES, 1, axis=1))
+        assert metric(sets, self.SCORES) == pytest.approx(expected)
+
+    @each("metric", RANKING)
     @each(
         ("sets", "scores", "error", "message"),
         [
             ([[0, 2]], [[0.0, 1.0]], LabelError, "contain 2.0 .* for bag 0, class 1"),
-            ([[-1, 1]], [[0.0, 1.0]], LabelError, "contain -1.0 .* for bag 0, class 0"),
             ([[0, 1]], [[0.0, np.nan]], InputError, "scores nan for bag 0, class 1"),
             ([[0, 1]], [[0.0, 1.0, 2.0]], LabelError, r"\(1, 2\) and scores \(1, 3\)"),
             ([{"a"}, {"b"}], [[0.0, 1.0]], InputError, "are not numbers"),

@@ -272,6 +272,13 @@ class Labels:
         lower, upper = self.indicator == 1, np.where(self.indicator == 0, 0, -1)
         return np.stack([lower.astype(np.int64), upper], axis=2)
 
+    def with_bounds(self, bounds: Ints) -> Labels:
+        """Return label sets or counts with other bounds, of the same kind."""
+        if self.kind == "counts":
+            return self._like(bounds)
+        indicator = np.where(bounds[..., 0] > 0, 1, np.where(bounds[..., 1] == 0, 0, -1))
+        return self._like(indicator)
+
     @property
     def _as_counts(self) -> LabelCounts:
         bounds = self.bounds
@@ -389,6 +396,13 @@ class Labels:
         if self.has_sets:
             return self
         return Labels("sets", self.classes, indicator=self.indicator, names=self._names)
+
+    @property
+    def targets(self) -> Any:
+        """What a model learns from: labels, a list of sets, or counts if a label is unknown."""
+        if not self.has_sets:
+            return self.values
+        return self.tolist() if self.kind == "sets" and self.whole.all() else self._as_counts
 
     def tolist(self) -> list[Any]:
         """Return the label of each bag, or the labels it surely has; None if nothing is known."""

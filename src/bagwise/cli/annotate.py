@@ -91,8 +91,8 @@ def annotate(
         labels = corrected.correct_sets(labels, data)
         names = dict(zip(labels.names, labels.classes.tolist(), strict=True))
         known = corrected.match(bags, names, values.get("background"))
-    sets = labels.tolist()
-    _refuse_trivial(sets, values)
+    sets = labels.targets
+    _refuse_trivial(labels, values)
 
     model = make_model(chosen, values, sparse=bags.is_sparse, **steps.arguments)
     with progress(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
@@ -128,10 +128,11 @@ def annotate(
     return facts | ({"doubted_sets": as_records(doubted)} if noisy_sets else {})
 
 
-def _refuse_trivial(sets: list[set[Any] | None], values: dict[str, Any]) -> None:
+def _refuse_trivial(labels: Any, values: dict[str, Any]) -> None:
     """Raise an error if each bag has one label, which all of its instances then have."""
     others_possible = values.get("background", False) is not False or values.get("missing", 0) != 0
-    if not others_possible and all(labels is not None and len(labels) == 1 for labels in sets):
+    single = labels.whole & labels.known & ((labels.indicator == 1).sum(axis=1) == 1)
+    if not others_possible and single.all():
         raise LabelError(
             "every bag has exactly one label, which all of its instances would get: add "
             "--background, or use bagwise fit and bagwise predict to classify bags."

@@ -56,7 +56,7 @@ def cluster(
     data = read_columns(file, columns)
     bags, labels = data.bags, label_sets_of(data)
     check_features(bags, steps, wide=False)
-    known = None if labels is None else labels.tolist()
+    known = None if labels is None else labels.targets
     for _, step in instance_steps(sparse=bags.is_sparse, **steps.arguments):
         bags = step.fit_transform(bags)
     with progress(f"Clustering {bags.n_instances} instances"):

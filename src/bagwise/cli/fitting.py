@@ -165,7 +165,7 @@ def learn(
     chosen = chosen.for_numbers() if target.is_number else chosen
     made: Any = {"around": target.around, "sparse": bags.is_sparse} | steps.arguments
     model = make_model(chosen, settings, **made)
-    y, known = (labels.tolist() if labels.has_sets else target.y), None
+    y, known = (labels.targets if labels.has_sets else target.y), None
     if corrected is not None:
         names = range(2) if target.coded else labels.classes.tolist()
         written = dict(zip(labels.names, names, strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,10 +80,12 @@ def info(
         common = dict(sorted(counts.items(), key=lambda item: -item[1])[:_SHOWN])
         # Quotes make spaces around a label visible.
         names = [name if name == name.strip() else repr(name) for name in common]
-        print_table({"label": names, "bags": list(common.values())})
+        shown: dict[str, Any] = {"label": names, "bags": list(common.values())}
+        print_table(shown | _known_cells(data, common))
     if len(counts) > _SHOWN:
         print_lines([f"and {len(counts) - _SHOWN} more labels"])
-    return facts | {"labels": counts}
+    known = _known_cells(data, counts)
+    return facts | {"labels": counts} | ({"known_of_labels": known} if known else {})
 
 
 def _count_labels(data: Contents) -> tuple[dict[str, int], dict[str, int]]:
@@ -98,7 +101,24 @@ def _count_labels(data: Contents) -> tuple[dict[str, int], dict[str, int]]:
     if data.label_sets is not None:
         empty = data.label_sets.known & ~data.label_sets.indicator.any(axis=1)
         facts["empty_label_sets"] = empty.sum()
+        if n_partly := int((~data.label_sets.whole).sum()):
+            facts["bags_with_unknown_labels"] = n_partly
     return counts, facts
+
+
+def _known_cells(data: Contents, names: Iterable[str]) -> dict[str, list[int]]:
+    """In how many bags each label is absent, unknown or counted; empty for whole label sets."""
+    labels = data.label_sets
+    if labels is None or (labels.kind == "sets" and labels.whole.all()):
+        return {}
+    lower, upper = labels.bounds[..., 0], labels.bounds[..., 1]
+    simple = (upper == 0) | ((lower <= 1) & (upper < 0))
+    cells = {"absent": upper == 0, "unknown": (lower == 0) & (upper < 0), "counted": ~simple}
+    column = {name: k for k, name in enumerate(labels.names)}
+    return {
+        kind: [int(chosen[:, column[name]].sum()) if name in column else 0 for name in names]
+        for kind, chosen in cells.items()
+    }
 
 
 def _shown(value: Any) -> str:

@@ -95,7 +95,8 @@ class Columns:
 
     bag: Text = column("Column with the bag of each row, `bag` by default.")
     label: Text = column("Column with the label of the bag, `label` by default.")
-    label_set: Text = column('Column with the label set of the bag, as "a;b".')
+    label_set: Text = column('Column with the label set as "a;b"; or A,B,...: one per label.')
+    looked_for: Text = column("Column with the labels looked for; others may be unknown.")
     labels: Path | None = column("A second table, with labels or other columns of bags.", "TABLE")
     missing: Text = column("Bags not in that table: `unlabelled`, `drop` or `error`.", "WHAT")
     id_column: Text = column("Column with the bag ids in that table; --bag by default.")

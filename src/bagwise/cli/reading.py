@@ -153,6 +153,9 @@ def _note_unknown(labels: Labels, known: Bools, then: str = "") -> None:
     n_bags, n_unknown = len(labels), int((~known).sum())
     if n_unknown:
         note(f"{n_unknown} of {n_bags} bags have no label{then}.")
+    n_partly = int((~labels.whole).sum()) if labels.has_sets else 0
+    if n_partly:
+        note(f"{n_partly} of {n_bags} bags have labels that are unknown.")
     n_empty = int((labels.known & ~labels.indicator.any(axis=1)).sum()) if labels.has_sets else 0
     if n_empty:
         others = f" (the sets of {n_unknown} others are unknown)" if n_unknown else ""
@@ -495,10 +498,12 @@ def _as_fitted(
     present, given = _column_names(path), chosen.named
     beside = present if chosen.labels is None else _column_names(chosen.labels)
     found = {name: value for name, value in fitted.items() if value}
-    roles = {role: found.pop(role) for role in ("label", "label_set") if role in found}
+    roles = {
+        name: found.pop(name) for name in ("label", "label_set", "looked_for") if name in found
+    }
     if labelled and not {"label", "label_set"} & given.keys():
-        found |= {role: name for role, name in roles.items() if name in beside}
-    unused = () if labelled else (*roles.values(), "group")
+        found |= {role: n for role, n in roles.items() if {*split_names(n)} <= {*beside}}
+    unused = () if labelled else (*split_names(",".join(roles.values())), "group")
     left_out = [*found.pop("exclude", ()), *(n for n in unused if n not in (names or ()))]
     given["exclude"] = [*given.get("exclude", ()), *(n for n in left_out if n in present)]
     found["keep"] = [name for name in found.get("keep", ()) if name in {*present, *beside}]
@@ -569,6 +574,9 @@ def _read(path: Any, named: Mapping[str, Any], **settings: Any) -> Contents:
     """Read a file, and note what was left out."""
     from bagwise.apps.audio import read_recordings
 
+    named = dict(named)
+    if "," in (named.get("label_set") or ""):  # a column per label
+        named["label_columns"] = tuple(split_names(named.pop("label_set")))
     request = Request(**named, **settings)
     name, is_file = title_of(path), isinstance(path, Path)
     where = naming(path, request.labels) if is_file else nullcontext()

@@ -75,7 +75,7 @@ def review(
     labels = labels_for(fitted, data, facts)
     if labels is None:
         note("No bag has a known label: all classes are offered.")
-    sets = [None] * len(bags) if labels is None else labels.as_sets().tolist()
+    sets = [None] * len(bags) if labels is None else labels.as_sets().targets
     learns_errors = any(getattr(estimator, name, 0) for name in ("missing_", "spurious_"))
     found, found_sets = read_corrections(sidecar) if sidecar.exists() else ([], [])
     known: dict[str, Any] = {"corrections": found, "set_corrections": found_sets, "limit": limit}

@@ -16,7 +16,7 @@ from bagwise.base._pipelines import kept_assumption
 from bagwise.base._selections import bag_scores, undecided_score
 from bagwise.classification import SingleInstanceClassifier
 from bagwise.embedding import BagStatistics
-from bagwise.evaluate._measures import check_name
+from bagwise.evaluate._measures import as_sets, check_name
 from bagwise.evaluate._trees import ExtraTrees, Forest
 from bagwise.exceptions import DataWarning, warn_user
 from bagwise.preprocessing._bag_pipeline import prepared
@@ -155,7 +155,9 @@ class LabelFrequencies(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Array) -> Self:
         """Count the labels of the bags; `X` is ignored."""
-        self.shares_ = np.mean(y, axis=0)
+        sets = np.asarray(as_sets(y))
+        known = np.maximum((sets >= 0).sum(axis=0), 1)  # a label may be unknown, -1
+        self.shares_ = (sets == 1).sum(axis=0) / known
         self.classes_ = np.arange(len(self.shares_))
         return self
 
@@ -198,13 +200,17 @@ class OnePerLabel(ClassifierMixin, BaseEstimator):
         return kept_assumption(self.estimator)
 
     def fit(self, X: Any, y: Array) -> Self:
-        """Fit a clone per column of `y`."""
-        sets = np.asarray(y) > 0
+        """Fit a clone per column of `y`, to the bags of which the label is known (not -1)."""
+        sets = np.asarray(as_sets(y)).astype(int)
         self.classes_ = np.arange(sets.shape[1])
-        always, never = sets.all(axis=0), ~sets.any(axis=0)  # constant labels are not learned
-        self.constants_ = np.where(always, np.inf, np.where(never, -np.inf, 0.0))
-        learned = sets[:, self.constants_ == 0].T.astype(int)
-        self.estimators_ = [clone(self.estimator).fit(X, column) for column in learned]
+        always, never = (sets != 0).all(axis=0), ~(sets == 1).any(axis=0)
+        # Constant labels are not learned.
+        self.constants_ = np.where(never, -np.inf, np.where(always, np.inf, 0.0))
+        self.estimators_ = []
+        for column in sets[:, self.constants_ == 0].T:
+            known = column >= 0
+            rows, own = (X, column) if known.all() else (X[known], column[known])
+            self.estimators_.append(clone(self.estimator).fit(rows, own))
         return self
 
     def decision_function(self, X: Any) -> Floats:

@@ -25,7 +25,7 @@ from bagwise.base._pipelines import grade_order, groups_for, predicts_numbers
 from bagwise.compute import is_here
 from bagwise.evaluate._comparison import Comparison, Evaluation
 from bagwise.evaluate._held_out_bags import HeldOutBags
-from bagwise.evaluate._measures import check_scoring, kind_of, measures_of, scores_of
+from bagwise.evaluate._measures import as_sets, check_scoring, kind_of, measures_of, scores_of
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
 from bagwise.validation import (
     are_times,
@@ -49,7 +49,7 @@ class Prepared(NamedTuple):
     bags : Bags
         The bags.
     y : ndarray of shape (n_bags,) or (n_bags, n_classes)
-        Labels, label sets as zeros and ones, numbers, or intervals.
+        Labels, label sets as zeros and ones (-1: unknown), counts, numbers, or intervals.
     folds : list of (train, test)
         Positions of bags.
     groups : ndarray of shape (n_bags,) or None
@@ -160,11 +160,12 @@ def prepare(
 
 def _targets(y: Any, bags: Bags) -> tuple[Array, Array | None]:
     """Labels, or label sets as zeros and ones, and their classes (see `Prepared`)."""
-    labels = check_label_sets(y, bags)
+    labels = check_label_sets(y, bags, known="counts")
     if not labels.has_sets:
         return labels.values, labels.classes
     numbered = labels.classes.tolist() == list(range(len(labels.classes)))
-    return labels.indicator.astype(int), None if numbered else labels.classes
+    values = labels.values if labels.kind == "counts" else labels.indicator.astype(int)
+    return values, None if numbered else labels.classes
 
 
 def _check_counts(labels: Array, n_folds: int) -> None:
@@ -210,7 +211,8 @@ def evaluate(model: Any, X: Any, y: ArrayLike, **settings: Any) -> Evaluation:
     X : Bags or anything accepted as bags
         The bags.
     y : array-like of shape (n_bags,) or (n_bags, n_classes), or list of sets
-        Labels, or label sets; for a regressor numbers, or a matrix with a column for each of
+        Labels, label sets (-1 for a label that is unknown: only what is known is scored) or
+        `LabelCounts`; for a regressor numbers, or a matrix with a column for each of
         several numbers; for `CensoredBagRegressor` also intervals.
     **settings : object
         `cv`, `repeats`, `groups`, `scoring`, `random_state` and `n_jobs`, as for `compare`.
@@ -326,7 +328,7 @@ def compare(
     (numbers,) = are_regressors
     drawn: Any = {"repeats": repeats, "random_state": random_state, "numbers": numbers}
     prepared = prepare(X, y, cv, groups, **drawn)
-    classes: Any = None if numbers else np.unique(prepared.y)
+    classes: Any = None if numbers else np.unique(as_sets(prepared.y))
     orders = [grade_order(model, classes) for model in models.values()] if not numbers else []
     order = next((order for order in orders if order is not None), None)
     kind = kind_of(prepared.y, numbers=numbers, grades=order is not None)
@@ -363,7 +365,7 @@ def _held_out(
     elif kind in ("labels", "grades"):
         classes = how["classes"]
     found = {m: np.concatenate([part[m] for part in parts]) for m in parts[0]}
-    about = (y[rows], bags.names[rows], None if groups is None else groups[rows])
+    about = (as_sets(y)[rows], bags.names[rows], None if groups is None else groups[rows])
     names = how["order"] if kind == "grades" else how["targets"]
     return HeldOutBags(found, *about, rows, fold, repeat, classes, kind, measure, names or None)
 

@@ -181,8 +181,9 @@ class HeldOutBags:
         tails = 50 * (1 - confidence), 50 * (1 + confidence)
         once, several = np.ones((1, len(self)), dtype=int), self.draws(N_DRAWS, seed)
         columns: dict[str, list[Any]] = {}
-        for label, true, said, scores in self.each_class():
-            first, others = (_of_class(true, said, scores, W) for W in (once, several))
+        for k, (label, true, said, scores) in enumerate(self.each_class()):
+            known = self.y[:, k] >= 0 if self.kind == "label sets" else True
+            first, others = (_of_class(true, said, scores, W * known) for W in (once, several))
             row: dict[str, Any] = {"label": label, "bags": int(true[self.repeat == 0].sum())}
             for name, value in first.items():
                 row[name], lower, upper = _with_ends(float(value[0]), others[name], tails)

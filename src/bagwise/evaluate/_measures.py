@@ -13,7 +13,7 @@ from bagwise import metrics
 from bagwise._common.types import Array, Bools
 from bagwise.base._pipelines import final_estimator, predicts_numbers
 from bagwise.exceptions import InputError, did_you_mean
-from bagwise.labels import Intervals
+from bagwise.labels import Intervals, LabelCounts
 from bagwise.solvers.censored import concordance
 
 LOWER_IS_BETTER = {"log loss", "one-error", "coverage", "MAE"}
@@ -40,6 +40,11 @@ def kind_of(y: Any, *, numbers: bool, grades: bool = False) -> str:
     if numbers:
         return "intervals" if isinstance(y, Intervals) else "numbers"
     return "label sets" if y.ndim > 1 else "grades" if grades else "labels"
+
+
+def as_sets(y: Any) -> Any:
+    """Return y; label sets for counts of labels, by which they are scored."""
+    return y.indicator if isinstance(y, LabelCounts) else y
 
 
 def is_lower_better(measure: str) -> bool:
@@ -152,6 +157,7 @@ def measures_of(
     if scores is None and proba is not None:  # a class that was not trained on has no rank
         scores = np.where(proba.any(axis=0), proba, -np.inf)
     if kind == "label sets":
+        y = as_sets(y)
         measures = label_set_measures(y, np.asarray(scores))
         return measures if proba is None else measures | {"log loss": label_set_log_loss(y, proba)}
     measures = {} if order is None else grade_measures(y, found["predict"], order)
@@ -252,7 +258,7 @@ def label_set_measures(truth: Array, scores: Array) -> dict[str, float]:
 
 
 def label_set_log_loss(truth: Array, proba: Array) -> float:
-    """Mean binary log loss over all labels and bags, without bags of unknown label sets (-1)."""
+    """Mean binary log loss over all labels and bags, without what is unknown (-1)."""
     proba = np.clip(proba, 1e-15, 1 - 1e-15)
     return float(-np.mean(np.where(truth == 1, np.log(proba), np.log1p(-proba))[truth >= 0]))
 

@@ -22,7 +22,14 @@ from bagwise.bags import Bags, group_rows, offsets_of
 from bagwise.compute import readable_table
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
 from bagwise.io._files import listed
-from bagwise.labels import Labels, is_missing, plain_array, refuse_masked, sorted_labels
+from bagwise.labels import (
+    LabelCounts,
+    Labels,
+    is_missing,
+    plain_array,
+    refuse_masked,
+    sorted_labels,
+)
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")  # as Python writes it
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
@@ -175,11 +182,12 @@ class Contents:
         """Return the contents in the form of scikit-learn's data sets."""
         sets = self.label_sets
         if sets is not None:  # uint8 for 0/1, as in every data set; -1 needs a signed type
-            indicator = sets.indicator.astype(np.uint8 if sets.known.all() else np.int8)
+            whole = sets.kind == "sets" and (sets.indicator >= 0).all()
+            known = sets.indicator.astype(np.uint8) if whole else sets.values
         return Bunch(
             bags=self.bags,
             y=None if self.labels is None else _with_missing(self.labels),
-            label_sets=None if sets is None else indicator,
+            label_sets=None if sets is None else known,
             instance_labels=self.instance_labels,
             classes=self.classes,
             feature_names=self.bags.feature_names,
@@ -252,6 +260,11 @@ def _array(values: Any) -> Array:
 
 def _label_sets(label_sets: Any, classes: Array | None, bags: Bags) -> Labels:
     """Label sets from a 0/1 array or a list of sets."""
+    if isinstance(label_sets, LabelCounts):
+        raise InputError(
+            "counts of labels cannot be written: write their `texts` as a table with a column per "
+            "label, and read it with labels= and label_set=[...]."
+        )
     is_array = hasattr(label_sets, "ndim")
     sets: Any = label_sets if is_array else list(label_sets)
     n_sets = sets.shape[0] if is_array else len(sets)
@@ -291,7 +304,7 @@ def merge_contents(contents: Contents, by: Array, column: str, part: str | None)
     """Merge the bags of a file, and reorder labels and other data accordingly.
 
     A merged bag has the common label of its parts; unknown labels are ignored. Its label set is the
-    union of the sets of its parts, unknown if one of them is unknown.
+    union of the sets of its parts, unknown if one of them is unknown; its counts are their sums.
 
     Parameters
     ----------
@@ -322,9 +335,12 @@ def merge_contents(contents: Contents, by: Array, column: str, part: str | None)
     if labels is not None:
         merged.labels = labels[_agreed(labels.texts, offsets, names, "labels")]
     if sets is not None:
-        union = np.maximum.reduceat(sets.indicator, offsets[:-1])
-        union[np.minimum.reduceat(sets.known, offsets[:-1]) == 0] = -1
-        merged.label_sets = Labels("sets", sets.classes, indicator=union, names=sets.names)
+        total = np.add.reduceat(sets.bounds, offsets[:-1])
+        endless = np.minimum.reduceat(sets.bounds[..., 1], offsets[:-1]) < 0
+        total[..., 1] = np.where(endless, -1, total[..., 1])
+        if sets.kind == "sets":  # several parts with a label need not have several instances
+            total[np.minimum.reduceat(sets.known, offsets[:-1]) == 0] = 0, -1
+        merged.label_sets = sets.with_bounds(total)
     return merged
 
 
@@ -694,6 +710,27 @@ def encode_columns(
         codes = [-1 if _written(v) == "-1" else place(v) for v in values]
         instance_labels = np.array([*codes, -1], dtype=np.int64)[instances.codes]
     return label_sets, instance_labels, names
+
+
+def read_counts(columns: list[Column], names: Sequence[str], bags: Bags) -> Labels:
+    """Read what is known of one label per column: see `LabelCounts.from_strings`."""
+    cells = np.empty((len(bags), len(names)), dtype=object)
+    for k, column in enumerate(columns):
+        cells[:, k] = column.tolist()
+    counts = LabelCounts.from_strings(cells, list(names), name_of=bags.name_of)
+    return Labels.from_counts(counts, bags.sizes)
+
+
+def only_looked_for(sets: Labels, column: Column, separator: str) -> Labels:
+    """Make absent labels unknown that nobody looked for; in an empty field all were looked for."""
+    indicator = sets.indicator.copy()
+    names = [_written(label) for label in sets.classes.tolist()]
+    for bag, value in enumerate(column.tolist()):
+        looked = {_written(label) for label in _labels_of(value or "", separator)}
+        if looked:
+            beyond = np.array([name not in looked for name in names])
+            indicator[bag, beyond & (indicator[bag] == 0)] = -1
+    return Labels("sets", sets.classes, indicator=indicator, names=sets.names)
 
 
 def typed_texts(texts: Sequence[str], *, integers_only: bool = False) -> list[Any]:

@@ -175,15 +175,19 @@ def _read_some(
 class Request:
     """What to read from a file, and how: the arguments of `read_bags`, and a few more.
 
-    `group` names the column with the group of each bag, `bag_columns` further columns of bags,
-    `merge` the column with the merged bag that a bag becomes part of, `extra_columns` further
-    columns that are read as strings, and `clips` the columns with the file, start and end of clips.
+    `label_columns` are columns with what is known of one label each, `looked_for` that with the
+    labels that were looked for. `group` names the column with the group of each bag, `bag_columns`
+    further columns of bags, `merge` the column with the merged bag that a bag becomes part of,
+    `extra_columns` further columns that are read as strings, and `clips` the columns with the file,
+    start and end of clips.
     """
 
     bag: str | None = None
     label: str | None = None
     label_set: str | None = None
     instance_label: str | None = None
+    label_columns: tuple[str, ...] = ()
+    looked_for: str | None = None
     group: str | None = None
     bag_columns: Sequence[str] = ()
     merge: str | None = None
@@ -213,8 +217,9 @@ class Request:
     @property
     def beside(self) -> list[str]:
         """Columns that are read but are neither features nor labels."""
-        named = [name for name in (self.group, self.merge) if name is not None]
-        return [*dict.fromkeys([*named, *self.bag_columns, *self.extra_columns, *self.keep])]
+        named = [n for n in (self.group, self.merge, self.looked_for) if n is not None]
+        named += [*self.label_columns, *self.bag_columns, *self.extra_columns, *self.keep]
+        return [*dict.fromkeys(named)]
 
 
 # Arrays in memory or, above a limit, in memory-mapped files

@@ -69,8 +69,9 @@ def read_bags(
     *,
     bag: str | None = None,
     label: str | None = None,
-    label_set: str | None = None,
+    label_set: str | Sequence[str] | None = None,
     instance_label: str | None = None,
+    looked_for: str | None = None,
     features: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] = (),
     meta: str | Sequence[str] = (),
@@ -113,7 +114,13 @@ def read_bags(
         The columns (npz: arrays) with the bag of a row, the label of its bag, the label set of its
         bag (``"a;b;c"``; an empty string is the empty set, a missing value is an unknown set: in a
         CSV file ``""`` and an empty field) and the label of the row itself. By default the columns
-        of these names, if they exist (npz: ``bag``, ``y``, ``Y``, ``instance_labels``).
+        of these names, if they exist (npz: ``bag``, ``y``, ``Y``, ``instance_labels``). A list of
+        names as `label_set` are columns with what is known of one label each: ``1``, ``yes`` or
+        ``present``; ``0``, ``no`` or ``absent``; empty if unknown; or the number of its instances,
+        ``3``, ``3+``, ``2-5`` or ``40%``.
+    looked_for : str, default=None
+        The column with the labels that were looked for in a bag, written as in `label_set`. Other
+        labels are unknown if they are not in the label set. Empty: all were looked for.
     features : str or sequence of str, default=None
         The feature columns, in this order. By default all remaining columns that are not excluded;
         all must be numeric. Ids (``patch_id``, ``index``) and times of clips (``start``, ``end``)
@@ -174,7 +181,8 @@ def read_bags(
     -------
     Bunch
         ``bags`` (`Bags`), ``y`` (a label per bag; missing ones are None, or NaN among numbers),
-        ``label_sets`` (0/1 array, bags x classes; a row of -1 where unknown), ``instance_labels``
+        ``label_sets`` (0/1 array, bags x classes, -1 where unknown; `bagwise.labels.LabelCounts` if
+        numbers of instances are known), ``instance_labels``
         (indices into ``classes``, or the integers of the file when there are no classes; -1
         unknown), ``classes``, ``feature_names``, ``coords``, ``patch_sizes`` and ``slide_sizes``
         (of each HDF5 file, in the unit of ``coords``; NaN unknown), ``meta`` (a dict with the
@@ -219,6 +227,7 @@ def read_bags(
     """
     given: dict[str, Any] = {name: value for name, value in locals().items() if name in _ARGUMENTS}
     given["features"] = None if features is None else _names(features)
+    given |= _label_columns(label_set)
     given |= {"exclude": _names(exclude), "keep": _names(meta), "dtype": _number_type(dtype)}
     given |= {"bag_columns": _names(bag_columns), "group": groups}
     cluster = None if client is None else Cluster(client, npartitions)
@@ -257,7 +266,8 @@ def read_contents(source: Any, request: Request) -> Contents:
     if table is not None:  # what it has is not looked for in the file
         names = () if isinstance(table, Mapping) else table.names
         group, merge = (None if n in names else n for n in (request.group, request.merge))
-        inside = replace(request, label=None, label_set=None, group=group, merge=merge)
+        nothing: Any = {"label": None, "label_set": None, "label_columns": (), "looked_for": None}
+        inside = replace(request, **nothing, group=group, merge=merge)
         inside = replace(inside, bag_columns=[n for n in request.bag_columns if n not in names])
     if isinstance(source, str | os.PathLike):
         contents = _read_file(Path(source), inside, workspace)
@@ -376,6 +386,12 @@ def write_bags(
     if format is None and os.fspath(path).endswith(("/", os.sep)):
         format = "hdf5"
     format = format_of(target, format, writing=True)
+    sets = contents.label_sets
+    if sets is not None and not sets.whole.all() and format != "npz":
+        raise InputError(
+            "unknown labels of a bag (-1) can be written to npz only. Or write a table with a "
+            "column per label (1, 0 or empty), and read it with labels= and label_set=[...]."
+        )
     if layout not in ("rows", "bags") or (layout == "bags" and format != "parquet"):
         raise InputError(f"layout={layout!r} for {format}: expected 'rows', or 'bags' (Parquet).")
     if format == "hdf5":
@@ -499,9 +515,11 @@ def _tabled_labels(
         require_column(table, name, " to keep")
     for name in request.bag_columns:
         require_column(table, name, " for bag_columns=")
+    for name in [*request.label_columns, *filter(None, [request.looked_for])]:
+        require_column(table, name)
     request = find_roles(table, request, ("bag", "label", "label_set"))
     named = (request.label, request.label_set, request.group, request.merge)
-    has_labels = any((*named, *others, *request.bag_columns))
+    has_labels = any((*named, *others, *request.bag_columns, *request.label_columns))
     if request.bag is None or not has_labels:
         ids = "the column of its bag ids with id_column=" if request.bag is None else ""
         label = "" if has_labels else "the column of its labels with label= or label_set="
@@ -551,6 +569,13 @@ def _entries(bags: Bags, known: Sequence[str]) -> Ints:
             f"{list(known)[:3]} ... Set id_column= to the column of the bag ids."
         )
     return rows
+
+
+def _label_columns(label_set: str | Sequence[str] | None) -> dict[str, Any]:
+    """The column of label sets, or the columns with one label each."""
+    if label_set is None or isinstance(label_set, str):
+        return {"label_set": label_set, "label_columns": ()}
+    return {"label_set": None, "label_columns": _names(label_set)}
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:

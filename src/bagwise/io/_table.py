@@ -38,6 +38,8 @@ from bagwise.io._contents import (
     find_suspects,
     group,
     is_id_name,
+    only_looked_for,
+    read_counts,
     typed_texts,
 )
 from bagwise.io._files import (
@@ -65,6 +67,7 @@ Conversion = Literal["all", "integers", "none"]  # which strings of a CSV file b
 _NUMERIC = ("number", "vector", "numbers", "vectors")
 _CONVERSIONS: dict[str, Conversion]
 _CONVERSIONS = {"label": "all", "label_set": "none", "group": "all", "merge": "integers"}
+_CONVERSIONS["looked_for"] = "none"
 
 
 class FrameSource:
@@ -688,11 +691,16 @@ def find_roles(source: Source, request: Request, among: Sequence[str] = ROLES) -
 
 
 def bag_columns(source: Source, request: Request, rows: Grouping) -> dict[str, Column]:
-    """Read what a table has of each bag: by role, and further columns by name, as "column NAME"."""
+    """Read what a table has of each bag: by role, and further columns as "column NAME".
+
+    Columns of one label each are "label NAME".
+    """
+    wanted = [(role, getattr(request, role), how) for role, how in _CONVERSIONS.items()]
+    wanted += [(f"label {name}", name, "none") for name in request.label_columns]
     found = {
         role: constant_in_bags(source.column(name, convert=convert), rows, name)
-        for role, convert in _CONVERSIONS.items()
-        if (name := getattr(request, role)) is not None
+        for role, name, convert in wanted
+        if name is not None
     }
     for name in request.bag_columns:
         values = read_column(source, name, "all")
@@ -704,15 +712,22 @@ def label_bags(
     contents: Contents, columns: dict[str, Column], request: Request, instances: Column | None
 ) -> None:
     """Add labels, label sets, instance labels, columns of bags and merged bags to the contents."""
-    label = columns.get("label")
+    label, wide = columns.get("label"), request.label_columns
     found: dict[str, Any]
+    known = contents.classes if request.classes is None else request.classes
     sets, instance_labels, classes = encode_columns(
         columns.get("label_set"),
         instances,
         bag_values=[] if label is None else label.values,
-        classes=contents.classes if request.classes is None else request.classes,
+        classes=wide or known,
         separator=request.separator,
     )
+    if wide:
+        sets = read_counts([columns[f"label {name}"] for name in wide], wide, contents.bags)
+    elif "looked_for" in columns:
+        if sets is None:
+            raise InputError("looked_for= needs a column of label sets: name it with label_set=.")
+        sets = only_looked_for(sets, columns["looked_for"], request.separator)
     found = {"label_sets": sets, "instance_labels": instance_labels, "classes": classes}
     if label is not None:
         found["labels"] = bag_labels(label, request.label or "labels")

@@ -150,7 +150,7 @@ def one_error(label_sets: ArrayLike, scores: ArrayLike) -> float:
     Parameters
     ----------
     label_sets : array-like or sparse of shape (n_bags, n_classes)
-        1 if the bag has the label, else 0; a row of -1 leaves the bag out.
+        1 if the bag has the label, else 0; -1 leaves a label out, a row of -1 the bag.
     scores : array-like of shape (n_bags, n_classes)
         The higher, the more likely. Only their order inside a row matters; infinities are fine.
 
@@ -191,7 +191,7 @@ def coverage(label_sets: ArrayLike, scores: ArrayLike) -> float:
     Parameters
     ----------
     label_sets : array-like or sparse of shape (n_bags, n_classes)
-        1 if the bag has the label, else 0; a row of -1 leaves the bag out.
+        1 if the bag has the label, else 0; -1 leaves a label out, a row of -1 the bag.
     scores : array-like of shape (n_bags, n_classes)
         The higher, the more likely. Only their order inside a row matters; infinities are fine.
 
@@ -229,7 +229,7 @@ def average_precision(label_sets: ArrayLike, scores: ArrayLike) -> float:
     Parameters
     ----------
     label_sets : array-like or sparse of shape (n_bags, n_classes)
-        1 if the bag has the label, else 0; a row of -1 leaves the bag out.
+        1 if the bag has the label, else 0; -1 leaves a label out, a row of -1 the bag.
     scores : array-like of shape (n_bags, n_classes)
         The higher, the more likely. Only their order inside a row matters; infinities are fine.
 
@@ -258,7 +258,7 @@ def _ranks(scores: Array) -> Array:
 
 
 def _ranked_bags(label_sets: ArrayLike, scores: ArrayLike) -> tuple[Bools, Floats]:
-    """Check label sets and scores, and leave out bags with unknown labels."""
+    """Check label sets and scores; leave out unknown sets, and rank unknown labels last."""
     if sparse.issparse(label_sets):
         label_sets = label_sets.toarray()  # type: ignore[union-attr]
     sets = as_numbers(label_sets, "label_sets")
@@ -271,10 +271,10 @@ def _ranked_bags(label_sets: ArrayLike, scores: ArrayLike) -> tuple[Bools, Float
     known = ~(sets == -1).all(axis=1)
     if not known.any():
         raise LabelError("every row of label_sets is -1 (nothing known): nothing to measure.")
-    odd = known[:, None] & (~np.isin(sets, (0, 1)) | np.isnan(score))
+    odd = known[:, None] & (~np.isin(sets, (-1, 0, 1)) | np.isnan(score))
     for bag, label in np.argwhere(odd)[:1]:
         raise LabelError(
             f"label_sets contain {sets[bag, label]} and scores {score[bag, label]} for bag {bag}, "
-            f"class {label}: expected 0 or 1 (a row of -1 if nothing is known), and a number."
+            f"class {label}: expected 0 or 1 (-1 if that is unknown), and a number."
         )
-    return sets[known] == 1, score[known]
+    return sets[known] == 1, np.where(sets == -1, -np.inf, score)[known]

@@ -75,7 +75,10 @@ def evaluation_section(
     for n in (len(each.predicted) for each in models.values()):
         if n != n_bags:
             raise InputError(f"{n} held-out predictions for {n_bags} bags: give one each.")
-    assess = is_known(known) if subject.is_regressor else known.known
+    # Bags of which some labels are unknown are not assessed.
+    assess = is_known(known) if subject.is_regressor else known.known & known.whole
+    if not assess.any():
+        return None
     rows, how = _fair(assess, seen, held_out, subject.unit)
     compare = _of_numbers if subject.is_regressor else _of_labels
     parts = compare(subject, known, rows, models)

@@ -248,7 +248,8 @@ def _bag_columns(subject: Predictions, held_out: HeldOut | None) -> dict[str, An
     if proba is not None and own is not None and not own.has_sets:
         columns["probability"] = _numbers(of_labels(proba, own))
     if known is not None and answers is not None:
-        differs = (indicator_of(answers, known) != known.indicator).any(axis=1)
+        sets = known.indicator
+        differs = ((indicator_of(answers, known) != sets) & (sets >= 0)).any(axis=1)
         columns["wrong"] = [
             int(d) if k else None for d, k in zip(differs, known.known, strict=True)
         ]

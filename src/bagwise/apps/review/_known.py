@@ -73,19 +73,20 @@ class Known:
             return labels
         place = {str(name): i for i, name in enumerate(data.bags.names.tolist())}
         column = {name: k for k, name in enumerate(labels.names)}
-        indicator = labels.indicator.copy()
+        bounds = labels.bounds.copy()
+        bounds[~labels.known] = 0, -1
         used = [each for each in self.sets if each.bag in place and each.label in column]
         for bag, label, present in used:
             if labels.known[place[bag]]:
-                indicator[place[bag], column[label]] = present
+                bounds[place[bag], column[label]] = (1, -1) if present else (0, 0)
         if used:
             self.note(f"{len(used)} labels of bags are known from corrections.")
         for bag, _, _, label in self.corrections:
-            if bag in place and label in column and indicator[place[bag], column[label]] == 0:
-                indicator[place[bag], column[label]] = 1
+            if bag in place and label in column and bounds[place[bag], column[label], 1] == 0:
+                bounds[place[bag], column[label]] = 1, -1
                 name = data.bags.name_of(place[bag])
                 self.note(f"{label} is added to the label set of {name}: see --corrections.")
-        return Labels("sets", labels.classes, indicator=indicator, names=labels.names)
+        return labels.with_bounds(bounds)
 
     def _locate(self, data: Contents) -> None:
         """Turn selections into corrections of the clips that they cover."""

@@ -1,7 +1,7 @@
 """The order of review: the least certain instance first, given all decisions."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from bagwise._common.types import Floats, Ints
 from bagwise.apps.review._store import Correction, SetCorrection
 from bagwise.bags import Bags
 from bagwise.base._pipelines import final_estimator
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, LabelError
 from bagwise.validation import check_label_sets
 
 DECIDED, OPEN = -1, 0
@@ -27,7 +27,7 @@ class ReviewQueue:
         A fitted annotator with ``annotate_proba(bags, label_sets, instance_labels=...)``.
     bags : Bags
         The bags, as input of the model.
-    label_sets : 0/1 array, list of sets, or one label per bag
+    label_sets : 0/1 array, list of sets, LabelCounts, or one label per bag
         The known labels of each bag.
     names : sequence of str, default=None
         The names of the classes; by default their string form.
@@ -86,8 +86,8 @@ class ReviewQueue:
         self._model, self._bags, self._limit = model, bags, limit
         labels = model.classes_.tolist()
         self._classes = set(labels)
-        self._given = check_label_sets(label_sets, bags, classes=model.classes_).as_sets().tolist()
-        self._sets: list[set[Any] | None] = list(self._given)
+        given = check_label_sets(label_sets, bags, classes=model.classes_, known="counts").as_sets()
+        self._given, self._bounds = given, given.bounds.copy()
         self.names = [str(name) for name in (labels if names is None else names)]
         background = getattr(model, "background_label_", None)
         if background is not None and background != -1:  # -1 would mean "unknown"
@@ -123,9 +123,8 @@ class ReviewQueue:
 
     def choices(self, bag: int) -> list[str]:
         """The labels that instances of a bag may have: its label set, and the background."""
-        own = self._sets[bag]
-        others = set() if own is None else self._classes - own
-        return [name for name, label in self._labels.items() if label not in others]
+        absent = {label for label, most in self._most(bag) if most == 0}
+        return [name for name, label in self._labels.items() if label not in absent]
 
     def others(self, instance: int) -> list[str]:
         """The labels that are not in the label set of the bag, most probable first."""
@@ -137,12 +136,12 @@ class ReviewQueue:
     def unmet(self, bag: int) -> list[str]:
         """The labels of a bag without a decided instance, if too few undecided ones are left."""
         known = self._known[self._rows(bag)]
-        left = (self._sets[bag] or set()) - set(known)
+        left = self._present(bag) - set(known)
         return sorted(map(str, left)) if len(left) > known.count(None) else []
 
     def set_of(self, bag: int) -> list[str]:
         """The names of the label set of a bag, after decisions."""
-        return [name for name, label in self._labels.items() if label in (self._sets[bag] or ())]
+        return [name for name, label in self._labels.items() if label in self._present(bag)]
 
     def changed(self, bag: int, label: str) -> bool | None:
         """The decision on whether a bag has a label; None if there is none."""
@@ -214,21 +213,38 @@ class ReviewQueue:
     def _own_proba(self, bag: int) -> Floats:
         return np.asarray(self._model.predict_proba_instances(self._bags[bag : bag + 1]))
 
+    def _most(self, bag: int) -> Iterator[tuple[Any, int]]:
+        """The labels of the model, and how many instances of a bag may have each."""
+        most = self._bounds[bag, :, 1].tolist()
+        return zip(self._given.classes.tolist(), most, strict=True)
+
+    def _present(self, bag: int) -> set[Any]:
+        """The labels that a bag has, after decisions."""
+        return set(self._given.classes[self._bounds[bag, :, 0] > 0].tolist())
+
     def _update(self, bags: slice) -> None:
         """Update label sets and posteriors of some bags with all decisions about them."""
+        column = {label: k for k, label in enumerate(self._given.classes.tolist())}
         for bag in range(bags.start, bags.stop):
-            given = self._given[bag]
-            if given is None:  # an unknown set stays unknown
+            if not self._given.known[bag]:  # an unknown set stays unknown
                 continue
-            decided = self._changes[bag].items()
-            added = {self._labels[name] for name, present in decided if present}
-            removed = {self._labels[name] for name, present in decided if not present}
+            own = self._bounds[bag]
+            own[:] = self._given.bounds[bag]
             seen = self._classes.intersection(self._known[self._rows(bag)])
-            self._sets[bag] = ((given | added) - removed) | seen
+            decided = [(self._labels[n], present) for n, present in self._changes[bag].items()]
+            for label, present in [*decided, *((label, True) for label in seen)]:
+                one = own[column[label]]
+                if not present:
+                    one[:] = 0
+                elif one[0] == 0:
+                    one[:] = 1, one[1] or -1
         rows = slice(int(self._bags.offsets[bags.start]), int(self._bags.offsets[bags.stop]))
-        proba = self._model.annotate_proba(
-            self._bags[bags], self._sets[bags], instance_labels=self._known[rows]
-        )
+        labels, known = self._given.with_bounds(self._bounds)[bags], self._known[rows]
+        annotate = self._model.annotate_proba
+        try:
+            proba = annotate(self._bags[bags], labels.targets, instance_labels=known)
+        except LabelError:  # decisions contradict the counts: the label set is left
+            proba = annotate(self._bags[bags], labels.indicator, instance_labels=known)
         self.posterior[rows] = proba[:, : len(self.names)]
         if getattr(self._model, "missing_", 0) == 0:
             return
