@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 from sklearn.utils._testing import set_random_state
 
+from bagwise import Bags
 from bagwise.auto import AutoBagClassifier
 from bagwise.classification import BagMarginSVM, PrimalDualMISVM, SingleInstanceClassifier
 from bagwise.exceptions import DataWarning, InputError, LabelError
 from bagwise.labels import Labels, positive_by_name
+from bagwise.predictions import Predictions
+from bagwise.preprocessing import InstancePCA, make_bag_pipeline
 from cases import each
 from checks import example
 from estimators import public_estimators, quick
@@ -120,3 +123,31 @@ def test_labels_keep_their_positive_class():
     assert labels.oriented_codes.tolist() == [1, 0, 0]
     assert labels.without(np.array([True, False, False])).pos_label == "a"
     assert Labels("single", ["a", "b", "c"], [0, 1, 2]).pos_label is None
+
+
+CONTROLS = {"ctrl": "stim", "HC": "MDD", "wt": "ko", "untreated": "LPS", "Vehicle": "drug"}
+
+
+@pytest.mark.parametrize(("control", "other"), CONTROLS.items())
+def test_controls_are_negative_by_their_names(control, other):
+    for classes in ([control, other], [other, control]):
+        assert classes[positive_by_name(classes)] == other
+    assert positive_by_name([control, "healthy"]) is None
+
+
+def test_scores_of_instances_say_of_which_class_they_speak():
+    bags = Bags.from_arrays([[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]])
+    y = np.array(["healthy", "healthy", "covid", "covid"])
+    model = SingleInstanceClassifier().fit(bags, y)
+    pipeline = make_bag_pipeline(InstancePCA(1), SingleInstanceClassifier()).fit(bags, y)
+    for fitted in (model, pipeline):
+        of_covid = fitted.score_instances(bags, label="covid")
+        assert of_covid.argmax() == 4
+        assert np.array_equal(fitted.score_instances(bags, label="healthy"), -of_covid)
+        with pytest.warns(DataWarning, match="label='covid'"):
+            assert np.array_equal(fitted.score_instances(bags), -of_covid)
+    Predictions(model, bags).instance_table()  # no warning: its columns name the class
+    three = SingleInstanceClassifier().fit(bags, ["a", "b", "c", "c"])
+    assert np.array_equal(three.score_instances(bags, label="b"), three.score_instances(bags)[:, 1])
+    with pytest.raises(LabelError, match="no label 'd'"):
+        three.score_instances(bags, label="d")

@@ -26,7 +26,11 @@ DISEASED = {"tumor", "tumour", "cancer", "malignant", "metastasis", "disease", "
 POSITIVE_NAMES = PRESENT | DISEASED | {"abnormal", "mutagenic", "toxic"}
 ABSENT = {"false", "no", "none", "nothing", "negative", "neg", "-", "absent", "absence", "inactive"}
 HEALTHY = {"healthy", "normal", "benign", "control"}
-NEGATIVE_NAMES = ABSENT | HEALTHY | {"background", "other", "rest"}
+CONTROLS = {"ctrl", "ctl", "ctr", "controls", "hc", "healthy control", "healthy controls", "hd"}
+CONTROLS |= {"healthy donor", "healthy donors", "hv", "volunteer", "cn", "td", "wt", "wild type"}
+CONTROLS |= {"wild-type", "wildtype", "wild_type", "untreated", "unstimulated", "unexposed", "mock"}
+CONTROLS |= {"vehicle", "dmso", "placebo", "sham", "naive", "scramble", "scrambled", "reference"}
+NEGATIVE_NAMES = ABSENT | HEALTHY | CONTROLS | {"background", "other", "rest"}
 NEGATIONS = ("in", "non", "not", "no", "un")
 
 
@@ -750,7 +754,7 @@ def positive_by_name(classes: Any) -> int | None:
 
     The larger of two numbers is positive, and so is True. A string is positive if it is a common
     name for presence ("active", "yes", "tumor"), or if the other string is one for absence
-    ("inactive", "control", or "non-musk" next to "musk").
+    ("inactive", "control", "ctrl", "wt", "untreated", or "non-musk" next to "musk").
 
     Parameters
     ----------

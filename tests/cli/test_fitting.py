@@ -75,6 +75,20 @@ def test_key_instances_name_the_row_of_the_table(table):
         result.key_instances(label="tumor")
 
 
+def test_scores_of_instances_are_in_the_rows_of_the_table(table):
+    table.index = [f"row {i}" for i in range(len(table))]
+    result = quiet_fit(table, **COLUMNS, method="misvm-bag")
+    found = result.score_instances(table)
+    assert found.index.equals(table.index)
+    assert np.array_equal(found.bag, table.slide)
+    rows = Bags.from_arrays(table[FEATURES].to_numpy()[:, None], feature_names=FEATURES)
+    assert np.allclose(found.score_tumour, result.model.decision_function(rows))
+    assert np.array_equal(found.score_healthy, -found.score_tumour)
+    table["score"] = found.score_tumour
+    best = table.groupby("slide")["score"].max()
+    assert best.to_dict() == result.key_instances().set_index("bag").key_score.to_dict()
+
+
 def test_usual_names_need_no_arguments(table):
     usual = table.rename(columns={"slide": "bag", "patient": "group", "tumour": "label"})
     with_group = bagwise.fit(usual, parameters={"candidates": ["nsk"]}, verbose=False)

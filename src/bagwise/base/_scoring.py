@@ -32,6 +32,11 @@ def guarded(values: Array, X: Any) -> Array:
     return X.guard(values) if isinstance(X, Bags) else values
 
 
+def instance_scores(model: Any) -> Callable[[Any], Array]:
+    """The method of a model that scores instances; it does not warn of the class it speaks of."""
+    return getattr(model, "_instance_scores", None) or model.score_instances
+
+
 def finite_scores(scores: Array) -> Array:
     """Replace infinite scores by the largest ones whose differences are finite.
 
@@ -315,23 +320,42 @@ class BagClassifierMixin(ClassifierMixin):
         return self._evaluate(X, self._bag_probabilities)
 
     @available_if(lambda self: self._has_instance_scores())
-    def score_instances(self, X: Any) -> Array:
+    def score_instances(self, X: Any, label: Any = None) -> Array:
         """Score each instance; pooled by `instance_pooling` they give the score of the bag.
 
         Parameters
         ----------
         X : Bags or anything accepted as bags
             The bags.
+        label : object, default=None
+            The class of which the scores speak: the larger, the more an instance supports it. By
+            default all classes, or of a single score the class ``classes_[1]``.
 
         Returns
         -------
         ndarray of shape (n_instances,) or (n_instances, n_classes)
-            Aligned with ``bags.instances``. One score per class; for two classes, most models have
-            a single score instead (positive: ``classes_[1]``). Annotators, and `PrimalDualMISVM`
-            with ``assumption="classes"``, have one per class for two classes too.
+            Aligned with ``bags.instances``; ``bags.in_input_order`` brings them to the rows of a
+            table. One score per class; for two classes, most models have a single score instead
+            (positive: ``classes_[1]``). Annotators, and `PrimalDualMISVM` with
+            ``assumption="classes"``, have one per class for two classes too.
+
+        Warns
+        -----
+        DataWarning
+            Without `label`, if ``classes_[1]`` is the negative class by its name ("healthy").
         """
-        scores = self._one_column_for_two(self._evaluate(X, self._score, scores=True))
-        return guarded(scores if self._sign > 0 else -scores, X)
+        scores = self._instance_scores(X)
+        if label is not None:
+            column = check_label(label, self.classes_)
+            scores = scores[:, column] if scores.ndim == 2 else scores if column else -scores
+        elif scores.ndim == 1 and positive_by_name(self.classes_) == 0:
+            first, last = self.classes_.tolist()
+            warn_user(
+                f"the scores are those of {last!r}, the last class: a positive score does not "
+                f"support {first!r}. Choose one by score_instances(bags, label={first!r}).",
+                DataWarning,
+            )
+        return guarded(scores, X)
 
     @available_if(lambda self: self._has_instance_scores())
     def predict_instances(self, X: Any) -> Array:
@@ -347,7 +371,7 @@ class BagClassifierMixin(ClassifierMixin):
         ndarray of shape (n_instances,)
             Values of ``classes_``, aligned with ``bags.instances``.
         """
-        return guarded(self._labels_of(np.asarray(self.score_instances(X))), X)
+        return guarded(self._labels_of(np.asarray(self._instance_scores(X))), X)
 
     @available_if(lambda self: self._has_probabilities() and self.instance_pooling is not None)
     def predict_proba_instances(self, X: Any) -> Array:
@@ -402,6 +426,11 @@ class BagClassifierMixin(ClassifierMixin):
     def _checked_scores(self, bags: Bags) -> Array:
         infinite = "intercept_" in self._may_be_infinite  # -inf: no training bag has the class
         return require_finite(self._score(bags), "the score", infinite=infinite)
+
+    def _instance_scores(self, X: Any) -> Array:
+        """Public scores of instances, for ``classes_[1]`` if there is one score."""
+        scores = self._one_column_for_two(self._evaluate(X, self._score, scores=True))
+        return scores if self._sign > 0 else -scores
 
     def _has_instance_scores(self) -> bool:
         return self.instance_pooling is not None

@@ -81,8 +81,8 @@ def fit(
     Returns
     -------
     Fitted
-        ``leaderboard()``, ``predict(table)``, ``key_instances(table)``, ``report(path)`` and
-        ``save(path)``; ``model`` is the fitted estimator.
+        ``leaderboard()``, ``predict(table)``, ``key_instances(table)``, ``score_instances(table)``,
+        ``report(path)`` and ``save(path)``; ``model`` is the fitted estimator.
 
     Examples
     --------
@@ -273,11 +273,35 @@ class Fitted:
 
         found, data = self._predictions(table)
         columns = found.bag_table(separator=self.metadata["columns"].get("separator") or ";")
-        if (score := columns.get("score")) is not None and len(found.names) == 2:
-            both = {f"score_{found.names[0]}": -score, f"score_{found.names[1]}": score}
-            pairs = [both if name == "score" else {name: c} for name, c in columns.items()]
-            columns = {name: values for pair in pairs for name, values in pair.items()}
-        return self._frame(kept_of_bags(columns, data), table)
+        return self._frame(kept_of_bags(_by_class(columns, found.names), data), table)
+
+    def score_instances(self, table: Any = None) -> Any:
+        """Score each row of a table, in the order of its rows.
+
+        Parameters
+        ----------
+        table : data frame, path or AnnData, default=None
+            The bags; by default those of the fit.
+
+        Returns
+        -------
+        data frame
+            A row per row of the table, of pandas with the same index: ``bag``, ``row`` (inside the
+            bag), ``score_<class>``, ``probability_<class>`` and ``predicted`` if the model has
+            them, and ``key``, true for the key instance of a bag. For a regressor ``score``, or
+            ``contribution`` if it does not score instances.
+        """
+        found, data = self._predictions(table)
+        source = self.source if table is None else table
+        own = found.scores_instances or not found.is_regressor
+        columns = found.instance_table() if own else found.contribution_tables()[1]
+        columns = _by_class(columns, found.names)
+        back = {name: data.bags.in_input_order(values) for name, values in columns.items()}
+        frame = self._frame(back, source)
+        index = getattr(getattr(source, "obs", source), "index", None)
+        if hasattr(frame, "set_axis") and index is not None:
+            frame.index = index
+        return frame
 
     def key_instances(self, table: Any = None, label: Any = None) -> Any:
         """Find the key instance of each bag.
@@ -396,6 +420,16 @@ class Fitted:
 def options_of(group: type[Any], **given: Any) -> Any:
     """Make a group of options in Python: those that are not given are absent."""
     return group(**({field.name: None for field in fields(group)} | given))
+
+
+def _by_class(columns: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The columns of a table with a score for each of two classes."""
+    if "score" not in columns or len(names) != 2:
+        return dict(columns)
+    score = columns["score"]
+    both = {f"score_{names[0]}": -score, f"score_{names[1]}": score}
+    pairs = [both if name == "score" else {name: values} for name, values in columns.items()]
+    return {name: values for pair in pairs for name, values in pair.items()}
 
 
 def _names(names: str | Iterable[str] | None) -> list[str] | None:

@@ -14,6 +14,7 @@ from sklearn.utils import Bunch, check_random_state, check_scalar
 from bagwise._common.types import Array, Bools, Floats
 from bagwise.bags import Bags
 from bagwise.base._pipelines import instance_model
+from bagwise.base._scoring import instance_scores
 from bagwise.base._selections import (
     BLOCK,
     Selection,
@@ -129,7 +130,7 @@ def _own_scores(model: Any, bags: Bags) -> Floats:
     estimator, seen = instance_model(model, bags)
     if seen is None or not hasattr(estimator, "score_instances"):
         raise InputError(f"{type(estimator).__name__} has no instance scores.")
-    scores = np.asarray(estimator.score_instances(seen), dtype=np.float64)
+    scores = np.asarray(instance_scores(estimator)(seen), dtype=np.float64)
     of_bag = bag_scores(model, bags[:1])
     if scores.ndim == 2 and of_bag.ndim == 1:  # a column per class, but one score per bag
         return without_constants(scores[:, -1]) - without_constants(scores[:, 0])

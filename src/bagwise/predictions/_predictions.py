@@ -14,6 +14,7 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base import RowEstimator
 from bagwise.base._pipelines import final_estimator, instance_model, last_step, predicts_numbers
+from bagwise.base._scoring import instance_scores
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Intervals, Labels
 from bagwise.predictions._attributions import instance_attributions
@@ -153,7 +154,9 @@ class Predictions:
             if not hasattr(caller, method):
                 return None
             X = X.instances if self.works_on_rows else X
-            self._cache[method] = np.asarray(getattr(caller, method)(X))
+            scored = method == "score_instances"  # the columns of tables name the class
+            compute = instance_scores(caller) if scored else getattr(caller, method)
+            self._cache[method] = np.asarray(compute(X))
         return self._cache[method]
 
     # Labels and numbers ---------------------------------------------------------------------

@@ -73,19 +73,22 @@ class BagPipeline(Pipeline):
         return self._final_estimator.key_instances(self._before_last(X), **chosen)
 
     @_last_step_has("score_instances")
-    def score_instances(self, X: Any) -> Array:
+    def score_instances(self, X: Any, label: Any = None) -> Array:
         """Score the instances.
 
         Parameters
         ----------
         X : Bags or anything accepted as bags
             The bags.
+        label : object, default=None
+            The class of which the scores speak, as for the last step.
 
         Returns
         -------
         ndarray of shape (n_instances,) or (n_instances, n_classes)
         """
-        return self._final_estimator.score_instances(self._before_last(X))
+        chosen = {} if label is None else {"label": label}  # regressors have no classes
+        return self._final_estimator.score_instances(self._before_last(X), **chosen)
 
     @_last_step_has("predict_instances")
     def predict_instances(self, X: Any, **params: Any) -> Array:
