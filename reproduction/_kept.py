@@ -28,7 +28,8 @@ def kept_results(paper: str) -> dict[str, Any]:
         By experiment: ``cells``, by "data, method, metric" or "data, method, metric, value", a list
         of mean, standard deviation (None for one result), number of results and verdict;
         ``settings``, the hash of the settings behind them, by "data, method" or "data, method,
-        value"; ``summary``, the table over all data sets; ``stand_ins``; ``made``, by what.
+        value"; ``summary``, the table over all data sets; ``stand_ins``; ``absent``, the data sets
+        that are missing; ``made``, by what.
     """
     path = KEPT / f"{paper}.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -65,6 +66,7 @@ def keep_results(report: Report) -> Path:
     everything[plan.experiment.name] = {
         "made": [origin for origin in report.origins if origin],
         "stand_ins": sorted(plan.stand_ins),
+        "absent": [name for name in plan.experiment.data if name in plan.absent],
         "settings": {key: value for key, value in settings.items() if key in used},
         "cells": cells,
         "summary": report.tables()["All data sets"] if "All data sets" in titles else {},

@@ -8,7 +8,13 @@ A page holds, around each table, ::
 The first words name the paper, the experiment and a metric, or "summary". Rows are data sets and
 columns methods, all by default; ``across`` exchanges them. ``percent`` prints errors in %; ``at:
 0.6`` takes one value of a sweep, and ``by: hja`` has all its values for one data set as columns.
-A cell is our mean, the paper's in brackets, and the verdict: see `reproduction.judge`.
+A cell is our mean, the paper's in brackets, and the verdict: see `reproduction.judge`. In a
+sentence, ::
+
+    <!-- mean: wellsvm table6 error g241c wellsvm -->.145<!-- -->
+
+is the mean of one cell: experiment, metric, data set, method, and the value of a sweep if there is
+one.
 """
 
 from __future__ import annotations
@@ -26,11 +32,12 @@ from reproduction._paper import TIMED_OUT, Experiment, Paper, load_paper
 __all__ = ["DOCS", "fill", "main"]
 
 DOCS = Path(__file__).parent.parent / "docs"
+MEAN = re.compile(r"(<!-- mean: ([^>]*?) -->).*?(<!-- -->)")
 PLACE = re.compile(r"(<!-- table: ([^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def fill(page: str) -> str:
-    """Replace each table of a page by the one of the kept results.
+    """Replace each table, and each mean, of a page by that of the kept results.
 
     Parameters
     ----------
@@ -41,7 +48,8 @@ def fill(page: str) -> str:
     -------
     str
     """
-    return PLACE.sub(lambda found: found[1] + _table(found[2]) + found[3], page)
+    page = PLACE.sub(lambda found: found[1] + _table(found[2]) + found[3], page)
+    return MEAN.sub(lambda found: found[1] + _mean(found[2]) + found[3], page)
 
 
 def main(words: list[str]) -> int:
@@ -57,6 +65,13 @@ def main(words: list[str]) -> int:
     return int(bool(changed) and "--check" in words)
 
 
+def _mean(request: str) -> str:
+    name, experiment, metric, data, method, *value = request.split()
+    cells = kept_results(name).get(experiment, {"cells": {}})["cells"]
+    key = ", ".join([data, method, metric, *value])
+    return f"{cells[key][0]:.3f}".removeprefix("0") if key in cells else "not run"
+
+
 def _table(request: str) -> str:
     first, *rest = (part.strip() for part in request.split(";"))
     name, experiment_name, metric = first.split()
@@ -70,7 +85,7 @@ def _table(request: str) -> str:
     if metric == "summary":
         columns = kept["summary"]
         return _lines(list(columns), [list(row) for row in zip(*columns.values(), strict=True)])
-    cells = _Cells(paper, experiment, metric, kept["cells"], "percent" in options)
+    cells = _Cells(paper, experiment, metric, kept, "percent" in options)
     data = options.get("rows", list(experiment.data))
     methods = options.get("columns", list(experiment.methods))
     why = _reasons(cells, data, methods)
@@ -92,14 +107,22 @@ def _table(request: str) -> str:
 
 def _reasons(cells: _Cells, data: list[str], methods: list[str]) -> str:
     """Write why cells are not run, a paragraph per reason."""
-    why: dict[str, list[str]] = {}
+    why: dict[str, dict[str, list[str]]] = {}
     for d in data:
         for m in methods:
-            if (reason := cells.experiment.reason(d, m)) is not None:
-                why.setdefault(reason, []).append(
-                    f"{cells.title('methods', m)} on {cells.title('data', d)}"
-                )
-    return "".join(f"\nNot run, because {text}: {', '.join(of)}.\n" for text, of in why.items())
+            if (reason := cells.reason(d, m)) is not None:
+                why.setdefault(reason, {}).setdefault(cells.title("methods", m), []).append(d)
+    return "".join(
+        f"\nNot run, because {text}: {_listed(cells, of)}.\n" for text, of in why.items()
+    )
+
+
+def _listed(cells: _Cells, of: dict[str, list[str]]) -> str:
+    """Write the cells of a reason, methods with the same data sets together."""
+    same: dict[str, list[str]] = {}
+    for method, data in of.items():
+        same.setdefault(", ".join(cells.title("data", d) for d in data), []).append(method)
+    return "; ".join(f"{', '.join(methods)} on {data}" for data, methods in same.items())
 
 
 class _Cells:
@@ -109,10 +132,19 @@ class _Cells:
         self, paper: Paper, experiment: Experiment, metric: str, kept: dict[str, Any], percent: bool
     ) -> None:
         self.paper, self.experiment, self.metric = paper, experiment, metric
-        self.kept, self.percent = kept, percent
+        self.kept, self.percent = kept["cells"], percent
+        self.stand_ins, self.absent = kept.get("stand_ins", []), kept.get("absent", [])
 
     def title(self, kind: str, name: str) -> str:
+        if kind == "data" and name in self.stand_ins:
+            return str((self.paper.data[name].stand_in or {})["title"])
         return str(getattr(self.paper, kind)[name].title)
+
+    def reason(self, data: str, method: str) -> str | None:
+        """Why a cell is not run."""
+        if data in self.absent:
+            return "the data set is not available"
+        return self.experiment.reason(data, method)
 
     def cell(self, data: str, method: str, value: str | None) -> str:
         name = ", ".join(part for part in (data, method, self.metric, value) if part is not None)

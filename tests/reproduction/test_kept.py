@@ -1,6 +1,7 @@
 """Kept results: what the tables in docs are written from, and that they are."""
 
 import json
+import re
 
 import pytest
 
@@ -11,7 +12,9 @@ from reproduction import pages as pages_module
 from reproduction._kept import keep_results, kept_results, settings_of
 from reproduction.pages import DOCS, fill, main
 
-PAGES = sorted(path.name for path in DOCS.glob("*.md") if "<!-- table: " in path.read_text())
+PAGES = sorted(
+    path.name for path in DOCS.glob("*.md") if re.search("<!-- (table|mean): ", path.read_text())
+)
 
 
 @pytest.fixture
@@ -70,6 +73,20 @@ def test_a_table_has_means_published_means_and_verdicts(kept):
     across = fill(page.replace("lost -->", "lost; across; percent -->")).splitlines()
     assert across[2] == "|  | Clusters | Lost |"
     assert across[4].startswith(f"| SIL | {100 * cell.ours[0]:.1f}")
+
+
+def test_a_sentence_has_the_mean_of_a_cell(kept):
+    ours = kept_results("tiny")["table"]["cells"]["clusters, sil, accuracy"][0]
+    page = "It is <!-- mean: tiny table accuracy {} -->old<!-- --> here."
+    expected = page.replace("old", f"{ours:.3f}".removeprefix("0"))
+    assert fill(page.format("clusters sil")) == expected.format("clusters sil")
+    lost = page.format("lost sil")
+    assert fill(lost) == lost.replace("old", "not run")
+
+
+def test_missing_data_are_named_as_the_reason(kept):
+    page = fill("<!-- table: tiny table accuracy; columns: sil -->\n<!-- end -->\n")
+    assert "Not run, because the data set is not available: SIL on Lost." in page
 
 
 def test_an_unknown_option_is_an_error(kept):
