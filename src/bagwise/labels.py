@@ -804,10 +804,10 @@ def is_unlabelled(label: Any, classes: Collection[Any] = ()) -> bool:
 
 
 def is_known(numbers: Any) -> Bools:
-    """Tell which numbers, or intervals, are known: finite, or with a finite end."""
+    """Tell which numbers, intervals or times are known: finite, or with a finite end."""
     if isinstance(numbers, Intervals):
         return np.isfinite(numbers.lower) | np.isfinite(numbers.upper)
-    return np.isfinite(numbers)
+    return np.isfinite(numbers["time"] if numbers.dtype.names else numbers)
 
 
 def plain_array(values: Sequence[Any] | Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 _PER_CLASS = ("score", "probability")
 _TREES = ("pooled-trees", "baseline: pooled trees")  # as a method, and as a baseline
-_UNINFORMED = ("baseline: majority", "baseline: frequencies", "baseline: mean")
+_UNINFORMED = tuple(f"baseline: {n}" for n in ("majority", "frequencies", "mean", "Kaplan-Meier"))
 
 
 def evaluate(
@@ -64,6 +65,9 @@ def evaluate(
     pooled trees. If some are bounds, such as <5, >=10 or 4-6, the scores are the C index and the
     log-likelihood. With --order 0,1,2,3 the labels are grades: the scores are quadratic kappa, MAE
     and the share of errors within one grade, and the baselines are classifiers without an order.
+    --label a,b predicts several numbers. With the columns --event dead --time months the target is
+    the time to an event: the scores are the C index of Harrell and of Uno and the integrated Brier
+    score, and the baselines Kaplan-Meier and a random survival forest on pooled statistics.
 
     ```
     bagwise evaluate musk1.csv
@@ -79,6 +83,7 @@ def evaluate(
     from bagwise.evaluate import compare
     from bagwise.evaluate._baselines import BASELINES, baselines
     from bagwise.io._write_table import file_beside, write_columns, write_text
+    from bagwise.survival._rows import survival_baselines
 
     written = [path for path in (output, predictions) if path is not None]
     for path in written:
@@ -91,20 +96,21 @@ def evaluate(
     names = dict.fromkeys([*(() if no_baseline else BASELINES), *(baseline or ())])
     baselines(names)  # reject wrong names and parameters before reading
     for name, found in chosen.items():
-        make_for_task(found, settings[name], task.task)
+        make_for_task(found, settings[name], task.task if columns.event is None else "survival")
     bags, labels = read_labelled(file, columns, positive=task.positive, group=group)
     check_features(bags, steps, wide=set(chosen) != {"pooled-trees"})
     # The scorers of scikit-learn expect the positive label to be 1.
     target = target_of(labels, task, columns, coded=bool(scoring))
     models = {}
     for name, found in chosen.items():
-        found = found.for_numbers() if target.is_number else found
+        found = target.variant(found)
         found.check_labels(label_sets=labels.has_sets)
         made: Any = {"around": target.around, "sparse": bags.is_sparse} | steps.arguments
         models[name] = make_model(found, settings[name], **made)
-    kind = {"label_sets": labels.has_sets, "numbers": target.is_number}
+    kind: Any = {"label_sets": labels.has_sets, "numbers": target.is_number}
     kind["intervals"] = target.has_bounds
-    plain = baselines(names, bags=bags, impute=steps.impute, **kind)
+    make: Any = survival_baselines if target.has_times else partial(baselines, **kind)
+    plain = make(names, bags=bags, impute=steps.impute)
     for name, model in plain.items():
         if name.replace(" ", "-") not in chosen:
             models[f"baseline: {name}"] = model

@@ -13,7 +13,7 @@ import numpy as np
 
 from bagwise._common.extras import import_extra
 from bagwise.auto._methods import find_method, make_model
-from bagwise.base._pipelines import final_estimator, fit_arguments, predicts_numbers
+from bagwise.base._pipelines import final_estimator, fit_arguments
 from bagwise.cli import reading
 from bagwise.cli.options import Columns, Steps, Task, own_parameters
 from bagwise.cli.output import note, progress, running
@@ -32,6 +32,8 @@ def fit(
     groups: str | None = None,
     *,
     label_set: str | None = None,
+    event: str | None = None,
+    time: str | None = None,
     method: str = "auto",
     parameters: Mapping[str, Any] | None = None,
     task: str | None = None,
@@ -59,6 +61,9 @@ def fit(
         one group stay in one fold. By default the columns ``bag``, ``label`` and ``group``.
     label_set : str, default=None
         The column with the label set of the bag, as "a;b".
+    event, time : str, default=None
+        The columns that tell whether the event of the bag, such as death, was observed, and when,
+        or until when it was not.
     method : str, default="auto"
         A method by its name (`bagwise methods` lists them), or ``"package.module:Class"``, a
         classifier or regressor of your own whose ``fit`` takes `Bags`.
@@ -97,6 +102,7 @@ def fit(
     ['no', 'no', 'yes', 'yes']
     """
     given = {"bag": bag, "label": label, "label_set": label_set, "labels": labels}
+    given |= {"event": event, "time": time}
     listed = {"features": _names(features), "exclude": _names(exclude), "keep": _names(meta)}
     wanted = {"task": task, "positive": None if pos_label is None else str(pos_label)}
     wanted["order"] = ",".join(map(str, order)) or None
@@ -153,7 +159,8 @@ def learn(
     chosen = find_method(method)
     values = own_parameters(chosen, **(own or {})) | dict(parameters or {})
     settings = values if checkpoint is None else values | {"checkpoint": str(checkpoint)}
-    estimator = reading.make_for_task(chosen, settings, task.task)
+    wanted = task.task if columns.event is None else "survival"
+    estimator = reading.make_for_task(chosen, settings, wanted)
     corrected = reading.read_known(corrections, estimator, chosen.name)
     bags, labels = reading.read_labelled(
         source, columns, positive=task.positive, group=group, corrected=corrected
@@ -162,7 +169,7 @@ def learn(
     chosen.check_labels(label_sets=labels.has_sets)
     target = reading.target_of(labels, task, columns)
     note(f"task: {target.described}")
-    chosen = chosen.for_numbers() if target.is_number else chosen
+    chosen = target.variant(chosen)
     made: Any = {"around": target.around, "sparse": bags.is_sparse} | steps.arguments
     model = make_model(chosen, settings, **made)
     y, known = (labels.targets if labels.has_sets else target.y), None
@@ -178,7 +185,7 @@ def learn(
         "method": chosen.name,
         "parameters": values,
         "task": target.task,
-        "classes": target.classes if target.coded else None,
+        "classes": target.classes if target.coded else getattr(target.y, "columns", None),
         "columns": columns.saved,
         "impute": steps.impute,
         "corrections": sum(label is not None for label in known or ()),
@@ -187,6 +194,8 @@ def learn(
         facts["training"] = fingerprints(bags)
     single, sets = (None, labels) if labels.has_sets else (labels, None)
     data = Contents(bags, labels=single, label_sets=sets)
+    if labels.classes.dtype.names:
+        data = Contents(bags, targets=labels.values)
     return Fitted(model, facts, target, data, source)
 
 
@@ -358,9 +367,8 @@ class Fitted:
         from bagwise.report import Report
 
         data = self.data if table is None else self._read(table, labelled=True)
-        numbers, facts = predicts_numbers(self.model), self.metadata
-        labels: Any = reading.labels_for(self.model, data, facts)
-        y = reading.known_numbers(data.labels) if numbers else labels
+        facts = self.metadata
+        y = reading.known_targets(self.model, data, facts)
         folds = (_FOLDS if table is None else 0) if folds is None else folds
         how = (self.model, data, y, folds, 0, facts["impute"])
         name = reading.title_of(self.source if table is None else table)

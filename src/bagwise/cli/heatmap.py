@@ -54,7 +54,7 @@ def heatmap(
         raise InputError(f"--downsample {downsample:g}: expected a number > 0, with --thumbnails.")
     from bagwise.apps.heatmap import HeatMaps
     from bagwise.apps.heatmap._heat_maps import check_folder, find_thumbnails
-    from bagwise.cli.reading import labels_for, open_saved, seen_in_training
+    from bagwise.cli.reading import known_targets, open_saved, seen_in_training
     from bagwise.cli.results import places, say_held_out
 
     check_folder(output, force=force)
@@ -71,7 +71,7 @@ def heatmap(
         model,
         data.bags,
         places(data, axes, saved.file),
-        labels_for(model, data, facts),
+        known_targets(model, data, facts),
         patch_size=data.patch_sizes if patch_size is None else patch_size,
         label=_class(class_name, model, classes),
         method=attribution,

@@ -60,7 +60,10 @@ def info(
     bagwise info --versions
     ```
     """
+    import numpy as np
+
     from bagwise.cli.reading import numbers_of, read_columns
+    from bagwise.labels import is_known
     from bagwise.report._sections import summarise
 
     data = read_columns(file, columns, learn=False)
@@ -72,6 +75,10 @@ def info(
         facts |= {"bags_with_a_number": len(numbers), "bags_without": len(data.bags) - len(numbers)}
         facts |= {"smallest_number": float(numbers.min()), "mean_number": float(numbers.mean())}
         facts["largest_number"] = float(numbers.max())
+    if data.targets is not None:
+        known = data.targets[is_known(data.targets)]
+        facts |= {"bags_with_a_time": len(known), "bags_without": len(data.bags) - len(known)}
+        facts |= {"events": int(known["event"].sum()), "median_time": np.median(known["time"])}
     facts |= {"not_features": data.left_out} if data.left_out else {}
     facts |= unlabelled
     names = [name.replace("_", " ") for name in facts]

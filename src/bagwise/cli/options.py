@@ -95,6 +95,8 @@ class Columns:
 
     bag: Text = column("Column with the bag of each row, `bag` by default.")
     label: Text = column("Column with the label of the bag, `label` by default.")
+    event: Text = column("Column that tells whether the event, such as death, was observed.")
+    time: Text = column("Column with the time of the event, or of censoring.")
     label_set: Text = column('Column with the label set as "a;b"; or A,B,...: one per label.')
     looked_for: Text = column("Column with the labels looked for; others may be unknown.")
     labels: Path | None = column("A second table, with labels or other columns of bags.", "TABLE")
@@ -115,6 +117,10 @@ class Columns:
             setattr(self, name, listed or None)
         if self.label is not None and self.label_set is not None:
             raise InputError("label= and label_set= are mutually exclusive: give one.")
+        if (self.event is None) != (self.time is None):
+            raise InputError("event= and time= belong together: give both columns.")
+        if self.event is not None and (self.label or self.label_set) is not None:
+            raise InputError("event= and time= replace label= and label_set=: leave these out.")
         if self.missing is not None and self.labels is None:
             raise InputError("missing= needs labels=: it is for bags that are not in that table.")
 

@@ -62,7 +62,7 @@ def predict(
         instances: dict[str, Any] | None = None
         if found.scores_instances:
             instances = found.instance_table(background_above=background_above)
-        elif found.is_regressor:
+        elif found.is_regressor and "predicted" in table:  # one number
             of_bags, instances = found.contribution_tables()
             table |= of_bags
         table = kept_of_bags(table, data)
@@ -77,7 +77,8 @@ def predict(
         if folders:
             named = instances | label_columns(instances)
             write_folders(folders, data, named, background=found.background_name, force=force)
-    predicted = table["predicted"].tolist()
+    numbers = [values.tolist() for name, values in table.items() if name.startswith("predicted")]
+    predicted: list[Any] = numbers[0] if len(numbers) == 1 else [*zip(*numbers, strict=True)]
     counts: Any = Counter(map(str, predicted))
     if found.is_regressor:
         counts = dict(zip(map(str, bags.names), predicted, strict=True))

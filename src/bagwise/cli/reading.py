@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.recfunctions import structured_to_unstructured
+from sklearn.multioutput import MultiOutputRegressor
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from bagwise._common.extras import import_extra
@@ -16,7 +18,7 @@ from bagwise._common.types import Array, Bools, Floats
 from bagwise.apps.review import _known
 from bagwise.auto._methods import add_current_folder
 from bagwise.bags import Bags
-from bagwise.base._pipelines import label_kind
+from bagwise.base._pipelines import label_kind, predicts_numbers, predicts_risk
 from bagwise.cli.options import Columns, Saved, Task, is_model, split_names
 from bagwise.cli.output import note, progress, warning
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
@@ -25,13 +27,23 @@ from bagwise.io._contents import Contents, suspicion
 from bagwise.io._files import TABLES, Request, format_errors, format_of, naming
 from bagwise.io._reading import read_contents
 from bagwise.io._table import open_frame, open_table
-from bagwise.labels import Intervals, Labels, positive_by_name, short_list, sorted_labels
+from bagwise.labels import (
+    Intervals,
+    Labels,
+    is_missing,
+    positive_by_name,
+    short_list,
+    sorted_labels,
+)
 from bagwise.persistence import fingerprints, load_model
-from bagwise.validation import check_bags
+from bagwise.validation import are_times, check_bags
+from bagwise.validation.times import TIMES
 
 _WIDE = 200  # features from which --pca is recommended
 _MANY, _FEW = 10, 5  # numbers of distinct values, not all integers
 _MANY_WHOLE = 20  # number of distinct integers
+_EVENTS = dict.fromkeys(["1", "true", "yes", "dead", "deceased", "event"], "1")
+_EVENTS |= dict.fromkeys(["0", "false", "no", "alive", "living", "censored"], "0")
 
 
 def read_columns(path: Any, chosen: Columns, *, learn: bool = True, **more: Any) -> Contents:
@@ -114,6 +126,8 @@ def read_labelled(
         chosen = replace(chosen, missing=chosen.missing or "drop")
     data = _without_empty(read_columns(path, chosen, group=group))
     single, labels = data.labels, data.label_sets
+    if data.targets is not None:
+        single, labels = _as_labels(data.targets), None
     if None not in (single, labels) and chosen.label is None is chosen.label_set:
         raise LabelError("the bags have labels and label sets: choose label= or label_set=.")
     if labels is None or chosen.label is not None:
@@ -127,6 +141,8 @@ def read_labelled(
     _note_unknown(labels, known, " and are left out")
     if not known.any():
         raise LabelError("no bag has a label.")
+    if data.targets is not None:
+        return data.bags[known], labels[known]
     return data.bags[known], _positive_last(labels[known], positive)
 
 
@@ -141,6 +157,8 @@ def read_known(path: Path | None, estimator: Any, method: str) -> _known.Known |
 
 def label_sets_of(data: Contents) -> Labels | None:
     """The label sets of bags, some perhaps unknown, with a note; a label becomes a set of one."""
+    if data.targets is not None:
+        raise InputError("this needs labels, not times or numbers: use --label or --label-set.")
     labels = data.labels if data.label_sets is None else data.label_sets
     if labels is None:
         return None
@@ -172,6 +190,8 @@ def make_for_task(method: Any, parameters: dict[str, Any], task: str | None) -> 
     """
     if method.needs is not None:
         import_extra(method.needs, extra=method.needs)
+    if task == "survival":
+        return method.for_times().make(parameters)
     if task == "regression":
         return method.for_numbers().make(parameters)
     try:
@@ -209,13 +229,28 @@ class Target(NamedTuple):
     has_order: bool = False
 
     @property
+    def has_times(self) -> bool:
+        """Whether the target is a time to an event."""
+        return are_times(self.y)
+
+    def variant(self, method: Any) -> Any:
+        """The variant of a method that predicts this kind of target."""
+        if self.has_times:
+            return method.for_times()
+        return method.for_numbers() if self.is_number else method
+
+    @property
     def task(self) -> str:
-        """The name of the task, as in ``--task``."""
+        """The name of the task, as in ``--task``; "survival" for times to an event."""
+        if self.has_times:
+            return "survival"
         return "regression" if self.is_number else "classification"
 
     @property
     def kind(self) -> str:
-        """What a bag has: a "class", "set", "number" or "grade"."""
+        """What a bag has: a "class", "set", "number", "grade" or "time"."""
+        if self.has_times:
+            return "time"
         if self.is_number or self.has_order:
             return "number" if self.is_number else "grade"
         return "set" if self.y.ndim == 2 else "class"
@@ -223,6 +258,8 @@ class Target(NamedTuple):
     @property
     def described(self) -> str:
         """The kind of the target and its values, for a message."""
+        if self.has_times:
+            return f"time to an event{self.positive}"
         if self.has_bounds:
             return "number, some known to an interval"
         if self.is_number:
@@ -236,11 +273,14 @@ class Target(NamedTuple):
 
     def around(self, model: Any) -> Any:
         """Return the model, or one for grades or for intervals that has it inside."""
+        from bagwise.auto import AutoBagRegressor
         from bagwise.classification import OrdinalBagClassifier
         from bagwise.regression import CensoredBagRegressor
 
         if self.has_order:
             return OrdinalBagClassifier(model)
+        if isinstance(self.y, Numbers) and not isinstance(model, AutoBagRegressor):
+            return MultiOutputRegressor(model)
         return CensoredBagRegressor(model) if self.has_bounds else model
 
 
@@ -262,6 +302,10 @@ def target_of(labels: Labels, task: Task, columns: Columns, *, coded: bool = Fal
     -------
     Target
     """
+    if labels.classes.dtype.names:
+        if any(vars(task).values()):
+            raise InputError("--task, --pos-label and --order are for labels: leave them out.")
+        return _several(labels.values)
     if task.order is not None:
         return Target(*_graded(labels, split_names(task.order)), "", has_order=True)
     numbers = None
@@ -275,6 +319,27 @@ def target_of(labels: Labels, task: Task, columns: Columns, *, coded: bool = Fal
     coded = two and (coded or task.positive is not None or classes != sorted_labels(classes))
     positive = f" ({labels.names[1]} is positive)" if two else ""
     return Target(labels.codes if coded else labels.values, False, coded, classes, positive)
+
+
+def _several(values: Array) -> Target:
+    """The target of several columns: times to an event, or a matrix of numbers."""
+    if values.dtype == TIMES:
+        events = f" ({int(values['event'].sum())} events)"
+        return Target(values, True, False, [], events)
+    return Target(Numbers.of(values), True, False, [], "")
+
+
+class Numbers(np.ndarray[Any, Any]):
+    """A matrix of several numbers per bag, with the names of its columns."""
+
+    columns: list[str]
+
+    @classmethod
+    def of(cls, values: Array) -> Numbers:
+        """From a structured array."""
+        found = structured_to_unstructured(values).view(cls)
+        found.columns = list(values.dtype.names or ())
+        return found
 
 
 def _graded(labels: Labels, order: list[str]) -> tuple[Array, bool, bool, list[Any]]:
@@ -328,6 +393,14 @@ def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> 
     elif n_values > _MANY_WHOLE and task is None:
         note(f"{column}: {n_values} numbers, taken as labels (--task regression for numbers).")
     return values[labels.codes] if many or task == "regression" else None
+
+
+def _as_labels(targets: Array) -> Labels:
+    """Times, or several numbers, as labels, of which some are unknown."""
+    known = np.isfinite(structured_to_unstructured(targets)).all(axis=1)
+    codes = np.full(len(targets), -1)
+    classes, codes[known] = np.unique(targets[known], return_inverse=True)
+    return Labels.from_codes(classes, codes)
 
 
 def known_numbers(labels: Labels | None) -> Any:
@@ -459,6 +532,17 @@ def read_as_fitted(
     return data
 
 
+def known_targets(model: Any, data: Contents, metadata: Mapping[str, Any]) -> Any:
+    """What is known of the bags, as a saved model encodes it: times, numbers or labels."""
+    if predicts_risk(model):
+        return data.targets
+    if data.targets is not None:
+        raise InputError("pages show one number per bag: fit one of them (--label).")
+    if predicts_numbers(model):
+        return known_numbers(data.labels)
+    return labels_for(model, data, metadata)
+
+
 def labels_for(model: Any, data: Contents, metadata: Mapping[str, Any]) -> Labels | None:
     """The labels of bags as a saved model encodes them.
 
@@ -498,11 +582,12 @@ def _as_fitted(
     present, given = _column_names(path), chosen.named
     beside = present if chosen.labels is None else _column_names(chosen.labels)
     found = {name: value for name, value in fitted.items() if value}
-    roles = {
-        name: found.pop(name) for name in ("label", "label_set", "looked_for") if name in found
-    }
-    if labelled and not {"label", "label_set"} & given.keys():
-        found |= {role: n for role, n in roles.items() if {*split_names(n)} <= {*beside}}
+    kinds = {"label", "label_set", "looked_for", "event", "time"}
+    roles = {role: found.pop(role) for role in sorted(kinds & found.keys())}
+    absent = [role for role, names in roles.items() if not {*split_names(names)} <= {*beside}]
+    if labelled and not kinds & given.keys():
+        absent += ["event", "time"] if {"event", "time"} & {*absent} else []
+        found |= {role: name for role, name in roles.items() if role not in absent}
     unused = () if labelled else (*split_names(",".join(roles.values())), "group")
     left_out = [*found.pop("exclude", ()), *(n for n in unused if n not in (names or ()))]
     given["exclude"] = [*given.get("exclude", ()), *(n for n in left_out if n in present)]
@@ -574,10 +659,15 @@ def _read(path: Any, named: Mapping[str, Any], **settings: Any) -> Contents:
     """Read a file, and note what was left out."""
     from bagwise.apps.audio import read_recordings
 
-    named = dict(named)
-    if "," in (named.get("label_set") or ""):  # a column per label
-        named["label_columns"] = tuple(split_names(named.pop("label_set")))
-    request = Request(**named, **settings)
+    own = dict(named)
+    if "," in (own.get("label_set") or ""):  # a column per label
+        own["label_columns"] = tuple(split_names(own.pop("label_set")))
+    wanted = [own.pop(role) for role in ("event", "time") if role in own]
+    kept, is_time = list(own.get("keep") or ()), bool(wanted)
+    if "," in (own.get("label") or "") and own["label"] not in _column_names(path):
+        wanted = split_names(own.pop("label"))  # several numbers
+    own["keep"] = list(dict.fromkeys([*kept, *wanted]))
+    request = Request(**own, **settings)
     name, is_file = title_of(path), isinstance(path, Path)
     where = naming(path, request.labels) if is_file else nullcontext()
     with progress(f"Reading {name}"), where:
@@ -585,6 +675,9 @@ def _read(path: Any, named: Mapping[str, Any], **settings: Any) -> Contents:
         if _format(path) == "recordings":
             source = read_recordings(path, species=request.features or ())
         data = read_contents(source, request)
+    if wanted:
+        data.targets = _targets(data, wanted, is_time=is_time)
+        data.columns = {n: v for n, v in data.columns.items() if n not in wanted or n in kept}
     if data.left_out:
         note(f"Not used as features, judging by their names: {', '.join(data.left_out)}.")
     if request.missing == "drop" and data.absent:
@@ -593,6 +686,34 @@ def _read(path: Any, named: Mapping[str, Any], **settings: Any) -> Contents:
         others = f"Rows of {_name_of(request.labels)} about bags that are not in {name}"
         note(f"{others}: {data.n_other_entries}.")
     return data
+
+
+def _targets(data: Contents, names: list[str], *, is_time: bool) -> Array:
+    """The event and the time of each bag, or several numbers, from columns of instances."""
+    bags, types = data.bags, TIMES if is_time else [(name, np.float64) for name in names]
+    found, unknown = np.zeros(len(bags), dtype=types), np.zeros(len(bags), dtype=bool)
+    numbers: Any = found.dtype.names
+    for field, name in zip(numbers, names, strict=True):
+        for i, cells in enumerate(bags.split(np.array(data.columns[name], dtype=object))):
+            own = dict.fromkeys(None if is_missing(cell) else cell for cell in cells)
+            if len(own) > 1:
+                some = " and ".join(map(str, [*own][:2]))
+                raise LabelError(f"{bags.name_of(i)} has several values of {name}: {some}.")
+            (cell,) = own or (None,)
+            unknown[i] |= cell is None or str(cell).strip() == ""
+            if unknown[i]:
+                continue
+            text = str(cell).strip().lower()
+            text = _EVENTS.get(text.partition(":")[2] or text, text) if field == "event" else text
+            try:
+                found[field][i] = float(text)
+            except ValueError:
+                expected = "1 or 0, yes or no, dead or alive" if field == "event" else "a number"
+                raise LabelError(
+                    f"{bags.name_of(i)} has {cell!r} in the column {name}: expected {expected}."
+                ) from None
+    found[numbers[-1]][unknown] = np.nan
+    return found
 
 
 def _name_of(labels: Any) -> str:

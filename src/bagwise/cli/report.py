@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,8 @@ def report(
     Reads a model and a file with the same columns; labels are optional. Writes a page that opens
     from disk and needs no network. Without --folds the model is evaluated on the bags it was not
     fitted on; if there are none, the page warns that its metrics are optimistic. For regression the
-    page shows errors and a plot of predicted against observed numbers. Images, sounds or texts of
+    page shows errors and a plot of predicted against observed numbers, for times to an event curves
+    of thirds of the bags by risk. Images, sounds or texts of
     instances are shown if their columns are given. Files with `coords` (TRIDENT, CLAM) get a heat
     map of each bag; clips (file, start, end) are played if their sound files are found.
 
@@ -44,8 +46,7 @@ def report(
     file = saved.file
     refuse_existing([output], force=force, inputs=[saved.model, file])
     from bagwise._common.extras import import_extra
-    from bagwise.base._pipelines import predicts_numbers
-    from bagwise.cli.reading import known_numbers, labels_for, open_saved, seen_in_training
+    from bagwise.cli.reading import known_targets, open_saved, seen_in_training
     from bagwise.cli.results import places
     from bagwise.report import Media, Report
 
@@ -53,8 +54,7 @@ def report(
     shown, axes = media.columns, options.two_columns(coords)
     extra = [*shown.values(), *axes]
     model, facts, data = open_saved(saved, columns, group=group, extra_columns=extra)
-    bags, numbers = data.bags, predicts_numbers(model)
-    y: Any = known_numbers(data.labels) if numbers else labels_for(model, data, facts)
+    bags, y = data.bags, known_targets(model, data, facts)
     has_places = data.coords is not None and data.coords.shape[1:] == (2,)
     lists = _media(file.parent, data, shown)
     method, impute = facts.get("method"), facts.get("impute")
@@ -87,10 +87,11 @@ def held_out_of(model: Any, data: Contents, y: Any, folds: int, seed: int, imput
     from sklearn.base import is_classifier
 
     from bagwise.base import RowEstimator
-    from bagwise.base._pipelines import final_estimator, predicts_numbers
+    from bagwise.base._pipelines import final_estimator, predicts_numbers, predicts_risk
     from bagwise.evaluate._baselines import baselines
     from bagwise.evaluate._held_out import predictions_of_models
     from bagwise.labels import Intervals
+    from bagwise.survival._rows import survival_baselines
 
     numbers, bags = predicts_numbers(model), data.bags
     is_row_model = isinstance(final_estimator(model), RowEstimator)
@@ -100,7 +101,8 @@ def held_out_of(model: Any, data: Contents, y: Any, folds: int, seed: int, imput
         raise LabelError("--folds needs labels: name their column with label= or label_set=.")
     has_sets = not numbers and y.has_sets
     kind: Any = {"label_sets": has_sets, "numbers": numbers, "intervals": isinstance(y, Intervals)}
-    beside = baselines(bags=bags, impute=impute, **kind)
+    make: Any = survival_baselines if predicts_risk(model) else partial(baselines, **kind)
+    beside = make(bags=bags, impute=impute)
     models = [model, *beside.values()]
     how: Any = {"n_folds": folds, "seed": seed}
     classes = getattr(model, "classes_", None)

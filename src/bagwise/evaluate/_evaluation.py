@@ -213,7 +213,7 @@ def evaluate(model: Any, X: Any, y: ArrayLike, **settings: Any) -> Evaluation:
     y : array-like of shape (n_bags,) or (n_bags, n_classes), or list of sets
         Labels, label sets (-1 for a label that is unknown: only what is known is scored) or
         `LabelCounts`; for a regressor numbers, or a matrix with a column for each of
-        several numbers; for `CensoredBagRegressor` also intervals.
+        several numbers; for `CensoredBagRegressor` also intervals; for a survival model times.
     **settings : object
         `cv`, `repeats`, `groups`, `scoring`, `random_state` and `n_jobs`, as for `compare`.
 
@@ -235,7 +235,9 @@ def evaluate(model: Any, X: Any, y: ArrayLike, **settings: Any) -> Evaluation:
     of them. If a model is an `OrdinalBagClassifier`, labels are grades: quadratic kappa, MAE (in
     grades) and within one, the share of bags with an error of at most one grade. For intervals: C
     index, the share of pairs of bags with disjoint intervals in the right order, and the
-    log-likelihood (for normal errors). Models with ``predict_proba`` also have the log loss, for
+    log-likelihood (for normal errors). For times to an event: C index (Harrell's), Uno's C, which
+    does not depend on censoring, and the integrated Brier score of the survival functions (see
+    `bagwise.metrics`). Models with ``predict_proba`` also have the log loss, for
     label sets the mean over all labels. Log loss, one-error, coverage and MAE are better when
     lower.
 
@@ -336,6 +338,7 @@ def compare(
     several = numbers and prepared.y.ndim == 2
     names = list(getattr(y, "columns", range(prepared.y.shape[1]))) if several else []
     how: Any = {"classes": classes, "order": order, "targets": names}
+    how["whole"] = prepared.y if kind == "times" else None
     judge = partial(scores_of, scoring=wanted, **how)
     judged = cross_validate(models, prepared, judge, n_jobs=n_jobs, after_fold=after_fold)
     measure = partial(measures_of, kind=kind, **how)

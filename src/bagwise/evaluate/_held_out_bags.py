@@ -17,6 +17,7 @@ from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.evaluate._measures import label_set_log_loss, label_set_measures
 from bagwise.exceptions import InputError
 from bagwise.labels import Intervals
+from bagwise.validation import are_times, time_texts
 
 N_DRAWS = 1000
 N_SLOW = 200  # draws of measures that are computed one draw after the other
@@ -101,6 +102,8 @@ class HeldOutBags:
     def _shown(self, values: Any) -> Array:
         if isinstance(values, Intervals):
             return np.array(values.texts)
+        if are_times(values):
+            return np.array(time_texts(values))
         if self.kind != "label sets" or self.classes is None:
             return np.asarray(values)
         sets = ((np.flatnonzero(row == 1)) for row in values)

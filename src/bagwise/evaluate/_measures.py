@@ -1,4 +1,4 @@
-"""Measures of models of bags, for labels, grades, label sets, numbers and intervals."""
+"""Measures of models of bags, for labels, grades, label sets, numbers, intervals and times."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,18 +10,21 @@ from scipy.stats import norm, spearmanr
 from sklearn import metrics as sk
 
 from bagwise import metrics
-from bagwise._common.types import Array, Bools
+from bagwise._common.types import Array, Bools, Floats
 from bagwise.base._pipelines import final_estimator, predicts_numbers
 from bagwise.exceptions import InputError, did_you_mean
 from bagwise.labels import Intervals, LabelCounts
 from bagwise.solvers.censored import concordance
+from bagwise.solvers.survival import step_values
+from bagwise.validation import are_times
 
-LOWER_IS_BETTER = {"log loss", "one-error", "coverage", "MAE"}
+LOWER_IS_BETTER = {"log loss", "one-error", "coverage", "MAE", "integrated Brier"}
 MEASURES = {
     "labels": ("accuracy", "balanced accuracy", "AUC", "log loss"),
     "label sets": ("one-error", "coverage", "average precision", "log loss"),
     "numbers": ("R2", "MAE", "Spearman"),
     "intervals": ("C index", "log-likelihood"),
+    "times": ("C index", "Uno's C", "integrated Brier"),
 }
 MEASURES["grades"] = ("quadratic kappa", "MAE", "within one", *MEASURES["labels"])
 METHODS = ("predict", "decision_function", "predict_proba")
@@ -38,7 +41,7 @@ def check_name(name: Any, known: Iterable[str], what: str) -> None:
 def kind_of(y: Any, *, numbers: bool, grades: bool = False) -> str:
     """The kind of the targets, a key of `MEASURES`."""
     if numbers:
-        return "intervals" if isinstance(y, Intervals) else "numbers"
+        return "intervals" if isinstance(y, Intervals) else "times" if are_times(y) else "numbers"
     return "label sets" if y.ndim > 1 else "grades" if grades else "labels"
 
 
@@ -89,20 +92,25 @@ def scores_of(
     scoring: Sequence[str] | None,
     order: Sequence[Any] | None = None,
     targets: Sequence[Any] = (),
+    whole: Array | None = None,
 ) -> tuple[dict[str, float], dict[str, Array]]:
     """Compute the scores named by `scoring` for a fitted model; by default all of bagwise.
 
     `classes` are the sorted labels of all folds: each fold has the same measures, even if its
     training part lacks a label. `order` are the labels as grades, lowest first; `targets` the names
-    of several numbers. Returns the scores, and the predictions by method.
+    of several numbers, `whole` the times of all folds. Returns the scores, and the predictions by
+    method.
     """
     kind = kind_of(y, numbers=predicts_numbers(model), grades=order is not None)
     own, is_class = MEASURES[kind], kind in ("labels", "grades")
     found = predictions_of(model, bags, classes if is_class else None)
+    if whole is not None:
+        curves = model.predict_survival_function(bags)
+        found["survival"] = np.array([step_values(c.x, c.y, time_grid(whole)) for c in curves])
     if scoring is not None and set(own).isdisjoint(scoring):
         measures = {}
     else:
-        how: Any = {"classes": classes, "order": order, "targets": targets}
+        how: Any = {"classes": classes, "order": order, "targets": targets, "whole": whole}
         measures = measures_of(found, y, kind=kind, **how)
     if scoring is None:
         return measures, found
@@ -143,10 +151,13 @@ def measures_of(
     classes: Array,
     order: Sequence[Any] | None = None,
     targets: Sequence[Any] = (),
+    whole: Array | None = None,
 ) -> dict[str, float]:
     """Compare predictions of bags, by method, with what is true of the bags."""
     if kind == "intervals":
         return interval_measures(y, found["predict"])
+    if kind == "times":
+        return time_measures(y, found["predict"], found.get("survival"), whole)
     if kind == "numbers":
         measures = number_measures(y, found["predict"])
         for k, name in enumerate(targets):
@@ -222,6 +233,30 @@ def interval_measures(truth: Intervals, predicted: Array) -> dict[str, float]:
     best = minimize_scalar(loss, bounds=bounds, method="bounded")
     ranked = concordance(truth.lower, truth.upper, predicted)
     return {"C index": ranked, "log-likelihood": -float(best.fun)}
+
+
+def time_grid(whole: Array) -> Floats:
+    """Times at which survival is compared: the middle four fifths of those of events."""
+    return np.unique(np.quantile(whole["time"][whole["event"]], np.linspace(0.1, 0.9, 50)))
+
+
+def time_measures(
+    truth: Array, risk: Array, survival: Array | None = None, whole: Array | None = None
+) -> dict[str, float]:
+    """Compare predicted risks, and survival at `time_grid`, with times to an event.
+
+    `whole` are times, such as those of all folds, that give the distribution of censoring.
+    """
+    whole = truth if whole is None else whole
+    found = {
+        "C index": metrics.concordance_index(truth, risk),
+        "Uno's C": metrics.concordance_index(truth, risk, censoring=whole),
+    }
+    grid = time_grid(whole) if whole["event"].any() else np.zeros(0)
+    if survival is not None and len(grid) > 1:
+        error = metrics.integrated_brier_score(truth, survival, grid, censoring=whole)
+        found["integrated Brier"] = error
+    return found
 
 
 def grade_measures(truth: Array, predicted: Array, order: Sequence[Any]) -> dict[str, float]:

@@ -33,7 +33,7 @@ from bagwise.labels import (
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")  # as Python writes it
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
-_PER_BAG = ("labels", "label_sets", "patch_sizes", "slide_sizes", "wholes")
+_PER_BAG = ("labels", "label_sets", "targets", "patch_sizes", "slide_sizes", "wholes")
 _PER_INSTANCE = ("instance_labels", "coords", "clips")
 _STARTS = ("start", "start_time", "begin", "begin_time", "onset")
 _ENDS = ("end", "end_time", "stop", "stop_time")
@@ -97,6 +97,8 @@ class Contents:
         The bags.
     labels, label_sets : Labels or None
         One label per bag; a label set per bag.
+    targets : structured array of shape (n_bags,) or None
+        Whether the event of each bag was observed, and its time; or several numbers; NaN unknown.
     instance_labels : ndarray of shape (n_instances,) or None
         Indices into `classes`, or the integers of the file if there are no classes; -1 unknown.
     classes : ndarray of shape (n_classes,) or None
@@ -129,6 +131,7 @@ class Contents:
     bags: Bags
     labels: Labels | None = None
     label_sets: Labels | None = None
+    targets: Array | None = None
     instance_labels: Array | None = None
     classes: Array | None = None
     coords: Array | None = None

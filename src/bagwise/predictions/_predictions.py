@@ -13,13 +13,25 @@ from bagwise import loops
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base import RowEstimator
-from bagwise.base._pipelines import final_estimator, instance_model, last_step, predicts_numbers
+from bagwise.base._pipelines import (
+    final_estimator,
+    instance_model,
+    last_step,
+    predicts_numbers,
+    predicts_risk,
+)
 from bagwise.base._scoring import instance_scores
 from bagwise.exceptions import InputError, LabelError
-from bagwise.labels import Intervals, Labels
+from bagwise.labels import Intervals, Labels, is_known
 from bagwise.predictions._attributions import instance_attributions
 from bagwise.predictions._ranking import Ranking, rank_instances
-from bagwise.validation import check_bags, check_known_labels, check_label, check_length
+from bagwise.validation import (
+    are_times,
+    check_bags,
+    check_known_labels,
+    check_label,
+    check_length,
+)
 
 Columns = dict[str, Array]
 N_SUBSETS = 50  # per bag, for contributions
@@ -69,7 +81,8 @@ class Predictions:
         The known labels, or for a regressor the known targets, also as `Intervals`; None if
         unknown.
     classes : array-like of shape (n_classes,), default=None
-        Names to show instead of the values of ``classes_``, in their order.
+        Names to show instead of the values of ``classes_``, in their order; for a regressor of
+        several numbers their names.
 
     Attributes
     ----------
@@ -116,6 +129,9 @@ class Predictions:
         self.unit = "row" if self.works_on_rows and (self.bags.sizes == 1).all() else "bag"
         self.scores_instances = self.seen is not None and hasattr(self.estimator, "score_instances")
         self.has_keys = self.seen is not None and hasattr(self.estimator, "key_instances")
+        self.is_survival = predicts_risk(model)
+        self.target_names = [] if classes is None else list(np.asarray(classes))
+        classes = None if self.is_regressor else classes
         own = getattr(self.estimator, "classes_", None)
         self.classes: Array = np.array([]) if own is None or self.is_regressor else np.asarray(own)
         names = self.label_names = self.classes if classes is None else np.asarray(classes)
@@ -211,9 +227,16 @@ class Predictions:
         return y if known and self.is_regressor and not y.exact.all() else None
 
     @cached_property
+    def known_times(self) -> Array | None:
+        """For a survival model the times to the event of each bag, NaN if unknown."""
+        if not self.is_survival or not are_times(self._y):
+            return None
+        return check_length(self._y, self.bags) if is_known(self._y).any() else None
+
+    @cached_property
     def known_numbers(self) -> Floats | None:
         """For a regressor the known number of each bag, NaN if it is not known exactly."""
-        if not self.is_regressor or self._y is None:
+        if not self.is_regressor or self._y is None or are_times(self._y):
             return None
         check_length(self._y, self.bags)
         if isinstance(self._y, Intervals):
@@ -310,6 +333,9 @@ class Predictions:
             if predicted.ndim == 2:
                 raise InputError("the model predicts label sets: choose the label to map.")
             label = predicted[0]
+        if self.is_regressor:
+            name = "risk" if self.is_survival else "number"
+            return Contributions(found, None, name, method)
         column = 1 if label is None else check_label(label, self.classes)
         values = found[:, column] if found.ndim == 2 else found if column else -found
         return Contributions(values, self.classes[column], self.names[column], method)
@@ -331,16 +357,26 @@ class Predictions:
             ``classes_[1]``) or ``score_<class>``, ``probability_<class>``, and ``key_instance``,
             the row of the key instance inside its bag, with its ``key_score``. For a regressor
             ``predicted`` is the number, in units of the target. For label sets the column
-            ``key_instances`` has ``label:row`` for each predicted label.
+            ``key_instances`` has ``label:row`` for each predicted label. For a survival model
+            ``predicted`` is the log risk, and ``median_time`` the time at which the probability
+            that the event has not happened falls to 1/2, NaN if it does not.
         """
         table, predicted = {"bag": self.bags.names}, self.call("predict")
         if predicted is None or not (self.is_regressor or len(self.classes)):
             raise InputError(f"{type(self.estimator).__name__} has no predictions for bags.")
+        if predicted.ndim == 2 and self.is_regressor:
+            names = self.target_names or range(predicted.shape[1])
+            columns = zip(names, predicted.T, strict=True)
+            return table | {f"predicted_{name}": column for name, column in columns}
         if predicted.ndim == 2:
             held = (np.flatnonzero(row) for row in predicted)
             table["predicted"] = np.array([separator.join(self.names[k] for k in r) for r in held])
         else:
             table["predicted"] = predicted if self.is_regressor else self._named(predicted)
+        if self.is_survival:
+            curves = self.model.predict_survival_function(self.bags)
+            ends = [curve.x[curve.y <= 0.5][:1] for curve in curves]
+            table["median_time"] = np.array([end[0] if len(end) else np.nan for end in ends])
         if not self.is_regressor:
             table |= self._per_class("score", self.call("decision_function"))
             table |= self._per_class("probability", self.call("predict_proba"))

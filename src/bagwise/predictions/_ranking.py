@@ -82,9 +82,11 @@ def _add_numbers(found: Predictions, ranking: Ranking) -> None:
         return
     ranking.scores = found.instance_scores()
     ranking.keys = _highest(ranking.scores, found)
+    pooling = POOLINGS.get(getattr(found.estimator, "instance_pooling", None) or "")
+    parts = "The scores combine those of several methods."
     ranking.explanation = (
-        "The prediction of a bag is the mean of the scores of its instances. The key instance has "
-        "the highest."
+        f"{parts if pooling is None else f'The prediction of a bag is {pooling}.'} The key "
+        "instance has the highest."
     )
 
 

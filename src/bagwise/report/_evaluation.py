@@ -26,11 +26,13 @@ from bagwise.evaluate._measures import (
     label_measures,
     label_set_measures,
     number_measures,
+    time_measures,
 )
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Intervals, Labels, is_known
 from bagwise.predictions import Predictions
 from bagwise.report._page import Figure, Section, Table, axes, link_points
+from bagwise.solvers.survival import kaplan_meier, log_rank
 
 MOST_CLASSES = 16  # of a confusion matrix
 MOST_CURVES = 12
@@ -65,6 +67,7 @@ def evaluation_section(
     """
     known: Any = subject.known_numbers if subject.is_regressor else subject.known
     known = subject.known_intervals or known
+    known = known if subject.known_times is None else subject.known_times
     if known is None or (subject.predicted is None and not subject.is_regressor):
         return None
     predicted, scores, proba = map(subject.call, METHODS)
@@ -81,6 +84,7 @@ def evaluation_section(
         return None
     rows, how = _fair(assess, seen, held_out, subject.unit)
     compare = _of_numbers if subject.is_regressor else _of_labels
+    compare = compare if subject.known_times is None else _of_times
     parts = compare(subject, known, rows, models)
     return Section("Evaluation", how, *parts) if parts else None
 
@@ -345,6 +349,32 @@ def _of_numbers(
             ax.plot(at[there], own[there], marker, color=DOTS)
             shown += f" The number of a bag with “{marker}” is beyond this bound."
     return [*_comparison(measures, caption), Figure(ax.figure, alt, shown, titles)]
+
+
+def _of_times(
+    subject: Predictions, truth: Array, rows: Bools, models: Mapping[str, HeldOut]
+) -> list[Any]:
+    """Concordance, and the curves of Kaplan and Meier of thirds of the bags by risk."""
+    predicted = {name: as_numbers(each.predicted) for name, each in models.items()}
+    bags = np.flatnonzero(rows & np.isfinite(predicted["this model"]))
+    known = truth[bags]
+    measures = {name: time_measures(known, values[bags]) for name, values in predicted.items()}
+    parts = _comparison(measures, f"{len(bags):,} bags; higher is better")
+    risk = predicted["this model"][bags]
+    third = np.searchsorted(np.quantile(risk, [1 / 3, 2 / 3]), risk)
+    ax = axes("time", "share of bags without the event")
+    for k, name in enumerate(("lowest", "middle", "highest")):
+        own = known[third == k]
+        if len(own):
+            times, shares = kaplan_meier(own["event"], own["time"])
+            label = f"{name} risk: {len(own)} bags, {own['event'].sum()} events"
+            ax.step([0, *times], [1, *shares], where="post", label=label)
+    plain_legend(ax, fontsize="small")
+    text = "Kaplan-Meier curves of thirds of the bags by predicted risk"
+    if known["event"].any() and len(np.unique(third)) > 1:
+        p_value = log_rank(known["event"], known["time"], third)
+        text += f"; log-rank test that they are equal: p = {p_value:.2g}"
+    return [*parts, Figure(ax.figure, f"{text}.", f"{text}.")]
 
 
 def _errors(truth: Any, predicted: Floats) -> dict[str, float]:

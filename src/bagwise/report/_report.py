@@ -18,6 +18,7 @@ from bagwise.displays import HeatMapDisplay
 from bagwise.displays._heat_maps import check_coords, colour_limits, patch_edges
 from bagwise.evaluate import HeldOut
 from bagwise.exceptions import InputError
+from bagwise.labels import is_known
 from bagwise.predictions import Predictions
 from bagwise.predictions._ranking import of_labels
 from bagwise.report._evaluation import as_numbers, evaluation_section, indicator_of
@@ -29,6 +30,7 @@ from bagwise.report._sections import (
     leaderboard_section,
     model_section,
 )
+from bagwise.validation import time_texts
 
 MOST_INSTANCES = 400_000  # maximum number on a page
 LEAST_PER_BAG = 20
@@ -53,7 +55,8 @@ class Report:
         The bags, or the rows for models of rows.
     y : array-like of shape (n_bags,), 0/1 array or list of sets, default=None
         The labels of the bags; None (or -1) for an unknown label. For a regressor the numbers of
-        the bags, also as `Intervals`; None or NaN for an unknown number.
+        the bags, also as `Intervals`; None or NaN for an unknown number. For a survival model
+        times to the event, NaN if unknown.
     title : str, default=None
         Title of the page; by default the name of the model and the number of bags.
     media : Media, default=None
@@ -235,6 +238,9 @@ def _bag_columns(subject: Predictions, held_out: HeldOut | None) -> dict[str, An
         texts = {"truth": truth, "predicted": numbers, "heldOut": found}
         columns |= {name: _number_texts(values) for name, values in texts.items()}
         numbers = numbers if found is None else found
+        if (times := subject.known_times) is not None:
+            named = zip(is_known(times), time_texts(times), strict=True)
+            columns["truth"] = [text if known else None for known, text in named]
         if (bounds := subject.known_intervals) is not None:
             columns["truth"] = bounds.texts
             truth = np.clip(numbers, bounds.lower, bounds.upper)

@@ -231,6 +231,8 @@ def data_section(subject: Predictions, groups: Any, seen: Bools | None) -> Secti
         beside.append(_label_counts(known, unit))
     if subject.known_numbers is not None:
         beside.append(_numbers(subject.known_numbers, subject.known_intervals))
+    if subject.known_times is not None:
+        beside.append(_times(subject.known_times))
     group_of = None
     groups = check_groups(groups, bags).groups
     if groups is not None:
@@ -249,6 +251,15 @@ def _numbers(numbers: Array, intervals: Intervals | None) -> Table:
     facts |= {"mean": known.mean(), "standard deviation": known.std()}
     facts |= {"smallest": known.min(), "median": np.median(known), "largest": known.max()}
     return Table({"": list(facts), "value": [*facts.values()]}, "The number of a bag")
+
+
+def _times(times: Array) -> Table:
+    known = times[is_known(times)]
+    events = int(known["event"].sum())
+    facts = {"known": len(known), "events": events, "censored": len(known) - events}
+    facts |= {"unknown": len(times) - len(known), "smallest time": known["time"].min()}
+    facts |= {"median time": np.median(known["time"]), "largest time": known["time"].max()}
+    return Table({"": list(facts), "value": [*facts.values()]}, "The time to the event of a bag")
 
 
 def _label_counts(known: Labels, unit: str) -> Table:

@@ -3,6 +3,7 @@
 scikit-survival is licensed under the GPL-3, so only this module imports it, when a model is fitted.
 """
 
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +18,9 @@ from bagwise.bags import Bags
 from bagwise.base import BagEstimator
 from bagwise.base._survival import StepFunction, SurvivalMixin
 from bagwise.embedding import BagStatistics
-from bagwise.exceptions import MissingExtraError
+from bagwise.evaluate._baselines import BASELINES
+from bagwise.evaluate._measures import check_name
+from bagwise.exceptions import DataWarning, MissingExtraError, warn_user
 from bagwise.preprocessing._bag_pipeline import prepared
 from bagwise.solvers.survival import concordance, kaplan_meier
 
@@ -135,15 +138,24 @@ def pooled_coxnet() -> Any:
     return make_pipeline(StandardScaler(), RowCoxnet())
 
 
-def survival_baselines(bags: Bags, *, impute: str | None = None) -> dict[str, Any]:
-    """The simple models that an evaluation is compared with, see `evaluate._baselines.baselines`.
+def survival_baselines(
+    names: Iterable[str] = BASELINES, *, bags: Bags, impute: str | None = None
+) -> dict[str, Any]:
+    """The simple models that an evaluation is compared with, as `evaluate._baselines.baselines`.
 
-    Without scikit-survival there is no forest.
+    The forest is left out, with a warning, without scikit-survival.
     """
-    found = {"Kaplan-Meier": KaplanMeier()}
-    try:
-        import_survival("ensemble")
-    except MissingExtraError:
-        return found
     forest = prepared(pooled_forest(), scale=False, sparse=bags.is_sparse, impute=impute)
-    return found | {"pooled trees": forest}
+    made = {"majority": ("Kaplan-Meier", KaplanMeier()), "pooled trees": ("pooled trees", forest)}
+    found = {}
+    for name in names:
+        check_name(name, made, "baseline")
+        title, model = made[name]
+        found[title] = model
+    if "pooled trees" in found:
+        try:
+            import_survival("ensemble")
+        except MissingExtraError as error:
+            warn_user(f"the baseline pooled trees is left out: {error}", DataWarning)
+            del found["pooled trees"]
+    return found

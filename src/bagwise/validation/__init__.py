@@ -22,4 +22,4 @@ from bagwise.validation.labels import (
     check_partial_labels,
     check_sample_weight,
 )
-from bagwise.validation.times import are_times, check_targets, check_times
+from bagwise.validation.times import are_times, check_targets, check_times, time_texts

@@ -28,6 +28,11 @@ def are_times(y: Any) -> bool:
     return bool(getattr(getattr(y, "dtype", None), "names", None))
 
 
+def time_texts(y: Array) -> list[str]:
+    """The time of each bag as a string, with a plus if it was censored then: 31, 40+."""
+    return [f"{time:.4g}{'' if event else '+'}" for event, time in y.tolist()]
+
+
 def check_times(y: Any, bags: Bags, *, need_event: bool = True) -> Array:
     """Check one time to an event per bag, censored or not.
 

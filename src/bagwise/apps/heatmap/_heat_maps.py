@@ -17,7 +17,7 @@ from bagwise._common.extras import import_extra
 from bagwise._common.files import check_place, distinct_names, replacing
 from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
-from bagwise.base._pipelines import final_estimator, held_out_note
+from bagwise.base._pipelines import final_estimator, held_out_note, predicts_numbers
 from bagwise.displays import HeatMapDisplay
 from bagwise.displays._heat_maps import check_coords, colour_limits, colours, patch_edges, squares
 from bagwise.exceptions import InputError, OutputExistsError
@@ -26,7 +26,7 @@ from bagwise.predictions import Predictions
 from bagwise.predictions._attributions import METHODS
 from bagwise.predictions._predictions import Contributions
 from bagwise.report._page import Card, Figure, Section, Table, render_page
-from bagwise.validation import check_bags, check_known_labels
+from bagwise.validation import are_times, check_bags, check_known_labels, time_texts
 
 INDEX, TOP = "index.html", "top_patches.csv"
 MOST_PICTURES = 300  # on the page; all maps are files
@@ -78,13 +78,13 @@ class HeatMaps:
     Parameters
     ----------
     model : estimator
-        Any fitted classifier of bags, alone or in a pipeline or a search.
+        Any fitted classifier, regressor or survival model of bags, alone or in a pipeline.
     bags : Bags or anything accepted as bags
         The slides; they may be memory-mapped, and are scored one at a time.
     coords : array-like of shape (n_instances, 2)
         The upper left corner of each patch; for QuPath in pixels of the full resolution.
     y : array-like of shape (n_bags,), default=None
-        Labels, if they are known.
+        Labels, numbers or times, if they are known.
     patch_size : float or array-like of shape (n_bags,), default=None
         Edge of the patches, in the unit of `coords`; by default, and if NaN, the spacing of the
         grid.
@@ -191,9 +191,11 @@ class HeatMaps:
         coords = check_coords(self.coords, bags)
         if self.top < 1:
             raise InputError(f"top is {self.top}: expected at least 1.")
-        if not hasattr(self.model, "classes_"):
+        numbers = predicts_numbers(self.model)
+        if not (numbers or hasattr(self.model, "classes_")):
             raise InputError(
-                f"{type(self.model).__name__} has no classes: heat maps show a fitted classifier."
+                f"{type(self.model).__name__} has no classes: heat maps show a fitted classifier, "
+                "or a model of numbers or times."
             )
         for name, values in (self.meta or {}).items():
             if len(values) != bags.n_instances or str(name) in _TAKEN:
@@ -203,20 +205,26 @@ class HeatMaps:
                 )
         edges = patch_edges(self.patch_size, bags, coords)
         seen = np.zeros(len(bags), dtype=bool) if self.seen is None else np.asarray(self.seen)
-        classes = self.model.classes_.tolist()
+        classes = [] if numbers else self.model.classes_.tolist()
         names = list(map(str, classes if self.classes is None else self.classes))
-        known = check_known_labels(self.y, bags, classes=classes, names=names)
-        truths = [None] * len(bags) if known is None else known.texts
+        truths: Sequence[Any] = [None] * len(bags)
+        if numbers and self.y is not None:
+            texts = time_texts(self.y) if are_times(self.y) else getattr(self.y, "texts", None)
+            truths = [f"{value:.4g}" for value in self.y] if texts is None else texts
+        elif not numbers:
+            known = check_known_labels(self.y, bags, classes=classes, names=names)
+            truths = truths if known is None else known.texts
         pictures, sizes = check_thumbnails(self.thumbnails, self.slide_sizes, bags)
         maps = []
         for i, (start, stop) in enumerate(itertools.pairwise(bags.offsets.tolist())):
-            predictions = Predictions(self.model, bags[i : i + 1], classes=names)
+            predictions = Predictions(self.model, bags[i : i + 1], classes=names or None)
             found = predictions.contributions(
                 self.label, method=self.method, random_state=self.random_state
             )
             style: Any = {"value_name": found.value_name, "top": self.top, "image_size": sizes[i]}
             table = predictions.bag_table()
-            answers = found.name, str(table["predicted"][0]), truths[i]
+            said = table["predicted"][0]
+            answers = found.name, f"{said:.4g}" if numbers else str(said), truths[i]
             slide = _Slide(
                 name=str(bags.names[i]),
                 found=found,
@@ -245,7 +253,8 @@ class HeatMaps:
         }
         numbers = {"slides": f"{len(maps):,}", "patches": f"{sum(columns['patches']):,}"}
         methods = dict.fromkeys(METHODS[slide.found.method] for slide in maps)
-        meaning = "red patches support the class, blue ones oppose it"
+        goal = "class" if hasattr(self.model, "classes_") else "prediction"
+        meaning = f"red patches support the {goal}, blue ones oppose it"
         texts = [
             f"The value of a patch (an instance; the slide is its bag) is {' or '.join(methods)}.",
             f"All maps share one colour scale: {meaning if signed else 'yellow is high'}. The "
@@ -317,6 +326,8 @@ def _geojson(slide: _Slide, limits: tuple[float, float]) -> bytes:
 
 def _score(table: dict[str, Array], label: str, names: list[str]) -> float:
     """The probability of a class, or its score if the model has no probabilities."""
+    if not names:  # a number or a risk
+        return float(table["predicted"][0])
     sign = 1 if label == names[-1] else -1  # of two classes the second has a score
     kinds = {f"probability_{label}": 1, f"score_{label}": 1, "score": sign}
     return next((k * float(table[name][0]) for name, k in kinds.items() if name in table), np.nan)
