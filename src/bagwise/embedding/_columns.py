@@ -7,6 +7,7 @@ import numpy as np
 from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
 from bagwise.base._parameters import with_parameters
+from bagwise.compute import is_here
 from bagwise.embedding._prototypes import BagEmbedding
 from bagwise.exceptions import InputError
 from bagwise.labels import is_missing
@@ -124,7 +125,7 @@ def with_column_features(bags: Bags, columns: BagColumns | None) -> Bags:
     """
     if columns is None:
         return bags
-    if bags.where != "local" or bags.is_sparse:
+    if not is_here(bags) or bags.is_mapped or bags.is_sparse:
         raise InputError("use_columns needs dense instances in memory: leave it out, or load them.")
     own = columns.transform(bags)[bags.bag_index].astype(bags.dtype)
     return bags.with_instances(np.concatenate([bags.instances, own], axis=1))
