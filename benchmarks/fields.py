@@ -284,10 +284,11 @@ def run_parts(todo: list[Part], options: Any) -> None:
             running[process.sentinel] = (process, part, now())
         wait(list(running), timeout=1)
         for sentinel, (process, (*what, path), start) in list(running.items()):
-            late = now() - start > options.limit
+            limit = options.slow_limit if what[1] in LAST else options.limit
+            late = now() - start > limit
             if late:
                 process.kill()
-                np.savez_compressed(path, failed=f"more than {options.limit:.0f} s")
+                np.savez_compressed(path, failed=f"more than {limit:.0f} s")
             if late or not process.is_alive():
                 process.join()
                 if not path.exists():
@@ -541,6 +542,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=1, help="how often folds are drawn anew")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--limit", type=float, default=300, help="seconds of a fold of a method")
+    parser.add_argument("--slow-limit", type=float, default=300, help="the same, slowest methods")
     parser.add_argument("-o", "--output", type=Path, default=STORE, help="folder of predictions")
     parser.add_argument("--again", action="store_true", help="compute stored predictions anew")
     parser.add_argument("--keep", action="store_true", help="write the kept file and the docs")
