@@ -77,6 +77,8 @@ class Field:
         The class of the instances whose best class is judged; -1 for the others.
     pca : int or None
         Number of principal components before methods that compare instances.
+    inner : tuple of (str, ndarray of shape (n_bags,)) or None
+        A row: `auto` with inner folds by other groups than those of the outer folds.
     """
 
     bags: Bags
@@ -86,6 +88,7 @@ class Field:
     judged: Any = None
     species: Any = None
     pca: int | None = None
+    inner: tuple[str, Any] | None = None
 
     @property
     def numbers(self) -> bool:
@@ -118,7 +121,11 @@ def birds(pca: int | None = None) -> Field:
 def dopamine(*, random: bool = False) -> Field:
     """Conformers of molecules, by scaffold or in random folds."""
     data = load_dataset("real_conformers_dopamine")
-    return Field(data.bags, data.y, np.arange(len(data.bags)) if random else data.groups)
+    alone, scaffolds = np.arange(len(data.bags)), data.groups
+    if random:
+        other = ("auto, inner folds by scaffold", scaffolds)
+        return Field(data.bags, data.y, alone, inner=other)
+    return Field(data.bags, data.y, scaffolds, inner=("auto, random inner folds", alone))
 
 
 def drawn(*, numbers: bool = False) -> Field:
@@ -172,7 +179,7 @@ def methods_for(task: Field) -> list[str]:
     """The names of the rows of a set."""
     if task.numbers:
         able = [name for name, method in METHODS.items() if method.regressor and method.available]
-        return [*able, *SIMPLE[1:]]
+        return [*able, *([task.inner[0]] if task.inner else []), *SIMPLE[1:]]
     able = [name for name, method in METHODS.items() if method.available]
     return ["auto", "auto, standard", *able[1:], *SIMPLE[1:], *TAUGHT]
 
@@ -188,6 +195,7 @@ def made(name: str, task: Field) -> Any:
         return Taught(trees if name == TAUGHT[0] else LogisticRegression(max_iter=5000))
     if name == "auto, standard":
         return prepared(AutoBagClassifier(assumption="standard", random_state=0), pca=task.pca)
+    name = "auto" if task.inner and name == task.inner[0] else name
     method = METHODS[name].for_numbers() if task.numbers else METHODS[name]
     settings = {"random_state": 0} if "random_state" in method.parameters else {}
     return make_model(method, settings, scale=True, pca=task.pca)
@@ -207,7 +215,8 @@ def predict_fold(task: Field, name: str, train: Any, test: Any) -> dict[str, Any
         rows = np.isin(task.bags.bag_index, train)
         model.fit(bags, task.truth[rows])
     else:
-        model.fit(bags, task.y[train], **fit_arguments(model, groups=task.groups[train]))
+        groups = task.inner[1] if task.inner and name == task.inner[0] else task.groups
+        model.fit(bags, task.y[train], **fit_arguments(model, groups=groups[train]))
     found: dict[str, Any] = {"test": test, "fit": now() - start}
     start = now()
     if task.numbers:
