@@ -36,7 +36,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags
-from bagwise.auto import AutoBagClassifier
 from bagwise.auto._members import ridge_cv
 from bagwise.auto._methods import METHODS, make_model
 from bagwise.base._pipelines import fit_arguments
@@ -46,7 +45,6 @@ from bagwise.evaluate._evaluation import make_folds
 from bagwise.evaluate._measures import predictions_of
 from bagwise.exceptions import BagwiseError
 from bagwise.predictions import instance_attributions
-from bagwise.preprocessing._bag_pipeline import prepared
 
 ROOT = Path(__file__).parent.parent
 STORE = ROOT / "results" / "fields"
@@ -57,6 +55,11 @@ N_DRAWS = 500  # of groups, for the intervals
 N_SAMPLES = 50  # subsets of a bag, for the contributions of its instances
 SIMPLE = ("pooled-trees", "mean + LR", "mean + max + LR")
 TAUGHT = ("taught: trees", "taught: LR")
+VARIANTS = {  # rows with other settings than the defaults: a method and its parameters
+    "auto, standard": ("auto", {"assumption": "standard"}),
+    "pdmisvm, standard": ("pdmisvm", {"assumption": "standard"}),
+    "orlr, background": ("orlr", {"background": True}),
+}
 FIRST = ("auto", "auto, standard", "attention", "miles")  # the longest that are sure to end
 LAST = ("misvm-instance", "m3miml", "mimlca", "wellsvm", "ranklosssim", "emdd", "dd")
 
@@ -181,7 +184,7 @@ def methods_for(task: Field) -> list[str]:
         able = [name for name, method in METHODS.items() if method.regressor and method.available]
         return [*able, *([task.inner[0]] if task.inner else []), *SIMPLE[1:]]
     able = [name for name, method in METHODS.items() if method.available]
-    return ["auto", "auto, standard", *able[1:], *SIMPLE[1:], *TAUGHT]
+    return [*able, *VARIANTS, *SIMPLE[1:], *TAUGHT]
 
 
 def made(name: str, task: Field) -> Any:
@@ -193,12 +196,11 @@ def made(name: str, task: Field) -> Any:
     if name in TAUGHT:
         trees = ExtraTreesClassifier(300, min_samples_leaf=2, random_state=0)
         return Taught(trees if name == TAUGHT[0] else LogisticRegression(max_iter=5000))
-    if name == "auto, standard":
-        return prepared(AutoBagClassifier(assumption="standard", random_state=0), pca=task.pca)
     name = "auto" if task.inner and name == task.inner[0] else name
+    name, settings = VARIANTS.get(name, (name, {}))
     method = METHODS[name].for_numbers() if task.numbers else METHODS[name]
-    settings = {"random_state": 0} if "random_state" in method.parameters else {}
-    return make_model(method, settings, scale=True, pca=task.pca)
+    seed = {"random_state": 0} if "random_state" in method.parameters else {}
+    return make_model(method, settings | seed, scale=True, pca=task.pca)
 
 
 def folds_of(task: Field, n_folds: int, n_repeats: int) -> list[tuple[Any, Any]]:
