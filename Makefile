@@ -16,7 +16,7 @@ export SCIPY_ARRAY_API = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo newcomer test test-all test-times test-matrix test-numerics lint bench reproduce dist docs clean
+.PHONY: help setup demo newcomer test test-all test-times test-matrix test-partners test-numerics lint bench reproduce dist docs clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,6 +49,9 @@ test-matrix: test-core test-oldest test-newest test-torch test-nojit test-bounds
 # Without extras, with the oldest and the newest versions, with torch, without JIT, with bounds checks.
 test-core test-oldest test-newest test-torch test-nojit test-bounds: test-%: $(VENV)/.dev
 	$(BIN)/python tools/matrix.py $*
+
+test-partners: $(VENV)/.dev ## Run the tests with the real packages of other projects (MAPIE, AnnData, ...)
+	$(BIN)/python tools/partners.py
 
 test-numerics: $(VENV)/.dev ## Compare results, and run the numerical tests, on several kinds of processors
 	$(BIN)/python -m tools.numerics
