@@ -420,6 +420,9 @@ def instance_measures(task: Field, found: Found, bag_weights: Any) -> dict[str, 
             right, on = values.argmax(axis=1) == species, species >= 0
             total = weights[on].sum(axis=0)
             measures[f"{kind}: accuracy"] = weights[on].T @ right[on] / total
+            own = task.y[task.bags.bag_index[rows]]
+            called = values[np.arange(len(own)), own][:, None]
+            measures[f"{kind}: calls"] = pooled_areas(on[:, None], called, folds, weights)[0]
     return measures
 
 
@@ -445,7 +448,8 @@ def summary(names: list[str], options: Any) -> dict[str, Any]:
             fits = [float(part["fit"]) for part in parts]
             cells[method]["seconds"] = [round(float(np.median(fits)), 2)]
         add_differences(cells, draws, "R2" if task.numbers else "AUC")
-        results[name] = {
+        repeated = "" if options.repeats == 1 else f", {options.repeats} times"
+        results[f"{name}{repeated}"] = {
             "folds": options.folds,
             "repeats": options.repeats,
             "bags": len(task.bags),
@@ -498,25 +502,34 @@ def kept_results() -> dict[str, Any]:
 
 
 def fill(page: str, results: dict[str, Any]) -> str:
-    """Replace the tables of a page: `<!-- field: SET: measure, measure -->` to `<!-- end -->`."""
+    """Replace the tables of a page: `<!-- field: SET: measure; measure | row; row -->`.
+
+    Without rows, there is one per method; a table ends with `<!-- end -->`.
+    """
     return PLACE.sub(lambda found: found[1] + table(found[2], results) + found[3], page)
 
 
 def table(request: str, results: dict[str, Any]) -> str:
-    """A row per method, the best by the first measure first; intervals of the first two columns."""
+    """A row per method, the best by the first measure first, then what was not run."""
     name, _, wanted = request.partition(": ")
+    wanted, _, only = wanted.partition("|")
     measures = [measure.strip() for measure in wanted.split(";")]
+    rows = [row.strip() for row in only.split(";")] if only else None
     if name not in results:
         return "not run\n"
     cells = results[name]["cells"]
     lower = -1 if measures[0] in ("log loss", "RMSE") else 1
-    able = [method for method, cell in cells.items() if measures[0] in cell]
+    able = [m for m, cell in cells.items() if measures[0] in cell and m in (rows or [m])]
     able.sort(key=lambda method: -lower * cells[method][measures[0]][0])
     lines = [f"| | {' | '.join(map(title, measures))} |", "|---|" + "---:|" * len(measures)]
     for method in able:
         texts = [shown(measure, cells[method].get(measure)) for measure in measures]
         lines.append(f"| {method} | {' | '.join(texts)} |")
-    failed = [f"{m} ({cells[m]['failed']})" for m in cells if "failed" in cells[m]]
+    failed = [
+        f"{m} ({cell['failed']})"
+        for m, cell in cells.items()
+        if m in (rows or [m]) and cell.get("failed", "not run") != "not run"
+    ]
     note = f"\nNot run: {'; '.join(failed)}.\n" if failed else ""
     return "\n".join(lines) + "\n" + note
 
@@ -524,6 +537,8 @@ def table(request: str, results: dict[str, Any]) -> str:
 def title(measure: str) -> str:
     named = {"score": "instances, scores", "sampled": "instances, contributions"}
     kind, _, rest = measure.partition(": ")
+    if rest == "calls":
+        rest = "AUC of calls"
     return f"{named[kind]}: {rest}" if rest else {"seconds": "s a fit"}.get(measure, measure)
 
 
@@ -535,7 +550,7 @@ def shown(measure: str, cell: Any) -> str:
     texts = [f"{value:.3f}".replace("0.", ".", 1) for value in cell[:3]]
     if measure == "minus simple":
         return f"{cell[0]:+.3f} ± {cell[3]:.3f}".replace("0.", ".")
-    if measure in ("AUC", "accuracy", "score: AUC", "R2"):
+    if measure in ("AUC", "score: AUC", "score: accuracy", "R2"):
         return f"{texts[0]} ({texts[1]} to {texts[2]})"
     return texts[0]
 
@@ -567,7 +582,8 @@ def main() -> None:
         run_parts(todo, options)
     results = summary(options.sets, options)
     for name, part in results.items():
-        wanted = "R2; RMSE" if loaded(name).numbers else "AUC; minus simple; accuracy; log loss"
+        is_number = any("R2" in cell for cell in part["cells"].values())
+        wanted = "R2; RMSE" if is_number else "AUC; minus simple; accuracy; log loss"
         every = {m for cell in part["cells"].values() for m in cell if ": " in m}
         wanted = "; ".join([wanted, *sorted(every, reverse=True), "seconds"])
         print(f"## {name}\n\n{table(f'{name}: {wanted}', results)}", flush=True)
