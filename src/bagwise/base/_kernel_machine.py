@@ -166,7 +166,11 @@ def nystroem_of(
     n_landmarks = min(n_landmarks, rows.shape[0])
     nystroem = Nystroem(kernel=model.kernel, n_components=n_landmarks, random_state=seed, **params)
     try:
-        return nystroem.fit(for_kernel(rows, model.kernel))
+        try:
+            return nystroem.fit(for_kernel(rows, model.kernel))
+        except np.linalg.LinAlgError:  # LAPACK's SVD did not converge, which is rare
+            other = None if seed is None else seed + 1
+            return nystroem.set_params(random_state=other).fit(for_kernel(rows, model.kernel))
     except ValueError as error:
         raise _unsuitable(nystroem, error) from error
 
