@@ -10,6 +10,12 @@ def quick_baselines(few_trees):
     """No test of the command line needs the baseline at its full size."""
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    """Folds that are kept for a resumed evaluation go to a temporary folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
 class Runner:
     """Run a command in this process; what it printed is in ``stdout`` and ``stderr``."""
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from cli.tables import COLUMNS, read_rows
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.model_selection import (
     StratifiedGroupKFold,
@@ -12,7 +13,9 @@ from sklearn.model_selection import (
     cross_val_score,
 )
 
+from bagwise import Bags
 from bagwise.classification import CitationKNN, SetKernelSVM
+from bagwise.cli.evaluate import _announce
 from bagwise.datasets import load_letter_carroll
 from bagwise.evaluate import _baselines, compare
 from bagwise.evaluate._baselines import (
@@ -213,3 +216,13 @@ def test_a_missing_package_is_named_before_anything_is_read(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     done = run.fails("evaluate", "absent.csv", "-m", "nsk", "-m", "attention")
     assert 'pip install "bagwise[torch]"' in done.stderr
+
+
+def test_the_time_of_a_large_task_is_estimated_first(capsys):
+    bags, y = Bags(np.zeros((5_000, 600)), np.arange(0, 5_001, 100)), np.arange(50) % 2
+    _announce({"majority": DummyClassifier()}, bags, y, 15)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "24 MB, 15 folds x 1 methods (majority): estimating the time ..."
+    assert second.startswith("about ")
+    _announce({"majority": DummyClassifier()}, bags[:10], y[:10], 15)
+    assert not capsys.readouterr().err

@@ -56,7 +56,11 @@ def test_steps_print_a_line_every_five_seconds_or_what_was_done(monkeypatch, cap
         for done in ("", "", "", "fold 4", "", "", ""):
             step(done)
     lines = capsys.readouterr().err.splitlines()
-    expected = ["3 of 7 after 6 s", "4 of 7 after 8 s: fold 4", "7 of 7 after 14 s"]
+    expected = [
+        "3 of 7 after 6 s, about 8 s left",
+        "4 of 7 after 8 s, about 6 s left: fold 4",
+        "7 of 7 after 14 s",
+    ]
     assert lines == [f"Working, {line}" for line in expected]
     with progress("Working") as step:  # of unknown length
         for _ in range(3):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from math import isnan, nan
 from pathlib import Path
@@ -14,11 +15,13 @@ from bagwise.cli import options
 from bagwise.cli.output import note, print_lines, print_table, progress, refuse_existing, warning
 
 if TYPE_CHECKING:
+    from bagwise.bags import Bags
     from bagwise.cli.reading import Target
     from bagwise.evaluate._comparison import Comparison, Difference, Evaluation
 
     Intervals = dict[str, tuple[float, float]]
 
+_LARGE = 2e7  # bytes of instances from which the time is estimated
 _PER_CLASS = ("score", "probability")
 _TREES = ("pooled-trees", "baseline: pooled trees")  # as a method, and as a baseline
 _UNINFORMED = tuple(f"baseline: {n}" for n in ("majority", "frequencies", "mean", "Kaplan-Meier"))
@@ -82,6 +85,7 @@ def evaluate(
     from bagwise.cli.reading import check_features, make_for_task, read_labelled, target_of
     from bagwise.evaluate import compare
     from bagwise.evaluate._baselines import BASELINES, baselines
+    from bagwise.evaluate._kept_folds import cache_folder
     from bagwise.io._write_table import file_beside, write_columns, write_text
     from bagwise.survival._rows import survival_baselines
 
@@ -115,10 +119,11 @@ def evaluate(
         if name.replace(" ", "-") not in chosen:
             models[f"baseline: {name}"] = model
     how: Any = {"cv": folds, "repeats": repeats, "random_state": seed}
-    with progress("Cross-validating", total=len(models) * folds * repeats) as step:
-        comparison = compare(
-            models, bags, target.y, **how, scoring=scoring or None, after_fold=step
-        )
+    n_fits = len(models) * folds * repeats
+    _announce(models, bags, target.y, n_fits)
+    how |= {"scoring": scoring or None, "resume": cache_folder() / "evaluate"}
+    with progress("Cross-validating", total=n_fits) as step:
+        comparison = compare(models, bags, target.y, **how, after_fold=step)
     measure = scoring[0] if scoring else None
     differences = comparison.differences(measure)
     trees = next((found.name for found in comparison if found.name in _TREES), None)
@@ -155,6 +160,34 @@ def evaluate(
     facts |= {"methods": [*map(_summary, comparison, intervals)], "per_class": by_class}
     facts |= {"differences": [difference.summary() for difference in differences]}
     return facts | {"warnings": warnings, "written": written}
+
+
+def _announce(models: dict[str, Any], bags: Bags, y: Any, n_fits: int) -> None:
+    """Print the size of a large task, and its time: estimated by fits on a part of the bags."""
+    from warnings import catch_warnings, simplefilter
+
+    from sklearn.base import clone
+
+    n_bytes = bags.n_instances * bags.n_features * bags.dtype.itemsize
+    if n_bytes < _LARGE:
+        return
+    size = f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.0f} MB"
+    task = f"{size}, {n_fits // len(models)} folds x {len(models)} methods ({', '.join(models)})"
+    note(f"{task}: estimating the time ...")
+    order = np.argsort(y, kind="stable") if getattr(y, "ndim", 2) == 1 else np.arange(len(bags))
+    few = order[:: max(1, min(20, len(bags) // 20))]
+    start = time.perf_counter()
+    try:
+        with catch_warnings():
+            simplefilter("ignore")
+            for model in models.values():
+                clone(model).fit(bags[few], y[few])
+    except ValueError:  # too few bags for a method, which says so for all of them
+        return
+    each = (time.perf_counter() - start) * len(bags) / len(few) / len(models)
+    seconds = n_fits * each
+    told = f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
+    note(f"about {told}; after Ctrl-C the same command continues with the folds that are left")
 
 
 def _summary(found: Evaluation, intervals: Intervals) -> dict[str, Any]:

@@ -13,10 +13,11 @@ import numpy as np
 
 from bagwise._common.extras import import_extra
 from bagwise.auto._methods import find_method, make_model
+from bagwise.base import BagEstimator
 from bagwise.base._pipelines import final_estimator, fit_arguments
 from bagwise.cli import reading
 from bagwise.cli.options import Columns, Steps, Task, own_parameters
-from bagwise.cli.output import note, progress, running
+from bagwise.cli.output import is_quiet, note, progress, running
 from bagwise.exceptions import BagwiseError, InputError
 from bagwise.io._contents import Contents
 from bagwise.persistence import MOST_MARKS, fingerprints, save_model
@@ -177,7 +178,7 @@ def learn(
         names = range(2) if target.coded else labels.classes.tolist()
         written = dict(zip(labels.names, names, strict=True))
         known = corrected.match(bags, written, values.get("background"))
-    with progress(f"Fitting {chosen.name} on {len(bags)} bags"):
+    with _showing(model, f"Fitting {chosen.name} on {len(bags)} bags"):
         model.fit(bags, y, **fit_arguments(model, instance_labels=known))
     if checkpoint is not None:  # the file is deleted, so the saved model must not name it
         model.set_params(**{n: None for n in model.get_params() if n.endswith("checkpoint")})
@@ -423,6 +424,23 @@ class Fitted:
         )
         lists = {name: np.asarray(values).tolist() for name, values in columns.items()}
         return nw.from_dict(lists, backend=backend).to_native()
+
+
+@contextmanager
+def _showing(model: Any, text: str) -> Any:
+    """Show the progress of a fit: the steps of a model that has a progress bar of its own."""
+    final = final_estimator(model)
+    if is_quiet() or not (isinstance(final, BagEstimator) and getattr(final, "verbose", 1) == 0):
+        note(text)
+        with progress(text):
+            yield
+        return
+    note(text)
+    final.verbose = 1
+    try:
+        yield
+    finally:
+        final.verbose = 0
 
 
 def options_of(group: type[Any], **given: Any) -> Any:

@@ -142,6 +142,11 @@ def running(*, quiet: bool = False, json: bool = False) -> Iterator[None]:
         _given.update(before)
 
 
+def is_quiet() -> bool:
+    """Whether notes and progress are hidden."""
+    return _given["quiet"]
+
+
 def note(message: str) -> None:
     """Print a note on stderr, so that it does not mix with results.
 
@@ -184,13 +189,20 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[..., None
     callable
         Call it after each step, optionally with a description of the step.
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     console = _console(stderr=True)
     if _given["quiet"] or not console.is_terminal:
         yield _printed_steps(task, total)  # rich ends even a disabled bar with an empty line
         return
-    counter = [] if total is None else [MofNCompleteColumn()]
+    counter = [] if total is None else [MofNCompleteColumn(), TimeRemainingColumn()]
     text = TextColumn("{task.description}", markup=False)
     with Progress(
         text, BarColumn(), *counter, TimeElapsedColumn(), console=console, transient=True
@@ -209,7 +221,10 @@ def _printed_steps(task: str, total: int | None) -> Callable[..., None]:
         if done or now - printed >= _BETWEEN_LINES:
             printed = now
             of_all = "" if total is None else f" of {total}"
-            note(f"{task}, {n}{of_all} after {now - start:.0f} s" + (f": {done}" if done else ""))
+            left = ""
+            if total is not None and n < total:
+                left = f", about {(now - start) / n * (total - n):.0f} s left"
+            note(f"{task}, {n}{of_all} after {now - start:.0f} s{left}" + f": {done}" * bool(done))
 
     return step
 

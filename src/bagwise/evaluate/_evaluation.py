@@ -1,9 +1,11 @@
 """Cross-validation of models of bags, and its folds: shuffled, stratified, groups kept whole."""
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from numbers import Integral
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +27,7 @@ from bagwise.base._pipelines import grade_order, groups_for, predicts_numbers
 from bagwise.compute import is_here
 from bagwise.evaluate._comparison import Comparison, Evaluation
 from bagwise.evaluate._held_out_bags import HeldOutBags
+from bagwise.evaluate._kept_folds import KeptFolds
 from bagwise.evaluate._measures import as_sets, check_scoring, kind_of, measures_of, scores_of
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
 from bagwise.validation import (
@@ -267,6 +270,7 @@ def compare(
     random_state: Seed = 0,
     n_jobs: int | None = None,
     after_fold: Callable[[], None] = lambda: None,
+    resume: str | os.PathLike[str] | None = None,
 ) -> Comparison:
     """Evaluate several models by cross-validation on the same folds.
 
@@ -293,6 +297,9 @@ def compare(
         Number of folds computed at the same time, as in scikit-learn.
     after_fold : callable, default: does nothing
         Called after each model has been scored on a fold, e.g. to show progress.
+    resume : path, default=None
+        A folder in which finished folds are kept: the same call, after an interruption, continues
+        with the others. They are removed at the end.
 
     Returns
     -------
@@ -340,7 +347,13 @@ def compare(
     how: Any = {"classes": classes, "order": order, "targets": names}
     how["whole"] = prepared.y if kind == "times" else None
     judge = partial(scores_of, scoring=wanted, **how)
-    judged = cross_validate(models, prepared, judge, n_jobs=n_jobs, after_fold=after_fold)
+    kept = None
+    if resume is not None:
+        kept = KeptFolds(Path(resume), models, prepared, (wanted, how))
+    told: Any = {"n_jobs": n_jobs, "after_fold": after_fold, "kept": kept}
+    judged = cross_validate(models, prepared, judge, **told)
+    if kept is not None:
+        kept.clear()
     measure = partial(measures_of, kind=kind, **how)
     found = []
     for name, folds in zip(models, judged, strict=True):
@@ -380,23 +393,34 @@ def cross_validate(
     *,
     n_jobs: int | None = None,
     after_fold: Callable[[], None] = lambda: None,
+    kept: KeptFolds | None = None,
 ) -> list[list[tuple[Any, float]]]:
     """Fit every model on every fold, and judge it on the test part.
 
+    All models on the first fold come first, so that the time of the others can be estimated.
     `after_fold` is called in this process. Returns the judgements and the seconds, fold by fold,
-    for each model.
+    for each model; those that were `kept` are not computed again.
     """
-    jobs = (
-        delayed(_fit_and_judge)(clone(model), prepared, fold, judge)
-        for model in models.values()
-        for fold in prepared.folds
-    )
-    found = []
-    for judged in Parallel(n_jobs=n_jobs, return_as="generator")(jobs):
-        found.append(judged)
+    folds = prepared.folds
+    cells = [(name, k) for k in range(len(folds)) for name in models]
+    found: dict[Any, Any] = {} if kept is None else {cell: kept.read(*cell) for cell in cells}
+    left = [cell for cell in cells if found.get(cell) is None]
+    jobs = (delayed(_fit_and_judge)(clone(models[n]), prepared, folds[k], judge) for n, k in left)
+    if kept is not None and len(left) < len(cells):
+        n_kept = f"{len(cells) - len(left)} of {len(cells)}"
+        warn_user(
+            f"{n_kept} fits are those of an interrupted evaluation: to repeat them, delete "
+            f"{kept.folder}."
+        )
+    for _ in range(len(cells) - len(left)):
         after_fold()
-    n_folds = len(prepared.folds)
-    return [found[start : start + n_folds] for start in range(0, len(found), n_folds)]
+    done = Parallel(n_jobs=n_jobs, return_as="generator")(jobs)
+    for cell, judged in zip(left, done, strict=True):
+        found[cell] = judged
+        if kept is not None:
+            kept.write(*cell, judged)
+        after_fold()
+    return [[found[name, k] for k in range(len(folds))] for name in models]
 
 
 def _fit_and_judge(model: Any, prepared: Prepared, fold: Fold, judge: Judge) -> tuple[Any, float]:
