@@ -151,7 +151,11 @@ def tasks(options: argparse.Namespace) -> Iterable[tuple[Any, ...]]:
             for seed in range(options.seeds):
                 yield f"audit-{number}-{seed}", audit, number, seed
     if "sets" in options.parts:
-        few = [(m, r) for m in options.methods for r in range(2 if m in AUTO else options.repeats)]
+        few = [
+            (method, repeat)
+            for method in options.methods
+            for repeat in range(min(options.repeats, 2 if method in AUTO else 99))
+        ]
         for method, repeat in sorted(few, key=lambda pair: (pair[0] in AUTO, pair[1])):
             for name in options.sets:
                 for number in range(5):
