@@ -10,8 +10,9 @@ from bagwise import Bags
 from bagwise.auto import AutoBagRegressor
 from bagwise.embedding import BagStatistics
 from bagwise.evaluate import evaluate
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, LabelError
 from bagwise.persistence import load_model, save_model
+from bagwise.regression import SetKernelRegressor
 from bagwise.solvers.stacking import fit_linear_stack
 
 FEW = ["pooled-ridge", "nsk", "minimax"]
@@ -124,3 +125,19 @@ def test_groups_stay_together_and_regressors_of_ones_own():
 def test_wrong_candidates_are_refused(candidates, message):
     with pytest.raises(InputError, match=message):
         AutoBagRegressor(candidates=candidates).fit(*example(10))
+
+
+def test_several_targets_are_several_models_on_the_same_folds():
+    bags, number = example()
+    y = np.column_stack([number, [bag[:, 2].mean() for bag in bags]])
+    how = {"candidates": ["pooled-ridge", "nsk"], "cv": 2, "random_state": 0}
+    both = AutoBagRegressor(**how).fit(bags, y)
+    assert both.predict(bags).shape == (40, 2)
+    assert both.predict_interval(bags, 0.8).shape == (40, 2, 2)
+    for k in range(2):
+        one = AutoBagRegressor(**how).fit(bags, y[:, k])
+        np.testing.assert_allclose(both.predict(bags)[:, k], one.predict(bags), rtol=1e-6)
+        own = both.predict_interval(bags, 0.8)[:, k]
+        np.testing.assert_allclose(own, one.predict_interval(bags, 0.8), rtol=1e-6)
+    with pytest.raises(LabelError, match=r"y has 2 columns: .* AutoBagRegressor"):
+        SetKernelRegressor().fit(bags, y)

@@ -32,7 +32,7 @@ from bagwise.evaluate._measures import (
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
 from bagwise.labels import Labels
 from bagwise.solvers.stacking import Stack, fit_linear_stack, fit_stack
-from bagwise.validation import check_label_sets, check_numbers
+from bagwise.validation import check_label_sets, check_numbers, check_targets
 
 LABEL_METRICS = ("log_loss", "accuracy", "balanced_accuracy", "roc_auc")
 SET_METRICS = ("log_loss", "average_precision")
@@ -386,6 +386,8 @@ class AutoBagRegressor(PredictsIntervals, Ensemble, BagRegressorMixin, BagEstima
     .. math:: \hat y = b + \sum_m w_m f_m, \qquad w_m \ge 0, \qquad \sum_m w_m \le 1.
 
     Candidates with a positive weight are then fitted on all bags. Instances are standardised first.
+    If y is a matrix of several targets, each has its own models and weights, on the same embeddings
+    and folds; the metric is the mean over the targets.
 
     Parameters
     ----------
@@ -421,15 +423,15 @@ class AutoBagRegressor(PredictsIntervals, Ensemble, BagRegressorMixin, BagEstima
         The candidates that were fitted on all (standardised) bags.
     names_ : list of str
         Their names.
-    weights_ : ndarray of shape (n_estimators,)
+    weights_ : ndarray of shape (n_estimators,) or (n_estimators, n_targets)
         Their weights.
-    intercept_ : ndarray of shape (1,)
+    intercept_ : ndarray of shape (n_targets,)
         Intercept of the combination.
     best_index_ : int
         The position of the candidate with the best out-of-fold score in ``estimators_``.
     best_estimator_ : BagPipeline
         The standardisation and that candidate.
-    held_out_scores_, held_out_targets_ : ndarray of shape (n_training_bags, 1)
+    held_out_scores_, held_out_targets_ : ndarray of shape (n_training_bags, n_targets)
         The predictions for the training bags, in an order of their own, by models and weights of
         other folds, and their numbers.
     held_out_groups_ : ndarray of shape (n_training_bags,) or None
@@ -487,30 +489,41 @@ class AutoBagRegressor(PredictsIntervals, Ensemble, BagRegressorMixin, BagEstima
     random_state: Any = None
     verbose: int = 0
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
     def _labels(self, y: Any, bags: Bags) -> Labels:
-        numbers = check_numbers(y, bags)
+        several = np.ndim(y) == 2 and np.shape(y)[1] > 1
+        numbers = check_targets(y, bags) if several else check_numbers(y, bags)
         if len(bags) < 2:
             raise InputError("one bag (n_samples=1) cannot be divided into folds: give more bags.")
-        return Labels.from_codes(*np.unique(numbers, return_inverse=True))
+        return Labels.from_codes(*np.unique(numbers, axis=0, return_inverse=True))
 
     def _judge(self, race: Race) -> None:
         """Keep the loss of held-out bags."""
         errors = self.held_out_scores_ - self.held_out_targets_
         self.held_out_loss_ = float(np.mean(errors**2))
-        self.chance_loss_ = float(np.var(self.held_out_targets_))
+        self.chance_loss_ = float(np.var(self.held_out_targets_, axis=0).mean())
 
     def _folds(self, labels: Labels, groups: Array | None, seed: int) -> list[Fold]:
         n_folds = min(self.cv, len(labels) if groups is None else len(np.unique(groups)))
         return make_folds(labels.values, n_folds=n_folds, seed=seed, groups=groups, numbers=True)
 
     def _targets(self, labels: Labels) -> tuple[Array, Array]:
-        return labels.values, labels.values[:, None]
+        return labels.values, labels.values.reshape(len(labels), -1)
 
     def _stack(self, scores: Floats, targets: Array) -> Stack:
-        weights, intercept = fit_linear_stack(scores[:, 0], targets[:, 0], reg=NUMBER_REG)
-        same = np.ones((len(weights), 1))  # predictions are combined as they are
+        columns = range(targets.shape[1])
+        found = [fit_linear_stack(scores[:, k], targets[:, k], reg=NUMBER_REG) for k in columns]
+        weights = np.column_stack([each for each, _ in found])  # (n_models, n_targets)
+        same = np.ones(weights.shape)  # predictions are combined as they are
+        weights = weights[:, 0] if len(found) == 1 else weights
         unlimited = float(np.finfo(np.float64).max)
-        return Stack(same, 0 * same, weights, np.array([intercept]), unlimited)
+        return Stack(same, 0 * same, weights, np.array([b for _, b in found]), unlimited)
 
     def _measure(self, combined: Floats, targets: Array) -> float:
-        return number_measures(targets[:, 0], combined[:, 0])[NUMBER_METRICS[self.metric]]
+        several = targets.shape[1] > 1
+        pair = (targets, combined) if several else (targets[:, 0], combined[:, 0])
+        return number_measures(*pair)[NUMBER_METRICS[self.metric]]

@@ -103,8 +103,8 @@ class PredictsIntervals:
 
         Returns
         -------
-        ndarray of shape (n_bags, 2)
-            The ends of the intervals.
+        ndarray of shape (n_bags, 2), or (n_bags, n_targets, 2) of several targets
+            The ends of the intervals; the coverage is that of each target.
 
         Notes
         -----
@@ -124,14 +124,15 @@ class PredictsIntervals:
         """
         predicted = self.predict(X)
         check_coverage(coverage)
-        errors = np.abs(self.held_out_targets_ - self.held_out_scores_)[:, 0]
-        radius = interval_radius(errors, coverage)
-        if radius == np.inf:
+        errors = np.abs(self.held_out_targets_ - self.held_out_scores_)
+        radius = np.array([interval_radius(column, coverage) for column in errors.T])
+        if radius[0] == np.inf:
             raise InputError(
                 f"coverage={coverage:g} is too much for {len(errors)} training bags: "
                 f"choose at most {len(errors) / (len(errors) + 1):.4g}."
             )
-        return predicted[:, None] + np.array([-radius, radius])
+        radius = radius[0] if predicted.ndim == 1 else radius
+        return np.stack([predicted - radius, predicted + radius], axis=-1)
 
 
 def check_coverage(coverage: float) -> None:

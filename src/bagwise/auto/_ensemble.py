@@ -94,6 +94,8 @@ class Ensemble:
         n_columns = targets.shape[1]
         known = self._default_members(n_columns)
         members = chosen_members(self.candidates, self._kind, known, self.assumption)
+        if self._kind == "numbers" and n_columns > 1:
+            members = [member.per_column() for member in members]
         members = [member.seeded(int(rng.randint(2**31))) for member in members]
         race = Race(bags, y, n_columns, folds, self.time_budget or np.inf, self.n_jobs)
         # Many small problems, for which threads only add overhead.
@@ -114,7 +116,7 @@ class Ensemble:
             if self.ensemble == "best":
                 only = np.eye(len(ran))[best]
                 stack = replace(stack, weights=only, intercept=0 * stack.intercept)
-            used = [m for m in range(len(ran)) if stack.weights[m] > 0 or m == best]
+            used = [m for m in range(len(ran)) if stack.weights[m].any() or m == best]
             self.estimators_ = [ran[m].member.fit_all(ran[m].rows, bags, y) for m in used]
         self.names_ = [ran[m].member.name for m in used]
         self.slopes_, self.offsets_ = stack.slopes[used], stack.offsets[used]
@@ -125,7 +127,7 @@ class Ensemble:
         self._judge(race)
         self._finish(bags, targets)
         for entry, score, weight in zip(ran, alone, stack.weights, strict=True):
-            entry.result = (*score, float(weight))
+            entry.result = (*score, float(np.mean(weight)))
         rows = [
             (e.member.name, *e.result, e.seconds, e.skipped, e.member.parameters) for e in entries
         ]
@@ -186,7 +188,7 @@ class Ensemble:
     def _bag_scores(self: Any, bags: Bags) -> Array:
         seen, (n_columns,) = self.scaler_.transform(bags), self.intercept_.shape
         scores: Floats = np.zeros((len(bags), n_columns, len(self.weights_)))
-        for m in np.flatnonzero(self.weights_):
+        for m in np.flatnonzero(self.weights_.reshape(len(self.weights_), -1).any(axis=1)):
             scores[:, :, m] = column_scores(self.estimators_[m], seen, self._kind, n_columns)
         stack = Stack(self.slopes_, self.offsets_, self.weights_, self.intercept_, self.limit_)
         return stack.logits(scores)

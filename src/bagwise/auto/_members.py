@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone, is_regressor
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -120,6 +121,11 @@ class Member:
         seeded = {name: _seeded(part, seed) for name, part in parts.items() if part is not None}
         others = tuple(member.seeded(seed) for member in self.replacements)
         return replace(self, replacements=others, **seeded)
+
+    def per_column(self) -> Member:
+        """Return the same method with a model for each of several targets, on the same rows."""
+        others = tuple(member.per_column() for member in self.replacements)
+        return replace(self, model=MultiOutputRegressor(self.model), replacements=others)
 
     def represent(self, bags: Bags) -> Any:
         """Return the input of the model: the bags, or the rows of the embedding (fitted)."""

@@ -606,9 +606,10 @@ class BagRegressorMixin(RegressorMixin):
 
         Returns
         -------
-        ndarray of shape (n_bags,)
+        ndarray of shape (n_bags,), or (n_bags, n_targets) of several targets
         """
-        return self._evaluate(X, lambda bags: self._bag_scores(bags)[:, 0])
+        scores = self._evaluate(X, self._bag_scores)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
 
     @available_if(lambda self: self.instance_pooling is not None)
     def score_instances(self, X: Any) -> Floats:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.special import expit
 
 from bagwise import loops
 from bagwise._common.sklearn import StrOptions
@@ -35,7 +36,8 @@ from bagwise.compute.tensors import torch
 from bagwise.embedding._columns import USED_COLUMNS, fitted_columns, with_column_features
 from bagwise.exceptions import InputError
 from bagwise.loops.threads import block_bounds
-from bagwise.validation import check_bags, check_times
+from bagwise.solvers.grades import grade_probabilities, margins, non_increasing
+from bagwise.validation import check_bags, check_grades, check_times
 
 GATED = (
     "hidden_coef",  # (M, D, H), of M networks with D inputs and H hidden units
@@ -185,11 +187,13 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
     ----------
     hidden_size : int, default=64
         Units of the hidden layer; the attention has half as many.
-    loss : {"classes", "cox"}, default="classes"
-        Cross entropy of classes or label sets; or Cox's partial likelihood of times to an event,
-        given as for `bagwise.survival.SetKernelCox`. There is then one logit, the log risk, which
-        ``predict`` returns; ``predict_survival_function`` and ``score`` (Harrell's C) are those of
-        a survival model, and there are no probabilities of classes.
+    loss : {"classes", "ordinal", "cox"}, default="classes"
+        Cross entropy of classes or label sets; of ordered grades (numbers, or an ordered
+        categorical of pandas), with one logit per threshold: is the grade higher? Or Cox's partial
+        likelihood of times to an event, given as for `bagwise.survival.SetKernelCox`: there is then
+        one logit, the log risk, which ``predict`` returns; ``predict_survival_function`` and
+        ``score`` (Harrell's C) are those of a survival model, and there are no probabilities of
+        classes.
     n_models : int, default=10
         Number of networks. They differ in their first weights and in the bags they leave out.
     learning_rate : float, default=0.001
@@ -288,12 +292,11 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
     array([1])
     """
 
-    instance_pooling = "sum"
     _runs_elsewhere = ("device",)
 
     _parameter_constraints = TRAINING | {
         "hidden_size": [COUNT],
-        "loss": [StrOptions({"classes", "cox"})],
+        "loss": [StrOptions({"classes", "cox", "ordinal"})],
         "n_models": [COUNT],
         "use_columns": USED_COLUMNS,
     }
@@ -321,11 +324,30 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
 
     def _check_labels(self, y: Any, bags: Bags) -> Any:
         """Validate y; set what a classifier stores of its classes."""
+        if self._learns_grades:
+            labels = check_grades(y, bags)
+            self.ordered_classes_, self.classes_ = labels.classes, np.sort(labels.classes)
+            self.pos_label_ = labels.pos_label
+            return labels
         if self.loss != "cox":
             return super()._check_labels(y, bags)
         if self.class_weight is not None:
             raise InputError("class_weight is for classes: leave it out with loss='cox'.")
         return check_times(y, bags)
+
+    @property
+    def _learns_grades(self) -> bool:  # type: ignore[override]
+        return self.loss == "ordinal"
+
+    @property
+    def _has_thresholds(self) -> bool:
+        """Whether the logits are of thresholds between more than two grades."""
+        return self._learns_grades and len(getattr(self, "classes_", ())) > 2
+
+    @property
+    def instance_pooling(self) -> str | None:  # type: ignore[override]
+        """How the terms of the instances give the logit; None for the scores of grades."""
+        return None if self._has_thresholds else "sum"
 
     def _fit(self, X: Any, y: Any, groups: Any = None) -> Any:
         bags = check_bags(self, X, reset=True)
@@ -373,8 +395,37 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
 
     def _score(self, bags: Bags) -> Array:
         """Terms of the instances, the mean over the networks; they sum to the logits of the bag."""
+        return self._by_grade(self._terms(bags))
+
+    def _terms(self, bags: Bags) -> Array:
         attention, heads = self._shares(bags)
         return (attention[:, :, None] * heads).mean(axis=1)
+
+    def _bag_scores(self, bags: Bags) -> Array:
+        return self._by_grade(pool(self._terms(bags), bags.offsets, "sum"))
+
+    def _by_grade(self, logits: Array) -> Array:
+        """Scores of the classes from the logits of thresholds, as in `OrdinalBagClassifier`."""
+        if not self._has_thresholds:
+            return logits
+        return margins(non_increasing(logits))[:, np.argsort(self.ordered_classes_)]
+
+    def _probabilities(self, scores: Array) -> Array:
+        if not self._has_thresholds:
+            return super()._probabilities(scores)
+        above = non_increasing(expit(scores))
+        return grade_probabilities(above)[:, np.argsort(self.ordered_classes_)]
+
+    def _bag_probabilities(self, bags: Bags) -> Array:
+        if not self._has_thresholds:
+            return super()._bag_probabilities(bags)
+        return self._probabilities(pool(self._terms(bags), bags.offsets, "sum"))
+
+    def _pooled(self, scores: Array, bags: Bags) -> Array:
+        return self._bag_scores(bags)
+
+    def _has_instance_scores(self) -> bool:
+        return True
 
     def _shares(self, bags: Bags) -> tuple[Array, Array]:
         """Attention (n_instances, n_models) and heads (n_instances, n_models, n_outputs)."""

@@ -71,6 +71,7 @@ class NetworkMixin(BagClassifierMixin):
     n_models = 1
     validation_fraction: float | None = None
     class_weight: Any = None
+    _learns_grades = False
     _training_tol: float | None = None  # progress without held-out bags; None to run all epochs
     _advice = "raise max_epochs or learning_rate"
 
@@ -108,9 +109,12 @@ class NetworkMixin(BagClassifierMixin):
             codes, targets = np.zeros(len(bags), np.int64), labels.indicator.astype(np.int64)
         else:
             codes = targets = labels.oriented_codes
+        if self._learns_grades:  # whether the grade is above each of the others
+            targets = (codes[:, None] > np.arange(len(labels.classes) - 1)).astype(np.int64)
         weights = class_weights(self.class_weight, labels)
         two = len(labels.classes) == 2 and not labels.has_sets
-        loss = CrossEntropy(targets, 1 if two else len(labels.classes))
+        n_columns = targets.shape[1] if targets.ndim == 2 else len(labels.classes)
+        loss = CrossEntropy(targets, 1 if two else n_columns)
         return self._train_on(bags, loss, codes, names, rng, weights)
 
     def _train_on(

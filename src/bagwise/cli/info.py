@@ -76,9 +76,9 @@ def info(
         facts |= {"smallest_number": float(numbers.min()), "mean_number": float(numbers.mean())}
         facts["largest_number"] = float(numbers.max())
     if data.targets is not None:
-        known = data.targets[is_known(data.targets)]
-        facts |= {"bags_with_a_time": len(known), "bags_without": len(data.bags) - len(known)}
-        facts |= {"events": int(known["event"].sum()), "median_time": np.median(known["time"])}
+        times = data.targets[is_known(data.targets)]
+        facts |= {"bags_with_a_time": len(times), "bags_without": len(data.bags) - len(times)}
+        facts |= {"events": int(times["event"].sum()), "median_time": np.median(times["time"])}
     facts |= {"not_features": data.left_out} if data.left_out else {}
     facts |= unlabelled
     names = [name.replace("_", " ") for name in facts]

@@ -274,9 +274,11 @@ class Target(NamedTuple):
     def around(self, model: Any) -> Any:
         """Return the model, or one for grades or for intervals that has it inside."""
         from bagwise.auto import AutoBagRegressor
-        from bagwise.classification import OrdinalBagClassifier
+        from bagwise.classification import AttentionMIL, OrdinalBagClassifier
         from bagwise.regression import CensoredBagRegressor
 
+        if self.has_order and isinstance(model, AttentionMIL):
+            return model.set_params(loss="ordinal")  # one network for all thresholds
         if self.has_order:
             return OrdinalBagClassifier(model)
         if isinstance(self.y, Numbers) and not isinstance(model, AutoBagRegressor):

@@ -29,8 +29,8 @@ class Stack:
     ----------
     slopes, offsets : ndarray of shape (n_models, n_columns)
         Map the scores of each model to log-odds.
-    weights : ndarray of shape (n_models,)
-        The weights of the models.
+    weights : ndarray of shape (n_models,) or (n_models, n_columns)
+        The weights of the models, of each column if these are several targets.
     intercept : ndarray of shape (n_columns,)
         Added to the weighted log-odds.
     limit : float
@@ -50,6 +50,8 @@ class Stack:
 
     def logits(self, scores: Floats) -> Floats:
         """Combine scores of shape (n_bags, n_columns, n_models): shape (n_bags, n_columns)."""
+        if self.weights.ndim == 2:
+            return np.einsum("ikm,mk->ik", self.log_odds(scores), self.weights) + self.intercept
         return self.log_odds(scores) @ self.weights + self.intercept
 
 

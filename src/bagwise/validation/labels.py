@@ -84,7 +84,7 @@ def check_grades(y: Any, bags: Bags, ordered_classes: Any = None) -> Labels:
     if ordered_classes is None and labels.classes.dtype.kind not in "biuf":
         raise LabelError(
             f"the grades {short_list(classes)} have no order: give ordered_classes=[...], the "
-            "lowest first (on the command line --order)."
+            "lowest first (on the command line --order), numbers, or an ordered categorical."
         )
     if ordered_classes is None or isinstance(ordered_classes, str):  # "sorted"
         return labels
@@ -116,6 +116,11 @@ def check_numbers(y: Any, bags: Bags) -> Floats:
     ndarray of float64 of shape (n_bags,)
         Finite, and small enough that their squares do not overflow.
     """
+    if np.ndim(y) == 2 and np.shape(y)[1] > 1:
+        raise LabelError(
+            f"y has {np.shape(y)[1]} columns: for a model of each use AutoBagRegressor, or "
+            "MultiOutputRegressor of scikit-learn with this regressor."
+        )
     column = _label_column(y)
     check_length(column, bags)
     for i in _first_missing(column):
