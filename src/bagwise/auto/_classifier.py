@@ -32,7 +32,7 @@ from bagwise.evaluate._measures import (
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
 from bagwise.labels import Labels
 from bagwise.solvers.stacking import Stack, fit_linear_stack, fit_stack
-from bagwise.validation import check_label_sets, check_numbers, check_targets
+from bagwise.validation import check_label_sets, check_numbers, check_targets, has_columns
 
 LABEL_METRICS = ("log_loss", "accuracy", "balanced_accuracy", "roc_auc")
 SET_METRICS = ("log_loss", "average_precision")
@@ -495,8 +495,7 @@ class AutoBagRegressor(PredictsIntervals, Ensemble, BagRegressorMixin, BagEstima
         return tags
 
     def _labels(self, y: Any, bags: Bags) -> Labels:
-        several = np.ndim(y) == 2 and np.shape(y)[1] > 1
-        numbers = check_targets(y, bags) if several else check_numbers(y, bags)
+        numbers = (check_targets if has_columns(y) else check_numbers)(y, bags)
         if len(bags) < 2:
             raise InputError("one bag (n_samples=1) cannot be divided into folds: give more bags.")
         return Labels.from_codes(*np.unique(numbers, axis=0, return_inverse=True))

@@ -21,5 +21,6 @@ from bagwise.validation.labels import (
     check_numbers,
     check_partial_labels,
     check_sample_weight,
+    has_columns,
 )
 from bagwise.validation.times import are_times, check_targets, check_times, time_texts

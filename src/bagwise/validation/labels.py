@@ -101,6 +101,12 @@ def check_grades(y: Any, bags: Bags, ordered_classes: Any = None) -> Labels:
     return Labels("single", labels.classes[ranks], np.argsort(ranks)[labels.codes])
 
 
+def has_columns(y: Any) -> bool:
+    """Whether y is an array, or a data frame, with several columns."""
+    shape = getattr(y, "shape", ())
+    return len(shape) == 2 and shape[1] > 1
+
+
 def check_numbers(y: Any, bags: Bags) -> Floats:
     """Check one number per bag, the target of a regression.
 
@@ -116,9 +122,9 @@ def check_numbers(y: Any, bags: Bags) -> Floats:
     ndarray of float64 of shape (n_bags,)
         Finite, and small enough that their squares do not overflow.
     """
-    if np.ndim(y) == 2 and np.shape(y)[1] > 1:
+    if has_columns(y):
         raise LabelError(
-            f"y has {np.shape(y)[1]} columns: for a model of each use AutoBagRegressor, or "
+            f"y has {y.shape[1]} columns: for a model of each use AutoBagRegressor, or "
             "MultiOutputRegressor of scikit-learn with this regressor."
         )
     column = _label_column(y)
