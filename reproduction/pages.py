@@ -5,8 +5,9 @@ A page holds, around each table, ::
     <!-- table: wellsvm table6 error; rows: g241c text; columns: wellsvm svm; percent -->
     <!-- end -->
 
-The first words name the paper, the experiment and a metric, or "summary". Rows are data sets and
-columns methods, all by default; ``across`` exchanges them. ``percent`` prints errors in %; ``at:
+The first words name the paper, the experiment and a metric, or "summary"; several metrics with
+commas are the columns of one data set. Rows are data sets and columns methods, all by default;
+``across`` exchanges them. ``percent`` prints errors in %; ``at:
 0.6`` takes one value of a sweep, and ``by: hja`` has all its values for one data set as columns.
 A cell is our mean, the paper's in brackets, and the verdict: see `reproduction.judge`. In a
 sentence, ::
@@ -85,9 +86,17 @@ def _table(request: str) -> str:
     if metric == "summary":
         columns = kept["summary"]
         return _lines(list(columns), [list(row) for row in zip(*columns.values(), strict=True)])
-    cells = _Cells(paper, experiment, metric, kept, "percent" in options)
     data = options.get("rows", list(experiment.data))
     methods = options.get("columns", list(experiment.methods))
+    each = [
+        _Cells(paper, experiment, name, kept, "percent" in options) for name in metric.split(",")
+    ]
+    cells = each[0]
+    if len(each) > 1:
+        (of,) = data
+        rows = [[cells.title("methods", m), *(c.cell(of, m, None) for c in each)] for m in methods]
+        heads = [paper.metrics[c.metric].title for c in each]
+        return _lines(["", *heads], rows) + _reasons(cells, data, methods)
     why = _reasons(cells, data, methods)
     if "by" in options:
         (of,) = options["by"]

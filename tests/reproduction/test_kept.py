@@ -89,6 +89,16 @@ def test_missing_data_are_named_as_the_reason(kept):
     assert "Not run, because the data set is not available: SIL on Lost." in page
 
 
+def test_several_metrics_are_columns(kept):
+    first, second = "tiny table accuracy; rows: clusters", "tiny table accuracy,fit_seconds"
+    wide = fill(f"<!-- table: {second}; rows: clusters -->\n<!-- end -->").splitlines()
+    plain = fill(f"<!-- table: {first}; across -->\n<!-- end -->").splitlines()
+    assert wide[1] == "|  | ACC | time (s) |"
+    assert [line.split(" | ")[1].rstrip(" |") for line in wide[3:6]] == [
+        line.split(" | ")[1].rstrip(" |") for line in plain[3:6]
+    ]
+
+
 def test_an_unknown_option_is_an_error(kept):
     with pytest.raises(InputError, match="colour"):
         fill("<!-- table: tiny table accuracy; colour: red -->\n<!-- end -->")
@@ -115,6 +125,31 @@ def test_tables_of_docs_are_those_of_the_kept_results(name):
     """Written by ``python -m reproduction.pages``."""
     text = (DOCS / name).read_text()
     assert fill(text) == text
+
+
+OLDER = "Measured with version 0.2"
+NUMBER = re.compile(r"(?<![\d.])\.\d{3}\b")
+
+
+def known_numbers():
+    """Kept means, and numbers that the papers print, with three digits."""
+    for name in list_papers():
+        for experiment in kept_results(name).values():
+            yield from (cell[0] for cell in experiment["cells"].values())
+        for experiment in load_paper(name).experiments.values():
+            for cells in experiment.published.values():
+                for cell in cells.values():
+                    if isinstance(cell, dict):
+                        yield from (number for value in cell.values() for number in value)
+
+
+@each("name", [name for name in PAGES if name.startswith("results-")])
+def test_numbers_of_the_results_are_kept_or_published(name):
+    """Sections of earlier measurements say so."""
+    known = {f"{number:.3f}".removeprefix("0") for number in known_numbers()}
+    sections = (DOCS / name).read_text().split("\n## ")
+    told = [number for part in sections if OLDER not in part for number in NUMBER.findall(part)]
+    assert not sorted(set(told) - known)
 
 
 @each("name", list_papers())
