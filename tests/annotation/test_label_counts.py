@@ -357,3 +357,13 @@ def test_beyond_max_operations_a_fit_is_approximate(data):
         warnings.simplefilter("ignore")
         apart = near.annotate_proba(bags, counts) - exact.annotate_proba(bags, counts)
     assert np.abs(apart).sum(axis=1).mean() / 2 < 0.05
+
+
+def test_very_unlikely_candidates_are_finite():
+    rows, allowed = [[[-2000.0]], [[0.0]], [[2000.0]], [[1.0]]], [[-1, -1, 0], [0, -1, -1]] * 2
+    counts = LabelCounts(np.zeros((4, 3), int), allowed)
+    model = ORedLogisticRegression(reg=1e-6).fit(rows, counts)
+    for bags in (rows, [rows[i] for i in (2, 1, 0, 3)]):
+        proba = model.annotate_proba(bags, counts)
+        np.testing.assert_allclose(proba.sum(axis=1), 1)
+        assert np.isfinite(model.log_likelihood(bags, counts)).all()

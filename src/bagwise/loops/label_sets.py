@@ -140,8 +140,9 @@ def _spread(mass, log_p, log_silent, free, missing, code, row):
         return 1.0
     if log_silent == -np.inf:
         return 0.0
-    unreported = missing * np.exp(-log_silent)
+    unreported = 0.0  # not missing * exp(...), which is NaN for very unlikely candidates
     if missing > 0.0:
+        unreported = missing * np.exp(-log_silent)
         for c in range(len(row)):
             row[c] += mass * unreported * np.exp(log_p[c])
     some = 0.0
