@@ -15,7 +15,7 @@ from bagwise.exceptions import MissingExtraError
 SOURCE = str(Path(__file__).resolve().parent.parent / "src")
 PACKAGES = {
     *("clarabel", "dask", "distributed", "h5py", "jinja2", "matplotlib", "pandas", "playwright"),
-    *("crepes", "mapie", "soundfile", "usearch"),
+    *("anndata", "crepes", "mapie", "rdkit", "soundfile", "usearch"),
     *("polars", "pyarrow", "pynndescent", "skops", "sksurv", "torch"),
 }
 

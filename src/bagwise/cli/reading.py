@@ -599,7 +599,9 @@ def _as_fitted(
     has_lists = format in (*TABLES, "recordings", "frame") and not set(names or ()) & set(present)
     if not has_lists and format not in ("hdf5", "h5ad"):
         found["features"] = names
-    if format != "h5ad":
+    if format == "h5ad":
+        given.pop("exclude")  # columns of obs are not features
+    else:
         found.pop("use_rep", None)
     if not beside:
         found.pop("bag", None)
