@@ -23,7 +23,7 @@ from bagwise.auto._ensemble import mean_and_error
 from bagwise.auto._members import column_scores, default_members, keeping
 from bagwise.base import in_canonical_order
 from bagwise.classification import BagMarginSVM, SetKernelSVM
-from bagwise.datasets import make_bags, make_digit_bags
+from bagwise.datasets import load_letter_carroll, make_bags, make_digit_bags
 from bagwise.embedding import BagStatistics
 from bagwise.evaluate._evaluation import make_folds
 from bagwise.exceptions import DataWarning, InputError, LabelError, NotEnoughMemoryError
@@ -489,3 +489,44 @@ def test_sparse_bags_have_the_same_folds_and_scores_in_both_precisions(rng):
         model = auto(candidates=["nsk", "mind"]).fit(bags, np.arange(40) % 2)
         scores.append([*model.leaderboard_["log_loss"], *model.decision_function(bags)])
     np.testing.assert_allclose(*scores, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("pos_label", [None, 0])
+def test_class_weights_multiply_the_odds(n_classes, pos_label):
+    data = make_bags(n_bags=60, n_classes=n_classes, separation=2, random_state=0)
+    if n_classes > 2 and pos_label is not None:
+        return
+    y, weights = data.y, {k: 2.0**k for k in range(n_classes)}
+    settings = {"candidates": ["nsk"], "cv": 2, "random_state": 0, "pos_label": pos_label}
+    plain = AutoBagClassifier(**settings).fit(data.bags, y)
+    weighted = AutoBagClassifier(**settings, class_weight=weights).fit(data.bags, y)
+    expected = plain.predict_proba(data.bags) * list(weights.values())
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(weighted.predict_proba(data.bags), expected)
+    assert weighted.leaderboard_["log_loss"] == plain.leaderboard_["log_loss"]
+    rare = np.flatnonzero((y != 1) | (np.arange(60) % 6 < 2))
+    bags, y = data.bags[rare], y[rare]
+    found = [
+        AutoBagClassifier(**settings, class_weight=w).fit(bags, y).held_out_scores_
+        for w in (None, "balanced")
+    ]
+    counts = np.bincount(y)
+    shift = np.log(len(y) / n_classes / counts)
+    if n_classes == 2:
+        k = 1 if pos_label is None else 0
+        shift = shift[k] - shift[1 - k]
+    np.testing.assert_allclose(found[1] - found[0], np.broadcast_to(shift, found[0].shape))
+
+
+def test_class_weights_of_label_sets_are_weights_of_labels():
+    data = load_letter_carroll(random_state=0)
+    bags, sets = data.bags[:40], data.label_sets[:40]
+    settings = {"candidates": ["citation-knn"], "cv": 2, "random_state": 0}
+    plain = AutoBagClassifier(**settings).fit(bags, sets).predict_proba(bags)
+    weighted = AutoBagClassifier(**settings, class_weight={3: 4.0}).fit(bags, sets)
+    odds = plain[:, 3] / (1 - plain[:, 3]) * 4
+    np.testing.assert_allclose(weighted.predict_proba(bags)[:, 3], odds / (1 + odds))
+    np.testing.assert_allclose(weighted.predict_proba(bags)[:, 5], plain[:, 5])
+    with pytest.raises(InputError, match="expected positive weights"):
+        AutoBagClassifier(**settings, class_weight={99: 4.0}).fit(bags, sets)

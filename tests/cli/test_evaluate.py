@@ -3,7 +3,7 @@ import sys
 
 import numpy as np
 import pytest
-from cli.tables import COLUMNS, read_rows
+from cli.tables import COLUMNS, read_rows, write_rows
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import ExtraTreesClassifier
@@ -226,3 +226,70 @@ def test_the_time_of_a_large_task_is_estimated_first(capsys):
     assert second.startswith("about ")
     _announce({"majority": DummyClassifier()}, bags[:10], y[:10], 15)
     assert not capsys.readouterr().err
+
+
+def test_held_out_predictions_intervals_and_parts(run, slides, data, tmp_path):
+    out = tmp_path / "held_out.csv"
+    words = (*COLUMNS, "-m", "citation-knn", "--folds", "3", "--repeats", "2", "--group", "patient")
+    words += ("--no-baseline", "--predictions", out, "--by", "patient")
+    document, methods = evaluated(run, slides, *words)
+    model, how = prepared(CitationKNN()), {"cv": 3, "repeats": 2}
+    groups = np.array([f"p{i // 2}" for i in range(24)])
+    expected = compare({"citation-knn": model}, data.bags, data.y, **how, groups=groups)[0]
+    found = methods["citation-knn"]
+    for measure, ends in expected.intervals().items():
+        assert (found[measure]["lower"], found[measure]["upper"]) == pytest.approx(ends)
+    parts = document["parts"]["citation-knn"]
+    assert parts["part"] == sorted(set(groups))
+    assert parts["accuracy"] == pytest.approx(expected.by(groups)["accuracy"])
+    assert document["per_class"]["citation-knn"]["label"] == ["no", "yes"]
+    rows = read_rows(out)
+    names = ["id", "repeat", "fold", "group", "method", "label", "predicted", "score"]
+    assert list(rows[0]) == [*names, "probability"]
+    assert len(rows) == 24 * 2
+    table = expected.predictions()
+    assert [float(row["probability"]) for row in rows] == pytest.approx(table["probability"])
+    assert [row["label"] for row in rows] == list(table["label"])
+    shown = run.ok("evaluate", slides, *words, "-f").stdout
+    assert "95% intervals: bootstrap by patient" in shown
+    assert "citation-knn: each patient" in shown
+    assert "each class" not in shown  # of two
+
+
+def test_one_class_against_the_rest(run, slides, tmp_path):
+    rows = read_rows(slides)
+    for row in rows:
+        row["tumour"] = {"no": "benign", "yes": "tumour"}[row["tumour"]]
+        if row["slide"] in ("s0", "s4", "s8", "s12"):
+            row["tumour"] = "healthy"
+    file = write_rows(tmp_path / "three.csv", [list(rows[0]), *(r.values() for r in rows)])
+    words = (*COLUMNS, "-m", "nsk", "--folds", "3", "--no-baseline")
+    document, _ = evaluated(run, file, *words)
+    assert document["classes"] == ["benign", "healthy", "tumour"]
+    document, methods = evaluated(run, file, *words, "--pos-label", "tumour")
+    assert document["classes"] == ["not tumour", "tumour"]
+    binary = evaluated(run, slides, *words)[1]
+    assert methods["nsk"]["AUC"]["mean"] == pytest.approx(binary["nsk"]["AUC"]["mean"])
+    model = tmp_path / "model.skops"
+    run.ok("fit", file, *COLUMNS, "-m", "nsk", "--pos-label", "tumour", "-o", model)
+    run.ok("predict", model, file, "-o", tmp_path / "out.csv")
+    assert {row["predicted"] for row in read_rows(tmp_path / "out.csv")} == {"not tumour", "tumour"}
+    pytest.importorskip("jinja2")
+    run.ok("report", model, file, "-o", tmp_path / "page.html")
+    assert "not tumour" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("method", ["nsk", "auto"])
+def test_a_threshold_is_chosen_stored_and_applied(run, slides, tmp_path, method, few_candidates):
+    model, out = tmp_path / "model.skops", tmp_path / "out.csv"
+    words = (*COLUMNS, "-m", method, "--group", "patient", "-o", model)
+    document = json.loads(run.ok("fit", slides, *words, "--sensitivity", ".9", "--json").stdout)
+    found = document["threshold"]
+    assert (found["rate"], found["wanted"], found["n_positive"]) == ("sensitivity", 0.9, 12)
+    low, high = found["rates"]["sensitivity"][1:]
+    assert low <= found["rates"]["sensitivity"][0] <= high
+    run.ok("predict", model, slides, "-o", out)
+    for row in read_rows(out):
+        assert (row["predicted"] == "yes") == (float(row["score"]) >= found["value"])
+    refused = run.fails("fit", slides, *words, "--sensitivity", ".9", "--precision", ".9", "-f")
+    assert "exclude each other" in refused.stderr

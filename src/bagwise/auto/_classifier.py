@@ -18,7 +18,7 @@ from bagwise.auto._coverage import PredictsIntervals, PredictsSets
 from bagwise.auto._ensemble import Ensemble, Race, mean_and_error
 from bagwise.auto._members import default_members
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, BagRegressorMixin
+from bagwise.base import BagClassifierMixin, BagEstimator, BagRegressorMixin, class_weights
 from bagwise.base._parameters import with_parameters
 from bagwise.base._scoring import softmax_probabilities
 from bagwise.evaluate._evaluation import Fold, make_folds
@@ -81,6 +81,11 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
         Columns of the bags (`Bags.columns`), such as age and site, to use besides the instances.
         Those of the default candidates that can use them do: trees and linear models on pooled
         statistics, attention, and a linear model on the columns alone.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, as if their bags were as many times more frequent: log(weight) is
+        added to the log-odds of a class after the calibration, so that the leaderboard does not
+        depend on it. "balanced" makes the classes equally frequent. For label sets a weight per
+        label, of the bags that have it against those that do not.
     n_jobs : int, default=None
         Number of folds fitted at the same time.
     random_state : int, RandomState or None, default=None
@@ -184,6 +189,7 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
     candidates: Any = "default"
     ensemble: str = "stack"
     use_columns: Any = None
+    class_weight: Any = None
     n_jobs: int | None = None
     random_state: Any = None
     verbose: int = 0
@@ -213,11 +219,31 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
     def _targets(self, labels: Labels) -> tuple[Array, Array]:
         self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.pos_label_ = labels.pos_label
+        self._log_weights = self._prior_shift(labels)
         if labels.has_sets:
             present = (labels.indicator == 1).astype(int)
             return present, present
         targets = (labels.codes[:, None] == np.array(labels.positives)).astype(int)
         return labels.oriented_codes, targets
+
+    def _prior_shift(self, labels: Labels) -> Floats:
+        """The logarithms of the weights of the classes, a value per column of log-odds."""
+        if not labels.has_sets:
+            weights = class_weights(self.class_weight, labels)
+            each = np.log([weights[labels.codes == k][0] for k in range(len(labels.classes))])
+            # One column for two classes, for the positive one.
+            ahead = [each[k] - (each[1 - k] if len(each) == 2 else 0.0) for k in labels.positives]
+            return np.array(ahead)
+        if self.class_weight == "balanced":
+            present = (labels.indicator == 1).sum(axis=0)
+            return np.log((labels.known.sum() - present).clip(1) / present.clip(1))
+        given = {} if self.class_weight is None else self.class_weight
+        unknown = [label for label in given if label not in labels.classes.tolist()]
+        if unknown or not all(weight > 0 for weight in given.values()):
+            raise InputError(
+                f"class_weight={given}: expected positive weights of {labels.classes.tolist()}."
+            )
+        return np.log([given.get(label, 1.0) for label in labels.classes.tolist()])
 
     def _folds(self, labels: Labels, groups: Array | None, seed: int) -> list[Fold]:
         y, n_most = labels.indicator, len(labels)
@@ -309,7 +335,10 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
             )
 
     def _finish(self, bags: Bags, targets: Array) -> None:
-        """Weigh the estimators that score instances, by what bags say about their scores."""
+        """Add class weights; weigh the estimators that score instances, by what bags say."""
+        self.intercept_ = self.intercept_ + self._log_weights
+        self.held_out_scores_ = self.held_out_scores_ + self._log_weights
+        del self._log_weights
         every = -(-bags.n_instances // MOST_SEEN)
         few, present = bags[::every], targets[::every] == 1
         present = np.repeat(present, few.sizes, axis=0)

@@ -34,6 +34,7 @@ def evaluate(
     file: Path = options.FILE,
     method: list[str] | None = options.methods("; repeat to compare several. By default auto."),
     group: str | None = options.GROUP,
+    by: str | None = options.column("Also score the bags of each value of this column."),
     folds: int = options.option("Number of folds.", "N", default=5, min=2),
     repeats: int = options.option("Number of repetitions, with new folds.", "N", default=1, min=1),
     seed: int = options.SEED,
@@ -54,8 +55,9 @@ def evaluate(
     of each method from the first one with its interval (corrected resampled t-test) and
     probabilities. For more than two classes, AUC is the mean over the classes, each against all
     others. A 95% interval of each score follows, by bootstrap over the groups (the bags without
-    --group), and for more than two classes the scores of each class. --predictions held_out.csv
-    writes a row per bag, repeat and method. --scoring takes measures of bagwise and scorers of
+    --group), and for more than two classes the scores of each class. --by site adds the
+    scores of the bags of each site. --predictions held_out.csv writes a row per bag, repeat and
+    method. --scoring takes measures of bagwise and scorers of
     scikit-learn; differences are tested on the first. The baselines are the most common label, and
     trees on pooled statistics (mean, min, max and std of each feature); --baseline sil adds a
     linear SVM on instances that inherit the label of their bag. A warning names the methods that
@@ -101,7 +103,8 @@ def evaluate(
     baselines(names)  # reject wrong names and parameters before reading
     for name, found in chosen.items():
         make_for_task(found, settings[name], task.task if columns.event is None else "survival")
-    bags, labels = read_labelled(file, columns, positive=task.positive, group=group)
+    about: Any = {"bag_columns": [by] if by not in (None, group) else []}
+    bags, labels = read_labelled(file, columns, positive=task.positive, group=group, **about)
     check_features(bags, steps, wide=set(chosen) != {"pooled-trees"})
     # The scorers of scikit-learn expect the positive label to be 1.
     target = target_of(labels, task, columns, coded=bool(scoring))
@@ -143,6 +146,10 @@ def evaluate(
     for name, rows in by_class.items():
         if len(rows["label"]) > 2:
             print_table(_with_ends(rows), title=f"{name}: each class")
+    own = [found for found in comparison if by is not None and found.name in chosen]
+    parts = {found.name: found.by(bags.column(by or "")) for found in own}
+    for name, rows in parts.items():
+        print_table(_with_ends(rows), title=f"{name}: each {by}")
     if output is not None:
         if output.suffix == ".tex":
             write_text(output, comparison.to_frame(measure).to_latex(index=False), force=force)
@@ -158,6 +165,7 @@ def evaluate(
     facts |= {"task": target.task, "group": group, "folds": folds, "repeats": repeats}
     facts |= {"seed": seed, "pca": steps.pca, "impute": steps.impute, "parameters": values}
     facts |= {"methods": [*map(_summary, comparison, intervals)], "per_class": by_class}
+    facts |= {"by": by, "parts": parts}
     facts |= {"differences": [difference.summary() for difference in differences]}
     return facts | {"warnings": warnings, "written": written}
 
@@ -220,7 +228,7 @@ def _by_class(
 
 def _with_ends(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """Values with the ends of their intervals, in one cell."""
-    table: dict[str, list[Any]] = {name: rows[name] for name in ("label", "bags")}
+    table: dict[str, list[Any]] = {n: rows[n] for n in ("label", "part", "bags") if n in rows}
     for name in (name.removesuffix(" lower") for name in rows if name.endswith(" lower")):
         cells = zip(*(rows[name + end] for end in ("", " lower", " upper")), strict=True)
         table[name] = ["" if isnan(v) else f"{v:.2f} ({a:.2f} to {b:.2f})" for v, a, b in cells]

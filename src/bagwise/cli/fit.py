@@ -13,6 +13,7 @@ def fit(
     columns: options.Columns,
     steps: options.Steps,
     task: options.Task,
+    rates: options.Rates,
     file: Path = options.FILE,
     output: Path = options.output("The model, a .skops file.", "MODEL"),
     method: str = options.methods(".", "auto"),
@@ -34,13 +35,17 @@ def fit(
     and weight of each; --group keeps the bags of a group in one fold of this comparison. Instances
     are standardised unless --no-scale is given. A label column with many different numbers is a
     regression target (--task), also if some are bounds, such as <5, >=10 or 4-6. --order 0,1,2,3
-    makes the labels grades. With --corrections, known labels of instances are kept fixed
-    (-m orlr). --checkpoint saves the state of a long fit at intervals, and the same command
-    continues from it (pdmisvm, orlr, noisy-or, mimlca, plda).
+    makes the labels grades. --sensitivity .95 (or --specificity, --precision) chooses the threshold
+    of the positive class on held-out bags, by groups: `bagwise predict` applies it, and the rates
+    to expect are printed with their intervals; methods but auto are cross-validated for it. With
+    more than two labels, --pos-label learns one against the rest. With --corrections, known labels
+    of instances are kept fixed (-m orlr). --checkpoint saves the state of a long fit at intervals,
+    and the same command continues from it (pdmisvm, orlr, noisy-or, mimlca, plda).
 
     ```
     bagwise fit musk1.csv -o auto.skops
     bagwise fit musk1.csv -m nsk --set C=10 -o model.skops
+    bagwise fit musk1.csv -m nsk --sensitivity .9 -o sensitive.skops
     ```
     """
     refuse_existing([output], force=force, inputs=[file])
@@ -63,6 +68,7 @@ def fit(
         parameters=options.parse_parameters(parameters),
         checkpoint=checkpoint,
         corrections=corrections,
+        rates=rates.given,
     )
     fitted.save(output, force=force)
     facts, bags, target = dict(fitted.metadata), fitted.data.bags, fitted.target

@@ -13,11 +13,14 @@ import numpy as np
 
 from bagwise._common.extras import import_extra
 from bagwise.auto._methods import find_method, make_model
+from bagwise.bags import Bags
 from bagwise.base import BagEstimator
 from bagwise.base._pipelines import final_estimator, fit_arguments
 from bagwise.cli import reading
 from bagwise.cli.options import Columns, Steps, Task, own_parameters
 from bagwise.cli.output import is_quiet, note, progress, running
+from bagwise.evaluate import choose_threshold, held_out_predictions
+from bagwise.evaluate._thresholds import Threshold
 from bagwise.exceptions import BagwiseError, InputError
 from bagwise.io._contents import Contents
 from bagwise.persistence import MOST_MARKS, fingerprints, save_model
@@ -133,6 +136,7 @@ def learn(
     parameters: Mapping[str, Any] | None = None,
     checkpoint: Path | None = None,
     corrections: Path | None = None,
+    rates: Mapping[str, float] | None = None,
 ) -> Fitted:
     """Read a table, find the task, make the model and fit it.
 
@@ -152,6 +156,8 @@ def learn(
         Parameters of the method.
     checkpoint, corrections : Path or None
         As for ``bagwise fit``.
+    rates : dict, default=None
+        The rate for which a threshold is chosen, such as ``{"sensitivity": 0.95}``.
 
     Returns
     -------
@@ -170,6 +176,9 @@ def learn(
     chosen.check_labels(label_sets=labels.has_sets)
     target = reading.target_of(labels, task, columns)
     note(f"task: {target.described}")
+    if rates and (target.kind != "class" or len(target.classes) != 2):
+        one = " --pos-label chooses one against the rest." if target.kind == "class" else ""
+        raise InputError(f"--{next(iter(rates))} is for two classes, not a {target.kind}.{one}")
     chosen = target.variant(chosen)
     made: Any = {"around": target.around, "sparse": bags.is_sparse} | steps.arguments
     model = make_model(chosen, settings, **made)
@@ -191,6 +200,10 @@ def learn(
         "impute": steps.impute,
         "corrections": sum(label is not None for label in known or ()),
     }
+    if rates:
+        found = _threshold(model, bags, y, rates)
+        facts["threshold"], model.threshold_ = found.summary(), found.value
+        note(str(found))
     if len(bags) <= MOST_MARKS:  # by which a report recognises the bags
         facts["training"] = fingerprints(bags)
     single, sets = (None, labels) if labels.has_sets else (labels, None)
@@ -198,6 +211,22 @@ def learn(
     if labels.classes.dtype.names:
         data = Contents(bags, targets=labels.values)
     return Fitted(model, facts, target, data, source)
+
+
+def _threshold(model: Any, bags: Bags, y: Any, rates: Mapping[str, Any]) -> Threshold:
+    """The threshold that reaches a rate on the held-out bags of the fit, or of five folds."""
+    last, groups = final_estimator(model), bags.groups
+    if hasattr(last, "held_out_scores_"):
+        sign = last._sign  # of the scores of the last class
+        scores, truth = sign * last.held_out_scores_[:, 0], last.held_out_targets_[:, 0]
+        truth, groups = truth if sign > 0 else 1 - truth, last.held_out_groups_
+    else:
+        with progress("Cross-validating for the threshold", total=5) as step:
+            found = held_out_predictions(model, bags, y, after_fold=step)
+        truth, scores = y, found.scores
+        if scores is None:
+            scores = np.asarray(found.probabilities)[:, -1]
+    return choose_threshold(truth, scores, **rates, groups=groups)
 
 
 @dataclass(frozen=True, repr=False)

@@ -172,6 +172,28 @@ class Task:
             raise InputError("--order is for grades: leave out --task regression and --pos-label.")
 
 
+_RATE: Any = {"min": 0, "max": 1, "rich_help_panel": "Threshold of the positive class"}
+
+
+@dataclass
+class Rates:
+    """The rate of held-out bags by which a threshold is chosen."""
+
+    sensitivity: float | None = option("Least share of positive bags to find.", "P", **_RATE)
+    specificity: float | None = option("Least share of other bags to reject.", "P", **_RATE)
+    precision: float | None = option("Least share of found bags that are positive.", "P", **_RATE)
+
+    def __post_init__(self) -> None:
+        """Reject several rates."""
+        if len(self.given) > 1:
+            raise InputError(f"--{' and --'.join(self.given)} exclude each other: give one.")
+
+    @property
+    def given(self) -> dict[str, float]:
+        """The rate, if there is one."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
 @dataclass
 class Saved:
     """A saved model and a file of bags, in either order."""

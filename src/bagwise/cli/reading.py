@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +39,7 @@ from bagwise.persistence import fingerprints, load_model
 from bagwise.validation import are_times, check_bags
 from bagwise.validation.times import TIMES
 
+_REST = "not "  # what the other labels are called with --pos-label
 _WIDE = 200  # features from which --pca is recommended
 _MANY, _FEW = 10, 5  # numbers of distinct values, not all integers
 _MANY_WHOLE = 20  # number of distinct integers
@@ -97,6 +98,7 @@ def read_labelled(
     positive: str | None = None,
     group: str | None = None,
     corrected: _known.Known | None = None,
+    bag_columns: Sequence[str] = (),
 ) -> tuple[Bags, Labels]:
     """Read bags to learn from: those without a label are left out, with a note.
 
@@ -113,18 +115,21 @@ def read_labelled(
         The column with the group of each bag.
     corrected : Known or None
         Known labels of instances; bags with such instances are kept even without a label.
+    bag_columns : sequence of str, default=()
+        Further columns of the bags.
 
     Returns
     -------
     bags : Bags
-        The bags whose labels are known, with their groups.
+        The bags whose labels are known, with their groups and columns.
     labels : Labels
         Their labels.
     """
     if group is not None and chosen.labels is not None and corrected is None:
         # Bags that are not in the table are left out in any case, and need no group.
         chosen = replace(chosen, missing=chosen.missing or "drop")
-    data = _without_empty(read_columns(path, chosen, group=group))
+    more: dict[str, Any] = {"bag_columns": [*bag_columns]} if bag_columns else {}
+    data = _without_empty(read_columns(path, chosen, group=group, **more))
     single, labels = data.labels, data.label_sets
     if data.targets is not None:
         single, labels = _as_labels(data.targets), None
@@ -444,10 +449,14 @@ def _are_numbers(names: list[str], bounds: Intervals) -> bool:
 
 
 def _positive_last(labels: Labels, positive: str | None) -> Labels:
-    """Put the positive one of two classes last."""
+    """Put the positive one of two classes last; of more classes, the positive against the rest."""
     two = len(labels.classes) == 2 and not labels.has_sets
-    if positive is not None and not (two and positive in labels.names):
-        raise LabelError(f"pos_label={positive!r}: expected one of two labels, got {labels.names}.")
+    if positive is not None and (labels.has_sets or positive not in labels.names):
+        raise LabelError(f"pos_label={positive!r}: expected one of the labels {labels.names}.")
+    if positive is not None and len(labels.classes) > 2:
+        note(f"{positive} against the other {len(labels.classes) - 1} labels.")
+        rest = [f"{_REST}{positive}", positive]
+        return Labels("single", rest, (labels.codes == labels.names.index(positive)).astype(int))
     if positive is None and two and positive_by_name(labels.classes) == 0:
         positive = labels.names[0]
     if positive is None or labels.names[1] == positive:
@@ -490,6 +499,8 @@ def open_saved(
     if saved.trust:
         add_current_folder()  # with the class of a user
     model, metadata = load_model(saved.model, trusted=saved.trust or ())
+    if metadata.get("threshold") is not None:
+        model.threshold_ = metadata["threshold"]["value"]
     check_is_fitted(model)
     how: Any = {"labelled": labelled, "merged": merged}
     return model, metadata, read_as_fitted(model, metadata, saved.file, chosen, **how, **more)
@@ -568,7 +579,10 @@ def labels_for(model: Any, data: Contents, metadata: Mapping[str, Any]) -> Label
     if classes is None:
         return labels
     known = {str(label): k for k, label in enumerate(classes)}
-    own = [known.get(str(label), label) for label in labels.classes.tolist()]
+    rest = 0 if len(classes) == 2 and classes[0] == f"{_REST}{classes[1]}" else None
+    own = [known.get(str(x), x if rest is None else rest) for x in labels.classes.tolist()]
+    if rest is not None:
+        return Labels.from_codes([0, 1], np.array([*own, -1])[labels.codes])
     return Labels.from_codes(own, labels.codes)
 
 

@@ -3,11 +3,13 @@
 from bagwise.evaluate._comparison import Comparison, Evaluation, corrected_t_test, ranks
 from bagwise.evaluate._evaluation import compare, evaluate
 from bagwise.evaluate._held_out import HeldOut, held_out_predictions
+from bagwise.evaluate._thresholds import choose_threshold
 
 __all__ = [
     "Comparison",
     "Evaluation",
     "HeldOut",
+    "choose_threshold",
     "compare",
     "corrected_t_test",
     "evaluate",

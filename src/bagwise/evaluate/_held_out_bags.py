@@ -113,13 +113,7 @@ class HeldOutBags:
 
     def draws(self, n_draws: int, seed: int) -> Ints:
         """How often each draw contains each row; all rows of a group together."""
-        unit = self.position if self.groups is None else self.groups
-        units, code = np.unique(unit, return_inverse=True)
-        if len(units) < 2:
-            raise InputError("an interval by bootstrap needs at least two groups of bags.")
-        n_draws = max(N_SLOW, min(n_draws, int(LARGEST / len(self))))
-        shares = np.full(len(units), 1 / len(units))
-        return np.random.RandomState(seed).multinomial(len(units), shares, n_draws)[:, code]
+        return draws_of(self.position if self.groups is None else self.groups, n_draws, seed)
 
     def intervals(
         self,
@@ -148,7 +142,7 @@ class HeldOutBags:
             found.append({name: _mean([part[name] for part in parts]) for name in parts[0]})
         tails = 50 * (1 - confidence), 50 * (1 + confidence)
         whole, draws = found
-        return {n: _with_ends(float(whole[n][0]), draws[n], tails) for n in whole}
+        return {n: with_ends(float(whole[n][0]), draws[n], tails) for n in whole}
 
     def _measured(self, W: Ints, wanted: Sequence[str]) -> dict[str, Floats]:
         """Every measure for each draw."""
@@ -186,10 +180,11 @@ class HeldOutBags:
         columns: dict[str, list[Any]] = {}
         for k, (label, true, said, scores) in enumerate(self.each_class()):
             known = self.y[:, k] >= 0 if self.kind == "label sets" else True
-            first, others = (_of_class(true, said, scores, W * known) for W in (once, several))
+            weights = (W * known for W in (once, several))
+            first, others = (measures_of_class(true, said, scores, W) for W in weights)
             row: dict[str, Any] = {"label": label, "bags": int(true[self.repeat == 0].sum())}
             for name, value in first.items():
-                row[name], lower, upper = _with_ends(float(value[0]), others[name], tails)
+                row[name], lower, upper = with_ends(float(value[0]), others[name], tails)
                 row |= {f"{name} lower": lower, f"{name} upper": upper}
             for name, value in row.items():
                 columns.setdefault(name, []).append(value)
@@ -253,7 +248,7 @@ def _mean(parts: Sequence[Floats]) -> Floats:
     return np.where(counts > 0, total / np.maximum(counts, 1), np.nan)
 
 
-def _with_ends(
+def with_ends(
     value: float, draws: Floats, tails: tuple[float, float]
 ) -> tuple[float, float, float]:
     """The value and the ends of its interval; NaN if fewer than half of the draws define it."""
@@ -262,6 +257,16 @@ def _with_ends(
         return value, np.nan, np.nan
     lower, upper = np.percentile(defined, tails)
     return value, float(lower), float(upper)
+
+
+def draws_of(unit: Array, n_draws: int, seed: int) -> Ints:
+    """How often each draw contains each row: all rows of a unit together, (n_draws, n_rows)."""
+    units, code = np.unique(unit, return_inverse=True)
+    if len(units) < 2:  # nothing can be said: all measures are undefined
+        return np.zeros((1, len(unit)), dtype=int)
+    n_draws = max(N_SLOW, min(n_draws, int(LARGEST / len(unit))))
+    shares = np.full(len(units), 1 / len(units))
+    return np.random.RandomState(seed).multinomial(len(units), shares, n_draws)[:, code]
 
 
 # Measures of weighted bags: W of shape (n_draws, n_bags)
@@ -348,7 +353,9 @@ def _of_number(y: Floats, predicted: Floats, W: Ints) -> dict[str, Floats]:
     return {"R2": fit, "MAE": _share(np.abs(errors), W), "Spearman": ranked}
 
 
-def _of_class(true: Bools, said: Bools, scores: Floats | None, W: Ints) -> dict[str, Floats]:
+def measures_of_class(
+    true: Bools, said: Bools, scores: Floats | None, W: Ints
+) -> dict[str, Floats]:
     """Measures of one class against all others."""
     found = {
         "sensitivity": _share(np.where(true, said, np.nan), W),

@@ -83,6 +83,10 @@ class Predictions:
     classes : array-like of shape (n_classes,), default=None
         Names to show instead of the values of ``classes_``, in their order; for a regressor of
         several numbers their names.
+    threshold : float, default=None
+        For two classes: a bag is of the second one if its score (without scores: its probability)
+        is at least this, see `bagwise.evaluate.choose_threshold`. By default that of the model file
+        (``bagwise fit --sensitivity``), if it has one, else what ``predict`` says.
 
     Attributes
     ----------
@@ -119,7 +123,13 @@ class Predictions:
     """
 
     def __init__(
-        self, model: Any, X: Any, y: Any = None, *, classes: ArrayLike | None = None
+        self,
+        model: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        classes: ArrayLike | None = None,
+        threshold: float | None = None,
     ) -> None:
         self.model, self.bags = model, check_bags(None, X, reset=True, allow_nan=True)
         self.is_regressor, self._y = predicts_numbers(model), y
@@ -141,6 +151,9 @@ class Predictions:
                 "give one name each."
             )
         self.class_names, self.names = names, [str(name) for name in names.tolist()]
+        self.threshold = getattr(model, "threshold_", None) if threshold is None else threshold
+        if self.threshold is not None and len(self.classes) != 2:
+            raise InputError(f"threshold={threshold}: the model has {len(self.classes)} classes.")
         self.background_name = label = getattr(self.estimator, "background_label_", None)
         if label is not None:
             is_text = not np.issubdtype(names.dtype, np.number)
@@ -163,6 +176,10 @@ class Predictions:
 
     def call(self, method: str) -> Any:
         """Return the result of a method of the model for the bags; None if it has none."""
+        if method == "predict" and self.threshold is not None and method not in self._cache:
+            scores = self.call("decision_function")
+            scores = self.call("predict_proba")[:, 1] if scores is None else scores
+            self._cache[method] = self.classes[(scores >= self.threshold).astype(int)]
         if method not in self._cache:
             caller, X = (self.estimator, self.seen)
             if X is None:
@@ -270,6 +287,10 @@ class Predictions:
         if self.seen is None or not self.has_keys:
             return []
         first, predicted = self.bags.offsets[:-1], self.call("predict")
+        if self.threshold is not None:
+            each = [self.estimator.key_instances(self.seen, label=c) for c in self.classes]
+            rows = first + np.where(predicted == self.classes[1], *each[::-1])
+            return [(row, -1) for row in rows.tolist()]
         if predicted is None or predicted.ndim == 1:
             rows = first + self.estimator.key_instances(self.seen)
             return [(row, -1) for row in rows.tolist()]
