@@ -221,7 +221,7 @@ class Evaluation:
             raise InputError(f"values have shape {parts.shape}: expected one for each bag.")
         own = parts[rows.position]
         columns: dict[str, list[Any]] = {}
-        for part in np.unique(own):
+        for part in np.unique(own).tolist():
             held = rows.take(own == part)
             row = {"part": part, "bags": len(np.unique(held.position))}
             how: Any = {"confidence": confidence, "seed": random_state}

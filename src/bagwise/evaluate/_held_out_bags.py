@@ -194,7 +194,7 @@ class HeldOutBags:
         """Each class: whether bags have it and are predicted to have it, and their scores of it."""
         assert self.classes is not None
         scores = self.found.get("decision_function", self.found.get("predict_proba"))
-        for k, label in enumerate(self.classes):
+        for k, label in enumerate(np.asarray(self.classes).tolist()):
             own = None
             if scores is not None:
                 columns = scores.reshape(len(self), -1)
