@@ -77,6 +77,7 @@ def test_copies_of_all_bags_of_a_group_do_not_narrow_an_interval():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*in the training and the test part of a fold")
 def test_an_interval_covers_the_accuracy_of_the_folds_models():
     """95 of 100 intervals for 60 test bags cover the accuracy on 400 others, roughly."""
     inside = []

@@ -20,6 +20,7 @@ from bagwise.cli import reading
 from bagwise.cli.options import Columns, Steps, Task, own_parameters
 from bagwise.cli.output import is_quiet, note, progress, running
 from bagwise.evaluate import choose_threshold, held_out_predictions
+from bagwise.evaluate._leaks import warn_of_leaks
 from bagwise.evaluate._thresholds import Threshold
 from bagwise.exceptions import BagwiseError, InputError
 from bagwise.io._contents import Contents
@@ -187,6 +188,7 @@ def learn(
         names = range(2) if target.coded else labels.classes.tolist()
         written = dict(zip(labels.names, names, strict=True))
         known = corrected.match(bags, written, values.get("background"))
+    warn_of_leaks(bags, target.y)
     with _showing(model, f"Fitting {chosen.name} on {len(bags)} bags"):
         model.fit(bags, y, **fit_arguments(model, instance_labels=known))
     if checkpoint is not None:  # the file is deleted, so the saved model must not name it

@@ -45,14 +45,17 @@ def _print_versions(wanted: bool) -> None:
 def info(
     columns: options.Columns,
     file: Path = options.FILE,
+    group: str | None = options.GROUP,
     versions: bool = options.flag(
         "--versions", "Show instead the versions.", callback=_print_versions, is_eager=True
     ),
 ) -> dict[str, Any]:
-    """Show how a file is read: bags, instances, features, labels, missing values.
+    """Show how a file is read: bags, instances, features, labels, missing values, possible leaks.
 
     Use it to check that bagwise reads your columns as intended. It reads the file as the other
-    commands do, and lists constant features and missing values. It writes no file.
+    commands do, and lists constant features and missing values, and possible leaks: copies of
+    instances in several bags (of other groups, with --group), patients in several groups, and
+    columns that tell the label. It writes no file.
 
     ```
     bagwise info musk1.csv
@@ -63,10 +66,11 @@ def info(
     import numpy as np
 
     from bagwise.cli.reading import numbers_of, read_columns
+    from bagwise.evaluate import find_leaks
     from bagwise.labels import is_known
     from bagwise.report._sections import summarise
 
-    data = read_columns(file, columns, learn=False)
+    data = read_columns(file, columns, learn=False, group=group)
     facts = {"file": str(file), **summarise(data.bags)}
     numbers = None if data.labels is None else numbers_of(data.labels[data.labels.known], None)
     counts, unlabelled = _count_labels(data)
@@ -91,8 +95,15 @@ def info(
         print_table(shown | _known_cells(data, common))
     if len(counts) > _SHOWN:
         print_lines([f"and {len(counts) - _SHOWN} more labels"])
-    known = _known_cells(data, counts)
-    return facts | {"labels": counts} | ({"known_of_labels": known} if known else {})
+    bags, y = data.bags, numbers
+    if data.labels is not None:
+        bags = bags[data.labels.known]
+        y = data.labels[data.labels.known].values if numbers is None else numbers
+    leaks = [str(leak) for leak in find_leaks(bags, y)]
+    print_lines(f"Possible leak: {leak}" for leak in leaks)
+    cells = _known_cells(data, counts)
+    facts |= {"labels": counts, "leaks": leaks}
+    return facts | ({"known_of_labels": cells} if cells else {})
 
 
 def _count_labels(data: Contents) -> tuple[dict[str, int], dict[str, int]]:

@@ -3,6 +3,7 @@
 from bagwise.evaluate._comparison import Comparison, Evaluation, corrected_t_test, ranks
 from bagwise.evaluate._evaluation import compare, evaluate
 from bagwise.evaluate._held_out import HeldOut, held_out_predictions
+from bagwise.evaluate._leaks import find_leaks
 from bagwise.evaluate._thresholds import choose_threshold
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "compare",
     "corrected_t_test",
     "evaluate",
+    "find_leaks",
     "held_out_predictions",
     "ranks",
 ]

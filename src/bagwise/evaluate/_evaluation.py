@@ -28,6 +28,7 @@ from bagwise.compute import is_here
 from bagwise.evaluate._comparison import Comparison, Evaluation
 from bagwise.evaluate._held_out_bags import HeldOutBags
 from bagwise.evaluate._kept_folds import KeptFolds
+from bagwise.evaluate._leaks import warn_of_leaks
 from bagwise.evaluate._measures import as_sets, check_scoring, kind_of, measures_of, scores_of
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
 from bagwise.validation import (
@@ -301,6 +302,11 @@ def compare(
         A folder in which finished folds are kept: the same call, after an interruption, continues
         with the others. They are removed at the end.
 
+    Warns
+    -----
+    DataWarning
+        About leaks between training and test bags, as `find_leaks` finds them.
+
     Returns
     -------
     Comparison
@@ -337,6 +343,7 @@ def compare(
     (numbers,) = are_regressors
     drawn: Any = {"repeats": repeats, "random_state": random_state, "numbers": numbers}
     prepared = prepare(X, y, cv, groups, **drawn)
+    warn_of_leaks(prepared.bags, prepared.y, prepared.folds)
     classes: Any = None if numbers else np.unique(as_sets(prepared.y))
     orders = [grade_order(model, classes) for model in models.values()] if not numbers else []
     order = next((order for order in orders if order is not None), None)
