@@ -31,6 +31,7 @@ from bagwise.loops.compilation import compiled
 TABLE = 2**20  # values of the forward table stored at once; a larger one is recomputed in parts
 UNDERFLOW = 1e-250  # probability below which the pass is repeated with logarithms
 SMALL, LOST = 1e-30, 1e-200  # sum of states that is scaled; part that A and B share
+FEW = 64  # number of states up to which all are visited, without blocks
 NO_LIMIT = -1  # upper bound of a count
 
 _compiled = compiled()
@@ -382,7 +383,13 @@ def sum_over_counts(log_q, counters, bounds, table, posterior):
     float
         log of the sum; -inf if it is 0.
     """
-    k = len(counters)
+    k, size = len(counters), 1.0
+    for c in range(k):
+        size *= counters[c, 1] + 1.0
+    if size <= FEW and (len(log_q) + 1) * size <= table:
+        total, shared = _few_states(np.exp(log_q), counters, bounds, posterior)
+        if shared >= LOST:
+            return total
     order = np.argsort(-counters[:, 1])
     chosen = counters[order]
     logs, joint = np.empty_like(log_q), np.empty_like(log_q)
@@ -396,6 +403,61 @@ def sum_over_counts(log_q, counters, bounds, table, posterior):
         posterior[:, order[c]] = joint[:, c]
     posterior[:, k] = joint[:, k]
     return total
+
+
+@_compiled
+def _few_states(q, counters, bounds, joint):
+    """As `_count_pass`, for few states; one more receives what is beyond a bound."""
+    n, k, size = len(q), len(counters), 1
+    for c in range(k):
+        size *= counters[c, 1] + 1
+    then, after, before = np.empty((size, k), np.int64), np.zeros(size + 1), np.zeros(size + 1)
+    for state in range(size):
+        step, n_counted, enough = 1, 0, True
+        for c in range(k):
+            value = state // step % (counters[c, 1] + 1)
+            n_counted += value
+            enough &= value >= counters[c, 0]
+            then[state, c] = state if counters[c, 2] else size
+            if value < counters[c, 1]:
+                then[state, c] = state + step
+            step *= counters[c, 1] + 1
+        if enough and bounds[0] <= n_counted <= bounds[1]:
+            after[state] = 1.0
+    a = np.zeros((n + 1, size + 1))
+    a[0, 0] = 1.0
+    total, shared = 0.0, 1.0
+    for i in range(n):
+        past, new = a[i], a[i + 1]
+        for state in range(size):
+            mass = past[state]
+            if mass > 0.0:
+                new[state] += mass * q[i, k]
+                for c in range(k):
+                    new[then[state, c]] += mass * q[i, c]
+        total += _scaled(new[:size])
+    found = (a[n] * after).sum()
+    if found == 0.0:
+        return -np.inf, 0.0
+    for i in range(n - 1, -1, -1):
+        past, row = a[i], joint[i]
+        row[:] = 0.0
+        for state in range(size):
+            mass, value = past[state], q[i, k] * after[state]
+            row[k] += mass * value
+            for c in range(k):
+                more = q[i, c] * after[then[state, c]]
+                row[c] += mass * more
+                value += more
+            before[state] = value
+        common = row.sum()
+        shared = min(shared, common)
+        if common == 0.0:
+            return -np.inf, 0.0
+        row /= common
+        _scaled(before[:size])
+        after, before = before, after
+    return total + np.log(found), shared
 
 
 @_compiled
@@ -484,16 +546,17 @@ def _count_forward(q, i, n, lattice, log, a, new):
         for c in range(1, k):
             if counters[c, 2] and values[h, c] == counters[c, 1]:
                 stay = _plus(stay, q[c], log)
-        for j in range(base + low, base + high + 1):
+        first, stop, one = _unsigned(base + low), _unsigned(base + high + 1), _unsigned(1)
+        for j in range(first, stop):
             new[j] = _times(stay, a[j], log)
-        for j in range(base + max(low, 1), base + high + 1):
-            new[j] = _plus(new[j], _times(q[0], a[j - 1], log), log)
+        for j in range(max(first, _unsigned(base) + one), stop):
+            new[j] = _plus(new[j], _times(q[0], a[j - one], log), log)
         if high == cap and counters[0, 2]:
             new[base + cap] = _plus(new[base + cap], _times(q[0], a[base + cap], log), log)
         for c in range(1, k):
             if values[h, c] > 0:
-                chance, step = q[c], steps[c]
-                for j in range(base + low, base + high + 1):
+                chance, step = q[c], _unsigned(steps[c])
+                for j in range(first, stop):
                     new[j] = _plus(new[j], _times(chance, a[j - step], log), log)
     return 0.0 if log is not None else _scaled(new)
 
@@ -529,7 +592,8 @@ def _count_backward(q, i, n, lattice, log, a, b, new, joint):
             continue
         new[base : base + low] = zero
         new[base + high + 1 : base + width] = zero
-        first, stop, stay, total = base + low, base + high + 1, q[k], zero
+        first, stop, one = _unsigned(base + low), _unsigned(base + high + 1), _unsigned(1)
+        stay, total = q[k], zero
         for c in range(1, k):
             if counters[c, 2] and values[h, c] == counters[c, 1]:
                 stay = _plus(stay, q[c], log)
@@ -538,16 +602,16 @@ def _count_backward(q, i, n, lattice, log, a, b, new, joint):
             total = _plus(total, _times(a[j], b[j], log), log)
         joint[k] = _plus(joint[k], total, log)
         same, total = total, zero
-        for j in range(first, min(stop, base + cap)):
-            new[j] = _plus(new[j], _times(q[0], b[j + 1], log), log)
-            total = _plus(total, _times(a[j], b[j + 1], log), log)
+        for j in range(first, min(stop, _unsigned(base + cap))):
+            new[j] = _plus(new[j], _times(q[0], b[j + one], log), log)
+            total = _plus(total, _times(a[j], b[j + one], log), log)
         if high == cap and counters[0, 2]:
             last = base + cap
             new[last] = _plus(new[last], _times(q[0], b[last], log), log)
             total = _plus(total, _times(a[last], b[last], log), log)
         joint[0] = _plus(joint[0], total, log)
         for c in range(1, k):
-            chance, step, total = q[c], steps[c], zero
+            chance, step, total = q[c], _unsigned(steps[c]), zero
             if values[h, c] < counters[c, 1]:
                 for j in range(first, stop):
                     new[j] = _plus(new[j], _times(chance, b[j + step], log), log)

@@ -75,16 +75,19 @@ def posteriors(start, stop, sets, scores, weights, found):
         sign = -weights[bag] if gradient else 1.0
         for i in range(n):
             row = found.posterior[first + i]
-            row[:] = -sign * np.exp(log_p[i]) if gradient else np.zeros(n_classes)
+            for c in range(n_classes):
+                row[c] = -sign * np.exp(log_p[i, c]) if gradient else 0.0
+            reported = 0.0
             for c in range(k):
                 row[labels[c]] += sign * posterior[i, c]
+                reported += posterior[i, c]
             if may_be_silent:
                 silent = posterior[i, k]
                 share = _spread(
                     sign * silent, log_p[i], log_silent[i], free, missing, codes[i], row
                 )
                 found.counts[bag, 0] += share * silent
-                found.counts[bag, 1] += posterior[i, :k].sum()
+                found.counts[bag, 1] += reported
 
 
 @_compiled
