@@ -9,7 +9,7 @@ from assumptions.models import Both, Count, First, Known, Mean, NoDecoy, Standar
 from bagwise.assumptions import check_assumptions
 from bagwise.assumptions._check import ENOUGH, STRENGTHS, TESTS, AssumptionCheck, Row, trials
 from bagwise.auto import AutoBagClassifier
-from bagwise.auto._members import default_members, keeping
+from bagwise.auto._members import chosen_members, default_members, keeping
 from bagwise.auto._methods import METHODS, audited_model
 from bagwise.base._pipelines import kept_assumption
 from bagwise.classification import PrimalDualMISVM, SingleInstanceClassifier
@@ -181,5 +181,7 @@ def test_the_automatic_choice_uses_methods_that_keep_an_assumption():
     assert names["several concepts"] == ["miles"]
     assert names["one concept"] == ["citation-knn"]
     assert {"pooled-trees", "nsk", "mind", "minimax"} <= set(names["collective"])
+    named = chosen_members(["concepts", "nsk"], "single", members, "standard")
+    assert [member.name for member in named] == ["concepts"]
     for member in keeping(members, "standard"):  # also where the data are too large for it
         assert all(other.keeps == "standard" for other in member.replacements)

@@ -305,11 +305,14 @@ def default_members(kind: str, n_columns: int = 1, use_columns: Any = None) -> l
 
 
 def keeping(members: Iterable[Member], assumption: str) -> list[Member]:
-    """Select the members, and their replacements, that keep an assumption."""
+    """Select the members, and their replacements, that keep an assumption.
+
+    What is standard for several concepts is standard: it passes the same tests, and more.
+    """
     return [
         replace(member, replacements=tuple(keeping(member.replacements, assumption)))
         for member in members
-        if member.keeps == assumption
+        if member.keeps.removesuffix(", several concepts") == assumption
     ]
 
 
