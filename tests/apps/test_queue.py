@@ -8,6 +8,7 @@ from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
 from bagwise.apps.review import Correction, ReviewQueue
 from bagwise.apps.review._store import SetCorrection
 from bagwise.exceptions import InputError
+from bagwise.labels import LabelCounts
 from syllables import BIRDS, fitted, recordings
 
 
@@ -165,3 +166,24 @@ def test_a_label_that_the_bag_does_not_list_is_added_to_its_set():
     queue.decide(first, None)
     assert queue.set_of(one) == sorted(sets[one])
     assert_allclose(queue.posterior, before, rtol=1e-12)
+
+
+def test_unknown_labels_and_counts_are_choices_until_they_are_decided():
+    model, bags, _, birds = fitted()
+    n = np.array([[np.sum(own == name) for name in BIRDS] for own in bags.split(birds)])
+    bag = int(np.argmax((n > 0).sum(axis=1) == 2))
+    absent = int(np.argmin(n[bag]))
+    lower, upper = n.copy(), n.copy()
+    lower[bag, absent], upper[bag, absent] = 0, -1  # nobody looked for it
+    counts = LabelCounts(lower, upper, BIRDS)
+    queue = ReviewQueue(model, bags, counts)
+    assert queue.choices(bag) == BIRDS.tolist()
+    assert BIRDS[absent] not in queue.set_of(bag)
+    assert_allclose(queue.posterior, model.annotate_proba(bags, counts))
+    queue.change_set(bag, BIRDS[absent], True)
+    assert BIRDS[absent] in queue.set_of(bag)
+    queue.change_set(bag, BIRDS[absent], None)
+    first = int(bags.offsets[bag])
+    for instance in range(first, int(bags.offsets[bag + 1])):  # contradicts the counts
+        queue.decide(instance, BIRDS[absent])
+    assert queue.guess(first) == BIRDS[absent]

@@ -15,6 +15,7 @@ from bagwise.classification import PrimalDualMISVM, SetKernelSVM, WellMISVM
 from bagwise.cluster import BagConstrainedSpectralClustering
 from bagwise.embedding import BagStatistics, RandomFourierEmbedding
 from bagwise.exceptions import InputError
+from bagwise.labels import LabelCounts
 from bagwise.metric_learning import MIMLCA, MultiInstancePLDA
 from cases import each
 from checks import example
@@ -208,11 +209,20 @@ WITH_KERNEL = {"kernel": "rbf", "n_components": 20, "reg": 1.0, "random_state": 
 WRONG_SETS = {"missing": 0.1, "spurious": 0.05}
 
 
-@each("options", [{}, {"background": True}, WITH_KERNEL, WRONG_SETS])
+COUNTED = {"reg": 20.0}
+UNKNOWN = {"missing": 0.1, "reg": 20.0}
+
+
+@each("options", [{}, {"background": True}, WITH_KERNEL, WRONG_SETS, COUNTED, UNKNOWN])
 def test_orlr_agrees(move, options):
     bags, sets = with_label_sets(n_features=3)
     if "background" in options:
         sets = sets[:, :-1]  # the last class goes unnamed
+    if options is UNKNOWN:
+        sets[::2, :2] = -1
+    if options is COUNTED:
+        limits = np.where(sets == 1, 3, np.where(np.arange(5) == 1, -1, 0))
+        sets = LabelCounts(sets, limits)
     model = ORedLogisticRegression(**({"reg": 10.0, "tol": 1e-9} | options))
     here = model.fit(bags, sets)
     expected = [here.coef_, here.intercept_, here.objective_curve_]

@@ -57,7 +57,8 @@ def test_orlr_on_tensors_hands_hard_bags_to_the_kernel(monkeypatch):
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize("rates", [(0.0, 0.0), (0.1, 0.0), (0.1, 0.05)])
 @pytest.mark.parametrize("codes", [False, True])
-def test_orlr_on_tensors_is_that_on_arrays(background, rates, codes, rng):
+@pytest.mark.parametrize("unknown", [False, True])
+def test_orlr_on_tensors_is_that_on_arrays(background, rates, codes, unknown, rng):
     pytest.importorskip("torch")
     n_labels, sizes = 14, rng.integers(1, 17, 30)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -68,6 +69,8 @@ def test_orlr_on_tensors_is_that_on_arrays(background, rates, codes, rng):
     known = np.full(len(X), -1)
     if codes:
         known[offsets[:-1:2]] = sets[::2].argmax(axis=1)
+    if unknown:
+        sets[1::2][rng.random(sets[1::2].shape) < 0.2] = -1
     bag_sets = BagLabelSets(offsets, sets, background, instance_codes=known)
     arguments = bag_sets, rng.uniform(0.5, 2, len(sizes))
     theta = rng.normal(size=(n_labels + background, 5))
