@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import precision_recall_curve, roc_curve
 
-from bagwise.displays import DifferenceDisplay, RankDisplay
-from bagwise.evaluate import ranks
+from bagwise.classification import CitationKNN, SetKernelSVM
+from bagwise.datasets import make_bags
+from bagwise.displays import CurveDisplay, DifferenceDisplay, RankDisplay
+from bagwise.evaluate import evaluate, ranks
 from bagwise.evaluate._comparison import Comparison, Evaluation
 from bagwise.exceptions import InputError
 
@@ -76,3 +80,36 @@ def test_ranks_are_ordered_and_joined_by_group(axes):
         top, bottom = (tick_names(axes).index(group[k]) for k in (0, -1))
         np.testing.assert_allclose(bar.get_ydata(), [top - 0.2, bottom + 0.2])
     assert f"difference, {found.critical_difference:.2f}" in axes.get_xlabel()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_curves_are_those_of_scikit_learn(n_classes, axes):
+    data = make_bags(n_bags=40, n_classes=n_classes, separation=2, random_state=0)
+    found = evaluate(CitationKNN(), data.bags, data.y, cv=4)
+    held = found.held_out
+    shown = range(1, 2) if n_classes == 2 else range(3)
+    for kind, function in (
+        ("roc", lambda *given: roc_curve(*given)[:2]),
+        ("precision-recall", lambda *given: precision_recall_curve(*given)[1::-1]),
+        ("calibration", lambda *given: calibration_curve(*given, n_bins=10)[::-1]),
+    ):
+        display = CurveDisplay.from_evaluation(found, kind=kind, ax=axes)
+        assert list(display.curves) == [str(k) for k in shown]
+        for k in shown:
+            proba = held.found["predict_proba"][:, k]
+            scores = held.found["decision_function"]
+            scores = scores if n_classes == 2 else scores[:, k]
+            expected = function(held.y == k, proba if kind == "calibration" else scores)
+            for own, other in zip(display.curves[str(k)], expected, strict=True):
+                np.testing.assert_allclose(own, other)
+
+
+def test_curves_need_scores():
+    with pytest.raises(InputError, match="no scores or probabilities"):
+        CurveDisplay.from_evaluation(Evaluation("other", {"AUC": [0.5]}, [0.1]))
+    data = make_bags(n_bags=20, random_state=0)
+    found = evaluate(SetKernelSVM(), data.bags, data.y, cv=2)
+    with pytest.raises(InputError, match="no scores or probabilities"):
+        CurveDisplay.from_evaluation(found, kind="calibration")
+    with pytest.raises(InputError, match="Unknown kind of curves 'rock'"):
+        CurveDisplay.from_predictions([], kind="rock")

@@ -10,6 +10,7 @@ from bagwise.displays._instances import (
 )
 from bagwise.displays._models import (
     ComparisonDisplay,
+    CurveDisplay,
     DifferenceDisplay,
     ObjectiveDisplay,
     RankDisplay,
@@ -19,6 +20,7 @@ __all__ = [
     "ClusterChoiceDisplay",
     "ClusterMapDisplay",
     "ComparisonDisplay",
+    "CurveDisplay",
     "DifferenceDisplay",
     "HeatMapDisplay",
     "InstanceScoreDisplay",

@@ -5,11 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import precision_recall_curve, roc_curve
 
 from bagwise._common.types import Array
 from bagwise.base._pipelines import final_estimator
 from bagwise.displays._base import DIAMOND, DOTS, MARK, Display, plain_frame, plain_legend
-from bagwise.evaluate._comparison import Comparison, Difference, Ranks
+from bagwise.evaluate._comparison import Comparison, Difference, Evaluation, Ranks
+from bagwise.evaluate._measures import check_name
 from bagwise.exceptions import InputError
 
 
@@ -153,6 +156,121 @@ class ComparisonDisplay(Display):
             ax.errorbar(np.mean(values), place, xerr=np.std(values), **DIAMOND)
         ax.set_xlabel(f"{self.score_name} (dots: folds; diamond: mean ± sd)")
         plain_frame(ax, grid="x")
+
+
+AXES = {
+    "roc": ("false positive rate", "true positive rate"),
+    "precision-recall": ("recall", "precision"),
+    "calibration": ("probability of the class", "share of bags of the class"),
+}
+
+
+@dataclass(eq=False)
+class CurveDisplay(Display):
+    """Show how well scores tell each class from all others: ROC, precision-recall or calibration.
+
+    Create it with `from_evaluation` or `from_predictions`.
+
+    Parameters
+    ----------
+    curves : mapping of str to two ndarrays
+        The points of each curve, x and y, by the name of the class.
+    kind : {"roc", "precision-recall", "calibration"}, default="roc"
+        What the curves show. Calibration compares probabilities, in ten bins, with frequencies.
+
+    Attributes
+    ----------
+    {ax_}
+    {figure_}
+
+    Examples
+    --------
+    >>> from bagwise.classification import CitationKNN
+    >>> from bagwise.datasets import make_bags
+    >>> from bagwise.displays import CurveDisplay
+    >>> from bagwise.evaluate import evaluate
+    >>> data = make_bags(n_bags=40, random_state=0)
+    >>> found = evaluate(CitationKNN(), data.bags, data.y)
+    >>> CurveDisplay.from_evaluation(found, kind="precision-recall")  # doctest: +SKIP
+    """
+
+    curves: Mapping[str, tuple[Array, Array]]
+    kind: str = field(default="roc", kw_only=True)
+
+    @classmethod
+    def from_evaluation(cls, evaluation: Evaluation, *, kind: str = "roc", ax: Any = None) -> Self:
+        """Plot the curves of the held-out bags of an evaluation, all folds together.
+
+        Parameters
+        ----------
+        evaluation : Evaluation
+            The result of `evaluate`, or one of `compare`.
+        kind : {"roc", "precision-recall", "calibration"}, default="roc"
+            What the curves show.
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        CurveDisplay
+            A curve for the second of two classes, else for each class.
+        """
+        held = evaluation.held_out
+        each = [] if held is None or held.classes is None else [*held.each_class()]
+        proba = None if held is None else held.found.get("predict_proba")
+        values = [own for _, _, _, own in each]
+        if kind == "calibration":
+            values = [None] * len(each) if proba is None else [*proba.T]
+        rows = [(str(c), true, v) for (c, true, *_), v in zip(each, values, strict=True)]
+        rows = rows[1:] if len(rows) == 2 and held is not None and held.is_labelled else rows
+        if not rows or any(v is None for *_, v in rows):
+            raise InputError(f"{evaluation.name} has no scores or probabilities of held-out bags.")
+        return cls.from_predictions(rows, kind=kind, ax=ax)
+
+    @classmethod
+    def from_predictions(cls, classes: Any, *, kind: str = "roc", ax: Any = None) -> Self:
+        """Plot the curves of given scores.
+
+        Parameters
+        ----------
+        classes : sequence of (str, ndarray of bool, ndarray of float)
+            The name of each class, which bags have it, and their scores or probabilities of it. A
+            class of all bags, or of none, is left out.
+        kind : {"roc", "precision-recall", "calibration"}, default="roc"
+            What the curves show.
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        CurveDisplay
+        """
+        check_name(kind, AXES, "kind of curves")
+        defined = [row for row in classes if 0 < row[1].sum() < len(row[1])]
+        curves = {name: curve(true, values, kind) for name, true, values in defined}
+        return cls(curves, kind=kind).plot(ax=ax)
+
+    def _size(self) -> tuple[float, float]:
+        return 4.8, 4.4
+
+    def _draw(self, ax: Any) -> None:
+        marker = "o" if self.kind == "calibration" else ""
+        for name, points in self.curves.items():
+            ax.plot(*points, marker=marker, ms=4, label=name)
+        if self.kind != "precision-recall":
+            ax.axline((0, 0), slope=1, color="0.5", linestyle="--", linewidth=1)
+        ax.set(**dict(zip(("xlabel", "ylabel"), AXES[self.kind], strict=True)))
+        plain_frame(ax, grid="both")
+        plain_legend(ax, fontsize="small")
+
+
+def curve(true: Array, values: Array, kind: str) -> tuple[Array, Array]:
+    """The points of a curve: x and y."""
+    if kind == "roc":
+        return roc_curve(true, values)[:2]
+    if kind == "precision-recall":
+        return precision_recall_curve(true, values)[1::-1]
+    return calibration_curve(true, values.clip(0, 1), n_bins=10)[::-1]
 
 
 @dataclass(eq=False)

@@ -1,11 +1,10 @@
 """The evaluation section of a report: predictions compared with labels, or with numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.calibration import calibration_curve
 from sklearn.metrics import (
     average_precision_score,
     confusion_matrix,
@@ -15,6 +14,7 @@ from sklearn.metrics import (
 
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.base._pipelines import grade_order
+from bagwise.displays import CurveDisplay
 from bagwise.displays._base import DOTS, plain_legend
 from bagwise.evaluate import HeldOut
 from bagwise.evaluate._measures import (
@@ -208,7 +208,8 @@ def _of_labels(
     return [
         *_comparison(measures, caption),
         [_confusions(assessed, subject.unit), _label_table(assessed, subject.unit)],
-        [_roc(assessed), _calibration(assessed)],
+        [_roc(assessed), _precision_recall(assessed)],
+        _calibration(assessed),
     ]
 
 
@@ -299,25 +300,41 @@ def _roc(assessed: _Assessment) -> Figure | None:
     if not 0 < len(curves) <= MOST_CURVES:
         return None  # unreadable: the table has the areas
     area = np.mean(list(assessed.per_label(area_under_roc).values()))
-    ax = axes("false positive rate", "true positive rate", diagonal=True)
-    for k, (false_rate, true_rate, _) in curves.items():
-        ax.plot(false_rate, true_rate, label=assessed.names[k])
-    plain_legend(ax, fontsize="small")
     text = f"ROC curve of {', '.join(f'“{assessed.names[k]}”' for k in curves)}. Area {area:.3f}"
-    return Figure(ax.figure, f"{text}.", f"{text}; the dashed line is random guessing.")
+    figure = _drawn(assessed, curves, assessed.scores, "roc")
+    return Figure(figure, f"{text}.", f"{text}; the dashed line is random guessing.")
+
+
+def _precision_recall(assessed: _Assessment) -> Figure | None:
+    found = assessed.per_label(average_precision_score)
+    if not 0 < len(found) <= MOST_CURVES:
+        return None
+    mean = np.mean(list(found.values()))
+    text = f"Precision-recall curve. Average precision {mean:.3f}"
+    shown = f"{text}; precision is the share of bags with the label among those found."
+    return Figure(_drawn(assessed, found, assessed.scores, "precision-recall"), f"{text}.", shown)
 
 
 def _calibration(assessed: _Assessment) -> Figure | None:
-    """Calibration: observed frequency against predicted probability, in ten bins."""
+    """Calibration: observed frequency against predicted probability of each label."""
     proba = assessed.proba
     if proba is None or assessed.has_sets or not np.isfinite(proba).all():
         return None
+    several = range(len(assessed.names) == 2, min(len(assessed.names), MOST_CURVES))
     chance, right = proba.max(axis=1).clip(0, 1), proba.argmax(axis=1) == assessed.codes[0]
-    ax = axes("probability of the predicted label", "share of correct predictions", diagonal=True)
-    ax.plot(*calibration_curve(right, chance, n_bins=10)[::-1], marker="o")
     brier = f"Brier score {np.mean((chance - right) ** 2):.3f}"
     caption = f"Calibration: on the dashed line predicted and observed frequencies agree. {brier}."
-    return Figure(ax.figure, f"Calibration curve, {brier}.", caption)
+    figure = _drawn(assessed, several, proba, "calibration")
+    return Figure(figure, f"Calibration curve, {brier}.", caption)
+
+
+def _drawn(assessed: _Assessment, labels: Iterable[int], values: Any, kind: str) -> Any:
+    """The figure with the curves of some labels."""
+    truth, names = assessed.truth == 1, assessed.names
+    rows = [(names[k], truth[:, k], values[:, k]) for k in labels]
+    ax = axes("", "")
+    CurveDisplay.from_predictions(rows, kind=kind, ax=ax)
+    return ax.figure
 
 
 def as_numbers(values: Array) -> Floats:
