@@ -343,7 +343,8 @@ def _of_numbers(held: HeldOutBags, W: Ints) -> dict[str, Floats]:
 
 
 def _of_number(y: Floats, predicted: Floats, W: Ints) -> dict[str, Floats]:
-    errors, spread = y - predicted, _share(y**2, W) - _share(y, W) ** 2
+    errors, y = y - predicted, y - y.mean()
+    spread = _share(y**2, W) - _share(y, W) ** 2
     with np.errstate(invalid="ignore", divide="ignore"):
         fit = np.where(spread > 0, 1 - _share(errors**2, W) / spread, np.nan)
         ranks = [_weighted_ranks(v, W) for v in (y, predicted)]

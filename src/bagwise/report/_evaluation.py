@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.metrics import (
     average_precision_score,
     confusion_matrix,
-    roc_curve,
     root_mean_squared_error,
 )
 
@@ -37,6 +36,7 @@ from bagwise.solvers.survival import kaplan_meier, log_rank
 MOST_CLASSES = 16  # of a confusion matrix
 MOST_CURVES = 12
 MOST_ROWS = 60
+PRECISION = average_precision_score, "Precision-recall curve", "Average precision"
 DECISIVE = (
     "quadratic kappa",
     "AUC",
@@ -208,7 +208,10 @@ def _of_labels(
     return [
         *_comparison(measures, caption),
         [_confusions(assessed, subject.unit), _label_table(assessed, subject.unit)],
-        [_roc(assessed), _precision_recall(assessed)],
+        [
+            _ranked(assessed, "roc", area_under_roc, "ROC curve", "Area"),
+            _ranked(assessed, "precision-recall", *PRECISION),
+        ],
         _calibration(assessed),
     ]
 
@@ -295,24 +298,14 @@ def _label_table(assessed: _Assessment, unit: str) -> Table:
     return Table(shown, f"Metrics of each label{more}")
 
 
-def _roc(assessed: _Assessment) -> Figure | None:
-    curves = assessed.per_label(roc_curve)
-    if not 0 < len(curves) <= MOST_CURVES:
-        return None  # unreadable: the table has the areas
-    area = np.mean(list(assessed.per_label(area_under_roc).values()))
-    text = f"ROC curve of {', '.join(f'“{assessed.names[k]}”' for k in curves)}. Area {area:.3f}"
-    figure = _drawn(assessed, curves, assessed.scores, "roc")
-    return Figure(figure, f"{text}.", f"{text}; the dashed line is random guessing.")
-
-
-def _precision_recall(assessed: _Assessment) -> Figure | None:
-    found = assessed.per_label(average_precision_score)
+def _ranked(assessed: _Assessment, kind: str, measure: Any, title: str, name: str) -> Figure | None:
+    """The curve of the ranking of bags by each label."""
+    found = assessed.per_label(measure)
     if not 0 < len(found) <= MOST_CURVES:
-        return None
-    mean = np.mean(list(found.values()))
-    text = f"Precision-recall curve. Average precision {mean:.3f}"
-    shown = f"{text}; precision is the share of bags with the label among those found."
-    return Figure(_drawn(assessed, found, assessed.scores, "precision-recall"), f"{text}.", shown)
+        return None  # unreadable: the table has the areas
+    labels = ", ".join(f"“{assessed.names[k]}”" for k in found)
+    text = f"{title} of {labels}. {name} {np.mean(list(found.values())):.3f}."
+    return Figure(_drawn(assessed, found, assessed.scores, kind), text, text)
 
 
 def _calibration(assessed: _Assessment) -> Figure | None:
