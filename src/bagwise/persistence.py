@@ -20,7 +20,6 @@ import numpy as np
 import sklearn
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.tree import BaseDecisionTree
 
 import bagwise
 from bagwise._common.extras import import_extra
@@ -47,6 +46,8 @@ _TRUSTED = {
     "sklearn.model_selection._split.KFold",
     "sklearn.model_selection._split.StratifiedGroupKFold",
     "sklearn.model_selection._split.StratifiedKFold",
+    "sksurv.ensemble.forest.RandomSurvivalForest",
+    "sksurv.tree.tree.SurvivalTree",  # its nodes are a Tree of scikit-learn
     "sklearn.tree._tree.Tree",  # skops does not, because its arrays index memory: see _check_tree
 }
 # Parameters that name a folder: a cache of scikit-learn (joblib unpickles its files), checkpoints.
@@ -194,7 +195,7 @@ def load_model(
         model, metadata = skops.loads(content, trusted=found), dict(notes["metadata"])
         for part in _parts(model):
             _forget_paths(part)
-            if isinstance(part, BaseDecisionTree) and hasattr(part, "tree_"):
+            if isinstance(part, BaseEstimator) and hasattr(part, "tree_"):
                 _check_tree(part)
     except (BagwiseError, OSError):
         raise
@@ -228,7 +229,7 @@ def _forget_paths(part: BaseEstimator | dict[Any, Any]) -> None:
             values[name] = [None] if isinstance(value, list) else None
 
 
-def _check_tree(model: BaseDecisionTree) -> None:
+def _check_tree(model: Any) -> None:
     """Raise an error for a tree whose nodes or features lead compiled code out of its arrays."""
     tree = model.tree_
     inner = np.flatnonzero(tree.children_left != -1)

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -47,6 +49,18 @@ def test_evaluate_times(run, timed):
     assert any(row["label"].endswith("+") for row in read_rows(out))
     assert method["C index"]["mean"] > 0.65
     assert 0 < method["integrated Brier"]["mean"] < 0.25
+
+
+def test_no_model_needs_the_patches_of_scikit_survival(timed):
+    """Importing scikit-survival adds methods to scikit-learn's Pipeline."""
+    code = (
+        "import sys; from bagwise.__main__ import main; "
+        f"sys.argv = ['bagwise', 'evaluate', {str(timed)!r}, *{[*TIMES, *NSK]!r}]; "
+        "sys.modules['sksurv'] = None; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "integrated Brier" in done.stdout
 
 
 def test_the_forest_is_a_baseline(run, timed):

@@ -8,8 +8,8 @@ differs along some of them; the rest is noise.
 
 Written: ``slides/<slide>.h5`` with the datasets ``features`` (patches x features, float32) and
 ``coords`` (upper left corners in pixels of level 0, with the attributes of TRIDENT),
-``thumbnails/<slide>.png``, ``labels.csv`` (slide_id, patient_id, tumour) and ``truth.csv``
-(slide_id, x, y of each tumour patch).
+``thumbnails/<slide>.png``, ``labels.csv`` (slide_id, patient_id, tumour, and the follow-up of the
+patient: months, dead) and ``truth.csv`` (slide_id, x, y of each tumour patch).
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ def draw(
     slides.mkdir()
     (folder / "thumbnails").mkdir()
     labels, truth, n_patches = [], [], 0
+    life, study = follow_up(n_slides, np.random.default_rng([seed, 1]))
     patients = np.repeat(np.arange(n_slides), np.resize([2, 1, 1, 2], n_slides))[:n_slides]
     for i, patient in enumerate(patients.tolist()):  # one or two slides each
         ill = patient % 2 == 1
@@ -79,12 +80,20 @@ def draw(
             width, height = (cells.max(axis=0) + 1 + MARGIN) * EDGE
             coords.attrs.update({"level0_width": width, "level0_height": height})
         thumbnail(cells, tissue[:, 0]).save(folder / "thumbnails" / f"{name}.png")
-        labels.append([f"{name}.svs", f"patient_{patient:03d}", "yes" if ill else "no"])
+        months = life[patient] * (0.2 if ill else 1.0)  # until death, five times as early
+        time = f"{min(months, study[patient]):.1f}", int(months <= study[patient])
+        labels.append([f"{name}.svs", f"patient_{patient:03d}", "yes" if ill else "no", *time])
         truth += [[name, *(cells[row] * EDGE).tolist()] for row in rows]
         n_patches += len(cells)
-    write(folder / "labels.csv", ["slide_id", "patient_id", "tumour"], labels)
+    head = ["slide_id", "patient_id", "tumour", "months", "dead"]
+    write(folder / "labels.csv", head, labels)
     write(folder / "truth.csv", ["slide_id", "x", "y"], truth)
     return n_patches, len(truth)
+
+
+def follow_up(n: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], ...]:
+    """Months to the death of each patient without a tumour, and to the end of the study."""
+    return rng.exponential(60.0, n), rng.uniform(12.0, 60.0, n)
 
 
 def thumbnail(cells: NDArray[np.int64], stain: NDArray[np.float64]) -> Image.Image:

@@ -134,6 +134,12 @@ def predicts_risk(model: Any) -> bool:
     return hasattr(model, "predict_survival_function")
 
 
+def survival_functions(model: Any, X: Any) -> Any:
+    """The survival functions of bags; a pipeline of scikit-learn lacks the method."""
+    last, seen = last_step(model, X)
+    return last.predict_survival_function(seen)
+
+
 def grade_order(model: Any, classes: Any) -> list[Any] | None:
     """Return the classes that a model takes as grades, lowest first; None if they have no order."""
     last = final_estimator(model)

@@ -11,7 +11,7 @@ from sklearn import metrics as sk
 
 from bagwise import metrics
 from bagwise._common.types import Array, Bools, Floats
-from bagwise.base._pipelines import final_estimator, predicts_numbers
+from bagwise.base._pipelines import final_estimator, predicts_numbers, survival_functions
 from bagwise.exceptions import InputError, did_you_mean
 from bagwise.labels import Intervals, LabelCounts
 from bagwise.solvers.censored import concordance
@@ -105,7 +105,7 @@ def scores_of(
     own, is_class = MEASURES[kind], kind in ("labels", "grades")
     found = predictions_of(model, bags, classes if is_class else None)
     if whole is not None:
-        curves = model.predict_survival_function(bags)
+        curves = survival_functions(model, bags)
         found["survival"] = np.array([step_values(c.x, c.y, time_grid(whole)) for c in curves])
     if scoring is not None and set(own).isdisjoint(scoring):
         measures = {}

@@ -19,6 +19,7 @@ from bagwise.base._pipelines import (
     last_step,
     predicts_numbers,
     predicts_risk,
+    survival_functions,
 )
 from bagwise.base._scoring import instance_scores
 from bagwise.exceptions import InputError, LabelError
@@ -395,7 +396,7 @@ class Predictions:
         else:
             table["predicted"] = predicted if self.is_regressor else self._named(predicted)
         if self.is_survival:
-            curves = self.model.predict_survival_function(self.bags)
+            curves = survival_functions(self.model, self.bags)
             ends = [curve.x[curve.y <= 0.5][:1] for curve in curves]
             table["median_time"] = np.array([end[0] if len(end) else np.nan for end in ends])
         if not self.is_regressor:

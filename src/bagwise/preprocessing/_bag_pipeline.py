@@ -122,6 +122,24 @@ class BagPipeline(Pipeline):
         """
         return self._final_estimator.predict_proba_instances(self._before_last(X))
 
+    @_last_step_has("predict_survival_function")
+    def predict_survival_function(self, X: Any, **params: Any) -> Array:
+        """Probability that the event of a bag has not happened by a time.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        **params : object
+            Further arguments of the method of the last step.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            Functions of time.
+        """
+        return self._final_estimator.predict_survival_function(self._before_last(X), **params)
+
     @_last_step_has("annotate")
     def annotate(self, X: Any, label_sets: Any, **params: Any) -> Array:
         """Label each instance, given the label set of its bag.
