@@ -158,3 +158,9 @@ def test_annotations_and_clusters_of_bags_with_gaps(run, gaps, tmp_path):
         words = (*command, gaps, *WORDS, "-o", tmp_path / f"{command[0]}.csv")
         assert "--impute mean" in run(*words).stderr
         run.ok(*words, "--impute", "mean")
+
+
+def test_two_label_columns_are_refused(run, slides):
+    for name in ("--label-set", "--label"):
+        words = run.fails("fit", slides, name, "a", f"{name}=b", "-o", "m.skops").stderr
+        assert f"{name} is given twice, and names one column" in words

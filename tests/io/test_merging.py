@@ -78,9 +78,11 @@ def test_the_size_of_patches(tmp_path, attributes, expected):
     assert np.array_equal(found, [np.nan if expected is None else expected], equal_nan=True)
 
 
-def test_the_folder_inside_is_named(slides):
+def test_folders_inside_are_named_if_there_are_several(slides):
     folder, _ = slides
-    with pytest.raises(DataNotFoundError, match="These folders in it do: 'features_uni_v1'"):
+    (folder.parent / "features_other").mkdir()
+    (folder.parent / "features_other" / "S1.h5").write_bytes((folder / "S1.h5").read_bytes())
+    with pytest.raises(DataNotFoundError, match="give one: 'features_other', 'features_uni_v1'"):
         read_bags(folder.parent)
 
 
@@ -155,4 +157,4 @@ def test_what_was_noticed_about_columns_is_kept(rng):
     labels = pd.DataFrame({"slide": [0, 1, 99], "patient": "p", "label": 1})
     request = Request(bag="slide", merge="patient", labels=labels, missing="drop", exclude=["age"])
     data = read_contents(frame.drop(columns="patient"), request)
-    assert (len(data.absent), data.n_other_entries, len(data.bags)) == (10, 1, 1)
+    assert (len(data.absent), len(data.others), len(data.bags)) == (10, 1, 1)

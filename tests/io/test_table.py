@@ -343,7 +343,7 @@ def test_what_is_dropped_is_dropped_everywhere(tmp_path, rng):
     assert data.bags.groups.tolist() == ["A", "C"]
     assert data.clips.start.tolist() == [0, 1, 5]
     assert data.instance_labels.tolist() == [0, 1, 0]
-    assert (data.absent, data.n_other_entries) == (["b"], 0)
+    assert (data.absent, data.others) == (["b"], [])
     with pytest.raises(LabelError, match="site is unknown"):
         read_contents(frame, replace(request, missing="unlabelled"))
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 from bagwise.auto._methods import METHODS, Method
 from bagwise.cli.output import print_json, running
@@ -285,6 +286,21 @@ class Common:
     debug: bool = flag("--debug", "Show the traceback of an error.", **_ANY)
 
 
+class OnceCommand(TyperCommand):
+    """A command that refuses two label columns, of which it would use the last."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words of a command line."""
+        if not ctx.resilient_parsing:
+            _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            names = [option.name for option in order]
+            for name in ("label", "label_set"):
+                if names.count(name) > 1:
+                    option = f"--{name.replace('_', '-')}"
+                    raise InputError(f"{option} is given twice, and names one column.")
+        return super().parse_args(ctx, args)
+
+
 class Application(typer.Typer):
     """A Typer application whose commands have the options of `Common`.
 
@@ -294,7 +310,8 @@ class Application(typer.Typer):
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
         """Register a function as a command, as in Typer."""
-        register = super().command(name, **{"epilog": EXIT_CODES} | settings)
+        given: Any = {"epilog": EXIT_CODES, "cls": OnceCommand} | settings
+        register = super().command(name, **given)
 
         def decorate(function: Any) -> Any:
             register(_with_groups(function))

@@ -24,7 +24,7 @@ from bagwise.cli.output import note, progress, warning
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
 from bagwise.io._anndata import is_anndata, obs_columns
 from bagwise.io._contents import Contents, suspicion
-from bagwise.io._files import TABLES, Request, format_errors, format_of, naming
+from bagwise.io._files import TABLES, Request, format_errors, format_of, listed, naming
 from bagwise.io._reading import read_contents
 from bagwise.io._table import open_frame, open_table
 from bagwise.labels import (
@@ -699,10 +699,11 @@ def _read(path: Any, named: Mapping[str, Any], **settings: Any) -> Contents:
     if data.left_out:
         note(f"Not used as features, judging by their names: {', '.join(data.left_out)}.")
     if request.missing == "drop" and data.absent:
-        note(f"Left out, because not in {_name_of(request.labels)}: {len(data.absent)} bags.")
-    if data.n_other_entries:
+        left = f"{len(data.absent)} bags, such as {listed(data.absent, 5)}"
+        note(f"Left out, because not in {_name_of(request.labels)}: {left}.")
+    if data.others:
         others = f"Rows of {_name_of(request.labels)} about bags that are not in {name}"
-        note(f"{others}: {data.n_other_entries}.")
+        note(f"{others}: {len(data.others)}, such as {listed(data.others, 5)}.")
     return data
 
 

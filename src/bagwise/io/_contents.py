@@ -124,8 +124,8 @@ class Contents:
         Features that are constant within every bag and differ between bags, as labels do.
     absent : list of str
         The bags that a second table or dict of labels does not mention.
-    n_other_entries : int
-        Number of entries in that table or dict about bags that are not in the file.
+    others : list of str
+        The entries of that table or dict about bags that are not in the file.
     """
 
     bags: Bags
@@ -144,7 +144,7 @@ class Contents:
     left_out: list[str] = field(default_factory=list)
     suspects: list[str] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
-    n_other_entries: int = 0
+    others: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Reject ids that are equal as strings, because labels are matched by these strings."""

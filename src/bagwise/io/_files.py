@@ -32,7 +32,7 @@ FORMATS = {
     "tsv": (".tsv", ".tsv.gz"),
     "parquet": (".parquet", ".pq"),
     "npz": (".npz",),
-    "hdf5": (".h5", ".hdf5"),
+    "hdf5": (".h5", ".hdf5", ".pt"),
     "h5ad": (".h5ad",),
 }
 TABLES = ("csv", "tsv", "parquet")

@@ -1,4 +1,4 @@
-"""Folders of HDF5 files, one per bag, as TRIDENT and CLAM write them.
+"""Folders of HDF5 files (or .pt files), one per bag, as TRIDENT and CLAM write them.
 
 A file contains ``features`` (instances x features, or 1 x instances x features) and optionally
 ``coords``, with the size of the patches as an attribute; its name without the suffix is the id of
@@ -36,6 +36,7 @@ from bagwise.exceptions import (
 )
 from bagwise.io._contents import Contents, check_contents, find_suspects
 from bagwise.io._files import FORMATS, Request, Workspace, assign, format_errors, listed
+from bagwise.io._tensor_files import TensorFile
 from bagwise.labels import Labels, plain_array
 
 _SIDECAR = "bags.json"
@@ -165,7 +166,10 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
             f"{role}= names a column, but HDF5 files have none: give a dict or table to labels=."
         )
     dataset, external = (request.features or ["features"])[0], request.allow_external
-    files = [_BagFile(file, dataset, external) for file in _bag_paths(path, notes)]
+    files: list[Any] = [
+        TensorFile(file, dataset) if _is_tensors(file) else _BagFile(file, dataset, external)
+        for file in _bag_paths(path, notes)
+    ]
     _check_same_shapes(files)
     bags, tables = _read_files(files, notes, request, workspace)
     sets = notes.get("label_sets")
@@ -230,13 +234,17 @@ def _read_notes(path: Path) -> dict[str, Any]:
 def _bag_paths(path: Path, notes: dict[str, Any]) -> list[Path]:
     if path.is_file():
         return [path]
-    found = sorted(p for p in path.iterdir() if _is_hdf5(p))
+    found = _of_one_kind(path)
     if not found:
-        inner = {str(p.parent.relative_to(path)) for p in path.glob("*/**/*") if _is_hdf5(p)}
-        hint = f" These folders in it do: {listed(sorted(inner), 5)}." if inner else ""
-        if any(path.glob("*.pt")):
-            hint = " Its .pt files cannot be read: CLAM writes the same features to h5_files."
-        raise DataNotFoundError(f"the folder {str(path)!r} has no .h5 or .hdf5 file.{hint}")
+        inner = sorted({p.parent for p in path.glob("*/**/*") if _is_hdf5(p)})
+        # TRIDENT and CLAM write features beside masks and coordinates, which are HDF5, too.
+        with_features = [p for p in inner if p.name.startswith("features") or p.name == "h5_files"]
+        with_features = with_features or [p for p in inner if p.name == "pt_files"]
+        if len(with_features) == 1:
+            return _of_one_kind(with_features[0])
+        shown = [str(p.relative_to(path)) for p in with_features or inner]
+        hint = f" These folders in it do, give one: {listed(shown, 5)}." if shown else ""
+        raise DataNotFoundError(f"the folder {str(path)!r} has no .h5, .hdf5 or .pt file.{hint}")
     expected = [path / name for name in notes["files"]] if notes else found
     for odd in sorted(set(expected) ^ set(found))[:1]:
         raise FileFormatError(
@@ -244,6 +252,16 @@ def _bag_paths(path: Path, notes: dict[str, Any]) -> list[Path]:
             f"remove {_SIDECAR} to read all files, without labels."
         )
     return expected
+
+
+def _of_one_kind(folder: Path) -> list[Path]:
+    """The files of bags in a folder; HDF5 files if it has both kinds."""
+    found = sorted(p for p in folder.iterdir() if _is_hdf5(p))
+    return [p for p in found if not _is_tensors(p)] or found
+
+
+def _is_tensors(path: Path) -> bool:
+    return path.name.lower().endswith(".pt")
 
 
 def _is_hdf5(path: Path) -> bool:

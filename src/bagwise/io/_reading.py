@@ -104,7 +104,9 @@ def read_bags(
         - ``.npz``: arrays ``X``, ``bag``, ``y`` or ``Y``, ``instance_labels``, ``classes``; sparse
           instances as ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape``.
         - a folder of ``.h5`` files (or one of them), one per bag, as TRIDENT and CLAM write:
-          ``features`` and optionally ``coords``; the file name is the id of the bag.
+          ``features`` and optionally ``coords``; the file name is the id of the bag. Also the
+          folder of a TRIDENT job, if it has the features of one encoder, and ``.pt`` files with a
+          tensor, or a dict of tensors.
         - an AnnData object or ``.h5ad`` file: the columns are those of ``obs``, and the features a
           table of ``obsm``, or ``X`` (see `use_rep`).
         - files of BirdNET-Analyzer and Perch-Hoplite become a table by
@@ -243,10 +245,11 @@ def read_bags(
     if contents.suspects:
         warn_user(suspicion(contents.suspects), DataWarning)
     if contents.absent and missing == "unlabelled":
-        n, some = len(contents.absent), contents.absent[0]
+        n, some = len(contents.absent), listed(contents.absent, 5)
+        others = f" Entries of no bag: {listed(contents.others, 5)}." if contents.others else ""
         warn_user(
-            f"labels= has no entry for {n} of {len(contents.bags)} bags, such as {some!r}: they "
-            "are unlabelled. Leave them out with missing='drop'.",
+            f"labels= has no entry for {n} of {len(contents.bags)} bags, such as {some}: they "
+            f"are unlabelled. Leave them out with missing='drop'.{others}",
             DataWarning,
         )
     if client is not None and type(contents.bags) is Bags:
@@ -469,7 +472,7 @@ def _relabel(contents: Contents, request: Request, table: Any) -> Contents:
     for name, column in kept.items():
         contents.columns[name] = column.take(rows).tolist(bags.bag_index)
     contents.absent = [str(name) for name in bags.names[rows < 0].tolist()]
-    contents.n_other_entries = len(names) - len(np.unique(rows[rows >= 0]))
+    contents.others = np.delete(np.array(names, dtype=object), rows[rows >= 0]).tolist()
     named = request.group or request.merge
     if contents.absent and request.missing == "drop":
         present = np.flatnonzero(rows >= 0)
