@@ -63,7 +63,9 @@ class TensorFile:
                 "Name the one with the features with features=."
             )
         names = {"features": self.dataset} | {name: name for name in _BESIDE}
-        found = {n: parts[k].detach() for n, k in names.items() if torch.is_tensor(parts.get(k))}
+        found = {
+            n: parts[k].detach() for n, k in names.items() if isinstance(parts.get(k), torch.Tensor)
+        }
         found = {
             n: part[0] if part.ndim == 3 and len(part) == 1 else part for n, part in found.items()
         }
