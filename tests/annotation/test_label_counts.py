@@ -232,6 +232,16 @@ def test_belief_propagation_is_close(rng, cells):
         assert near.log_likelihood[0] == pytest.approx(value, abs=0.5)
 
 
+def test_states_are_counted_before_a_table_is_allocated():
+    sets, _ = known_of([["300000", "5+"]], [1_000_000])
+    assert sets.states == 300_001
+    assert sets.too_large.all()
+    model = ORedLogisticRegression().fit([[[0.0], [1.0]]] * 2, [{0, 1}, {0}])
+    bag, counts = np.zeros((1_000_000, 1)), LabelCounts([[300_000, 5]], [[300_000, -1]])
+    with pytest.raises(LabelError, match=r"bag 0 with 1000000 instances.*512 MB"):
+        model.annotate([bag], counts)
+
+
 # Estimators
 
 

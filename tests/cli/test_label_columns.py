@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from cli.tables import read_rows, write_rows
 
+import bagwise
 from bagwise.exceptions import InputError, LabelError
 from bagwise.io import read_bags, write_bags
 from bagwise.labels import LabelCounts, Labels
@@ -180,3 +181,15 @@ def test_shares_are_rounded_as_the_size_of_the_bag_needs():
     assert exact.of_sizes([100]).texts == [["29", "33-34", "10"]]
     assert exact.of_sizes([3]).texts == [["0-1", "=1", "0-1"]]
     assert exact[[0]].of_sizes([100]).texts == exact.of_sizes([100]).texts
+
+
+def test_a_data_frame_is_fitted_in_one_call(recordings):
+    calls = pd.read_csv(recordings)
+    birds = pd.read_csv(recordings.parent / "wide.csv", dtype=str)
+    settings = {"bag": "recording", "method": "orlr", "verbose": False}
+    fitted = bagwise.fit(calls.merge(birds, on="recording"), label_set=BIRDS, **settings)
+    assert fitted.model.classes_.tolist() == BIRDS
+    listed = pd.read_csv(recordings.parent / "lists.csv", dtype=str)
+    table = calls.merge(listed, on="recording")
+    fitted = bagwise.fit(table, label_set="heard", looked_for="looked", **settings)
+    assert fitted.model.classes_.tolist() == BIRDS

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import log_softmax, logsumexp
 
 from bagwise.loops import label_lattice
-from bagwise.loops.label_lattice import sum_over_labelings
+from bagwise.loops.label_lattice import sum_over_counts, sum_over_labelings
 from cases import each
 
 
@@ -107,3 +107,55 @@ def test_rows_are_normalised(rng):
     expected = logsumexp(log_q, axis=1).sum()
     assert label_lattice.normalise(log_q) == pytest.approx(expected)
     np.testing.assert_allclose(np.exp(log_q).sum(axis=1), 1)
+
+
+def counted(log_q, counters, bounds, table=label_lattice.TABLE):
+    posterior = np.empty_like(log_q)
+    counters, bounds = np.array(counters, dtype=np.int64), tuple(map(int, bounds))
+    return sum_over_counts(log_q, counters, bounds, table, posterior), posterior
+
+
+def by_counting(log_q, counters, bounds):
+    """The same, as a sum over all labelings of its logarithms."""
+    n, k = log_q.shape[0], log_q.shape[1] - 1
+    labelings = np.array(list(product(range(k + 1), repeat=n)))
+    counts = np.column_stack([(labelings == c).sum(axis=1) for c in range(k)])
+    least, last, saturates = np.array(counters).T
+    allowed = ((counts >= least) & ((counts <= last) | (saturates == 1))).all(axis=1)
+    # With a label that is left over no counter saturates.
+    allowed &= (bounds[0] <= counts.sum(axis=1)) & (counts.sum(axis=1) <= bounds[1])
+    labelings = labelings[allowed]
+    logs = log_q[np.arange(n), labelings].sum(axis=1)
+    total = logsumexp(logs)
+    chance = np.exp(logs - total)
+    return total, np.array([chance @ (labelings == c) for c in range(k + 1)]).T
+
+
+@each("spread", [1.0, 30.0, 900.0])
+@each(
+    ("n", "counters", "bounds"),
+    [
+        (5, [[2, 2, 0]], (0, 5)),
+        (6, [[1, 1, 1], [0, 2, 0]], (0, 6)),
+        (6, [[1, 4, 0], [0, 3, 0], [2, 4, 0]], (3, 5)),
+        (7, [[1, 5, 0], [2, 2, 1], [1, 3, 0]], (0, 7)),
+        (6, [[3, 3, 1], [0, 1, 0], [1, 1, 1]], (0, 6)),
+    ],
+)
+def test_counts_are_the_sum_over_all_labelings(rng, n, counters, bounds, spread):
+    """In a table of transitions or in blocks, whole or in parts, by logarithms where needed."""
+    log_q = log_softmax(spread * rng.normal(size=(n, len(counters) + 1)), axis=1)
+    expected = by_counting(log_q, counters, bounds)
+    for table in (10**9, 1):
+        for value, known in zip(counted(log_q, counters, bounds, table), expected, strict=True):
+            np.testing.assert_allclose(value, known, rtol=1e-11, atol=1e-12)
+
+
+@each(("n", "k"), [(20, 3), (9, 8), (37, 6)])
+def test_counts_up_to_one_are_sets(rng, n, k):
+    log_q = log_softmax(rng.normal(size=(n, k + 1)), axis=1)
+    total, _, posterior = found(log_q, finish_of(k, "all"))
+    for table in (10**9, 1):
+        value, same = counted(log_q, [[1, 1, 1]] * k, (0, n), table)
+        assert value == pytest.approx(total, rel=1e-12)
+        np.testing.assert_allclose(same, posterior, rtol=1e-10, atol=1e-14)

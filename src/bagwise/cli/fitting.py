@@ -36,7 +36,8 @@ def fit(
     label: str | None = None,
     groups: str | None = None,
     *,
-    label_set: str | None = None,
+    label_set: str | Sequence[str] | None = None,
+    looked_for: str | None = None,
     event: str | None = None,
     time: str | None = None,
     method: str = "auto",
@@ -64,8 +65,9 @@ def fit(
     bag, label, groups : str, default=None
         The columns with the bag, its label and its group, such as the patient of a slide; bags of
         one group stay in one fold. By default the columns ``bag``, ``label`` and ``group``.
-    label_set : str, default=None
-        The column with the label set of the bag, as "a;b".
+    label_set, looked_for : default: as for `bagwise.io.read_bags`
+        The column with the label set of the bag, as "a;b", or a list of columns, one per label; and
+        that with the labels that were looked for.
     event, time : str, default=None
         The columns that tell whether the event of the bag, such as death, was observed, and when,
         or until when it was not.
@@ -106,7 +108,9 @@ def fit(
     >>> result.predict(table)["predicted"].tolist()
     ['no', 'no', 'yes', 'yes']
     """
-    given = {"bag": bag, "label": label, "label_set": label_set, "labels": labels}
+    sets = label_set if isinstance(label_set, str | None) else f"{','.join(label_set)},"
+    given = {"bag": bag, "label": label, "label_set": sets, "labels": labels}
+    given["looked_for"] = looked_for
     given |= {"event": event, "time": time}
     listed = {"features": _names(features), "exclude": _names(exclude), "keep": _names(meta)}
     wanted = {"task": task, "positive": None if pos_label is None else str(pos_label)}
