@@ -25,7 +25,7 @@ from bagwise.evaluate._thresholds import Threshold
 from bagwise.exceptions import BagwiseError, InputError
 from bagwise.io._contents import Contents
 from bagwise.persistence import MOST_MARKS, fingerprints, save_model
-from bagwise.predictions import Predictions
+from bagwise.predictions import Predictions, remember_training
 
 _FOLDS = 5  # of a report on the bags of the fit
 
@@ -210,6 +210,7 @@ def learn(
         found = _threshold(model, bags, y, rates)
         facts["threshold"], model.threshold_ = found.summary(), found.value
         note(str(found))
+    remember_training(model, bags)
     if len(bags) <= MOST_MARKS:  # by which a report recognises the bags
         facts["training"] = fingerprints(bags)
     single, sets = (None, labels) if labels.has_sets else (labels, None)

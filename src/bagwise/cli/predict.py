@@ -20,7 +20,8 @@ def predict(
     """Predict the bags of a file, with the key instance of each.
 
     Reads a model and a file with the feature columns it was fitted on; labels are not needed.
-    Writes a row per bag: the prediction, its score, and the row of the key instance. If the model
+    Writes a row per bag: the prediction, its score, the row of the key instance, and like_training,
+    a p-value that is small for bags that are unlike the training bags. If the model
     scores instances, -o out.parquet also writes their scores to out.instances.parquet, with the
     coordinates x and y, or the start and end of a clip, if the file has them. Columns of --keep,
     here or in the fit, are copied to both files; for a column that varies inside a bag, the row of

@@ -25,6 +25,7 @@ from bagwise.base._scoring import instance_scores
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Intervals, Labels, is_known
 from bagwise.predictions._attributions import instance_attributions
+from bagwise.predictions._likeness import like_training
 from bagwise.predictions._ranking import Ranking, rank_instances
 from bagwise.validation import (
     are_times,
@@ -381,7 +382,9 @@ class Predictions:
             ``predicted`` is the number, in units of the target. For label sets the column
             ``key_instances`` has ``label:row`` for each predicted label. For a survival model
             ``predicted`` is the log risk, and ``median_time`` the time at which the probability
-            that the event has not happened falls to 1/2, NaN if it does not.
+            that the event has not happened falls to 1/2, NaN if it does not. ``like_training``, if
+            the model stores it (`remember_training`), is a p-value: small for bags that are unlike
+            the training bags.
         """
         table, predicted = {"bag": self.bags.names}, self.call("predict")
         if predicted is None or not (self.is_regressor or len(self.classes)):
@@ -411,7 +414,17 @@ class Predictions:
                 i = self.bags.bag_index[row]
                 parts[i].append(f"{self.names[k]}:{row - self.bags.offsets[i]}")
             table["key_instances"] = np.array([separator.join(part) for part in parts])
-        return table
+        likeness = self.like_training
+        return table if likeness is None else table | {"like_training": likeness}
+
+    @cached_property
+    def like_training(self) -> Floats | None:
+        """A p-value of each bag: is it like the training bags? None if the model has none stored.
+
+        See `remember_training`.
+        """
+        reference = getattr(self.model, "likeness_", None)
+        return None if reference is None else like_training(reference, self.bags)
 
     def instance_table(self, *, background_above: float | None = None) -> Columns:
         """Collect the predictions for each instance.

@@ -14,6 +14,7 @@ from bagwise.compute import row_blocks
 from bagwise.displays import ClusterMapDisplay, ObjectiveDisplay
 from bagwise.labels import Intervals, Labels, is_known
 from bagwise.predictions import Predictions
+from bagwise.predictions._likeness import UNLIKE
 from bagwise.predictions._ranking import are_those_of_fit
 from bagwise.report._page import Figure, Section, Table, axes, link_points, shorten
 from bagwise.validation import check_groups
@@ -224,6 +225,14 @@ def data_section(subject: Predictions, groups: Any, seen: Bools | None) -> Secti
         items["in a bag"] = f"{bags.sizes.min():,} to {bags.sizes.max():,}"
     items["features"] = f"{bags.n_features:,}"
     beside: list[Any] = []
+    if subject.like_training is not None:
+        unlike = np.flatnonzero(subject.like_training <= UNLIKE)
+        items[f"unlike the training {unit}s"] = f"{len(unlike):,}"
+        if len(unlike):
+            shown = ", ".join(subject.bag_names[i] for i in unlike[:MOST_LABELS])
+            beside.append(
+                f"p {UNLIKE:g} or less, {100 * UNLIKE:g} % are by chance, for the {unit}s: {shown}."
+            )
     if known is not None:
         items["labels"] = f"{int((known.counts > 0).sum()):,}"
         if not known.known.all():

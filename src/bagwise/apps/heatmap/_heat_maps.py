@@ -24,6 +24,7 @@ from bagwise.exceptions import InputError, OutputExistsError
 from bagwise.io._write_table import write_columns
 from bagwise.predictions import Predictions
 from bagwise.predictions._attributions import METHODS
+from bagwise.predictions._likeness import UNLIKE
 from bagwise.predictions._predictions import Contributions
 from bagwise.report._page import Card, Figure, Section, Table, render_page
 from bagwise.validation import are_times, check_bags, check_known_labels, time_texts
@@ -48,6 +49,7 @@ class _Slide:
     facts: dict[str, Any]  # "class", "predicted" and "label"
     score: float
     seen: bool
+    like: float | None  # p-value: is it like the training slides?
     meta: dict[str, Sequence[Any]]  # further columns of the patches
     thumbnail: Any  # file with a picture of the slide, or None
 
@@ -232,6 +234,7 @@ class HeatMaps:
                 facts=dict(zip(_FACTS, answers, strict=True)),
                 score=_score(table, found.name, names),
                 seen=bool(seen[i]),
+                like=float(table["like_training"][0]) if "like_training" in table else None,
                 meta={str(name): v[start:stop] for name, v in (self.meta or {}).items()},
                 thumbnail=pictures[i],
             )
@@ -248,6 +251,7 @@ class HeatMaps:
             heading: [slide.score for slide in maps],
             **{name: [slide.facts[name] for slide in maps] for name in _FACTS[1:]},
             "fitted on": [slide.seen or None for slide in maps],
+            "like the training slides (p)": [slide.like for slide in maps],
             "patches": [len(slide.order) for slide in maps],
             "highest value": [float(slide.found.values.max()) for slide in maps],
         }
@@ -282,6 +286,8 @@ class HeatMaps:
 def _card(slide: _Slide, picture: bytes, number: int, heading: str) -> Card:
     truth = "" if slide.facts["label"] is None else f", labelled {slide.facts['label']}"
     facts = f"Predicted {slide.facts['predicted']}{truth}; {heading}: {slide.score:.3g}."
+    if slide.like is not None and slide.like <= UNLIKE:
+        facts += f" The slide is unlike the training slides (p {slide.like:.2g})."
     top = slide.top_columns
     alt = f"Heat map of {slide.name}: {len(slide.order)} patches; the table has the highest."
     caption = f"Top patches of {slide.name} by {slide.found.value_name}"
