@@ -36,6 +36,7 @@ PARTS = (
     "wellsvm",
     "ssl_rivals",
     "auto",
+    "felt",
     "engines",
     "large_tables",
     "reading",

@@ -1,0 +1,194 @@
+"""What a user waits for: commands and fits in CPU seconds, growth with the number of bags.
+
+CPU seconds of all threads and processes, by `resource.getrusage`; commands run in new processes
+with a warm compilation cache. The plain alternation is written out below, over scikit-learn's SVC.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import tracemalloc
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from bagwise.auto import AutoBagClassifier
+from bagwise.auto._members import default_members
+from bagwise.classification import (
+    MILES,
+    BagMarginSVM,
+    CitationKNN,
+    InstanceMarginSVM,
+    MILBoost,
+    PrimalDualMISVM,
+    SetKernelSVM,
+    WellMISVM,
+)
+from bagwise.datasets import load_dataset, load_musk1, make_bags
+from bagwise.exceptions import DataNotFoundError
+from bagwise.io import read_bags
+
+from .harness import Fact, Row, growth
+
+SIZES = (250, 500, 1_000)  # bags
+# The bound of the exponent, and whether a method is compared by all pairs of bags or instances.
+GROWTH = {
+    "pdMISVM": (PrimalDualMISVM(max_iter=20, tol=0.0, random_state=0), 1.15),
+    "MI-SVM, linear": (BagMarginSVM(kernel="linear", threshold="zero"), 1.15),
+    "MILBoost, 20 rounds": (MILBoost(n_estimators=20, tol=0.0), 1.15),
+    "NSK": (SetKernelSVM(), 2.2),
+    "Citation-kNN": (CitationKNN(), 2.2),
+    "MILES": (MILES(), 1.2),
+    "WellMISVM": (WellMISVM(random_state=0), 1.2),
+}
+
+
+def cpu_seconds(run):
+    """CPU seconds of this process and of finished child processes."""
+
+    def now():
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        return sum(each.ru_utime + each.ru_stime for each in used)
+
+    start = now()
+    run()
+    return now() - start
+
+
+def best(run, rounds=3):
+    """The least CPU seconds of some calls, after a warm-up."""
+    run()
+    return min(cpu_seconds(run) for _ in range(rounds))
+
+
+def command(*words, folder, **variables):
+    """Run a bagwise command in a new process."""
+    subprocess.run(
+        [sys.executable, "-m", "bagwise", *words],
+        cwd=folder,
+        env=os.environ | variables,
+        check=True,
+        capture_output=True,
+    )
+
+
+def commands():
+    """`info` and `evaluate` of Musk1 on the command line."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = partial(command, folder=folder)
+        run("datasets", "export", "musk1", "-o", "musk1.csv")
+        columns = ("musk1.csv", "--bag", "bag", "--label", "label")
+        yield Fact(
+            "`bagwise info musk1.csv`", f"{best(partial(run, 'info', *columns)):.2f} s", "0.8 s"
+        )
+        whole = partial(run, "evaluate", *columns)
+        default, one = best(whole, 1), best(partial(whole, OMP_NUM_THREADS="1"), 1)
+        yield Fact("`bagwise evaluate musk1.csv`", f"{default:.1f} s", "5 s")
+        yield Fact("its default threads against one", f"{default / one:.2f} x", "1.05 x")
+
+
+def automatic():
+    """One fit of the automatic choice, and single fits of its members."""
+    for name, goal in (("musk1", 0.8), ("elephant", 3.0)):
+        try:
+            data = load_musk1() if name == "musk1" else load_dataset(name)
+        except DataNotFoundError:
+            continue
+        whole = best(partial(AutoBagClassifier(random_state=0).fit, data.bags, data.y))
+        scaled = StandardScaler().fit_transform(np.asarray(data.bags.instances, float))
+        bags, y = data.bags.with_instances(scaled), np.asarray(data.y)
+        members = [member.seeded(0) for member in default_members("single")]
+        single = best(lambda: [m.fit_all(m.represent(bags), bags, y) for m in members])  # noqa: B023
+        yield Fact(f"`AutoBagClassifier` on {name}", f"{whole:.2f} s", f"{goal} s")
+        yield Fact("the same against single fits of its members", f"{whole / single:.1f} x", "4 x")
+
+
+def alternation(bags, y, by_bag, C=1.0, max_iter=50):
+    """MI-SVM (Andrews 2003; by bag) or mi-SVM with scikit-learn's SVC on an RBF kernel."""
+    X, offsets = np.asarray(bags.instances, float), bags.offsets
+    positive = np.flatnonzero(y)
+    owner = np.repeat(y, np.diff(offsets)).astype(bool)
+    machine = SVC(C=C, gamma=1 / (X.shape[1] * X.var()))
+    chosen = np.array([X[a:b].mean(axis=0) for a, b in pairwise(offsets)])
+    labels, seen = owner.copy(), None
+    for _ in range(max_iter):
+        if by_bag:
+            rows = np.vstack([chosen[positive], X[~owner]])
+            target = np.r_[np.ones(len(positive)), np.zeros((~owner).sum())]
+        else:
+            rows, target = X, labels
+        machine.fit(rows, target)
+        scores = machine.decision_function(X)
+        keys = np.array(
+            [offsets[i] + np.argmax(scores[offsets[i] : offsets[i + 1]]) for i in positive]
+        )
+        labels = owner & (scores > 0)
+        labels[keys] = True
+        state = keys.tobytes() if by_bag else labels.tobytes()
+        if state == seen:
+            break
+        seen, chosen[positive] = state, X[keys]
+    return machine
+
+
+def classics():
+    """MI-SVM and mi-SVM on 100 bags."""
+    data = make_bags(100, 10, separation=3.0, bag_size=(3, 8), random_state=0)
+    y = np.asarray(data.y)
+    for name, model, by_bag in (
+        ("MI-SVM", BagMarginSVM(kernel="rbf", threshold="zero"), True),
+        ("mi-SVM", InstanceMarginSVM(kernel="rbf", threshold="zero"), False),
+    ):
+        ours, other = (
+            best(partial(model.fit, data.bags, y)),
+            best(partial(alternation, data.bags, y, by_bag)),
+        )
+        yield Row(f"{name}, 100 bags", ours, "plain alternation over SVC", other, "<= 1")
+
+
+def sizes():
+    """How the fit grows with the number of bags, and its memory beside the data."""
+    for name, (model, bound) in GROWTH.items():
+        times = []
+        for n in SIZES:
+            data = make_bags(n, 20, separation=3.0, bag_size=(5, 10), random_state=0)
+            times.append(best(partial(clone(model).fit, data.bags, data.y), rounds=2))
+        tracemalloc.start()
+        clone(model).fit(data.bags, data.y)
+        peak = tracemalloc.get_traced_memory()[1] / data.bags.instances.nbytes
+        tracemalloc.stop()
+        yield Fact(
+            f"{name}: exponent of {SIZES[0]} to {SIZES[-1]} bags",
+            f"{growth(SIZES, times):.2f}",
+            f"<= {bound}",
+        )
+        yield Fact(f"{name}: memory against the data", f"{peak:.0f} x", "")
+
+
+def tables(megabytes=100):
+    """Read a CSV file, against polars and pandas."""
+    import pandas as pd
+    import polars as pl
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.csv"
+        n = megabytes * 1_000_000 // (20 * 20)
+        X = np.random.default_rng(0).normal(size=(n, 20))
+        frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(20)])
+        frame.insert(0, "bag", np.arange(n) // 50)
+        pl.from_pandas(frame).write_csv(path)
+        ours = best(partial(read_bags, path, bag="bag"))
+        for name, other in (("polars", pl.read_csv), ("pandas", pd.read_csv)):
+            yield Row(f"CSV of {megabytes} MB", ours, name, best(partial(other, path)), "<= 1.1")
+
+
+def rows():
+    for part in (commands, automatic, classics, tables, sizes):
+        yield from part()
