@@ -164,7 +164,7 @@ def test_errors_name_arguments_of_python(table):
     for given, words in (
         ({"label": "diagnosis"}, "no column 'diagnosis'"),
         ({"task": "regression"}, "task='regression' needs numbers"),
-        ({"pos_label": "tumor"}, "pos_label='tumor': expected one of two labels"),
+        ({"pos_label": "tumor"}, "pos_label='tumor': expected one of the labels"),
         ({"parameters": {"c": 1}}, "no parameter 'c'"),
     ):
         with pytest.raises((InputError, LabelError), match=words):

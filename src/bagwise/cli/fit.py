@@ -52,7 +52,6 @@ def fit(
 
     from bagwise._common.extras import import_extra
     from bagwise.cli.fitting import learn
-    from bagwise.cli.results import say_held_out
     from bagwise.report._sections import LEADERBOARD_CAPTION, leaderboard_columns
 
     import_extra("skops.io", extra="persist")  # fail now rather than after a long fit
@@ -76,7 +75,6 @@ def fit(
     if leaderboard is not None:
         facts["leaderboard"] = leaderboard
         print_table(leaderboard_columns(leaderboard), title=LEADERBOARD_CAPTION)
-    facts |= say_held_out(fitted.model)
     note(f"{facts['method']} learned from {len(bags)} bags{target.positive}: {output}")
     facts |= {"bags": len(bags), "instances": bags.n_instances, "features": bags.n_features}
     return facts | {"model": output, "feature_names": bags.feature_names, "classes": target.classes}

@@ -19,6 +19,7 @@ from bagwise.base._pipelines import final_estimator, fit_arguments
 from bagwise.cli import reading
 from bagwise.cli.options import Columns, Steps, Task, own_parameters
 from bagwise.cli.output import is_quiet, note, progress, running
+from bagwise.cli.results import say_held_out
 from bagwise.evaluate import choose_threshold, held_out_predictions
 from bagwise.evaluate._leaks import warn_of_leaks
 from bagwise.evaluate._thresholds import Threshold
@@ -206,6 +207,7 @@ def learn(
         "impute": steps.impute,
         "corrections": sum(label is not None for label in known or ()),
     }
+    facts |= say_held_out(model)
     if rates:
         found = _threshold(model, bags, y, rates)
         facts["threshold"], model.threshold_ = found.summary(), found.value
