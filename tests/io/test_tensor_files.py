@@ -43,7 +43,7 @@ def test_dicts_other_types_and_old_files(tmp_path, features):
     assert data.coords.tolist() == [[0, 1], [2, 3], [4, 5], [0, 1], [2, 3]]
     np.testing.assert_array_equal(data.bags[0], features["a"])
     assert read_bags(tmp_path / "dicts", features="embedding").bags.n_features == 2
-    with pytest.raises(FileFormatError, match="no tensor 'feats': there are 'features'"):
+    with pytest.raises(FileFormatError, match="no dataset 'feats': there are 'features'"):
         read_bags(tmp_path / "dicts", features="feats")
     half = write(tmp_path / "half", features, lambda v: torch.from_numpy(v).bfloat16())
     assert read_bags(half).bags.dtype == np.float32

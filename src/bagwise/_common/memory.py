@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def byte_count(limit: int | float | str | None) -> int:
     """
     if limit is None:
         return available_memory() // 2
-    if isinstance(limit, int | float) and not isinstance(limit, bool) and 0 <= limit < np.inf:
+    if isinstance(limit, Real) and not isinstance(limit, bool) and 0 <= limit < np.inf:
         return int(limit)
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?)b?\s*", str(limit).lower())
     if not isinstance(limit, str) or match is None:

@@ -36,7 +36,6 @@ from bagwise.exceptions import (
 )
 from bagwise.io._contents import Contents, check_contents, find_suspects
 from bagwise.io._files import FORMATS, Request, Workspace, assign, format_errors, listed
-from bagwise.io._tensor_files import TensorFile
 from bagwise.labels import Labels, plain_array
 
 _SIDECAR = "bags.json"
@@ -69,15 +68,14 @@ class _BagFile:
                     raise FileFormatError(
                         f"{path}: {name} has shape {shape} for {features[0]} instances."
                     )
-            attributes = parts["coords"].attrs if "coords" in parts else {}
+            attributes = getattr(parts.get("coords"), "attrs", {})
             self.patch_size, self.slide_size = _sizes(attributes)
         self._changed = path.stat().st_mtime_ns
 
     @contextlib.contextmanager
     def open(self, names: Iterable[str]) -> Iterator[dict[str, Any]]:
         """Those of the datasets "features", "coords" and "instance_labels" that exist."""
-        h5py = import_extra("h5py", extra="io")
-        with format_errors(self.path), h5py.File(self.path, "r") as file:
+        with format_errors(self.path), self._file() as file:
             keys = {name: self.dataset if name == "features" else name for name in names}
             found = {name: self._find(file, key) for name, key in keys.items()}
             if "features" in found and found["features"] is None:
@@ -95,6 +93,10 @@ class _BagFile:
             for name, part in parts.items():
                 values = part[rows] if part.ndim == len(self.shapes[name]) else part[0, rows]
                 assign(targets[name], values)
+
+    def _file(self) -> Any:
+        """A context with the datasets of the file by name."""
+        return import_extra("h5py", extra="io").File(self.path, "r")
 
     def _find(self, file: Any, name: str) -> Any:
         """The dataset with this name, or None; rejects data in other files unless allowed."""
@@ -115,6 +117,29 @@ class _BagFile:
                 "read_bags with allow_external=True, or copy the data into one file (h5repack)."
             )
         return values if isinstance(values, h5py.Dataset) else None
+
+
+class _TensorFile(_BagFile):
+    """A .pt file with a tensor of features, or a dict of tensors with one of their name.
+
+    Only tensors are read, which runs no code of the file. They are mapped, not read, until used.
+    """
+
+    @contextlib.contextmanager
+    def _file(self) -> Iterator[dict[str, Array]]:
+        torch = import_extra("torch", extra="torch")
+        how: Any = {"map_location": "cpu", "weights_only": True}
+        try:
+            content = torch.load(self.path, mmap=True, **how)
+        except RuntimeError:  # of an old version of torch
+            content = torch.load(self.path, **how)
+        parts = content if isinstance(content, dict) else {self.dataset: content}
+        parts = {name: p.detach() for name, p in parts.items() if isinstance(p, torch.Tensor)}
+        exact = (p.float() if p.dtype == torch.bfloat16 else p for p in parts.values())
+        yield {name: part.numpy() for name, part in zip(parts, exact, strict=True)}
+
+    def _find(self, file: Any, name: str) -> Any:
+        return file.get(name)
 
 
 class Hdf5Table(StreamedTable):
@@ -166,10 +191,9 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
             f"{role}= names a column, but HDF5 files have none: give a dict or table to labels=."
         )
     dataset, external = (request.features or ["features"])[0], request.allow_external
-    files: list[Any] = [
-        TensorFile(file, dataset) if _is_tensors(file) else _BagFile(file, dataset, external)
-        for file in _bag_paths(path, notes)
-    ]
+    paths = _bag_paths(path, notes)
+    kind = _TensorFile if _is_tensors(paths[0]) else _BagFile
+    files = [kind(file, dataset, external) for file in paths]
     _check_same_shapes(files)
     bags, tables = _read_files(files, notes, request, workspace)
     sets = notes.get("label_sets")
