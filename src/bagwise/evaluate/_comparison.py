@@ -190,8 +190,7 @@ class Evaluation:
         """
         others = [m for m in self.scores if not any(m.partition(" of ")[0] in k for k in OWN)]
         how: Any = {"confidence": confidence, "n_draws": n_draws, "seed": random_state}
-        own = {} if len(others) == len(self.scores) else self._rows.intervals(**how)
-        own |= self._rows.intervals(others, **how) if others else {}
+        own = self._rows.intervals(**how) | (self._rows.intervals(others, **how) if others else {})
         return {name: own[name][1:] for name in self.scores if name in own}
 
     def by(

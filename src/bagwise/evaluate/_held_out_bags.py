@@ -22,6 +22,7 @@ from bagwise.validation import are_times, time_texts
 N_DRAWS = 1000
 N_SLOW = 200  # draws of measures that are computed one draw after the other
 LARGEST = 2e7  # values of W
+TINY = 1e-12  # a smaller spread is a rounding error
 Columns = dict[str, Array]
 
 
@@ -312,7 +313,7 @@ def _of_grades(held: HeldOutBags, W: Ints) -> dict[str, Floats]:
     errors = np.abs(a - b)
     apart = _share(a**2, W) + _share(b**2, W) - 2 * _share(a, W) * _share(b, W)
     with np.errstate(invalid="ignore", divide="ignore"):
-        kappa = np.where(apart > 0, 1 - _share(errors**2, W) / apart, np.nan)
+        kappa = np.where(apart > TINY, 1 - _share(errors**2, W) / apart, np.nan)
     within = (errors <= 1).astype(float)
     return {"quadratic kappa": kappa, "MAE": _share(errors, W), "within one": _share(within, W)}
 
@@ -346,11 +347,11 @@ def _of_number(y: Floats, predicted: Floats, W: Ints) -> dict[str, Floats]:
     errors, y = y - predicted, y - y.mean()
     spread = _share(y**2, W) - _share(y, W) ** 2
     with np.errstate(invalid="ignore", divide="ignore"):
-        fit = np.where(spread > 0, 1 - _share(errors**2, W) / spread, np.nan)
+        fit = np.where(spread > TINY * np.max(y * y), 1 - _share(errors**2, W) / spread, np.nan)
         ranks = [_weighted_ranks(v, W) for v in (y, predicted)]
         a, b = (r - (W * r).sum(1, keepdims=True) / W.sum(1, keepdims=True) for r in ranks)
         norm = np.sqrt((W * a * a).sum(1) * (W * b * b).sum(1))
-        ranked = np.where(norm > 0, (W * a * b).sum(1) / norm, np.nan)
+        ranked = np.where(norm > TINY, (W * a * b).sum(1) / norm, np.nan)
     return {"R2": fit, "MAE": _share(np.abs(errors), W), "Spearman": ranked}
 
 
