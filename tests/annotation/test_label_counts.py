@@ -16,6 +16,7 @@ from bagwise.classification import SetKernelSVM
 from bagwise.exceptions import LabelError
 from bagwise.labels import LabelCounts, Labels
 from bagwise.loops import label_sets
+from bagwise.regression import SetKernelRegressor
 from bagwise.solvers.annotation.orlr_parts import BagLabelSets, infer
 from cases import each
 from orlr_oracle import by_counts, drawn
@@ -350,6 +351,7 @@ def test_what_is_refused_names_the_bag(data):
         ("r3.*unknown.*ORedLog", lambda: RankLossSIM().fit(named, some)),
         ("r.*a count .*NoisyOr", lambda: NoisyOrLogisticRegression().fit(named, counts)),
         ("counts of labels.*ORedLog", lambda: SetKernelSVM().fit(named, counts)),
+        ("counts of labels.*ORedLog", lambda: SetKernelRegressor().fit(named, counts)),
         ("59 labels for 60", lambda: model.fit(bags, counts[1:])),
     ]:
         with pytest.raises(LabelError, match=error):

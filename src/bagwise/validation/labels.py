@@ -103,7 +103,7 @@ def check_grades(y: Any, bags: Bags, ordered_classes: Any = None) -> Labels:
 
 def has_columns(y: Any) -> bool:
     """Whether y is an array, or a data frame, with several columns."""
-    shape = getattr(y, "shape", ())
+    shape: tuple[int, ...] = () if isinstance(y, LabelCounts) else getattr(y, "shape", ())
     return len(shape) == 2 and shape[1] > 1
 
 
