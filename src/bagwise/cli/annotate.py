@@ -24,6 +24,7 @@ def annotate(
     ),
     background: bool = options.BACKGROUND,
     background_above: float | None = options.BACKGROUND_ABOVE,
+    check: Path | None = options.CHECK,
     probabilities: bool = options.flag("--probabilities", "Add the probability of each label."),
     noisy_sets: bool = options.NOISY_SETS,
     label_studio: Path | None = options.option("Also write Label Studio tasks, .json.", "FILE"),
@@ -42,6 +43,10 @@ def annotate(
     that is not in the label set of its bag, and two more columns contain the probability that the
     set is wrong, and the wrong label.
 
+    --check labelled.csv reads the labels of 50 to 200 instances (bag, row, label; background where
+    there is none), prints how many labels are right, false and missed by the threshold of the
+    background probability, and uses the best: it differs between data sets.
+
     For a table of sound clips (file, start, end), --raven and --audacity write label files for
     these programs, without background. Change a wrong label there, or confirm it (type into Checked
     in Raven; remove the "? 62 %" in Audacity), and pass the folder to --corrections of this command
@@ -56,7 +61,7 @@ def annotate(
     """
     from bagwise.base._pipelines import final_estimator, fit_arguments
     from bagwise.cli.reading import check_features, label_sets_of, read_columns, read_known
-    from bagwise.cli.results import check_folders, with_places, write_folders
+    from bagwise.cli.results import check_folders, checked_threshold, with_places, write_folders
     from bagwise.io._write_table import file_beside, write_columns
     from bagwise.predictions import Predictions, doubted_bags
 
@@ -97,7 +102,10 @@ def annotate(
     model = make_model(chosen, values, sparse=bags.is_sparse, **steps.arguments)
     with progress(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
         model.fit(bags, sets, **fit_arguments(model, instance_labels=known))
-        found: dict[str, Any] = Predictions(model, bags, sets).annotation_table(
+        seen = Predictions(model, bags, sets)
+        if check is not None:
+            background_above = checked_threshold(check, seen, model.annotate_proba(bags, sets))
+        found: dict[str, Any] = seen.annotation_table(
             instance_labels=known, background_above=background_above, probabilities=probabilities
         )
         doubts: dict[str, Any] = doubted_bags(model, bags, sets) if noisy_sets else {}

@@ -21,6 +21,7 @@ def fit(
     folds: int | None = options.option("Number of folds of auto, 5 by default.", "N", min=2),
     seed: int | None = options.option("Seed of folds and random methods.", "N", min=0),
     background: bool = options.BACKGROUND,
+    check: Path | None = options.CHECK,
     noisy_sets: bool = options.NOISY_SETS,
     parameters: list[str] | None = options.PARAMETERS,
     checkpoint: Path | None = options.option("File to continue from after a crash.", "PATH"),
@@ -39,8 +40,10 @@ def fit(
     of the positive class on held-out bags, by groups: `bagwise predict` applies it, and the rates
     to expect are printed with their intervals; methods but auto are cross-validated for it. With
     more than two labels, --pos-label learns one against the rest. With --corrections, known labels
-    of instances are kept fixed (-m orlr). --checkpoint saves the state of a long fit at intervals,
-    and the same command continues from it (pdmisvm, orlr, noisy-or, mimlca, plda).
+    of instances are kept fixed (-m orlr). --check labelled.csv chooses the threshold of background
+    for `bagwise predict` by the labels of 50 to 200 instances (-m orlr --background). --checkpoint
+    saves the state of a long fit at intervals, and the same command continues from it (pdmisvm,
+    orlr, noisy-or, mimlca, plda).
 
     ```
     bagwise fit musk1.csv -o auto.skops
@@ -52,6 +55,8 @@ def fit(
 
     from bagwise._common.extras import import_extra
     from bagwise.cli.fitting import learn
+    from bagwise.cli.results import checked_threshold
+    from bagwise.predictions import Predictions
     from bagwise.report._sections import LEADERBOARD_CAPTION, leaderboard_columns
 
     import_extra("skops.io", extra="persist")  # fail now rather than after a long fit
@@ -69,6 +74,10 @@ def fit(
         corrections=corrections,
         rates=rates.given,
     )
+    if check is not None:
+        found = Predictions(fitted.model, fitted.data.bags)
+        proba = found.call("predict_proba_instances")
+        fitted.metadata["background_above"] = checked_threshold(check, found, proba)
     fitted.save(output, force=force)
     facts, bags, target = dict(fitted.metadata), fitted.data.bags, fitted.target
     leaderboard = fitted.leaderboard_columns

@@ -110,13 +110,13 @@ def fit(
     ['no', 'no', 'yes', 'yes']
     """
     sets = label_set if isinstance(label_set, str | None) else f"{','.join(label_set)},"
-    given = {"bag": bag, "label": label, "label_set": sets, "labels": labels}
+    given = {"bag": bag, "label": label, "label_set": sets}
     given["looked_for"] = looked_for
     given |= {"event": event, "time": time}
     listed = {"features": _names(features), "exclude": _names(exclude), "keep": _names(meta)}
     wanted = {"task": task, "positive": None if pos_label is None else str(pos_label)}
     wanted["order"] = ",".join(map(str, order)) or None
-    source = Path(table) if isinstance(table, str) else table
+    source, given["labels"] = _as_path(table), _as_path(labels)
     with running(quiet=not verbose), _python_names():
         return learn(
             source,
@@ -444,7 +444,7 @@ class Fitted:
         return Predictions(self.model, data.bags, classes=self.metadata["classes"]), data
 
     def _read(self, table: Any, *, labelled: bool) -> Contents:
-        source = Path(table) if isinstance(table, str) else table
+        source = _as_path(table)
         with running(quiet=True), _python_names():
             chosen = options_of(Columns)
             return reading.read_as_fitted(
@@ -468,12 +468,11 @@ class Fitted:
 def _showing(model: Any, text: str) -> Any:
     """Show the progress of a fit: the steps of a model that has a progress bar of its own."""
     final = final_estimator(model)
+    note(text)
     if is_quiet() or not (isinstance(final, BagEstimator) and getattr(final, "verbose", 1) == 0):
-        note(text)
         with progress(text):
             yield
         return
-    note(text)
     final.verbose = 1
     try:
         yield
@@ -494,6 +493,10 @@ def _by_class(columns: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any
     both = {f"score_{names[0]}": -score, f"score_{names[1]}": score}
     pairs = [both if name == "score" else {name: values} for name, values in columns.items()]
     return {name: values for pair in pairs for name, values in pair.items()}
+
+
+def _as_path(table: Any) -> Any:
+    return Path(table) if isinstance(table, str) else table
 
 
 def _names(names: str | Iterable[str] | None) -> list[str] | None:

@@ -85,6 +85,7 @@ GROUP = column("Keep bags with equal values in this column, such as a patient, i
 TRUST = option("Accept this type in a model file that you trust; repeat for more.", "TYPE")
 PARAMETERS = option("Set a parameter, e.g. C=10 or nsk.C=10; repeatable.", "NAME=VALUE", "--set")
 CORRECTIONS = option("Known labels: a table, or of review, Label Studio, Raven, Audacity.", "FILE")
+CHECK = option("Labels of 50 to 200 instances: sets the threshold of background.", "FILE")
 BACKGROUND = flag("--background", "Add a background class for instances without a label.")
 NOISY_SETS = flag("--noisy-sets", "Allow for missing and spurious labels in label sets.")
 BACKGROUND_ABOVE = option("Least probability of an instance of background.", "P", min=0, max=1)
@@ -291,13 +292,9 @@ class OnceCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of a command line."""
-        if not ctx.resilient_parsing:
-            _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-            names = [option.name for option in order]
-            for name in ("label", "label_set"):
-                if names.count(name) > 1:
-                    option = f"--{name.replace('_', '-')}"
-                    raise InputError(f"{option} is given twice, and names one column.")
+        for option in ("--label", "--label-set"):
+            if [word.partition("=")[0] for word in args].count(option) > 1:
+                raise InputError(f"{option} is given twice, and names one column.")
         return super().parse_args(ctx, args)
 
 

@@ -54,6 +54,8 @@ def predict(
     model, facts, data = open_saved(saved, columns, labelled=False)
     bags = data.bags
     found = Predictions(model, bags, classes=facts.get("classes"))
+    if background_above is None:  # chosen by checked instances
+        background_above = facts.get("background_above")
     refuse_background_above(found.estimator, background_above)
     folders = check_folders(label_files, data, force=force)
     if folders and not hasattr(found.estimator, "predict_proba_instances"):

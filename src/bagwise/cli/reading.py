@@ -700,9 +700,9 @@ def _read(path: Any, named: Mapping[str, Any], **settings: Any) -> Contents:
         note(f"Not used as features, judging by their names: {', '.join(data.left_out)}.")
     if request.missing == "drop" and data.absent:
         left = f"{len(data.absent)} bags, such as {listed(data.absent, 5)}"
-        note(f"Left out, because not in {_name_of(request.labels)}: {left}.")
+        note(f"Left out, because not in {title_of(request.labels)}: {left}.")
     if data.others:
-        others = f"Rows of {_name_of(request.labels)} about bags that are not in {name}"
+        others = f"Rows of {title_of(request.labels)} about bags that are not in {name}"
         note(f"{others}: {len(data.others)}, such as {listed(data.others, 5)}.")
     return data
 
@@ -733,10 +733,6 @@ def _targets(data: Contents, names: list[str], *, is_time: bool) -> Array:
                 ) from None
     found[numbers[-1]][unknown] = np.nan
     return found
-
-
-def _name_of(labels: Any) -> str:
-    return Path(labels).name if isinstance(labels, str | Path) else "labels"
 
 
 def _without_empty(data: Contents) -> Contents:

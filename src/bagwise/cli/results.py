@@ -10,10 +10,11 @@ import numpy as np
 
 from bagwise.base._pipelines import final_estimator, held_out_note
 from bagwise.cli.options import LabelFiles
-from bagwise.cli.output import note, refuse_existing, warning
+from bagwise.cli.output import note, print_table, refuse_existing, warning
 from bagwise.exceptions import InputError
 from bagwise.io._contents import Contents
 from bagwise.labels import plain_array
+from bagwise.predictions import Predictions
 
 
 def say_held_out(model: Any) -> dict[str, Any]:
@@ -135,6 +136,41 @@ def _kept(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
     if used:
         raise InputError(f"the column {used[0]!r} cannot be kept: the results have one, rename it.")
     return {name: plain_array(values) for name, values in data.columns.items()}
+
+
+def checked_threshold(path: Path, found: Predictions, proba: Any) -> float:
+    """Choose the threshold of background by checked instances, and print what it gets right.
+
+    Parameters
+    ----------
+    path : Path
+        The labels of these instances, as for ``--corrections``.
+    found : Predictions
+        The model and the bags.
+    proba : ndarray of shape (n_instances, n_labels + 1) or None
+        Probabilities of labels and background; None for a model without.
+
+    Returns
+    -------
+    float
+    """
+    from bagwise.apps.review._known import read_known
+    from bagwise.apps.review._queue import match_corrections
+    from bagwise.predictions._predictions import check_background
+
+    n_labels = len(found.names)
+    if proba is None or found.background_name is None:
+        raise InputError("--check chooses the threshold of background: add -m orlr --background.")
+    codes = {name: k for k, name in enumerate(found.names)} | {"background": n_labels}
+    labels, n = match_corrections(read_known(path, note).corrections, found.bags, codes)
+    rows = [i for i, label in enumerate(labels) if label is not None]
+    if not rows:
+        raise InputError(f"{path.name} has no label of an instance of these bags.")
+    truth = [labels[i] if isinstance(labels[i], int) else -1 for i in rows]
+    limit, table = check_background(proba[rows], n_labels, np.array(truth))
+    print_table(table, title=f"{n} checked instances, by the threshold of background")
+    note(f"--background-above {limit:.4g} is right most often, and is used")
+    return limit
 
 
 def check_folders(chosen: LabelFiles, data: Contents, *, force: bool) -> dict[str, Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from sklearn.utils import gen_batches
 
 from bagwise._common.extras import import_extra
 from bagwise._common.tables import is_range
-from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 from bagwise.io._contents import Contents, find_suspects, group
@@ -105,10 +103,6 @@ def _read(table: Any, workspace: Workspace, request: Request, positions: Any) ->
     if isinstance(table, np.ndarray) and positions is None and request.dtype is None:
         return table
     out = workspace.empty(table.shape, request.dtype or table.dtype)
-    scatter(_blocks(table), out, positions)
+    batches = gen_batches(table.shape[0], max(1, BLOCK_VALUES // max(table.shape[1], 1)))
+    scatter((np.asarray(table[rows]) for rows in batches), out, positions)
     return out
-
-
-def _blocks(table: Any) -> Iterator[Array]:
-    step = max(1, BLOCK_VALUES // max(table.shape[1], 1))
-    return (np.asarray(table[rows]) for rows in gen_batches(table.shape[0], step))

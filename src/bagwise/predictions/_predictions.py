@@ -594,6 +594,42 @@ def refuse_background_above(model: Any, background_above: float | None) -> None:
         )
 
 
+def check_background(proba: Array, n_labels: int, truth: Ints) -> tuple[float, dict[str, Any]]:
+    """Count right and false labels of checked instances by the threshold of background.
+
+    Parameters
+    ----------
+    proba : ndarray of shape (n_checked, n_labels + 1)
+        Probabilities of the labels and, last, of background.
+    n_labels : int
+        The number of labels.
+    truth : ndarray of int of shape (n_checked,)
+        The column of the true label; `n_labels` for background.
+
+    Returns
+    -------
+    threshold : float
+        The one with the most right labels, background included; the middle one of several.
+    table : dict of str to ndarray
+        Per threshold: the numbers of instances that get a label, rightly (``right``) and not
+        (``false``), of those whose label is ``missed``, and the share of all that are right.
+    """
+    shares = np.unique(np.append(proba[:, -1], [0.0, 1.0]))
+    limits = (shares[1:] + shares[:-1]) / 2
+    rows = []
+    for limit in limits:
+        codes = likeliest(proba, n_labels, limit)
+        named, right = codes < n_labels, codes == truth
+        several = named & right, named & ~right, (truth != n_labels) & ~right
+        rows.append([limit, *map(np.sum, several), right.mean()])
+    counts = np.array(rows)
+    best = np.flatnonzero(counts[:, 4] == counts[:, 4].max())
+    chosen = int(best[len(best) // 2])
+    shown = np.unique([chosen, *np.linspace(0, len(limits) - 1, 9).astype(int)])
+    heads = ("background above", "right", "false", "missed", "accuracy")
+    return float(limits[chosen]), dict(zip(heads, counts[shown].T.round(6), strict=True))
+
+
 def likeliest(proba: Array, n_labels: int, background_above: float | None = None) -> Ints:
     """The column of the label of each row; background, the last column, by its threshold."""
     if background_above is None or proba.shape[1] == n_labels:

@@ -1,0 +1,71 @@
+"""``--check``: the threshold of background, from a few labelled instances."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bagwise.persistence import load_model
+from bagwise.predictions._predictions import check_background, likeliest
+
+
+def test_the_threshold_with_the_most_right_labels_is_found():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 80)  # two labels, and background
+    proba = rng.dirichlet([1, 1, 4], 80)
+    proba[np.arange(80), truth] += 0.7
+    proba /= proba.sum(axis=1, keepdims=True)
+    limit, table = check_background(proba, 2, truth)
+    every = [np.mean(likeliest(proba, 2, t) == truth) for t in np.linspace(0, 1, 2001)]
+    assert np.mean(likeliest(proba, 2, limit) == truth) == max(every) == table["accuracy"].max()
+    codes = likeliest(proba, 2, table["background above"][0])
+    counts = [np.sum((codes < 2) & (codes == truth)), np.sum((codes < 2) & (codes != truth))]
+    counts.append(np.sum((truth < 2) & (codes != truth)))
+    assert [table[name][0] for name in ("right", "false", "missed")] == counts
+
+
+@pytest.fixture
+def clips(tmp_path):
+    """Recordings of two species; 60 % of the clips are background."""
+    rng = np.random.default_rng(1)
+    bags = np.repeat([f"r{i:02}" for i in range(40)], 8)
+    labels = rng.choice(3, 320, p=[0.2, 0.2, 0.6])
+    rows = pd.DataFrame(rng.normal(size=(320, 3)), columns=["a", "b", "c"])
+    rows.loc[labels == 0, "a"] += 5
+    rows.loc[labels == 1, "b"] += 5
+    names = np.array(["owl", "wren", "background"])
+    own = {bag: set(names[labels[bags == bag]]) - {"background"} for bag in bags}
+    rows["bag"], rows["label_set"] = bags, [";".join(sorted(own[bag])) or ";" for bag in bags]
+    rows.to_csv(tmp_path / "clips.csv", index=False)
+    row = np.tile(np.arange(8), 40)
+    truth = pd.DataFrame({"bag": bags, "row": row, "label": names[labels]})
+    truth[:100].to_csv(tmp_path / "checked.csv", index=False)
+    return tmp_path, truth
+
+
+def test_annotate_uses_the_threshold(clips, run):
+    folder, truth = clips
+    words = [folder / "clips.csv", "--background", "--check", folder / "checked.csv"]
+    done = run.ok("annotate", *words, "-o", folder / "out.csv")
+    assert "100 checked instances, by the threshold of background" in done.stdout
+    assert "is right most often, and is used" in done.stderr
+    found = pd.read_csv(folder / "out.csv")
+    assert (found.label == truth.label).mean() > 0.9
+
+
+def test_fit_writes_the_threshold_into_the_model(clips, run):
+    pytest.importorskip("skops")
+    folder, truth = clips
+    words = [folder / "clips.csv", "-m", "orlr", "--background", "--check", folder / "checked.csv"]
+    run.ok("fit", *words, "-o", folder / "m.skops")
+    limit = load_model(folder / "m.skops")[1]["background_above"]
+    predict = ["predict", folder / "m.skops", folder / "clips.csv", "-o"]
+    run.ok(*predict, folder / "p.csv")
+    run.ok(*predict, folder / "q.csv", "--background-above", limit)
+    found = pd.read_csv(folder / "p.instances.csv")
+    assert found.equals(pd.read_csv(folder / "q.instances.csv"))
+    assert (found.predicted == truth.label).mean() > 0.9
+    words[2:4] = ["orlr"]
+    assert "add -m orlr --background" in run.fails("fit", *words, "-o", folder / "n.skops").stderr
+    (folder / "checked.csv").write_text("bag,row,label\nother,0,owl\n")
+    words = [folder / "clips.csv", "--background", "--check", folder / "checked.csv"]
+    assert "no label of an instance" in run.fails("annotate", *words, "-o", folder / "o.csv").stderr
