@@ -23,7 +23,7 @@ from bagwise import Bags
 from bagwise.auto import AutoBagClassifier
 from bagwise.classification import OrdinalBagClassifier, SetKernelSVM
 from bagwise.datasets import load_dataset
-from bagwise.evaluate._baselines import pooled_trees, pooled_trees_regressor
+from bagwise.evaluate._baselines import CENSORED, pooled_trees, pooled_trees_regressor
 from bagwise.evaluate._measures import grade_measures
 from bagwise.labels import Intervals
 from bagwise.metrics import concordance_index
@@ -144,7 +144,7 @@ def of_numbers(source, name, seed, share=0.4):
     predicted = np.full((3, len(y)), np.nan)
     for train, test in folds:
         exact = train[~is_low[train]]
-        wrapped = CensoredBagRegressor(regressor)
+        wrapped = CensoredBagRegressor(regressor, **CENSORED)
         predicted[0, test] = wrapped.fit(bags[train], known[train]).predict(bags[test])
         predicted[1, test] = regressor.fit(bags[exact], y[exact]).predict(bags[test])
         predicted[2, test] = regressor.fit(bags[train], cut[train]).predict(bags[test])
