@@ -115,7 +115,7 @@ def cox_regression(
         curve.append(loss(w)[0])
 
     first = np.zeros(rows.shape[1]) if start is None else start
-    # The maximum has kinks, at which the gradient does not vanish: stop when the loss does not fall.
+    # The maximum has kinks, where the gradient does not vanish: stop if the loss does not fall.
     ftol = 0.0 if len(rows) == len(time) else 1e-3 * tol
     found = lbfgs(loss, first, max_iter=max_iter, ftol=ftol, gtol=tol, callback=keep)
     return SolverResult((found.x,), curve or [found.fun], found.status != 1)
