@@ -288,6 +288,7 @@ def test_columns_become_numbers():
         BagStatistics(use_columns=[]).fit(bags)
 
 
+@pytest.mark.slow
 @each("sets", [False, True])
 def test_the_ensemble_uses_columns_where_it_is_told_to(sets, tmp_path):
     bags, y = informative()

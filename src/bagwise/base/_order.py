@@ -68,7 +68,7 @@ def in_canonical_order(bags: Bags, labels: Any, *per_bag: Any) -> tuple[Any, ...
     by_bag = bags.split(inside)
     rows = np.concatenate([by_bag[i] for i in order])
     ordered = Bags(take_rows(bags, rows), offsets_of(bags.sizes[order]))
-    if bags.columns:
+    if bags._columns:
         ordered = ordered.with_columns(taken(bags.columns, order), groups=bags.group_name)
     others = (None if values is None else values[order] for values in per_bag)
     return ordered, labels[order], *others

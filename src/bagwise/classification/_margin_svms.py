@@ -92,7 +92,8 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
         seed = int(rng.randint(2**31 - 1))
         space = self._space(rows, n_landmarks=self._n_features_of(rows), seed=seed)
         threshold = self._threshold(len(labels.classes))
-        how: Any = {"threshold": threshold, "seed": seed, "groups": check_groups(None, bags).groups}
+        groups = None if bags._group is None else check_groups(None, bags).groups
+        how: Any = {"threshold": threshold, "seed": seed, "groups": groups}
         learn: Any = partial(at_threshold, self._separate, **how)
         results = self._one_vs_rest(
             labels,

@@ -472,9 +472,9 @@ def check_groups(groups: Any, bags: Bags) -> Bags:
     Bags
         The bags with these groups; without, if neither has groups.
     """
-    own = bags.groups
-    if groups is None and own is None:
+    if groups is None and bags._group is None:
         return bags
+    own = bags.groups
     groups = own if groups is None else groups
     listed = isinstance(groups, list | tuple)  # NumPy would turn NaN among strings into "nan"
     refuse_masked(groups, "groups")
