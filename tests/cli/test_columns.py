@@ -4,6 +4,7 @@ import json
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from cli.tables import read_rows, write_rows
 from sklearn.impute import SimpleImputer
@@ -164,3 +165,22 @@ def test_two_label_columns_are_refused(run, slides):
     for name in ("--label-set", "--label"):
         words = run.fails("fit", slides, name, "a", f"{name}=b", "-o", "m.skops").stderr
         assert f"{name} is given twice, and names one column" in words
+
+
+def test_columns_of_bags_are_used(run, tmp_path):
+    pytest.importorskip("skops")
+    rng = np.random.default_rng(0)
+    bag = np.repeat(np.arange(40), 3)
+    frame = pd.DataFrame({"bag": bag, "label": bag % 2, "x": rng.normal(size=120)})
+    frame["age"] = np.round(60 + 10 * (bag % 2) + rng.normal(size=40)[bag], 1)
+    frame["site"] = np.array(["Bonn", "Ulm"])[rng.integers(2, size=40)[bag]]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    own = ("--use-columns", "age,site")
+    few = ("--set", "candidates=['columns','nsk']", "--folds", "2")
+    model, table = str(tmp_path / "m.skops"), str(tmp_path / "t.csv")
+    run.ok("fit", table, "-o", model, *own, *few)
+    run.ok("predict", model, table, "-o", str(tmp_path / "p.csv"))
+    predicted = pd.read_csv(tmp_path / "p.csv")
+    assert (predicted.predicted == np.arange(40) % 2).mean() > 0.9
+    failed = run("fit", table, "-o", model, "--force", "-m", "nsk", *own)
+    assert "--use-columns does not apply to nsk" in failed.stderr

@@ -99,6 +99,8 @@ def evaluate(
     chosen = {found.name: found for found in map(find_method, method or ["auto"])}
     values = options.parse_parameters(parameters)
     settings = options.parameters_by_method(values, chosen)
+    for name, found in chosen.items():
+        settings[name] |= options.own_parameters(found, use_columns=columns.use_columns)
     names = dict.fromkeys([*(() if no_baseline else BASELINES), *(baseline or ())])
     baselines(names)  # reject wrong names and parameters before reading
     for name, found in chosen.items():

@@ -49,6 +49,7 @@ def fit(
     features: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] = (),
     meta: str | Sequence[str] = (),
+    use_columns: str | Sequence[str] = (),
     labels: Any = None,
     use_rep: str | None = None,
     random_state: int | None = None,
@@ -86,6 +87,8 @@ def fit(
     features, exclude, meta, labels, use_rep : default: as for `bagwise.io.read_bags`
         The feature columns, those to leave out, those to copy to the results, a second table with
         the labels, the features of an AnnData object.
+    use_columns : str or sequence of str, default=()
+        Columns with one value per bag, such as age and site, that the model uses.
     random_state : int, default=None
         Seed of folds and random methods; by default that of the method.
     verbose : bool, default=True
@@ -114,6 +117,7 @@ def fit(
     given["looked_for"] = looked_for
     given |= {"event": event, "time": time}
     listed = {"features": _names(features), "exclude": _names(exclude), "keep": _names(meta)}
+    listed["use_columns"] = _names(use_columns)
     wanted = {"task": task, "positive": None if pos_label is None else str(pos_label)}
     wanted["order"] = ",".join(map(str, order)) or None
     source, given["labels"] = _as_path(table), _as_path(labels)
@@ -170,7 +174,8 @@ def learn(
     Fitted
     """
     chosen = find_method(method)
-    values = own_parameters(chosen, **(own or {})) | dict(parameters or {})
+    own = {"use_columns": columns.use_columns} | dict(own or {})
+    values = own_parameters(chosen, **own) | dict(parameters or {})
     settings = values if checkpoint is None else values | {"checkpoint": str(checkpoint)}
     wanted = task.task if columns.event is None else "survival"
     estimator = reading.make_for_task(chosen, settings, wanted)

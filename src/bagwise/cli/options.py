@@ -108,13 +108,14 @@ class Columns:
     features: Names = column("Feature columns; by default all remaining columns.", "A,B,...")
     exclude: Names = column("Columns to leave out.", "A,B,...")
     keep: Names = column("Columns to copy to the results; they are not features.", "A,B")
+    use_columns: Names = column("Columns with one value per bag, such as age, to use.", "A,B")
     memory_limit: Text = option("Keep instances that are larger, such as 2GB, in a file.", "SIZE")
     use_rep: Text = column("Features of an AnnData file: a key of obsm, or X.", "KEY")
     separator: Text = column("Separator between the labels of a set, `;` by default.", "TEXT")
 
     def __post_init__(self) -> None:
         """Split names that are separated by commas; reject contradictory options."""
-        for name in ("features", "exclude", "keep"):
+        for name in ("features", "exclude", "keep", "use_columns"):
             listed = split_names(",".join(getattr(self, name) or ()))
             setattr(self, name, listed or None)
         if self.label is not None and self.label_set is not None:
@@ -416,6 +417,7 @@ def own_parameters(method: Method, **given: Any) -> dict[str, Any]:
         "noisy_sets": {"missing": "learn", "spurious": "learn", "random_state": 0},
         "folds": {"cv": given.get("folds")},
         "seed": {"random_state": given.get("seed")},
+        "use_columns": {"use_columns": given.get("use_columns")},
     }
     found: dict[str, Any] = {}
     for name in (name for name, value in given.items() if value is not None and value is not False):
