@@ -172,7 +172,7 @@ def test_columns_of_bags_are_used(run, tmp_path):
     rng = np.random.default_rng(0)
     bag = np.repeat(np.arange(40), 3)
     frame = pd.DataFrame({"bag": bag, "label": bag % 2, "x": rng.normal(size=120)})
-    frame["age"] = np.round(60 + 10 * (bag % 2) + rng.normal(size=40)[bag], 1)
+    frame["age"] = np.round(60 + 10 * (bag % 2) + 4 * rng.normal(size=40)[bag], 1)
     frame["site"] = np.array(["Bonn", "Ulm"])[rng.integers(2, size=40)[bag]]
     frame.to_csv(tmp_path / "t.csv", index=False)
     own = ("--use-columns", "age,site")
@@ -181,6 +181,6 @@ def test_columns_of_bags_are_used(run, tmp_path):
     run.ok("fit", table, "-o", model, *own, *few)
     run.ok("predict", model, table, "-o", str(tmp_path / "p.csv"))
     predicted = pd.read_csv(tmp_path / "p.csv")
-    assert (predicted.predicted == np.arange(40) % 2).mean() > 0.9
+    assert (predicted.predicted == np.arange(40) % 2).mean() > 0.75
     failed = run("fit", table, "-o", model, "--force", "-m", "nsk", *own)
     assert "--use-columns does not apply to nsk" in failed.stderr
