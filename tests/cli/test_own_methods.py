@@ -1,5 +1,6 @@
 """``-m module:Class``: estimators of the user in fit, evaluate and the list of candidates."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -121,6 +122,15 @@ def test_numbers_are_written_as_latex_too(own, run):
     text = Path("scores.tex").read_text()
     assert text.startswith("\\begin{tabular}")
     assert [line.split(" & ")[0] for line in text.splitlines()[4:6]] == ["nsk", "mind"]
+
+
+def test_the_method_of_the_guide_runs(own, run):
+    page = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(from sklearn.base.*?)```", page, flags=re.DOTALL)
+    Path("mine_of_guide.py").write_text(block)
+    name = "mine_of_guide:MeanLogistic"
+    run.ok("evaluate", "bags.csv", "-m", name, "--folds", "3", "-o", "scores.csv")
+    assert pd.read_csv("scores.csv").accuracy[0] > 0.6
 
 
 def test_what_is_wrong_is_said(own, run):
