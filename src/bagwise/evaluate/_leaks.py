@@ -198,7 +198,7 @@ def _copies(bags: Bags) -> list[Leak]:
     rows, values, quantum = _sample(bags)
     owner = bags.bag_index[rows]
     unit = owner if bags.groups is None else _codes(bags.groups)[owner]
-    if len(np.unique(unit)) < 3:
+    if len(np.unique(unit)) < 2:
         return []
     nearest, distance = _nearest(values, unit)
     typical, far = np.quantile(distance, [0.5, 0.9])

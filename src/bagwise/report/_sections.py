@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.pipeline import Pipeline
 
 from bagwise._common.types import Array, Bools, Ints
@@ -12,6 +11,7 @@ from bagwise.bags import Bags
 from bagwise.base._pipelines import is_search
 from bagwise.compute import row_blocks
 from bagwise.displays import ClusterMapDisplay, ObjectiveDisplay
+from bagwise.evaluate import find_leaks
 from bagwise.labels import Intervals, Labels, is_known
 from bagwise.predictions import Predictions
 from bagwise.predictions._likeness import UNLIKE
@@ -23,7 +23,6 @@ LEADERBOARD_CAPTION = "Scores of held-out bags ± standard error, and weights in
 MOST_POINTS = 1000
 LONGEST = 600  # characters of a model
 MOST_LABELS = 12
-MOST_COMPARED = 1_000_000  # maximum number of instances in the search for copies
 
 
 def model_section(subject: Predictions, facts: Mapping[str, Any]) -> Section:
@@ -246,7 +245,9 @@ def data_section(subject: Predictions, groups: Any, seen: Bools | None) -> Secti
     groups = check_groups(groups, bags).groups
     if groups is not None:
         group_of = np.unique(groups.astype(str), return_inverse=True)[1]
-    leakage = [_copies(subject, group_of)]
+    y = None if known is None or known.has_sets else np.array(known.texts, dtype=object)
+    found = find_leaks(bags, y, groups=groups)
+    leakage = [f"Possible leak: {leak}" for leak in found] or ["No copies of instances were found."]
     if group_of is not None:
         leakage.append(_groups(known, unit, group_of, seen))
     return Section("The data", items, beside, *leakage)
@@ -297,41 +298,7 @@ def _groups(known: Labels | None, unit: str, group_of: Ints, seen: Bools | None)
     )
 
 
-def _copies(subject: Predictions, group_of: Ints | None) -> str:
-    """Instances that occur in several bags, which would leak from training to test."""
-    bags, known, unit = subject.bags, subject.known, subject.unit
-    if bags.n_instances > MOST_COMPARED:
-        return "There are too many instances to look for copies among them."
-    number, owner = _distinct(bags), bags.bag_index
-    shared = _have_several(number, owner)
-    what = "instance" if unit == "bag" else "row"
-    if not shared.any():
-        return f"No {what} has a copy in another {unit}: no copies leak from training to test."
-    text = (
-        f"{shared.sum():,} distinct {what}s occur in several {unit}s "
-        f"({len(np.unique(owner[shared[number]])):,} {unit}s share at least one). When such "
-        f"{unit}s are split between training and test, metrics are too optimistic."
-    )
-    if known is not None and not known.has_sets:
-        n_mixed = _have_several(number, known.codes[owner]).sum()
-        text += f" {n_mixed:,} of these {what}s are in {unit}s with different labels."
-    if group_of is not None:
-        text += f" {_have_several(number, group_of[owner]).sum():,} are in different groups."
-    return text
-
-
 def _have_several(number: Ints, values: Ints) -> Bools:
     """For each number, whether it occurs with several values; -1 is unknown, and not counted."""
     pairs = np.unique(np.column_stack([number, values])[values >= 0], axis=0)
     return np.bincount(pairs[:, 0], minlength=number.max() + 1) > 1
-
-
-def _distinct(bags: Bags) -> Ints:
-    """A number for each instance, the same for equal ones."""
-    values = bags.instances
-    if sparse.issparse(values):
-        ends = zip(values.indptr[:-1], values.indptr[1:], strict=True)
-        parts = (values.indices[a:b].tobytes() + values.data[a:b].tobytes() for a, b in ends)
-    else:
-        parts = (row.tobytes() for row in values)
-    return np.unique([hash(part) for part in parts], return_inverse=True)[1]
