@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY
 from functools import cache, partial
 from numbers import Integral, Real
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -191,10 +192,8 @@ class ConceptCountsClassifier(OneVsRestMixin, BagEstimator):
             return search.members[int(search.weights[:-1].argmax())]
 
         results = self._one_vs_rest(labels, solve)
-        self.settings_ = [
-            [(each.needed, each.dependence, each.width) for each in search.settings]
-            for search in searches
-        ]
+        about = attrgetter("needed", "dependence", "width")
+        self.settings_ = [[about(each) for each in search.settings] for search in searches]
         self.concepts_ = [[needed for needed, *_ in settings] for settings in self.settings_]
         self.coef_ = [[member.solution for member in search.members] for search in searches]
         self.specificity_ = [search.specificity for search in searches]
@@ -203,7 +202,7 @@ class ConceptCountsClassifier(OneVsRestMixin, BagEstimator):
         self.held_out_ = [search.table() for search in searches]
         widths = {width for settings in self.settings_ for *_, width in settings}
         self.nystroems_ = {width: nystroems[width] for width in sorted(widths)}
-        if all(search.weights[-1] > 1 - LIGHT for search in searches):
+        if min(weights[-1] for weights in self.weights_) > 1 - LIGHT:
             text = "no model makes the held-out bags more likely than the share of positive bags."
             warn_user(f"{type(self).__name__} learned nothing: {text}", DataWarning)
         return results
@@ -230,12 +229,10 @@ class ConceptCountsClassifier(OneVsRestMixin, BagEstimator):
             choices["needed"] = [counts for counts in choices["needed"] if max(counts) == 1]
         if bags.n_instances > MANY:
             choices = {n: values for n, values in choices.items() if n in ("needed", "linear")}
-        states = np.prod([t + 1.0 for t in max([needed, *choices.get("needed", [])], key=np.prod)])
-        require_memory(
-            8.0 * states * (1 + bags.sizes.max()),
-            purpose=f"{states:,.0f} states of counts for the largest bag",
-            remedy="ask for fewer concepts, or fewer instances of each",
-        )
+        states = np.prod([t + 1.0 for t in needed])
+        purpose = f"{states:,.0f} states of counts for the largest bag"
+        remedy = "ask for fewer concepts, or fewer instances of each"
+        require_memory(8.0 * states * (1 + bags.sizes.max()), purpose=purpose, remedy=remedy)
         return Setting(**given), choices
 
     def _features(
@@ -331,13 +328,13 @@ class ConceptCountsClassifier(OneVsRestMixin, BagEstimator):
         if y is None:
             return self._one_column_for_two(expit(self._score(bags)))
         labels = check_bag_labels(y, bags)
-        codes = np.array([check_label(label, self.classes_) for label in labels.classes])
-        codes = codes[labels.codes]
+        codes = np.array([check_label(name, self.classes_) for name in labels.classes])[
+            labels.codes
+        ]
         found = []
         for i, members in enumerate(self._log_probabilities(bags)):
             own = self._positive_column if len(self.coef_) == 1 else i
-            some: Any = 0.0
-            total: Any = 0.0
+            some, total = np.zeros((2, bags.n_instances))
             for j, log_p in enumerate(members):
                 about = self.settings_[i][j][:2]
                 joint, each = instance_posterior(log_p, bags.offsets, codes == own, *about)

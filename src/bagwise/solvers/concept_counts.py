@@ -347,13 +347,12 @@ class Search:
 
     def table(self) -> dict[str, list[Any]]:
         """A column per setting, and the mean log-likelihood of the held-out bags."""
+        names = {"needed": "concepts"} | {n: n for n in ("dependence", "width", "linear")}
         columns: dict[str, list[Any]] = {
-            "concepts": [setting.needed for setting in self.tried],
-            "dependence": [setting.dependence for setting in self.tried],
-            "width": [setting.width for setting in self.tried],
-            "linear": [setting.linear for setting in self.tried],
-            "C": [1 / (setting.reg * len(self.positive)) for setting in self.tried],
+            title: [getattr(setting, name) for setting in self.tried]
+            for name, title in names.items()
         }
+        columns["C"] = [1 / (setting.reg * len(self.positive)) for setting in self.tried]
         likelihoods = [found for found, _ in self.tried.values()]
         means = [float(np.log(each).mean()) if len(each) else np.nan for each in likelihoods]
         return columns | {"log_likelihood": means}
