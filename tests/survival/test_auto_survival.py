@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import approx_fprime, minimize
 
 from bagwise.exceptions import InputError, LabelError
+from bagwise.persistence import load_model, save_model
 from bagwise.predictions import instance_attributions
 from bagwise.regression import SetKernelRegressor
 from bagwise.solvers.stacking import fit_risk_stack
@@ -119,6 +120,17 @@ def test_rows_are_models_of_scikit_survival():
     curves = KaplanMeier().fit(bags, y).predict_survival_function(bags, return_array=True)
     estimate = pytest.importorskip("sksurv.nonparametric").kaplan_meier_estimator
     np.testing.assert_allclose(curves[7], estimate(y["event"], y["time"])[1], atol=1e-12)
+
+
+def test_a_model_with_a_forest_is_saved(tmp_path):
+    pytest.importorskip("sksurv")
+    pytest.importorskip("skops")
+    bags, y = example(60)
+    member = AutoBagSurvival()._default_members(1)[0]
+    model = member.fit_all(member.represent(bags), bags, y)
+    save_model(model, tmp_path / "forest.skops")
+    again, _ = load_model(tmp_path / "forest.skops")
+    np.testing.assert_array_equal(again.predict(bags), model.predict(bags))
 
 
 def test_members_without_their_package_are_named(monkeypatch):
