@@ -17,6 +17,7 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.compute import is_here, take_rows
 from bagwise.compute.arrays import dense
+from bagwise.compute.blocks import row_blocks
 from bagwise.exceptions import DataWarning, warn_user
 from bagwise.labels import is_missing
 from bagwise.validation import check_bags, check_groups
@@ -235,11 +236,11 @@ def _sample(bags: Bags) -> tuple[Ints, Floats, float]:
     rng = np.random.RandomState(0)
     n, d = bags.n_instances, bags.n_features
     rows = np.arange(n)
-    if n > MOST:  # copies are in the slab together
+    if n > _most(bags):  # copies are in the slab together
         direction = rng.normal(size=d)
-        place = np.concatenate([dense(bags.rows(s)) @ direction for s in _slices(n, d)])
+        place = np.concatenate([dense(block) @ direction for _, block in row_blocks(bags)])
         middle = np.quantile(place[np.isfinite(place)], rng.uniform(0.3, 0.7))
-        rows = np.sort(np.argsort(np.abs(place - middle), kind="stable")[:MOST])
+        rows = np.sort(np.argsort(np.abs(place - middle), kind="stable")[: _most(bags)])
     values = np.nan_to_num(dense(take_rows(bags, rows)).astype(np.float64))
     scale = values.std(axis=0)
     values = (values - values.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
@@ -252,17 +253,17 @@ def _sample(bags: Bags) -> tuple[Ints, Floats, float]:
     return rows, values, quantum
 
 
-def _slices(n_rows: int, width: int) -> list[slice]:
-    step = max(1, 2**22 // width)
-    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+def _most(bags: Bags) -> int:
+    """Number of instances to look at: few of those in a file."""
+    return min(MOST, max(200, bags.n_instances // 50)) if bags.is_mapped else MOST
 
 
 def _nearest(values: Floats, unit: Ints) -> tuple[Ints, Floats]:
     """The nearest row of another unit, and its distance."""
     nearest = np.empty(len(values), dtype=np.int64)
     squares = np.square(values).sum(axis=1)
-    for start in range(0, len(values), 500):
-        block = slice(start, start + 500)
+    for start in range(0, len(values), 100):
+        block = slice(start, start + 100)
         apart = squares - 2 * values[block] @ values.T
         apart[unit[block, None] == unit] = np.inf
         nearest[block] = apart.argmin(axis=1)
@@ -289,7 +290,7 @@ def _labels(bags: Bags, y: Any) -> list[Leak]:
                 found += _by_site(bags, name, table)
         elif not site and _tells(values.astype(float)[:, None], y, codes, numbers)[0] <= ERRORS:
             found.append(_told(bags, f"the column {name!r}"))
-    size = np.random.RandomState(0).permutation(bags.n_instances)[:MOST]
+    size = np.random.RandomState(0).permutation(bags.n_instances)[: _most(bags)]
     rows = np.nan_to_num(dense(take_rows(bags, np.sort(size))).astype(np.float64))
     owner = bags.bag_index[np.sort(size)]
     errors = _tells(rows, y[owner], codes[owner], numbers)
