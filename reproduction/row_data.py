@@ -145,9 +145,9 @@ def load_uci(name: str, *, one_hot: bool = False) -> Bunch:
     Parameters
     ----------
     name : str
-        "australian", "credit_a", "diabetes", "echocardiogram", "flare", "german", "haberman",
-        "heart_statlog", "house", "house_votes", "ionosphere", "kr_vs_kp", "liver", "optdigits",
-        "sick", "spectf".
+        "adult", "australian", "credit_a", "diabetes", "echocardiogram", "flare",
+        "german", "haberman", "heart_statlog", "house", "house_votes", "ionosphere", "kr_vs_kp",
+        "liver", "magic", "optdigits", "sick", "spectf".
     one_hot : bool, default=False
         Expand nominal columns with more than two values into one column per value, and drop
         constant columns, if the set has nominal columns ("australian", "credit_a", "flare",
@@ -172,21 +172,27 @@ def load_uci(name: str, *, one_hot: bool = False) -> Bunch:
         When the file is damaged.
     """
     info = info_of(f"uci_{name}")
-    arrays = read_dataset(info, ["X", "y", "feature_names"])
-    names, nominal = [str(n) for n in arrays["feature_names"]], arrays.get("nominal")
-    if one_hot and nominal is not None and "X_onehot" in arrays:
+    arrays = read_dataset(info, ["X", "y"])
+    names, nominal = arrays.get("feature_names"), arrays.get("nominal")
+    names = None if names is None else [str(name) for name in names]
+    if one_hot and names and nominal is not None and "X_onehot" in arrays:
         names = _expanded_names(arrays["X"], names, nominal)
         arrays["X"] = arrays["X_onehot"]
     extras = {key: rows for key, rows in arrays.items() if key in EXTRAS}
     return _rows(
         info,
         arrays,
-        classes=arrays.get("classes", np.array(["not alive", "alive"])),
+        classes=arrays.get("classes", np.array(UNNAMED.get(name))),
         feature_names=names,
         extras={"nominal": nominal, **extras},
     )
 
 
+UNNAMED = {  # classes of files without their names
+    "adult": ["at most 50,000", "more"],
+    "echocardiogram": ["not alive", "alive"],
+    "magic": ["hadron", "gamma"],
+}
 EXTRAS = ("is_train", "alive_at_1", "part")  # per-row arrays of some UCI sets
 
 

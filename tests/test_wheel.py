@@ -40,6 +40,8 @@ NEEDS = [  # extra, package, code that needs it
      "from bagwise.classification import CitationKNN; save_model(CitationKNN(), 'a.skops')"),
     ("torch", "torch", MUSK + "from bagwise.classification import MINet; MINet().fit(bags, y)"),
     ("torch", "torch", MUSK + "bags.to('cpu')"),
+    ("cells", "anndata", "from bagwise.io import read_bags; open('a.h5ad', 'w').close(); "
+     "read_bags('a.h5ad', bag='donor')"),
     ("ann", "pynndescent", MUSK + "from bagwise.cluster import BagConstrainedSpectralClustering; "
      "BagConstrainedSpectralClustering(2, affinity='nearest_neighbors', "
      "neighbor_search='approximate').fit(bags)"),

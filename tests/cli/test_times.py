@@ -16,6 +16,8 @@ from cases import each
 from survival_data import example
 
 pytest.importorskip("skops")
+# Without scikit-survival, the baseline is left out and says so.
+pytestmark = pytest.mark.filterwarnings("ignore:the baseline pooled trees is left out")
 
 TIMES = ("--event", "dead", "--time", "months")
 NSK = ("-m", "nsk", "--folds", "3", "--no-baseline")

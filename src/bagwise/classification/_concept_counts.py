@@ -171,7 +171,9 @@ class ConceptCountsClassifier(OneVsRestMixin, BagEstimator):
         -------
         self
         """
-        return self._fit(check_groups(groups, check_bags(self, X, reset=True)), y)
+        if groups is not None:
+            X = check_groups(groups, check_bags(self, X, reset=True))
+        return self._fit(X, y)
 
     def _solve(self, bags: Bags, labels: Any, weight: Any, rng: Any) -> list[SolverResult]:
         order = np.arange(len(bags))

@@ -350,9 +350,9 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
         return None if self._has_thresholds else "sum"
 
     def _fit(self, X: Any, y: Any, groups: Any = None) -> Any:
-        bags = check_bags(self, X, reset=True)
-        super()._fit(bags, y, groups)
+        super()._fit(X, y, groups)
         if self.loss == "cox":
+            bags = check_bags(self, X, reset=False)
             risk = self._bag_scores(bags)[:, 0]
             SurvivalMixin._keep_baseline(self, risk, check_times(y, bags))
         return self

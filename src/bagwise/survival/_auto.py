@@ -118,7 +118,7 @@ class AutoBagSurvival(Ensemble, SurvivalMixin, BagEstimator):
     >>> y = np.empty(60, dtype=[("event", bool), ("time", float)])
     >>> y["event"], y["time"] = True, np.exp(-2 * bags[:, :, 0].mean(axis=1))
     >>> model = AutoBagSurvival(candidates=["nsk", "nsk-max"], random_state=0).fit(bags, y)
-    >>> model.score(bags, y) > 0.9
+    >>> model.score(bags, y) > 0.8
     True
     >>> sorted(model.leaderboard_["method"])
     ['ensemble', 'nsk', 'nsk-max']
