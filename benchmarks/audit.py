@@ -1,13 +1,15 @@
 """Which multi-instance assumption each method respects: `python -m benchmarks.audit`.
 
-Writes the table of docs/assumptions.md. Each method runs in its own process, one per core, and its
-result is stored in results/audit: an interrupted run can be resumed, and `--again` recomputes all.
-With `--methods`, the rows of other methods on the page are unchanged.
+Writes benchmarks/kept/audit.json, the table of the site, and the lists of docs/assumptions.md. Each
+method runs in its own process, one per core, and its result is stored in results/audit: an
+interrupted run can be resumed, and `--again` recomputes all. With `--methods`, the kept rows of
+other methods are unchanged.
 """
 
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -30,9 +32,10 @@ from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 from .peers import peers
 
 ROOT = Path(__file__).parent.parent
-KEPT = ROOT / "results" / "audit"
+STORE = ROOT / "results" / "audit"
 PAGE = ROOT / "docs" / "assumptions.md"
-BEGIN, END = "<!-- table: python -m benchmarks.audit -->\n", "<!-- end of the table -->\n"
+PLACE = re.compile(r"(<!-- audit -->\n).*?(<!-- end -->)", re.DOTALL)
+KEPT = Path(__file__).parent / "kept" / "audit.json"
 STANDARD = {"assumption": "standard", "C": 1.0}
 # A fit of these takes seconds: use fewer seeds, so that the audit takes ten minutes on two cores.
 FEWER = {"auto": 2, "auto, standard": 2, "dd": 5, "emdd": 5}
@@ -62,33 +65,58 @@ def measure(name: str, seeds: int) -> None:
     facts = {"rows": [vars(row) for row in found.rows]}
     facts["seconds"] = time.perf_counter() - start
     facts["cpu_seconds"] = time.process_time() - cpu
-    KEPT.mkdir(parents=True, exist_ok=True)
+    STORE.mkdir(parents=True, exist_ok=True)
     kept_file(name, seeds).write_text(json.dumps(facts))
 
 
 def kept_file(name: str, seeds: int) -> Path:
-    return KEPT / f"{name.replace(', ', '-')}-{seeds}.json"
+    return STORE / f"{name.replace(', ', '-')}-{seeds}.json"
 
 
-def table(seeds: int, before: str) -> str:
-    """The table of the page: a row per method, taken from the old page if no result is stored."""
+def kept_rows() -> dict[str, dict[str, str]]:
+    """The kept cells by row and column."""
+    return json.loads(KEPT.read_text(encoding="utf-8"))
+
+
+def keep(seeds: int) -> None:
+    """Write the kept cells; a row without a stored result stays as it is."""
     files = {name: kept_file(name, seeds) for name in models()}
     facts = {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
     checks = {n: AssumptionCheck([Row(**row) for row in f["rows"]]) for n, f in facts.items()}
     columns = overview(checks)
-    rows = {line.split("`")[1]: line for line in before.splitlines() if line.startswith("| `")}
+    rows = kept_rows()
     for name, *cells in zip(*columns.values(), strict=True):
-        bold = [f"**{c.removesuffix(' passes')}**" if c.endswith("passes") else c for c in cells]
-        rows[name] = f"| `{name}` | {' | '.join(bold)} |"
+        rows[name] = dict(zip(list(columns)[1:], cells, strict=True))
     order = dict.fromkeys([*files, *rows])  # packages that are not installed here come last
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    lines += [rows[name] for name in order if name in rows]
-    fewer = ", ".join(f"{n} for `{name}`" for name, n in FEWER.items() if n < seeds)
-    lines += ["", f"{seeds} seeds ({fewer}). `dd` searches from the instances of ten bags."]
-    if len(facts) == len(rows):
-        seconds = sum(fact["cpu_seconds"] for fact in facts.values())
-        lines += [f"All rows took {seconds:.0f} seconds of one core."]
+    lines = [
+        f' "{name}": {json.dumps(rows[name], ensure_ascii=False)}' for name in order if name in rows
+    ]
+    KEPT.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def table() -> str:
+    """The kept cells as a table of the site, bold if a test is passed."""
+    rows = kept_rows()
+    heads = ["method", *next(iter(rows.values()))]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for name, cells in rows.items():
+        bold = [re.sub("(.*) passes", r"**\1**", cell) for cell in cells.values()]
+        lines.append(f"| `{name}` | {' | '.join(bold)} |")
     return "\n".join(lines) + "\n"
+
+
+def fill(page: str) -> str:
+    """Write into a page which methods passed each test of a shortcut."""
+    lines = []
+    for test in ("single concept", "two concepts", "false frequency"):
+        groups: dict[str, list[str]] = {"passed": [], "used the shortcut": []}
+        for name, cells in kept_rows().items():
+            passed = cells[test].endswith("passes")
+            if passed or float(cells[test].split(" ")[0]) >= 0.95:
+                groups["passed" if passed else "used the shortcut"].append(f"`{name}`")
+        told = [f"{kind}: {', '.join(names)}" for kind, names in groups.items() if names]
+        lines += [f"- *{test}*, {'; '.join(told)}; the others did not learn it."]
+    return PLACE.sub(lambda found: found[1] + "\n".join(lines) + "\n" + found[2], page)
 
 
 def main() -> None:
@@ -113,10 +141,8 @@ def main() -> None:
         for name, code in zip(missing, runs, strict=True):
             print(f"{name}: {'done' if code == 0 else 'failed'}", flush=True)
     print(f"{len(missing)} methods in {time.perf_counter() - start:.0f} s")
-    above, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    before, _, below = rest.partition(END)
-    found = table(options.seeds, before)
-    PAGE.write_text(f"{above}{BEGIN}\n{found}\n{END}{below}", encoding="utf-8")
+    keep(options.seeds)
+    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -524,7 +524,8 @@ def kept_results() -> dict[str, Any]:
 def fill(page: str, results: dict[str, Any]) -> str:
     """Replace the tables of a page: `<!-- field: SET: measure; measure | row; row -->`.
 
-    Without rows, there is one per method; a table ends with `<!-- end -->`.
+    Without rows, there is one per method; a table ends with `<!-- end -->`. "SET + SET" has the
+    measures of both sets without intervals.
     """
     return PLACE.sub(lambda found: found[1] + table(found[2], results) + found[3], page)
 
@@ -535,6 +536,8 @@ def table(request: str, results: dict[str, Any]) -> str:
     wanted, _, only = wanted.partition("|")
     measures = [measure.strip() for measure in wanted.split(";")]
     rows = [row.strip() for row in only.split(";")] if only else None
+    if " + " in name:
+        return table_of_sets(name.split(" + "), measures, results)
     if name not in results:
         return "not run\n"
     cells = results[name]["cells"]
@@ -554,6 +557,31 @@ def table(request: str, results: dict[str, Any]) -> str:
     ]
     note = f"\nNot run: {'; '.join(failed)}.\n" if failed else ""
     return "\n".join(lines) + "\n" + note
+
+
+def table_of_sets(names: list[str], measures: list[str], results: dict[str, Any]) -> str:
+    """A row per method, the best by the mean of the first measure over its sets first."""
+    cells = {name: results[name]["cells"] for name in names}
+    methods = {m for found in cells.values() for m, cell in found.items() if measures[0] in cell}
+
+    def mean(method: str) -> float:
+        known = [
+            found[method][measures[0]][0]
+            for found in cells.values()
+            if measures[0] in found.get(method, ())
+        ]
+        return float(np.mean(known))
+
+    heads = [f"{name}: {title(measure)}" for name in names for measure in measures]
+    lines = [f"| | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
+    for method in sorted(methods, key=lambda m: (-mean(m), m)):
+        texts = [
+            shown(measure, found.get(method, {}).get(measure)).partition(" (")[0]
+            for found in cells.values()
+            for measure in measures
+        ]
+        lines.append(f"| {method} | {' | '.join(texts)} |")
+    return "\n".join(lines) + "\n"
 
 
 def title(measure: str) -> str:

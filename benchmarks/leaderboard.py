@@ -1,15 +1,17 @@
 """All methods, including the automatic one, on all data sets: `python -m benchmarks.leaderboard`.
 
-Writes docs/leaderboard.md and its figures. Each method has its defaults and the same folds;
-instances are standardised inside the folds, and the automatic method chooses inside them. Each pair
-of method and data set runs in its own process, and its result is stored in results/leaderboard: an
-interrupted run can be resumed, and `--again` recomputes all. Results copied there from another
-machine are shown as well, also for methods that cannot run here.
+Each method has its defaults and the same folds; instances are standardised inside the folds, and
+the automatic method chooses inside them. Each pair of method and data set runs in its own process,
+and its result is stored in results/leaderboard: an interrupted run can be resumed, and `--again`
+recomputes all. Results copied there from another machine are shown as well, also for methods that
+cannot run here. At the end the means over folds are written to benchmarks/kept/leaderboard.json,
+and from there into the tables of docs/leaderboard.md; its figures are drawn.
 """
 
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -34,45 +36,22 @@ from bagwise.exceptions import BagwiseError, DataNotFoundError
 from reproduction.bag_data import load_dataset
 
 ROOT = Path(__file__).parent.parent
-KEPT = ROOT / "results" / "leaderboard"
+STORE = ROOT / "results" / "leaderboard"
+KEPT = Path(__file__).parent / "kept" / "leaderboard.json"
 PAGE = ROOT / "docs" / "leaderboard.md"
+PLACE = re.compile(r"(<!-- leaderboard: ([^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 PICTURES = ROOT / "docs" / "images"
 BUDGET = 60.0  # seconds of the automatic method
 ROWS = METHODS | {name: m for name, m in PUBLISHED.items() if m.command is None}
 BASELINES = {"pooled-trees": "pooled trees", "majority": "majority"}  # as `baselines` has them
 SYNTHETIC = ("digits", "synthetic", "synthetic, 3 classes")  # digits: random bags of real images
 SLOW = ("auto", "dd", "emdd", "m3miml", "attention", "minet", "misvm-instance", "misvm-bag")
-LABELS = ("AUC", "accuracy", "balanced accuracy", "log loss")
-LABEL_SETS = ("average precision", "one-error", "log loss")
-
-HEADER = """# Leaderboard: all methods on 13 data sets
-
-Written by `python -m benchmarks.leaderboard`: {folds}-fold cross-validation{times}, the same folds
-for all methods, instances standardised inside the folds. Every method has its defaults. `auto` is
-nested: it compares, calibrates and weights its methods inside the training part of each fold, in at
-most {budget:.0f} s per fold. Ranks: 1 is the best.
-
-Defaults were chosen on some of these sets, and the scores there are optimistic: Musk1, Elephant,
-digit bags and synthetic bags for `auto` and most methods, Fox for `milboost` and `attention`, which
-are also candidates of `auto` ([all sets](decisions.md#classification)). The benchmark was run four
-times; [decisions](decisions.md#evaluation) lists what changed in between. `majority` knows only how
-often each label occurs, `pooled-trees` are the plain baseline: trees on the mean, extremes and
-spread of each feature.
-
-Seconds are the time of fitting and predicting in all folds, on one thread{cores}. The process first
-fits the method on a few synthetic bags, so that compilation is not counted. `NAME@published` is the
-system of a [paper](papers.md) as printed, with the defaults of its call.{note}
-"""
-
-DASHES = """A dash marks a method that took more than {limit:.0f} s or rejected the bags; the last
-section lists them.
-"""
-
-CHOSEN_ON_LABEL_SETS = """Defaults were chosen on some of these sets, and the scores there are
-optimistic: MSRC v2 and Letter-Carroll for `plda` and the kernel of ORLR (in `auto` and
-`ored-classifier`), MSRC v2 for `c2b`, HJA birds and Letter-Frost for `ranklosssim`, Letter-Carroll
-for `pooled-trees`.
-"""
+MEASURES = {
+    "labels": ("AUC", "accuracy", "balanced accuracy", "log loss", "seconds"),
+    "label sets": ("average precision", "one-error", "log loss", "seconds"),
+}
+LOW = ("log loss", "one-error", "seconds")  # lower is better
+MEANS = ("mean", "mean, real")
 
 
 def synthetic(**options):
@@ -130,11 +109,16 @@ def main() -> None:
         print(json.dumps(cell(*options.cell, options.folds, options.repeats)))
         return
     results = run_all(options)
+    kept = summary(results)
     if options.print:
-        for kind, found in results.items():
-            print("\n".join(tables(kind, found)))
+        for kind, part in kept.items():
+            for measure in part["measures"]:
+                print(f"### {kind}: {measure}\n\n{table(f'{kind}: {measure}', kept)}")
         return
-    PAGE.write_text(page(results, options), encoding="utf-8")
+    keep(kept)
+    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), kept), encoding="utf-8")
+    for kind, found in results.items():
+        draw(kind, found)
     print(f"written: {PAGE.relative_to(ROOT)}")
 
 
@@ -147,9 +131,8 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=1, help="how often folds are drawn anew")
     parser.add_argument("--limit", type=float, default=300, help="seconds of a method on a set")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at a time")
-    parser.add_argument("--note", default="", help="a sentence for the head of the page")
     parser.add_argument("--again", action="store_true", help="forget the results that are there")
-    parser.add_argument("--print", action="store_true", help="print the tables, write no page")
+    parser.add_argument("--print", action="store_true", help="print the tables, write nothing")
     parser.add_argument("--cell", nargs=2, metavar=("SET", "METHOD"), help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -233,7 +216,7 @@ def methods_for(kind: str, data_set: str, options: argparse.Namespace) -> list[s
 
 def kept_file(data_set: str, method: str, options: argparse.Namespace) -> Path:
     """The file that stores the result of a cell."""
-    return KEPT / f"{options.folds}x{options.repeats}" / f"{data_set} {method}.json"
+    return STORE / f"{options.folds}x{options.repeats}" / f"{data_set} {method}.json"
 
 
 def run(data_set: str, method: str, options: argparse.Namespace) -> dict:
@@ -262,126 +245,130 @@ def run(data_set: str, method: str, options: argparse.Namespace) -> dict:
     return result
 
 
-def page(results: dict, options: argparse.Namespace) -> str:
-    """The text of the page; writes its figures."""
-    times = "" if options.repeats == 1 else f", drawn {options.repeats} times"
-    cores = "" if options.jobs == 1 else f"; {options.jobs} methods ran at a time"
-    lines = [
-        HEADER.format(
-            folds=options.folds,
-            times=times,
-            budget=BUDGET,
-            cores=cores,
-            note=options.note and f"\n{options.note}",
-        )
-    ]
-    absent, failed = without_scores(results)
-    if failed:
-        lines += [DASHES.format(limit=options.limit)]
-    for kind, found in results.items():
-        lines += [f"## {'One label per bag' if kind == 'labels' else 'Label sets'}", ""]
-        lines += [] if kind == "labels" else [CHOSEN_ON_LABEL_SETS]
-        lines += against_trees(kind, found)
-        lines += picture(kind, found)
-        lines += tables(kind, found)
-    if absent or failed:
-        lines += ["## What is missing", "", *absent, *failed]
-    return "\n".join(lines).rstrip("\n") + "\n"
+# --- The kept file and the tables of the page -----------------------------------------------------
 
 
-def without_scores(results: dict) -> tuple[list[str], list[str]]:
-    """Methods that are in no table, and those with a dash in one, each with the reason."""
-    shown = {m for found in results.values() for by_method in found.values() for m in by_method}
-    absent = [
-        f"- {method.name}: needs {method.needs}"
-        for method in METHODS.values()
-        if not method.available and method.name not in shown
-    ]
-    failed = [
-        f"- {name}, {method}: {result['failed']}"
-        for found in results.values()
-        for name, by_method in found.items()
-        for method, result in by_method.items()
-        if "failed" in result
-    ]
-    return absent, failed
+def kept_results() -> dict[str, Any]:
+    """What `summary` returned when the leaderboard was last run."""
+    return json.loads(KEPT.read_text(encoding="utf-8"))
 
 
-def tables(kind: str, found: dict) -> list[str]:
-    """One table per measure: a row per method, the best mean first, and a column per set."""
-    lines: list[str] = []
-    if not found:
-        return lines
-    for measure in (*(LABELS if kind == "labels" else LABEL_SETS), "seconds"):
-        low = measure in ("log loss", "one-error", "seconds")
-        rows = {
-            method: [value_of(by_method[method], measure) for by_method in found.values()]
-            for method in next(iter(found.values()), {})
+def keep(kept: dict[str, Any]) -> None:
+    """Write the kept file, a line per method."""
+    text = json.dumps(kept, indent=1)
+    text = re.sub(r"\n {5,}", " ", text)  # the cells of a method
+    KEPT.write_text(re.sub(r"\n {4}([}\]])", r"\1", text) + "\n", encoding="utf-8")
+
+
+def summary(results: dict[str, dict]) -> dict[str, Any]:
+    """By kind: means by measure, method (the best first) and set; gains; what was not run."""
+    return {
+        kind: {
+            "measures": {measure: means_of(found, measure) for measure in MEASURES[kind]},
+            "gains": gains(kind, found),
+            "failed": {
+                f"{name}, {method}": result["failed"]
+                for name, by_method in found.items()
+                for method, result in by_method.items()
+                if "failed" in result
+            },
         }
-        rows = {method: values for method, values in rows.items() if not np.isnan(values).all()}
-        if not rows:
-            continue
-        best = np.nanmax([[-v if low else v for v in values] for values in rows.values()], axis=0)
-        order = sorted(rows, key=lambda method: place(rows[method], low=low))
-        lines += [f"### {measure[0].upper()}{measure[1:]}", ""]
-        real = [i for i, name in enumerate(found) if name not in SYNTHETIC]
-        means = ["mean", *(["mean, real"] if len(real) < len(found) else [])]
-        lines += [f"| {' | '.join(['method', *found, *means])} |"]
-        lines += ["|---|" + "---:|" * (len(found) + len(means))]
-        for method in order:
-            cells = [
-                shown(value, measure, bold=(-value if low else value) >= top)
-                for value, top in zip(rows[method], best, strict=True)
-            ]
-            values = np.array(rows[method])
-            parts = [values, values[real]][: len(means)]
-            cells += [shown(part.mean(), measure) for part in parts]
-            lines.append(f"| {' | '.join([method, *cells])} |")
-        lines.append("")
-    return lines
+        for kind, found in results.items()
+    }
 
 
-def against_trees(kind: str, found: dict) -> list[str]:
-    """Gain of the automatic method over trees on pooled statistics, by data set."""
-    measures = ("AUC", "accuracy") if kind == "labels" else ("average precision", "one-error")
-    lines = [
-        "`auto` minus pooled trees in the same folds, with the interval of the corrected resampled "
-        "t-test; positive is better:",
-        "",
-        f"| set | {' | '.join(measures)} |",
-        "|---|---:|---:|",
-    ]
+def means_of(found: dict, measure: str) -> dict[str, dict[str, float | None]]:
+    """A measure by method, the best mean first, and by set, with its means over the sets."""
+    real = [i for i, name in enumerate(found) if name not in SYNTHETIC]
+    methods = next(iter(found.values()), {})
+    rows = {m: [value_of(by_method[m], measure) for by_method in found.values()] for m in methods}
+    rows = {m: values for m, values in rows.items() if not np.isnan(values).all()}
+    known = {}
+    for method in sorted(rows, key=lambda m: place(rows[m], low=measure in LOW)):
+        values = np.array(rows[method])
+        parts = dict(zip(MEANS, [values, values[real]], strict=True))
+        if len(real) == len(found):
+            del parts[MEANS[1]]
+        cells = dict(zip(found, values, strict=True)) | {n: p.mean() for n, p in parts.items()}
+        known[method] = {n: None if np.isnan(v) else round(float(v), 4) for n, v in cells.items()}
+    return known
+
+
+def gains(kind: str, found: dict) -> dict[str, dict[str, list[float]]]:
+    """Gain of the automatic method over trees on pooled statistics, by data set and measure."""
+    gained: dict[str, dict[str, list[float]]] = {}
     for name, by_method in found.items():
         if any("failed" in by_method.get(m, {"failed": ""}) for m in ("auto", "pooled-trees")):
             continue
         two = [evaluation(m, by_method[m]) for m in ("pooled-trees", "auto")]
         comparison = Comparison(two, by_method["auto"]["ratio"])
-        cells = []
-        for measure in measures:
+        gained[name] = {}
+        for measure in MEASURES[kind][:2]:
             (difference,) = comparison.differences(measure)
-            cells.append(
-                f"{difference.mean:+.3f} ({difference.lower:+.3f} to {difference.upper:+.3f})"
+            values = (difference.mean, difference.lower, difference.upper)
+            gained[name][measure] = [round(float(v), 4) for v in values]
+    return gained
+
+
+def fill(page: str, kept: dict[str, Any]) -> str:
+    """Replace the tables of a page: `<!-- leaderboard: KIND: what -->` ... `<!-- end -->`.
+
+    What: a measure; "gains"; or measures with semicolons, of which only the means are shown, also
+    those over the real sets ("AUC, real").
+    """
+    return PLACE.sub(lambda found: found[1] + table(found[2], kept) + found[3], page)
+
+
+def table(request: str, kept: dict[str, Any]) -> str:
+    """The table of a request, the best mean of the first measure first."""
+    kind, _, what = request.partition(": ")
+    found, names = kept[kind], what.split("; ")
+    if what == "gains":
+        heads = ["set", *MEASURES[kind][:2]]
+        rows = [
+            [name, *(f"{v[0]:+.3f} ({v[1]:+.3f} to {v[2]:+.3f})" for v in by_measure.values())]
+            for name, by_measure in found["gains"].items()
+        ]
+    elif len(names) == 1:
+        by_method = found["measures"][what]
+        heads = ["method", *next(iter(by_method.values()))]
+        best = {
+            name: (min if what in LOW else max)(
+                cells[name] for cells in by_method.values() if cells[name] is not None
             )
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return [*lines, ""]
+            for name in heads[1:]
+            if name not in MEANS and what != "seconds"
+        }
+        rows = [
+            [method, *(shown(v, what, bold=v == best.get(name)) for name, v in cells.items())]
+            for method, cells in by_method.items()
+        ]
+    else:
+        means = [(name.removesuffix(", real"), MEANS[name.endswith(", real")]) for name in names]
+        heads = ["method", *names]
+        rows = [
+            [method, *(shown(found["measures"][m].get(method, {}).get(n), m) for m, n in means)]
+            for method in found["measures"][means[0][0]]
+        ]
+    lines = [f"| {' | '.join(row)} |" for row in (heads, *rows)]
+    lines.insert(1, "|---|" + "---:|" * (len(heads) - 1))
+    return "\n".join(lines) + "\n"
 
 
-def picture(kind: str, found: dict) -> list[str]:
-    """The mean ranks of the methods that have a score on every set."""
-    measure = "AUC" if kind == "labels" else "average precision"
+def draw(kind: str, found: dict) -> None:
+    """Draw the mean ranks of the methods that have a score on every set."""
+    measure = MEASURES[kind][0]
     scores = {
         name: {method: value_of(result, measure) for method, result in by_method.items()}
         for name, by_method in found.items()
     }
     whole = [m for m in next(iter(scores.values())) if all(s[m] == s[m] for s in scores.values())]
     if len(whole) < 2:
-        return []
+        return
     found_ranks = ranks({name: {m: values[m] for m in whole} for name, values in scores.items()})
     display = RankDisplay.from_ranks(found_ranks)
     file = PICTURES / f"ranks-{kind.replace(' ', '-')}.svg"
     display.figure_.savefig(file, bbox_inches="tight", metadata={"Date": None})
-    text = f"Mean ranks by {measure} on {len(scores)} sets, with groups that cannot be told apart"
-    return [f"![{text}](images/{file.name})", ""]
 
 
 def evaluation(method: str, result: dict) -> Evaluation:
@@ -405,9 +392,9 @@ def place(values: list[float], *, low: bool) -> tuple:
     return len(known) < len(values), known.mean() if low else -known.mean()
 
 
-def shown(value: float, measure: str, *, bold: bool = False) -> str:
+def shown(value: float | None, measure: str, *, bold: bool = False) -> str:
     """A number formatted for the tables."""
-    if np.isnan(value):
+    if value is None:
         return "-"
     text = f"{value:.1f}" if measure == "seconds" else f"{value:.3f}".lstrip("0")
     return f"**{text}**" if bold else text

@@ -1,6 +1,7 @@
 """Sphinx configuration."""
 
 import re
+import sys
 from pathlib import Path
 from textwrap import wrap
 from unicodedata import normalize
@@ -14,6 +15,9 @@ from sphinx.util.typing import stringify_annotation
 
 import bagwise
 from bagwise._common import types
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from docs.tables import whole
 
 project = "bagwise"
 author = "the bagwise developers"
@@ -154,6 +158,11 @@ class IndexGlossary(SphinxTransform):
             term += addnodes.index(entries=[("single", n, anchor, "main", None) for n in names])
 
 
+def add_tables(app, docname, source):
+    """Put the tables that only the site has into a page."""
+    source[0] = whole(source[0])
+
+
 def write_formula(translator, node):
     """Write a formula as MathML, which browsers render without an external script."""
     block = isinstance(node, nodes.math_block)
@@ -169,6 +178,7 @@ def write_formula(translator, node):
 def setup(app):
     app.add_transform(IndexGlossary)
     app.connect("autodoc-process-signature", shorten_signature)
+    app.connect("source-read", add_tables)
     app.connect("doctree-read", link_names)
     app.connect("doctree-read", wrap_commands)
     app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))

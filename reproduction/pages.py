@@ -8,14 +8,14 @@ A page holds, around each table, ::
 The first words name the paper, the experiment and a metric, or "summary"; several metrics with
 commas are the columns of one data set. Rows are data sets and columns methods, all by default;
 ``across`` exchanges them. ``percent`` prints errors in %; ``at:
-0.6`` takes one value of a sweep, and ``by: hja`` has all its values for one data set as columns.
-A cell is our mean, the paper's in brackets, and the verdict: see `reproduction.judge`. In a
-sentence, ::
+0.6`` takes one value of a sweep, and ``by: hja`` has its values, or those of ``values: 0.2 0.6``,
+for one data set as columns.
+A cell is our mean, the paper's in brackets, the verdict (see `reproduction.judge`), and the number
+of runs if some are missing, which is written once if they are missing in every cell. In a line, ::
 
-    <!-- mean: wellsvm table6 error g241c wellsvm -->.145<!-- -->
+    <!-- gains: orlr table2-inductive accuracy orlr-as-printed orlr; hja msrcv2 -->...<!-- -->
 
-is the mean of one cell: experiment, metric, data set, method, and the value of a sweep if there is
-one.
+has, for each of the data sets, the published mean, and ours of two methods.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ from bagwise.exceptions import InputError
 from reproduction._kept import kept_results
 from reproduction._paper import TIMED_OUT, Experiment, Paper, load_paper
 
-__all__ = ["DOCS", "fill", "main"]
+__all__ = ["DOCS", "fill", "main", "table"]
 
 DOCS = Path(__file__).parent.parent / "docs"
-MEAN = re.compile(r"(<!-- mean: ([^>]*?) -->).*?(<!-- -->)")
+GAINS = re.compile(r"(<!-- gains: ([^>]*?) -->).*?(<!-- -->)")
+PARTLY = re.compile(r", (\d+) of (\d+)$")
 PLACE = re.compile(r"(<!-- table: ([^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def fill(page: str) -> str:
-    """Replace each table, and each mean, of a page by that of the kept results.
+    """Replace the tables and gains of a page by those of the kept results.
 
     Parameters
     ----------
@@ -49,8 +50,8 @@ def fill(page: str) -> str:
     -------
     str
     """
-    page = PLACE.sub(lambda found: found[1] + _table(found[2]) + found[3], page)
-    return MEAN.sub(lambda found: found[1] + _mean(found[2]) + found[3], page)
+    page = PLACE.sub(lambda found: found[1] + table(found[2]) + found[3], page)
+    return GAINS.sub(lambda found: found[1] + _gains(found[2]) + found[3], page)
 
 
 def main(words: list[str]) -> int:
@@ -66,18 +67,23 @@ def main(words: list[str]) -> int:
     return int(bool(changed) and "--check" in words)
 
 
-def _mean(request: str) -> str:
-    name, experiment, metric, data, method, *value = request.split()
-    cells = kept_results(name).get(experiment, {"cells": {}})["cells"]
-    key = ", ".join([data, method, metric, *value])
-    return f"{cells[key][0]:.3f}".removeprefix("0") if key in cells else "not run"
+def _gains(request: str) -> str:
+    first, _, data = request.partition(";")
+    name, experiment, metric, *methods = first.split()
+    paper = load_paper(name)
+    kept = kept_results(name).get(experiment, {"cells": {}})
+    cells = _Cells(paper, paper.experiment(experiment), metric, kept)
+    return "; ".join(
+        f"{cells.title('data', d)} {', '.join(cells.gain(d, methods))}" for d in data.split()
+    )
 
 
-def _table(request: str) -> str:
+def table(request: str) -> str:
+    """Write the table of a request: the words of its comment after "table:"."""
     first, *rest = (part.strip() for part in request.split(";"))
     name, experiment_name, metric = first.split()
     options = {key: value.split() for key, _, value in (part.partition(":") for part in rest)}
-    unknown = set(options) - {"rows", "columns", "across", "percent", "at", "by"}
+    unknown = set(options) - {"rows", "columns", "across", "percent", "at", "by", "values"}
     if unknown:
         raise InputError(f"no option {sorted(unknown)[0]!r} of a table: {request}")
     paper = load_paper(name)
@@ -89,29 +95,31 @@ def _table(request: str) -> str:
     data = options.get("rows", list(experiment.data))
     methods = options.get("columns", list(experiment.methods))
     each = [
-        _Cells(paper, experiment, name, kept, "percent" in options) for name in metric.split(",")
+        _Cells(paper, experiment, name, kept, percent="percent" in options)
+        for name in metric.split(",")
     ]
     cells = each[0]
     if len(each) > 1:
         (of,) = data
         rows = [[cells.title("methods", m), *(c.cell(of, m, None) for c in each)] for m in methods]
         heads = [paper.metrics[c.metric].title for c in each]
-        return _lines(["", *heads], rows) + _reasons(cells, data, methods)
+        return _counted(["", *heads], rows) + _reasons(cells, data, methods)
     why = _reasons(cells, data, methods)
     if "by" in options:
         (of,) = options["by"]
-        values = [str(value) for value in (experiment.sweep or {})["values"]]
+        values = options.get("values", [str(v) for v in (experiment.sweep or {})["values"]])
         rows = [
             [cells.title("methods", m), *(cells.cell(of, m, v) for v in values)] for m in methods
         ]
-        return _lines(["", *values], rows) + why
+        return _counted(["", *values], rows) + why
     at = options.get("at", [None])[0]
-    table = [[cells.cell(d, m, at) for m in methods] for d in data]
+    lines = [[cells.cell(d, m, at) for m in methods] for d in data]
     heads = [cells.title("methods", m) for m in methods]
     sides = [cells.title("data", d) for d in data]
     if "across" in options:
-        table, heads, sides = [list(line) for line in zip(*table, strict=True)], sides, heads
-    return _lines(["", *heads], [[s, *line] for s, line in zip(sides, table, strict=True)]) + why
+        lines, heads, sides = [list(line) for line in zip(*lines, strict=True)], sides, heads
+    rows = [[side, *line] for side, line in zip(sides, lines, strict=True)]
+    return _counted(["", *heads], rows) + why
 
 
 def _reasons(cells: _Cells, data: list[str], methods: list[str]) -> str:
@@ -138,7 +146,12 @@ class _Cells:
     """The kept means of one metric of an experiment as text."""
 
     def __init__(
-        self, paper: Paper, experiment: Experiment, metric: str, kept: dict[str, Any], percent: bool
+        self,
+        paper: Paper,
+        experiment: Experiment,
+        metric: str,
+        kept: dict[str, Any],
+        percent: bool = False,
     ) -> None:
         self.paper, self.experiment, self.metric = paper, experiment, metric
         self.kept, self.percent = kept["cells"], percent
@@ -155,11 +168,21 @@ class _Cells:
             return "the data set is not available"
         return self.experiment.reason(data, method)
 
+    def printed(self, data: str, method: str) -> str | None:
+        """The paper's mean."""
+        found = self.paper.published(self.experiment, data, method, self.metric)
+        return self.number(found[0]) if found and found != TIMED_OUT else None
+
+    def gain(self, data: str, methods: list[str]) -> list[str]:
+        """The paper's mean of the last method, and ours of each."""
+        names = [f"{data}, {method}, {self.metric}" for method in methods]
+        ours = [self.number(self.kept[name][0]) if name in self.kept else "-" for name in names]
+        return [self.printed(data, methods[-1]) or "-", *ours]
+
     def cell(self, data: str, method: str, value: str | None) -> str:
         name = ", ".join(part for part in (data, method, self.metric, value) if part is not None)
-        printed = self.paper.published(self.experiment, data, method, self.metric)
-        printed = None if printed == TIMED_OUT else printed
-        paper = f" ({self.number(printed[0])})" if printed else ""
+        printed = self.printed(data, method)
+        paper = f" ({printed})" if printed else ""
         if name not in self.kept:
             return "not run" + paper
         mean, _, n_done, verdict = self.kept[name]
@@ -174,6 +197,18 @@ class _Cells:
         if self.paper.metrics[self.metric].kind == "time":
             return f"{value:.2g}"
         return f"{value:.3f}".removeprefix("0")
+
+
+def _counted(heads: list[str], rows: list[list[str]]) -> str:
+    """Write a table; the numbers of runs once, if every cell has one."""
+    cells = [cell for _, *line in rows for cell in line if not cell.startswith("not run")]
+    counts = [found for cell in cells if (found := PARTLY.search(cell))]
+    if not counts or len(counts) < len(cells):
+        return _lines(heads, rows)
+    done = [int(found[1]) for found in counts]
+    span = str(min(done)) if min(done) == max(done) else f"{min(done)} to {max(done)}"
+    table = _lines(heads, [[PARTLY.sub("", cell) for cell in line] for line in rows])
+    return f"{table}\nRuns of a cell: {span} of {counts[0][2]}.\n"
 
 
 def _lines(heads: list[str], rows: list[list[str]]) -> str:

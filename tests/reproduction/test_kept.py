@@ -10,10 +10,10 @@ from cases import each
 from reproduction import Store, _kept, list_papers, load_paper, make_plan, make_report, run_plan
 from reproduction import pages as pages_module
 from reproduction._kept import keep_results, kept_results, settings_of
-from reproduction.pages import DOCS, fill, main
+from reproduction.pages import DOCS, _counted, fill, main
 
 PAGES = sorted(
-    path.name for path in DOCS.glob("*.md") if re.search("<!-- (table|mean): ", path.read_text())
+    path.name for path in DOCS.glob("*.md") if re.search("<!-- (table|gains): ", path.read_text())
 )
 
 
@@ -75,13 +75,25 @@ def test_a_table_has_means_published_means_and_verdicts(kept):
     assert across[4].startswith(f"| SIL | {100 * cell.ours[0]:.1f}")
 
 
-def test_a_sentence_has_the_mean_of_a_cell(kept):
-    ours = kept_results("tiny")["table"]["cells"]["clusters, sil, accuracy"][0]
-    page = "It is <!-- mean: tiny table accuracy {} -->old<!-- --> here."
-    expected = page.replace("old", f"{ours:.3f}".removeprefix("0"))
-    assert fill(page.format("clusters sil")) == expected.format("clusters sil")
-    lost = page.format("lost sil")
-    assert fill(lost) == lost.replace("old", "not run")
+def test_a_line_has_the_published_mean_and_ours(kept):
+    cells = kept_results("tiny")["table"]["cells"]
+    ours = [f"{cells[f'clusters, {m}, accuracy'][0]:.3f}".removeprefix("0") for m in ("sil", "nsk")]
+    published = kept.plan.experiment.published["clusters"]["nsk"]["accuracy"][0]
+    page = "| <!-- gains: tiny table accuracy sil nsk; clusters lost -->old<!-- --> |"
+    expected = f"Clusters {published:.3f}, {', '.join(ours)}; Lost ".replace(" 0.", " .")
+    assert fill(page).startswith(page.replace("old<!-- --> |", expected))
+    assert fill(fill(page)) == fill(page)
+
+
+def test_the_number_of_runs_is_written_once_if_it_is_missing_everywhere():
+    heads, rows = ["", "a"], [["x", ".5 (.6) below, 2 of 5"], ["y", "not run"]]
+    assert _counted(heads, rows).endswith(
+        "| x | .5 (.6) below |\n| y | not run |\n\nRuns of a cell: 2 of 5.\n"
+    )
+    rows[1][1] = ".7, 1 of 5"
+    assert _counted(heads, rows).endswith("| y | .7 |\n\nRuns of a cell: 1 to 2 of 5.\n")
+    rows[1][1] = ".7"
+    assert _counted(heads, rows).endswith("| x | .5 (.6) below, 2 of 5 |\n| y | .7 |\n")
 
 
 def test_missing_data_are_named_as_the_reason(kept):
