@@ -189,6 +189,7 @@ def test_label_sets(kind):
         auto(metric="accuracy").fit(bags, sets)
 
 
+@pytest.mark.filterwarnings("ignore:AutoBagClassifier learned nothing")  # random labels
 def test_a_rare_class_makes_fewer_folds():
     bags, _ = example(30)
     model = auto(candidates=["nsk"]).fit(bags, np.where(np.arange(30) < 2, 1, 0))
@@ -334,6 +335,7 @@ def test_large_data_keep_the_standard_assumption():
     assert fall.max() < 1e-9
 
 
+@pytest.mark.filterwarnings("ignore:AutoBagClassifier learned nothing")  # random labels
 @pytest.mark.parametrize("sets", [False, True])
 def test_attention_trains_for_a_few_epochs_on_large_data(sets):
     """It replaces Citation-kNN for label sets, where it is no candidate itself."""
@@ -481,6 +483,7 @@ def test_every_default_is_fitted_and_described():
     assert all(told[name] for name in names)
 
 
+@pytest.mark.filterwarnings("ignore:AutoBagClassifier learned nothing")  # random labels
 def test_sparse_bags_have_the_same_folds_and_scores_in_both_precisions(rng):
     table = rng.integers(-2, 3, size=(160, 6)) * (rng.random((160, 6)) < 0.5)
     scores = []
@@ -491,6 +494,7 @@ def test_sparse_bags_have_the_same_folds_and_scores_in_both_precisions(rng):
     np.testing.assert_allclose(*scores, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:AutoBagClassifier learned nothing")  # random labels
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("pos_label", [None, 0])
 def test_class_weights_multiply_the_odds(n_classes, pos_label):
@@ -519,6 +523,7 @@ def test_class_weights_multiply_the_odds(n_classes, pos_label):
     np.testing.assert_allclose(found[1] - found[0], np.broadcast_to(shift, found[0].shape))
 
 
+@pytest.mark.filterwarnings("ignore:AutoBagClassifier learned nothing")  # random labels
 def test_class_weights_of_label_sets_are_weights_of_labels():
     data = load_letter_carroll(random_state=0)
     bags, sets = data.bags[:40], data.label_sets[:40]

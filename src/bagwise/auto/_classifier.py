@@ -20,6 +20,7 @@ from bagwise.auto._members import default_members
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, BagRegressorMixin, class_weights
 from bagwise.base._parameters import with_parameters
+from bagwise.base._pipelines import warn_of_nothing
 from bagwise.base._scoring import softmax_probabilities
 from bagwise.evaluate._evaluation import Fold, make_folds
 from bagwise.evaluate._measures import (
@@ -292,9 +293,10 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
         return np.clip(scores, -LARGEST, LARGEST)  # infinite for a class without training bags
 
     def _judge(self, race: Race) -> None:
-        """Keep the loss of held-out bags; warn if methods of one assumption predict them badly.
+        """Keep the loss of held-out bags; warn if the methods predict them badly.
 
-        That is no better than the majority, or much worse than trees on pooled features.
+        That is no better than the majority or, for methods of one assumption, much worse than trees
+        on pooled features.
         """
         targets, folds = self.held_out_targets_, race.folds
         measure = partial(label_score, "log_loss", exclusive=self._is_exclusive)
@@ -309,6 +311,7 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
         alone = losses(blind)
         self.held_out_loss_, self.chance_loss_ = float(own.mean()), float(alone.mean())
         if self.assumption is None:
+            warn_of_nothing(self, self.held_out_loss_, self.chance_loss_)
             return
         found = f"assumption={self.assumption!r}: the log loss of held-out bags is {own.mean():.3f}"
         gain, error = mean_and_error(list(alone - own))

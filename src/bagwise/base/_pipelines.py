@@ -4,12 +4,14 @@ from typing import Any
 
 from sklearn import get_config
 from sklearn.base import is_regressor
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import has_fit_parameter
 
 from bagwise.bags import Bags
 from bagwise.base._estimator import BagEstimator
+from bagwise.exceptions import warn_user
 from bagwise.validation import check_bags
 
 
@@ -76,6 +78,17 @@ def held_out_note(model: Any) -> tuple[str, bool] | None:
 def learned_nothing(loss: float, chance: float) -> bool:
     """Whether a held-out loss is practically that of one prediction for all bags."""
     return loss > 0.99 * chance
+
+
+def warn_of_nothing(model: Any, loss: float, chance: float) -> None:
+    """Warn if the loss of held-out bags, or else of training bags, is that of a constant."""
+    if learned_nothing(loss, chance):
+        warn_user(
+            f"{type(model).__name__} learned nothing: a loss of {loss:.3f}, and {chance:.3f} for "
+            "the same prediction for all bags. Its scores of instances mean nothing either: "
+            "give more bags, or fewer features (--pca auto, InstancePCA).",
+            ConvergenceWarning,
+        )
 
 
 def kept_assumption(model: Any) -> str:

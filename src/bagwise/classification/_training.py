@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import entr, expit
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
@@ -21,12 +20,12 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, class_weights, fit_method, softmax_probabilities
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE
-from bagwise.base._pipelines import learned_nothing
+from bagwise.base._pipelines import warn_of_nothing
 from bagwise.compute.arrays import dense, to_numpy
 from bagwise.compute.batches import Batches, extremes_of_bags
 from bagwise.compute.blocks import row_blocks
 from bagwise.compute.tensors import torch
-from bagwise.exceptions import InputError, LabelError, warn_user
+from bagwise.exceptions import InputError, LabelError
 from bagwise.loops.threads import block_bounds
 from bagwise.solvers.result import SolverResult
 from bagwise.validation import check_bags, check_groups
@@ -131,18 +130,8 @@ class NetworkMixin(BagClassifierMixin):
         if held_out and np.isfinite(chance):
             self.held_out_loss_, self.chance_loss_ = min(held_out), chance
         if result.converged and (held_out or self._training_tol is not None):
-            self._warn_of_nothing(min(held_out, default=result.objective_curve[-1]), chance)
+            warn_of_nothing(self, min(held_out, default=result.objective_curve[-1]), chance)
         return module, np.array(held_out)
-
-    def _warn_of_nothing(self, loss: float, chance: float) -> None:
-        """Warn if the loss of held-out bags, or else of training bags, is that of a constant."""
-        if learned_nothing(loss, chance):
-            warn_user(
-                f"{type(self).__name__} learned nothing: a loss of {loss:.3f}, and {chance:.3f} for"
-                " the same prediction for all bags. Its scores of instances mean nothing either: "
-                "give more bags, or fewer features (--pca auto, InstancePCA).",
-                ConvergenceWarning,
-            )
 
 
 class LogitClassifierMixin(NetworkMixin):
