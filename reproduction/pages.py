@@ -212,8 +212,9 @@ def _counted(heads: list[str], rows: list[list[str]]) -> str:
 
 
 def _lines(heads: list[str], rows: list[list[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    lines = [f"| {' | '.join(line)} |" for line in (heads, *rows)]
+    lines.insert(1, "|---" * len(heads) + "|")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
