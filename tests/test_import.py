@@ -72,3 +72,8 @@ except MissingExtraError as error:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert 'pip install "bagwise[io]"' in done.stdout
+
+
+def test_reading_a_file_and_its_leaks_needs_no_estimator():
+    loaded = loaded_by("bagwise.cli.reading", "bagwise.validation.leaks")
+    assert not {name for names in loaded.values() for name in names} & {"sklearn", "pandas"}

@@ -1,5 +1,7 @@
 """Leaks between training and test bags: what is reported, and what is not."""
 
+from itertools import combinations_with_replacement
+
 import numpy as np
 import pytest
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
@@ -9,6 +11,7 @@ from bagwise.classification import SingleInstanceClassifier
 from bagwise.datasets import load_musk1, make_bags, make_digit_bags
 from bagwise.evaluate import evaluate, find_leaks
 from bagwise.exceptions import DataWarning
+from bagwise.validation.leaks import _interval_error
 from cases import each
 
 
@@ -131,6 +134,19 @@ def test_the_label_in_a_column():
     three = np.arange(40) % 3  # the class between the others is told by two thresholds
     rows[:, 2] = three[bags.bag_index] + 0.5 * rng.random(len(rows))
     assert kinds(bags.with_instances(rows), three) == ["label in a column"]
+
+
+def test_error_of_the_best_thresholds_between_classes():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        codes = np.append(np.arange(3), rng.integers(3, size=5))
+        ranks = np.unique(rng.integers(5, size=8), return_inverse=True)[1]
+        order, cuts = rng.permutation(3), range(ranks.max() + 2)
+        errors = [
+            np.mean([(order[np.digitize(ranks[codes == k], [a, b])] != k).mean() for k in range(3)])
+            for a, b in combinations_with_replacement(cuts, 2)
+        ]
+        assert _interval_error(ranks, codes, order) == pytest.approx(min(errors), abs=1e-12)
 
 
 def test_labels_that_follow_the_site():

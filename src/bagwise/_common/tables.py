@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
@@ -322,3 +322,43 @@ def _csr(like: Any, data: Array, indices: Array, indptr: Array) -> Any:
 def is_range(order: Ints) -> bool:
     """Whether positions are 0, 1, 2, ..."""
     return bool(np.array_equal(order, np.arange(len(order))))
+
+
+def cell_text(value: Any) -> str:
+    """Format a value: three decimals; "yes" or empty; empty for a missing value.
+
+    Parameters
+    ----------
+    value : object
+        A cell of a table.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from bagwise._common.tables import cell_text
+    >>> [cell_text(value) for value in (0.12345, 7, True, None, "slide")]
+    ['0.123', '7', 'yes', '', 'slide']
+    """
+    if value is None or isinstance(value, bool | np.bool_):
+        return "yes" if value else ""
+    if not isinstance(value, float | np.floating):
+        return str(value)
+    number = float(value)
+    text = f"{number:.3f}" if number == 0 or 1e-3 <= abs(number) < 1e6 else f"{number:.3g}"
+    return "" if text == "nan" else text
+
+
+def are_numbers(values: Iterable[Any]) -> bool:
+    """Whether a column has only numbers (or missing values), which are right-aligned."""
+    kinds = {type(value) for value in values if value is not None}
+    return bool(kinds) and all(
+        issubclass(kind, int | float | np.number) and kind is not bool for kind in kinds
+    )
+
+
+def slices(n: int, size: int) -> list[slice]:
+    """Cover the range of n by consecutive slices of at most `size`."""
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]

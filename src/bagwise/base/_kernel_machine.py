@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import KERNEL_PARAMS
-from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._common.memory import require_memory
+from bagwise._common.tables import slices
 from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.base._estimator import BagEstimator
@@ -221,7 +221,7 @@ def transformed(nystroem: Nystroem, rows: Any) -> Array:
         remedy="fit part of the rows, or use fewer landmarks or kernel='linear'",
     )
     out = np.empty((rows.shape[0], n_landmarks))
-    for block in gen_batches(rows.shape[0], max(1, BLOCK // n_landmarks)):
+    for block in slices(rows.shape[0], max(1, BLOCK // n_landmarks)):
         out[block] = nystroem_features(nystroem, rows[block])
     return out
 
@@ -248,5 +248,5 @@ def kernel_scores(rows: Any, kernel: Callable[[Any], Array], dual_coef: Array) -
     ndarray of shape (n_rows, n_machines)
     """
     size = max(1, BLOCK // max(1, dual_coef.shape[1]))
-    blocks = gen_batches(rows.shape[0], size)
+    blocks = slices(rows.shape[0], size)
     return np.concatenate([to_numpy(product(kernel(rows[b]), dual_coef)) for b in blocks])

@@ -21,12 +21,12 @@ from bagwise.cli.options import Columns, Steps, Task, own_parameters
 from bagwise.cli.output import is_quiet, note, progress, running
 from bagwise.cli.results import say_held_out
 from bagwise.evaluate import choose_threshold, held_out_predictions
-from bagwise.evaluate._leaks import warn_of_leaks
 from bagwise.evaluate._thresholds import Threshold
 from bagwise.exceptions import BagwiseError, InputError
 from bagwise.io._contents import Contents
 from bagwise.persistence import MOST_MARKS, fingerprints, save_model
 from bagwise.predictions import Predictions, remember_training
+from bagwise.validation.leaks import warn_of_leaks
 
 _FOLDS = 5  # of a report on the bags of the fit
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import typer
 
 from bagwise import __version__
@@ -16,6 +17,7 @@ from bagwise.cli import options
 from bagwise.cli.output import print_lines, print_table
 
 if TYPE_CHECKING:
+    from bagwise.bags import Bags
     from bagwise.io._contents import Contents
 
 _SHOWN = 20  # maximum number of labels in the table
@@ -63,15 +65,12 @@ def info(
     bagwise info --versions
     ```
     """
-    import numpy as np
-
     from bagwise.cli.reading import numbers_of, read_columns
-    from bagwise.evaluate import find_leaks
     from bagwise.labels import is_known
-    from bagwise.report._sections import summarise
+    from bagwise.validation.leaks import find_leaks
 
     data = read_columns(file, columns, learn=False, group=group)
-    facts = {"file": str(file), **summarise(data.bags)}
+    facts = {"file": str(file), **_summarise(data.bags)}
     numbers = None if data.labels is None else numbers_of(data.labels[data.labels.known], None)
     counts, unlabelled = _count_labels(data)
     if numbers is not None:
@@ -104,6 +103,39 @@ def info(
     cells = _known_cells(data, counts)
     facts |= {"labels": counts, "leaks": leaks}
     return facts | ({"known_of_labels": cells} if cells else {})
+
+
+def _summarise(bags: Bags) -> dict[str, Any]:
+    """Count bags, instances, features, empty bags, missing values; list constant features."""
+    from bagwise.compute import row_blocks
+
+    sizes, names = bags.sizes, bags.feature_names
+    if bags.is_sparse:
+        values = bags.instances
+        missing = int(np.isnan(values.data).sum())
+        constant = (values.max(axis=0).toarray() == values.min(axis=0).toarray()).ravel()
+    else:
+        first, equal = bags.rows(slice(0, 1)), np.ones(bags.n_features, dtype=bool)
+        gaps = np.zeros(bags.n_features, dtype=np.int64)
+        for _, block in row_blocks(bags):
+            gaps += np.isnan(block).sum(axis=0)
+            equal &= (block == first).all(axis=0)
+        missing, constant = int(gaps.sum()), equal | (gaps == bags.n_instances)
+    return {
+        "bags": len(bags),
+        "instances": bags.n_instances,
+        "features": bags.n_features,
+        **({} if names is None else {"feature_names": names}),
+        "smallest_bag": int(sizes.min()) if len(sizes) else 0,
+        "median_bag": float(np.median(sizes)) if len(sizes) else 0.0,
+        "largest_bag": int(sizes.max(initial=0)),
+        "empty_bags": int((sizes == 0).sum()),
+        "values": f"{'sparse ' if bags.is_sparse else ''}{bags.dtype}",
+        "missing_values": missing,
+        "constant_features": [
+            int(j) if names is None else names[j] for j in np.flatnonzero(constant)
+        ],
+    }
 
 
 def _count_labels(data: Contents) -> tuple[dict[str, int], dict[str, int]]:

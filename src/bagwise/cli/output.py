@@ -39,7 +39,7 @@ def print_table(
     from rich.cells import cell_len
     from rich.table import Table
 
-    from bagwise.report._page import are_numbers, cell_text
+    from bagwise._common.tables import are_numbers, cell_text
 
     if _given["json"]:
         return

@@ -6,19 +6,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.lib.recfunctions import structured_to_unstructured
-from sklearn.multioutput import MultiOutputRegressor
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from bagwise._common.extras import import_extra
 from bagwise._common.types import Array, Bools, Floats
-from bagwise.apps.review import _known
 from bagwise.auto._methods import add_current_folder
 from bagwise.bags import Bags
-from bagwise.base._pipelines import label_kind, predicts_numbers, predicts_risk
 from bagwise.cli.options import Columns, Saved, Task, is_model, split_names
 from bagwise.cli.output import note, progress, warning
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
@@ -35,9 +31,11 @@ from bagwise.labels import (
     short_list,
     sorted_labels,
 )
-from bagwise.persistence import fingerprints, load_model
 from bagwise.validation import are_times, check_bags
 from bagwise.validation.times import TIMES
+
+if TYPE_CHECKING:
+    from bagwise.apps.review import _known
 
 _REST = "not "  # what the other labels are called with --pos-label
 _WIDE = 200  # features from which --pca is recommended
@@ -155,6 +153,10 @@ def read_known(path: Path | None, estimator: Any, method: str) -> _known.Known |
     """Read the file of ``--corrections``; raise an error if the method cannot use it."""
     if path is None:
         return None
+    from sklearn.utils.validation import has_fit_parameter
+
+    from bagwise.apps.review import _known
+
     if not has_fit_parameter(estimator, "instance_labels"):
         raise InputError(f"{method} cannot keep labels of instances fixed: use -m orlr.")
     return _known.read_known(path, note)
@@ -278,6 +280,8 @@ class Target(NamedTuple):
 
     def around(self, model: Any) -> Any:
         """Return the model, or one for grades or for intervals that has it inside."""
+        from sklearn.multioutput import MultiOutputRegressor
+
         from bagwise.auto import AutoBagRegressor
         from bagwise.classification import AttentionMIL, OrdinalBagClassifier
         from bagwise.regression import CensoredBagRegressor
@@ -496,6 +500,10 @@ def open_saved(
     data : Contents
         The features are in the order of the model.
     """
+    from sklearn.utils.validation import check_is_fitted
+
+    from bagwise.persistence import load_model
+
     if saved.trust:
         add_current_folder()  # with the class of a user
     model, metadata = load_model(saved.model, trusted=saved.trust or ())
@@ -547,6 +555,8 @@ def read_as_fitted(
 
 def known_targets(model: Any, data: Contents, metadata: Mapping[str, Any]) -> Any:
     """What is known of the bags, as a saved model encodes it: times, numbers or labels."""
+    from bagwise.base._pipelines import predicts_numbers, predicts_risk
+
     if predicts_risk(model):
         return data.targets
     if data.targets is not None:
@@ -573,6 +583,8 @@ def labels_for(model: Any, data: Contents, metadata: Mapping[str, Any]) -> Label
     -------
     Labels or None
     """
+    from bagwise.base._pipelines import label_kind
+
     labels, classes = data.labels, metadata.get("classes")
     if labels is None or (data.label_sets is not None and label_kind(model) == "sets"):
         return data.label_sets
@@ -753,5 +765,7 @@ def seen_in_training(data: Contents, metadata: Mapping[str, Any]) -> list[bool] 
     """Which bags the model was fitted on, if its file lists them."""
     if metadata.get("training") is None:
         return None
+    from bagwise.persistence import fingerprints
+
     marks = set(metadata["training"])
     return [mark in marks for mark in fingerprints(data.bags)]

@@ -19,10 +19,10 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils import gen_batches
 
 from bagwise._common.extras import import_extra
 from bagwise._common.memory import require_memory
+from bagwise._common.tables import slices
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.bags import Bags
@@ -129,9 +129,9 @@ def local_scaling(X: Any) -> tuple[Array, Array]:
         X = X - X.mean(axis=0, dtype=np.float64).astype(X.dtype)
     W = euclidean_distances(X, squared=True)
     t = min(SCALE_NEIGHBOR, n - 1)  # an instance is its own neighbour number 0
-    blocks = [W[rows] for rows in gen_batches(n, BLOCK)]
+    blocks = [W[rows] for rows in slices(n, BLOCK)]
     scales = _floored(np.sqrt(np.concatenate([np.partition(b, t, axis=1)[:, t] for b in blocks])))
-    for rows, block in zip(gen_batches(n, BLOCK), blocks, strict=True):
+    for rows, block in zip(slices(n, BLOCK), blocks, strict=True):
         block /= -2 * scales[rows, None] * scales
         np.exp(block, out=block)
     np.fill_diagonal(W, 0)
@@ -222,7 +222,7 @@ def near_anchors(
     search = NearestNeighbors(n_neighbors=k, algorithm="brute" if scales is None else "auto")
     search.fit(anchors)
     parts = []
-    for rows in gen_batches(X.shape[0], 50_000):
+    for rows in slices(X.shape[0], 50_000):
         distances, nearest = search.kneighbors(X[rows])
         if scales is None:
             squares = np.square(_floored(distances[:, -1:]))
@@ -337,12 +337,12 @@ def weigh_by_agreement(similarity: Any, P: Floats, Q: Floats) -> Any:
     """
     if not sparse.issparse(similarity):
         weighted = np.empty_like(similarity)
-        for rows in gen_batches(len(P), max(1, AGREEMENT_BLOCK // len(Q))):
+        for rows in slices(len(P), max(1, AGREEMENT_BLOCK // len(Q))):
             weighted[rows] = similarity[rows] * (LEAST + (1 - LEAST) * (P[rows] @ Q.T))
         return weighted
     weighted = similarity.tocsr(copy=True)
     row = np.repeat(np.arange(len(P)), np.diff(weighted.indptr))
-    for edges in gen_batches(weighted.nnz, max(1, AGREEMENT_BLOCK // P.shape[1])):
+    for edges in slices(weighted.nnz, max(1, AGREEMENT_BLOCK // P.shape[1])):
         both = np.einsum("ec,ec->e", P[row[edges]], Q[weighted.indices[edges]])
         weighted.data[edges] *= LEAST + (1 - LEAST) * both
     return weighted

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import ClusterMixin, clone
 from sklearn.metrics import adjusted_rand_score
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_random_state
 
 from bagwise._common.sklearn import StrOptions
+from bagwise._common.tables import slices
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
@@ -273,7 +274,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
 
     def _clusters(self, bags: Bags) -> Ints:
         found = np.empty(bags.n_instances, dtype=np.int64)
-        for rows in gen_batches(bags.n_instances, 4096):
+        for rows in slices(bags.n_instances, 4096):
             near = self._compare_new(bags.instances[rows])
             found[rows] = nearest_center(near, self._anchor_vectors, self.cluster_centers_)
         return found

@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse, special
-from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise import loops
 from bagwise._common.extras import import_extra
@@ -101,7 +99,7 @@ def product(X: Any, W: Any) -> Any:
     """
     if is_tensor(X):
         return X @ (W if is_tensor(W) else X.new_tensor(W)).T
-    return safe_sparse_dot(X, W.T, dense_output=True)
+    return X @ W.T
 
 
 def linear_scores(X: Any, theta: Floats) -> Any:
@@ -152,6 +150,8 @@ def gaussian(X: Any, centres: Any, gamma: float) -> Any:
     ndarray or tensor of shape (n_instances, n_centres)
     """
     if not is_tensor(X):
+        from sklearn.metrics.pairwise import rbf_kernel
+
         return rbf_kernel(X, centres, gamma=gamma)
     centres = like(centres, X)
     squares = (X**2).sum(dim=1)[:, None] + (centres**2).sum(dim=1)

@@ -6,9 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 from scipy import sparse
-from sklearn.utils import gen_batches
 
-from bagwise._common.tables import ComputedTable, StreamedTable, read_only
+from bagwise._common.tables import ComputedTable, StreamedTable, read_only, slices
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.compute.mapped import empty_beside, read_ahead, release_pages
@@ -240,7 +239,7 @@ def take_rows(bags: Bags, rows: Ints) -> Any:
     if not bags.is_mapped:
         return bags.rows(rows)
     out = empty_beside(bags.source, (len(rows), bags.n_features), bags.dtype)
-    for batch in gen_batches(len(rows), max(1, BLOCK // max(1, bags.n_features))):
+    for batch in slices(len(rows), max(1, BLOCK // max(1, bags.n_features))):
         out[batch] = bags.rows(rows[batch])
         release_pages(bags.source)
         release_pages(out)

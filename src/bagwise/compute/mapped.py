@@ -16,10 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
-from sklearn.utils import gen_batches
 
 from bagwise._common.memory import require_memory
-from bagwise._common.tables import ComputedTable, Source, StreamedTable, is_mapped, read_only
+from bagwise._common.tables import (
+    ComputedTable,
+    Source,
+    StreamedTable,
+    is_mapped,
+    read_only,
+    slices,
+)
 from bagwise._common.types import Array
 from bagwise.exceptions import InputError
 
@@ -100,7 +106,7 @@ def gathered(source: Source) -> Source:
         return Source(read_only(source.rows(slice(None))), source.offsets)
     shape = source.n_rows, table.shape[1]
     out = mapped_array(shape, table.dtype)[0] if in_file else np.empty(shape, table.dtype)
-    for block in gen_batches(len(out), max(1, _BLOCK // max(1, shape[1]))):
+    for block in slices(len(out), max(1, _BLOCK // max(1, shape[1]))):
         out[block] = source.rows(block)
         if in_file:
             release_pages(table)

@@ -3,8 +3,8 @@
 from bagwise.evaluate._comparison import Comparison, Evaluation, corrected_t_test, ranks
 from bagwise.evaluate._evaluation import compare, evaluate
 from bagwise.evaluate._held_out import HeldOut, held_out_predictions
-from bagwise.evaluate._leaks import find_leaks
 from bagwise.evaluate._thresholds import choose_threshold
+from bagwise.validation.leaks import find_leaks
 
 __all__ = [
     "Comparison",

@@ -28,7 +28,6 @@ from bagwise.compute import is_here
 from bagwise.evaluate._comparison import Comparison, Evaluation
 from bagwise.evaluate._held_out_bags import HeldOutBags
 from bagwise.evaluate._kept_folds import KeptFolds
-from bagwise.evaluate._leaks import warn_of_leaks
 from bagwise.evaluate._measures import as_sets, check_scoring, kind_of, measures_of, scores_of
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
 from bagwise.validation import (
@@ -38,6 +37,7 @@ from bagwise.validation import (
     check_label_sets,
     check_targets,
 )
+from bagwise.validation.leaks import warn_of_leaks
 
 Fold = tuple[Ints, Ints]  # positions of training bags, of test bags
 Splitter = int | Iterable[Any] | Any

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import gen_batches
 
 from bagwise._common.extras import import_extra
-from bagwise._common.tables import is_range
+from bagwise._common.tables import is_range, slices
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 from bagwise.io._contents import Contents, find_suspects, group
@@ -103,6 +102,6 @@ def _read(table: Any, workspace: Workspace, request: Request, positions: Any) ->
     if isinstance(table, np.ndarray) and positions is None and request.dtype is None:
         return table
     out = workspace.empty(table.shape, request.dtype or table.dtype)
-    batches = gen_batches(table.shape[0], max(1, BLOCK_VALUES // max(table.shape[1], 1)))
+    batches = slices(table.shape[0], max(1, BLOCK_VALUES // max(table.shape[1], 1)))
     scatter((np.asarray(table[rows]) for rows in batches), out, positions)
     return out

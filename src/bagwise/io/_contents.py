@@ -11,11 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import Bunch
 
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags, group_rows, offsets_of
@@ -30,6 +29,9 @@ from bagwise.labels import (
     refuse_masked,
     sorted_labels,
 )
+
+if TYPE_CHECKING:
+    from sklearn.utils import Bunch
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")  # as Python writes it
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
@@ -183,6 +185,8 @@ class Contents:
 
     def to_bunch(self) -> Bunch:
         """Return the contents in the form of scikit-learn's data sets."""
+        from sklearn.utils import Bunch
+
         sets = self.label_sets
         if sets is not None:  # uint8 for 0/1, as in every data set; -1 needs a signed type
             whole = sets.kind == "sets" and (sets.indicator >= 0).all()

@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
-from sklearn.utils import gen_batches
 
 from bagwise._common.memory import byte_count
-from bagwise._common.tables import StreamedTable
+from bagwise._common.tables import StreamedTable, slices
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.compute.mapped import mapped_array, release_pages
@@ -263,7 +262,7 @@ class Workspace:
             return table[every if rows is None else rows][:, which].astype(dtype)
         n_rows = table.shape[0] if rows is None else len(rows)
         out = self.empty((n_rows, table[:0, which].shape[1]), dtype)
-        for block in gen_batches(n_rows, max(1, _BLOCK // max(table.shape[1], 1))):
+        for block in slices(n_rows, max(1, _BLOCK // max(table.shape[1], 1))):
             assign(out[block], table[block if rows is None else rows[block]][:, which])
         return out
 

@@ -1,16 +1,17 @@
 """``read_bags`` and ``write_bags``, for every format."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
-from sklearn.utils import Bunch
 
 from bagwise._common.files import replacing
 from bagwise._common.types import Array, Ints
@@ -52,6 +53,9 @@ from bagwise.io._table import (
     require_column,
 )
 from bagwise.io._write_table import BagTable, write_csv, write_parquet
+
+if TYPE_CHECKING:
+    from sklearn.utils import Bunch
 
 _CHANGED = {"features", "exclude", "keep", "dtype", "cluster", "bag_columns"}
 _ARGUMENTS = {*Request.__dataclass_fields__} - _CHANGED

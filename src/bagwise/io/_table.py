@@ -229,8 +229,8 @@ class TableSource:
             values = values.dictionary_decode()
         if types.is_null(values.type) or types.is_nested(values.type):
             return Column.of(values.to_pylist())
-        coded = values.dictionary_encode()
-        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        coded = values.dictionary_encode(null_encoding="encode")
+        codes = np.from_dlpack(coded.indices).astype(np.int64)
         return Column.of(coded.dictionary.to_pylist()).take(codes)
 
     def _numbers(self, values: Any, name: str, width: int) -> Array:
@@ -241,7 +241,9 @@ class TableSource:
         whole = not self._pa.types.is_floating(values.type)
         if whole and (values.null_count or self._pa.types.is_decimal(values.type)):
             values = values.cast(self._pa.float64())
-        return np.asarray(values.to_numpy(zero_copy_only=False))
+        if values.null_count or self._pa.types.is_boolean(values.type):
+            return np.asarray(values.to_numpy(zero_copy_only=False))
+        return np.from_dlpack(values)  # to_numpy imports pandas
 
     def _lengths(self, lists: Any, name: str, start: int = 0) -> Ints:
         if lists.null_count:
@@ -263,7 +265,7 @@ class TableSource:
         kind, _ = _item_type(kind)
         if self._pa.types.is_decimal(kind) or self._pa.types.is_null(kind):
             return np.float64
-        return kind.to_pandas_dtype()
+        return np.dtype({"float": "f4", "halffloat": "f2"}.get(str(kind), str(kind)))
 
 
 class ParquetSource(TableSource):

@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
-import joblib
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
@@ -170,6 +169,8 @@ def over_bags(kernel: Callable[..., None], offsets: Ints, values: Array, *argume
 
 @cache
 def _cores() -> int:
+    import joblib
+
     return joblib.cpu_count()  # respects the limits of a container; slow, as it reads several files
 
 

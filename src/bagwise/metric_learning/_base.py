@@ -13,11 +13,11 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike
 from scipy import linalg
-from sklearn.utils import gen_batches
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._common.sklearn import Interval, Options
+from bagwise._common.tables import slices
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, BagTransformerMixin, fit_method
@@ -231,7 +231,7 @@ def best_column(score: Callable[[Any], Array], rows: Any, n_columns: int, choose
     -------
     ndarray of shape (n_rows,)
     """
-    blocks = gen_batches(rows.shape[0], max(1, BLOCK // n_columns))
+    blocks = slices(rows.shape[0], max(1, BLOCK // n_columns))
     return np.concatenate([choose(score(rows[block]), axis=1) for block in blocks])
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.special import log_softmax
-from sklearn.utils import gen_batches
 
 from bagwise._common.sklearn import Interval, StrOptions
+from bagwise._common.tables import slices
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.annotation._annotator import OneLabelEach
 from bagwise.bags import Bags
@@ -268,7 +268,7 @@ class MultiInstancePLDA(EveryBag, OneLabelEach, MetricLearner):
         """Log-probability of each label for each instance; with `null`, the last: no label."""
         model, instances = self._gaussians, bags.instances
         scores = np.empty((bags.n_instances, len(self.classes_) + self._has_null))
-        for rows in gen_batches(bags.n_instances, max(1, BLOCK // self.n_features_in_)):
+        for rows in slices(bags.n_instances, max(1, BLOCK // self.n_features_in_)):
             scores[rows] = self._label_scores(model, instances[rows], null=self._has_null)
         return np.maximum(log_softmax(scores, axis=1), LOWEST)
 

@@ -10,50 +10,14 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-import numpy as np
-
 import bagwise
 from bagwise._common.extras import import_extra
+from bagwise._common.tables import are_numbers, cell_text
 from bagwise.displays._base import plain_frame
 
 FOOTER = f"Made by bagwise {bagwise.__version__}. This page needs no network and sends no data."
 _SHORT = 24  # maximum characters of a cell without line breaks
 _FIGURE_SIZE = (4.4, 3.3)  # inches
-
-
-def cell_text(value: Any) -> str:
-    """Format a value: three decimals; "yes" or empty; empty for a missing value.
-
-    Parameters
-    ----------
-    value : object
-        A cell of a table.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from bagwise.report._page import cell_text
-    >>> [cell_text(value) for value in (0.12345, 7, True, None, "slide")]
-    ['0.123', '7', 'yes', '', 'slide']
-    """
-    if value is None or isinstance(value, bool | np.bool_):
-        return "yes" if value else ""
-    if not isinstance(value, float | np.floating):
-        return str(value)
-    number = float(value)
-    text = f"{number:.3f}" if number == 0 or 1e-3 <= abs(number) < 1e6 else f"{number:.3g}"
-    return "" if text == "nan" else text
-
-
-def are_numbers(values: Iterable[Any]) -> bool:
-    """Whether a column has only numbers (or missing values), which are right-aligned."""
-    kinds = {type(value) for value in values if value is not None}
-    return bool(kinds) and all(
-        issubclass(kind, int | float | np.number) and kind is not bool for kind in kinds
-    )
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from bagwise._common.types import Array, Bools, Ints
-from bagwise.bags import Bags
 from bagwise.base._pipelines import is_search
-from bagwise.compute import row_blocks
 from bagwise.displays import ClusterMapDisplay, ObjectiveDisplay
 from bagwise.evaluate import find_leaks
 from bagwise.labels import Intervals, Labels, is_known
@@ -157,48 +155,6 @@ def _map(space: Any, clusters: Labels, subject: Predictions, where: str) -> Figu
 
 
 # The data: counts, sizes, labels, and possible leakage
-
-
-def summarise(bags: Bags) -> dict[str, Any]:
-    """Count bags, instances, features, empty bags, missing values; list constant features.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-
-    Returns
-    -------
-    dict
-        Plain values, by name.
-    """
-    sizes, names = bags.sizes, bags.feature_names
-    if bags.is_sparse:
-        values = bags.instances
-        missing = int(np.isnan(values.data).sum())
-        constant = (values.max(axis=0).toarray() == values.min(axis=0).toarray()).ravel()
-    else:
-        first, equal = bags.rows(slice(0, 1)), np.ones(bags.n_features, dtype=bool)
-        gaps = np.zeros(bags.n_features, dtype=np.int64)
-        for _, block in row_blocks(bags):
-            gaps += np.isnan(block).sum(axis=0)
-            equal &= (block == first).all(axis=0)
-        missing, constant = int(gaps.sum()), equal | (gaps == bags.n_instances)
-    return {
-        "bags": len(bags),
-        "instances": bags.n_instances,
-        "features": bags.n_features,
-        **({} if names is None else {"feature_names": names}),
-        "smallest_bag": int(sizes.min()) if len(sizes) else 0,
-        "median_bag": float(np.median(sizes)) if len(sizes) else 0.0,
-        "largest_bag": int(sizes.max(initial=0)),
-        "empty_bags": int((sizes == 0).sum()),
-        "values": f"{'sparse ' if bags.is_sparse else ''}{bags.dtype}",
-        "missing_values": missing,
-        "constant_features": [
-            int(j) if names is None else names[j] for j in np.flatnonzero(constant)
-        ],
-    }
 
 
 def data_section(subject: Predictions, groups: Any, seen: Bools | None) -> Section:

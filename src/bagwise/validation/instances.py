@@ -3,14 +3,11 @@
 import weakref
 from collections.abc import Mapping
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn import get_config
-from sklearn.base import BaseEstimator
-from sklearn.utils import check_array, get_tags
-from sklearn.utils.validation import validate_data
 
 from bagwise._common.memory import require_memory
 from bagwise._common.tables import ConvertedTable
@@ -65,6 +62,8 @@ def check_values(
     Bags
         The same bags; float32 in memory is converted to float64 if necessary.
     """
+    from sklearn import get_config
+
     if get_config()["assume_finite"]:
         return bags
     low, high = _extremes(bags)
@@ -210,7 +209,11 @@ def check_bags(
         At least one bag, no empty bag, float32 or float64, all values finite.
     """
     if estimator is None:
-        estimator, accept_sparse = BaseEstimator(), accept_sparse is not False
+        estimator, accept_sparse = SimpleNamespace(), accept_sparse is not False
+        if not isinstance(X, Bags):
+            from sklearn.base import BaseEstimator
+
+            estimator = BaseEstimator()
     if isinstance(X, Bags) and X._is_validated:
         return _check_features(estimator, X, reset=reset)
     bags = _as_bags(X)
@@ -218,6 +221,8 @@ def check_bags(
         return _checked_elsewhere(estimator, bags, reset=reset, allow_nan=allow_nan)
     if sparse.issparse(X) if bags is None else bags.is_sparse:
         if accept_sparse is None:
+            from sklearn.utils import get_tags
+
             accept_sparse = get_tags(estimator).input_tags.sparse
         if not accept_sparse:
             raise SparseInputError(
@@ -258,6 +263,8 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> Any
             f"{type(estimator).__name__} works on rows, and bags were passed: give bags.instances, "
             "or one row per bag (bagwise.embedding)."
         )
+    from sklearn.utils import get_tags
+
     if sparse.issparse(X) and not get_tags(estimator).input_tags.sparse:
         raise SparseInputError(
             f"{type(estimator).__name__} needs dense rows, got sparse ones: use X.toarray()."
@@ -298,6 +305,8 @@ def check_similarity(similarity: Any, n_instances: int) -> Any:
     ndarray or CSR
         A copy with zeros on the diagonal.
     """
+    from sklearn.utils import check_array
+
     try:
         checked = check_array(similarity, accept_sparse="csr", dtype=FLOATS, copy=True)
     except (TypeError, ValueError) as error:
@@ -356,7 +365,7 @@ def _check_structure(bags: Bags) -> None:
 
 def _checked_elsewhere(estimator: Any, bags: Bags, *, reset: bool, allow_nan: bool) -> Bags:
     """Validate bags on a device or on Dask workers, where they are stored."""
-    caller = "this function" if type(estimator) is BaseEstimator else type(estimator).__name__
+    caller = "this function" if type(estimator) is SimpleNamespace else type(estimator).__name__
     bags = check_place(bags, caller, getattr(estimator, "_runs_elsewhere", ()))
     _check_structure(bags)
     _check_features(estimator, bags, reset=reset)
@@ -381,6 +390,8 @@ def _with_floats(bags: Bags) -> Bags:
     """
     if bags.dtype in FLOATS and not bags.is_sparse:
         return bags
+    from sklearn.utils import check_array
+
     if bags.is_mapped:
         return bags.with_source(ConvertedTable(bags.source), feature_names=bags.feature_names)
     if not bags.is_sparse:
@@ -404,6 +415,8 @@ def _narrow(table: Any) -> Any:
 
 def _checked_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> Any:
     """Validate a 2-D table by scikit-learn's checks, which handle data frames."""
+    from sklearn.utils.validation import validate_data
+
     try:
         return validate_data(
             estimator,

@@ -5,11 +5,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import DataConversionWarning
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
-from bagwise._common.sklearn import _check_sample_weight
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError, warn_user
@@ -512,6 +508,8 @@ def check_sample_weight(sample_weight: Any, bags: Bags) -> Floats:
     ndarray of shape (n_bags,)
         Finite, nowhere negative, not all zero.
     """
+    from bagwise._common.sklearn import _check_sample_weight
+
     refuse_masked(sample_weight, "the sample_weight")
     try:
         weights = _check_sample_weight(sample_weight, np.empty(len(bags)), dtype=np.float64)
@@ -555,11 +553,15 @@ def _label_column(y: Any) -> Array:
         )
     if isinstance(y, list | tuple) or getattr(y, "dtype", None) == np.dtype(object):
         refuse_nul(y)
+    from sklearn.utils.validation import column_or_1d
+
     try:
         column = column_or_1d(y)
     except (TypeError, ValueError) as error:
         raise LabelError(f"{error} Give one label per bag.") from error
     if np.asarray(y).ndim == 2:
+        from sklearn.exceptions import DataConversionWarning
+
         warn_user(
             "A column-vector y was passed when a 1d array was expected: use y.ravel().",
             DataConversionWarning,
@@ -569,6 +571,8 @@ def _label_column(y: Any) -> Array:
 
 def _classes_of(labels: Array, min_classes: int, hint: str = "") -> tuple[Array, Ints]:
     """Return the distinct labels, sorted, and the position of each label among them."""
+    from sklearn.utils.multiclass import check_classification_targets
+
     try:
         if labels.dtype != object:  # scikit-learn does not accept tuples as labels
             check_classification_targets(labels)

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
-from sklearn.utils import gen_batches
 
+from bagwise._common.tables import slices
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.exceptions import InputError
 
@@ -154,7 +154,7 @@ class KernelFeatures:
         used = np.unique(combine.indices)
         combine = combine[:, used]
         out = np.zeros((combine.shape[0], combine.shape[0]))
-        for block in gen_batches(len(used), max(1, BLOCK // max(1, len(used)))):
+        for block in slices(len(used), max(1, BLOCK // max(1, len(used)))):
             part = self._between(used[block], used)
             out += combine[:, block] @ (combine @ part.T).T
         return GramPoints(out)
@@ -163,7 +163,7 @@ class KernelFeatures:
         """Score all instances by the model with these coefficients, without intercept."""
         used = np.flatnonzero(coef)
         everybody = np.arange(self.rows.shape[0])
-        blocks = gen_batches(len(everybody), max(1, BLOCK // max(1, len(used))))
+        blocks = slices(len(everybody), max(1, BLOCK // max(1, len(used))))
         return np.concatenate([self._between(everybody[b], used) @ coef[used] for b in blocks])
 
     def _between(self, left: Ints, right: Ints) -> Floats:

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2_contingency, poisson, rankdata
-from sklearn.feature_selection import r_regression
-from sklearn.tree import DecisionTreeClassifier
+from scipy.special import pdtrc
 
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
@@ -213,7 +211,7 @@ def _copies(bags: Bags) -> list[Leak]:
         end = max(1.5 * x, GAP * typical, 2 * quantum)
         between = np.searchsorted(ranked, end, side="right") - k
         expected = len(ranked) * -np.expm1(-np.log(2) * (x / typical) ** dimension)
-        if between <= 0.1 * k and poisson.sf(k - 1, expected) < COPIED:
+        if between <= 0.1 * k and pdtrc(k - 1, expected) < COPIED:
             count = k
     if not count:
         return []
@@ -304,19 +302,30 @@ def _labels(bags: Bags, y: Any) -> list[Leak]:
 
 def _tells(columns: Floats, y: Array, codes: Ints, numbers: bool) -> Floats:
     """The balanced error of a few thresholds of each column alone; of the best columns only."""
-    errors = np.ones(columns.shape[1])
     columns = np.nan_to_num(columns)
-    ranks = rankdata(columns, axis=0)
     if numbers:
-        related = np.abs(np.nan_to_num(r_regression(ranks, rankdata(y))))
-        return 1 - related
-    sums = np.array([ranks[codes == k].mean(axis=0) for k in range(codes.max() + 1)])
-    apart = sums.std(axis=0) / np.maximum(ranks.std(axis=0), 1e-9)
+        from scipy.stats import rankdata
+        from sklearn.feature_selection import r_regression
+
+        return 1 - np.abs(np.nan_to_num(r_regression(rankdata(columns, axis=0), rankdata(y))))
+    errors = np.ones(columns.shape[1])
+    ranks = np.array([np.unique(column, return_inverse=True)[1] for column in columns.T])
+    means = np.array([np.bincount(codes, of_one) / np.bincount(codes) for of_one in ranks])
+    apart = means.std(axis=1) / np.maximum(ranks.std(axis=1), 1e-9)
     for j in np.argsort(-apart)[:10]:
-        tree = DecisionTreeClassifier(max_leaf_nodes=codes.max() + 1, class_weight="balanced")
-        wrong = tree.fit(columns[:, [j]], codes).predict(columns[:, [j]]) != codes
-        errors[j] = (np.bincount(codes, wrong) / np.bincount(codes)).mean()
+        errors[j] = _interval_error(ranks[j], codes, np.argsort(means[j]))
     return errors
+
+
+def _interval_error(ranks: Ints, codes: Ints, order: Ints) -> float:
+    """The balanced error of the best thresholds between the classes, in a given order."""
+    share = np.zeros((ranks.max() + 2, len(order)))
+    np.add.at(share, (ranks + 1, codes), 1 / np.bincount(codes)[codes])
+    below = share.cumsum(axis=0)  # the share of each class below each threshold
+    right = np.zeros(len(share))
+    for k in order:  # of the classes up to k, below a threshold: the best sum so far
+        right = np.maximum.accumulate(right - below[:, k]) + below[:, k]
+    return float(1 - right[-1] / len(order))
 
 
 def _told(bags: Bags, what: str) -> Leak:
@@ -328,6 +337,8 @@ def _told(bags: Bags, what: str) -> Leak:
 
 
 def _by_site(bags: Bags, name: str, table: Floats) -> list[Leak]:
+    from scipy.stats import chi2_contingency
+
     statistic, p_value = chi2_contingency(table, correction=False)[:2]
     strength = np.sqrt(statistic / (table.sum() * (min(table.shape) - 1)))
     if strength > 1 - ERRORS:
