@@ -38,6 +38,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "bagwise"
 html_static_path = ["_static"]
 html_css_files = ["bagwise.css"]
+html_js_files = ["versions.js"]
 html_favicon = "_static/favicon.svg"
 html_search_scorer = str(Path(__file__).parent / "scorer.js")
 html_math_renderer = "mathml"
@@ -45,6 +46,7 @@ html_show_sourcelink = False
 html_context = {"default_mode": "auto"}  # light or dark, as in the reader's system
 html_theme_options = {
     "header_links_before_dropdown": 8,
+    "navbar_end": ["versions", "theme-switcher"],
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
     "show_prev_next": True,

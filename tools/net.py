@@ -165,7 +165,7 @@ def cells():
 
 def leaderboard(name):
     """Scores of a method on a data set."""
-    command = [sys.executable, "-m", "benchmarks.leaderboard", "--cell", *name.split("/")]
+    command = [sys.executable, "-m", "benchmarks.leaderboard", "cell", *name.split("/")]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
     except subprocess.TimeoutExpired:
