@@ -1,6 +1,6 @@
 """Tables that only the site has: the kept results whole, of which a page has a summary.
 
-A line of a page, ``<!-- site: fields colon: AUC; seconds -->``, becomes a table when the site is
+A line of a page, ``<!-- site: fields colon -->``, becomes a table when the site is
 built. The first word is a source, the rest what its function is given.
 """
 
@@ -23,6 +23,22 @@ def older(name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def field(name: str) -> str:
+    """All measures of a set of `benchmarks.fields`."""
+    kept = fields.kept_results()
+    measures = dict.fromkeys(m for cell in kept[name]["cells"].values() for m in cell)
+    shown = [m for m in measures if m not in ("failed", "of folds")]
+    return fields.table(f"{name}: {'; '.join(shown)}", kept)
+
+
+def paper(request: str) -> str:
+    """A table of a paper without the rows of which nothing was run."""
+    lines = pages.table(request).splitlines(keepends=True)
+    return "".join(
+        line for line in lines if set(line.strip("| \n").split(" | ")[1:]) != {"not run"}
+    )
+
+
 def measured(request: str) -> str:
     """A measure of the leaderboard by data set, under its name."""
     measure = request.partition(": ")[2]
@@ -32,10 +48,10 @@ def measured(request: str) -> str:
 
 SOURCES = {
     "audit": lambda _: audit.table(),
-    "fields": lambda request: fields.table(request, fields.kept_results()),
+    "fields": field,
     "leaderboard": measured,
     "older": older,
-    "papers": pages.table,
+    "papers": paper,
 }
 
 

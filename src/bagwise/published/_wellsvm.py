@@ -173,7 +173,7 @@ def wellsvm(
     r"""WellSVM for rows with few labels, Algorithm 2 as printed by Li et al. 2013.
 
     Of the label vectors B with the given labels and the mean of the given labels (Sec. 4.1), a
-    working set :math:`y_1, \dots, y_T` grows by cutting planes:
+    working set :math:`y_1, \ldots, y_T` grows by cutting planes:
 
     - solve :math:`\min_\mu \max_\alpha \sum_i \alpha_i - \tfrac12 \sum_t \mu_t |v_t|^2` with
       :math:`v_t = \sum_i \alpha_i y_{ti} \varphi(x_i)` and :math:`0 \le \alpha_i \le C_i` (Eq. 12)
@@ -273,7 +273,7 @@ def wellsvm_mil(
     r"""WellSVM for bags, Algorithm 3 as printed by Li et al. 2013.
 
     One key instance represents a positive bag, and every instance of a negative bag is a variable
-    of its own. For the choices :math:`s_1, \dots, s_T` of key instances so far (Eqs. 20 and 21),
+    of its own. For the choices :math:`s_1, \ldots, s_T` of key instances so far (Eqs. 20 and 21),
 
     .. math:: \min_\mu \max_\alpha \sum_i \alpha_i - \tfrac12 \sum_t \mu_t |v_t|^2, \quad
         v_t = \sum_{i \in +} \alpha_i \varphi(x_{i, s_t(i)}) - \sum_{j \in -} \alpha_j \varphi(x_j)
