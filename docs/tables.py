@@ -1,14 +1,15 @@
 """Tables that only the site has: the kept results whole, of which a page has a summary.
 
-A line of a page, ``<!-- site: fields colon -->``, becomes a table when the site is
-built. The first word is a source, the rest what its function is given.
+A line of a page, ``<!-- site: fields colon -->``, becomes a table when the site is built. The first
+word is a source, the rest what its function is given.
 """
 
 import json
 import re
 from pathlib import Path
 
-from benchmarks import audit, fields, leaderboard
+from benchmarks import audit, fields
+from benchmarks.leaderboard import tables as leaderboard
 from reproduction import pages
 
 PLACE = re.compile(r"<!-- site: (\w+) ?(.*?) -->")

@@ -127,8 +127,8 @@ def gains(
 def fill(page: str, kept: dict[str, Any]) -> str:
     """Replace the tables of a page: `<!-- leaderboard: KIND: what -->` ... `<!-- end -->`.
 
-    What: a measure; "gains"; or measures with semicolons, of which only the means are shown, also
-    those over the real sets ("AUC, real").
+    What: a measure; "gains", or "gains" and measures; or measures with semicolons, of which only
+    the means are shown, also those over the real sets ("AUC, real").
     """
     return PLACE.sub(lambda found: found[1] + table(found[2], kept) + found[3], page)
 
@@ -137,11 +137,11 @@ def table(request: str, kept: dict[str, Any]) -> str:
     """The table of a request, the best mean of the first measure first."""
     kind, _, what = request.partition(": ")
     found, names = kept[kind], what.split("; ")
-    if what == "gains":
-        heads = ["set", *MEASURES[kind][:2]]
+    if names[0] == "gains":
+        heads = ["set", *(names[1:] or MEASURES[kind][:2])]
         rows = [
-            [name, *(f"{v[0]:+.3f} ({v[1]:+.3f} to {v[2]:+.3f})" for v in by_measure.values())]
-            for name, by_measure in found["gains"].items()
+            [name, *("{:+.3f} ({:+.3f} to {:+.3f})".format(*gained[m]) for m in heads[1:])]
+            for name, gained in found["gains"].items()
         ]
     elif len(names) == 1:
         by_method = found["measures"][what]
