@@ -186,7 +186,7 @@ class Labels:
         """
         counts = counts.of_sizes(sizes)
         indicator = counts.indicator
-        if counts.is_sets:
+        if counts.simple.all():
             return cls("sets", counts.classes, indicator=indicator)
         return cls("counts", counts.classes, bounds=np.stack([counts.lower, counts.upper], axis=2))
 
@@ -244,7 +244,7 @@ class Labels:
     def indicator(self) -> NDArray[np.int8]:
         """1 if a bag has a label, 0 if not, -1 if that is unknown: (n, n_classes)."""
         if self.kind == "counts":
-            return self._as_counts.indicator
+            return self.as_counts.indicator
         if self.has_sets:
             return self._data
         table = (self.codes[:, None] == np.arange(len(self.classes))).astype(np.int8)
@@ -276,6 +276,11 @@ class Labels:
         lower, upper = self.indicator == 1, np.where(self.indicator == 0, 0, -1)
         return np.stack([lower.astype(np.int64), upper], axis=2)
 
+    def first_classes(self, n_classes: int) -> Labels:
+        """Return label sets or counts of the first classes only."""
+        names, classes = self.names[:n_classes], self.classes[:n_classes]
+        return self._like(self._data[:, :n_classes], classes=classes, names=names)
+
     def with_bounds(self, bounds: Ints) -> Labels:
         """Return label sets or counts with other bounds, of the same kind."""
         if self.kind == "counts":
@@ -284,7 +289,8 @@ class Labels:
         return self._like(indicator)
 
     @property
-    def _as_counts(self) -> LabelCounts:
+    def as_counts(self) -> LabelCounts:
+        """Label sets or counts as counts."""
         bounds = self.bounds
         return LabelCounts(bounds[..., 0], bounds[..., 1], self.classes)
 
@@ -296,7 +302,7 @@ class Labels:
         `LabelCounts` for counts. Float labels are NaN if unknown, because -1 may be a label.
         """
         if self.kind == "counts":
-            return self._as_counts
+            return self.as_counts
         if self.has_sets:
             return self._data
         classes, unknown = self.classes, np.array([UNLABELLED], np.int8)
@@ -406,7 +412,7 @@ class Labels:
         """What a model learns from: labels, a list of sets, or counts if a label is unknown."""
         if not self.has_sets:
             return self.values
-        return self.tolist() if self.kind == "sets" and self.whole.all() else self._as_counts
+        return self.tolist() if self.kind == "sets" and self.whole.all() else self.as_counts
 
     def tolist(self) -> list[Any]:
         """Return the label of each bag, or the labels it surely has; None if nothing is known."""
@@ -440,7 +446,7 @@ class Labels:
     def _like(self, data: Array, **changed: Any) -> Labels:
         given: dict[str, Any] = {_DATA.get(self.kind, "codes"): data}
         given |= {"kind": self.kind, "names": self._names, "positive": self._positive}
-        return Labels(classes=self.classes, **given | changed)
+        return Labels(**{"classes": self.classes} | given | changed)
 
 
 class Intervals:
@@ -696,10 +702,9 @@ class LabelCounts:
         return np.where(self.lower > 0, 1, np.where(self.upper == 0, 0, -1)).astype(np.int8)
 
     @property
-    def is_sets(self) -> bool:
-        """Whether each label is only known to be present, to be absent, or unknown."""
-        simple = (self.upper == 0) | ((self.lower <= 1) & (self.upper == UNLABELLED))
-        return self._shares is None and bool(simple.all())
+    def simple(self) -> Bools:
+        """Which labels are only known to be present, to be absent, or unknown."""
+        return (self.upper == 0) | ((self.lower <= 1) & (self.upper == UNLABELLED))
 
     @property
     def shape(self) -> tuple[int, ...]:

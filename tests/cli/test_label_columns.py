@@ -10,7 +10,7 @@ from cli.tables import read_rows, write_rows
 import bagwise
 from bagwise.exceptions import InputError, LabelError
 from bagwise.io import read_bags, write_bags
-from bagwise.labels import LabelCounts, Labels
+from bagwise.labels import Intervals, LabelCounts, Labels
 
 pytest.importorskip("pyarrow")
 BIRDS = ["owl", "robin", "wren"]
@@ -114,34 +114,70 @@ def test_commands_read_both_forms(run, recordings):
     lists = (recordings, "--bag", "recording", "--labels", folder / "lists.csv")
     lists = (*lists, "--id-column", "recording", "--label-set", "heard", "--looked-for", "looked")
     result = run.ok("annotate", *lists, "-o", out, "-f")
-    assert "have labels that are unknown" in result.stderr
+    assert "have labels that may be present or absent" in result.stderr
     run.ok("evaluate", *lists, "-m", "noisy-or", "--folds", "3", "--no-baseline")
     refused = run("fit", *lists, "-m", "citation-knn", "-o", model, "-f")
     assert refused.exit_code == 2
     assert "ORedLogisticRegression" in refused.stderr
 
 
-def test_a_report_assesses_bags_with_known_sets(run, recordings):
+def test_evaluations_and_reports_use_what_is_known(run, recordings):
     folder = recordings.parent
     model, page = folder / "model.skops", folder / "page.html"
-    lists = ("--bag", "recording", "--labels", folder / "lists.csv", "--id-column", "recording")
-    lists = (recordings, *lists, "--label-set", "heard", "--looked-for", "looked")
-    run.ok("fit", *lists, "-m", "orlr", "-o", model)
-    run.ok("report", model, recordings, "--labels", folder / "lists.csv", "-o", page)
-    assert page.exists()
+    own = ("--bag", "recording", "--id-column", "recording")
+    lists = ("--labels", folder / "lists.csv", "--label-set", "heard", "--looked-for", "looked")
+    wide = ("--labels", folder / "wide.csv", "--label-set", ",".join(BIRDS))
+    for labels, method in ((lists, "noisy-or"), (wide, "orlr")):
+        run.ok("annotate", recordings, *own, *labels, "-m", method, "-o", folder / "a.csv", "-f")
+        result = run("evaluate", recordings, *own, *labels, "-m", method, "--folds", "2", "--json")
+        found = json.loads(result.stdout)
+        assert found["per_class"][method]["label"] == BIRDS
+        assert "-m auto" not in result.stderr  # which needs whole label sets
+        run.ok("fit", recordings, *own, *labels, "-m", method, "-o", model, "-f")
+        run.ok("report", model, recordings, *labels, "--folds", "2", "-o", page, "-f")
+        assert "labels that are unknown are left out" in page.read_text()
 
 
-def test_counts_are_not_written():
-    with pytest.raises(InputError, match="counts of labels cannot be written"):
-        write_bags("x.npz", [np.eye(2)], label_sets=LabelCounts([[2]], [[2]]))
-    with pytest.raises(InputError, match=r"unknown labels .* npz"):
-        write_bags("x.csv", [np.eye(2)], label_sets=np.array([[1, -1]]))
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet", "x/"])
+def test_unknown_labels_and_counts_are_written_to_npz_only(name, tmp_path):
+    path = tmp_path / name if name != "x/" else f"{tmp_path}/x/"
+    for known in (np.array([[1, -1]]), LabelCounts([[2]], [[2]])):
+        with pytest.raises(InputError, match=r"counts and unknown labels .* npz"):
+            write_bags(path, [np.eye(2)], label_sets=known)
+    times = np.array([(True, 3.0)], dtype=[("event", bool), ("time", float)])
+    for y in (Intervals([2], [3]), times):
+        with pytest.raises(InputError, match="table with a row per bag"):
+            write_bags(path, [np.eye(2)], y=y)
+        with pytest.raises(InputError, match="table with a row per bag"):
+            write_bags(tmp_path / "x.npz", [np.eye(2)], y=y)
 
 
-def test_unknown_labels_are_stored_in_npz(tmp_path):
-    sets = np.array([[1, -1], [0, 1]])
-    write_bags(tmp_path / "x.npz", [np.eye(2)] * 2, label_sets=sets)
-    assert read_bags(tmp_path / "x.npz").label_sets.tolist() == sets.tolist()
+def test_unknown_labels_and_counts_are_stored_in_npz(tmp_path):
+    sets, path = np.array([[1, -1], [0, 1]]), tmp_path / "x.npz"
+    write_bags(path, [np.eye(2)] * 2, label_sets=sets)
+    assert read_bags(path).label_sets.tolist() == sets.tolist()
+    cells = [["3+", "0", "50%"], ["", "2-5", "=1"]]
+    counts = LabelCounts.from_strings(cells, BIRDS)
+    write_bags(path, [np.ones((6, 2))] * 2, label_sets=counts, force=True)
+    found = read_bags(path).label_sets
+    assert found.texts == counts.of_sizes([6, 6]).texts
+    assert found.classes.tolist() == BIRDS
+    write_bags(path, [np.ones((6, 2))] * 2, label_sets=found, force=True)
+    assert read_bags(path).label_sets.texts == found.texts
+
+
+def test_a_file_with_counts_is_fitted_and_evaluated(run, recordings, tmp_path):
+    """The same answers as from the table of which it is made."""
+    wide, path = recordings.parent / "wide.csv", tmp_path / "calls.npz"
+    data = read_bags(recordings, bag="recording", labels=wide, label_set=BIRDS)
+    names = data.bags.feature_names
+    write_bags(path, data.bags, label_sets=data.label_sets)
+    assert read_bags(path).feature_names == names
+    told = ("-m", "orlr", "--folds", "2", "--no-baseline", "--json")
+    table = (recordings, "--bag", "recording", "--labels", wide, *BY_LABEL)
+    found = [json.loads(run("evaluate", *file, *told).stdout) for file in (table, (path,))]
+    both = [each["methods"][0]["log loss"]["mean"] for each in found]
+    assert both[0] == pytest.approx(both[1])
 
 
 def test_labels_with_unknown_cells_and_counts():

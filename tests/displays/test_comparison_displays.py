@@ -5,6 +5,7 @@ import pytest
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import precision_recall_curve, roc_curve
 
+from bagwise.annotation import NoisyOrLogisticRegression
 from bagwise.classification import CitationKNN, SetKernelSVM
 from bagwise.datasets import make_bags
 from bagwise.displays import CurveDisplay, DifferenceDisplay, RankDisplay
@@ -102,6 +103,19 @@ def test_curves_are_those_of_scikit_learn(n_classes, axes):
             expected = function(held.y == k, proba if kind == "calibration" else scores)
             for own, other in zip(display.curves[str(k)], expected, strict=True):
                 np.testing.assert_allclose(own, other)
+
+
+def test_curves_leave_out_bags_of_which_a_label_is_unknown(axes, rng):
+    sets = rng.integers(-1, 2, size=(30, 2))
+    bags = [rng.normal(size=(3, 2)) for _ in range(30)]
+    found = evaluate(NoisyOrLogisticRegression(), bags, sets, cv=2)
+    display, held = CurveDisplay.from_evaluation(found, ax=axes), found.held_out
+    for k in range(2):
+        known = held.y[:, k] >= 0
+        scores = held.found["decision_function"][known, k]
+        expected = roc_curve(held.y[known, k], scores)[:2]
+        for own, other in zip(display.curves[str(k)], expected, strict=True):
+            np.testing.assert_allclose(own, other)
 
 
 def test_curves_need_scores():

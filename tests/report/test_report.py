@@ -7,8 +7,17 @@ import pytest
 from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import Ridge
-from sklearn.metrics import brier_score_loss, mean_absolute_error, r2_score, roc_auc_score
-from sklearn.model_selection import GridSearchCV
+from sklearn.metrics import (
+    average_precision_score,
+    brier_score_loss,
+    f1_score,
+    mean_absolute_error,
+    precision_score,
+    r2_score,
+    recall_score,
+    roc_auc_score,
+)
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -29,8 +38,11 @@ from bagwise.displays import HeatMapDisplay
 from bagwise.displays._heat_maps import colour_limits
 from bagwise.embedding import BagDissimilarity, BagStatistics
 from bagwise.evaluate import HeldOut, held_out_predictions
+from bagwise.evaluate._held_out import predictions_of_models
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError, OutputExistsError
+from bagwise.labels import LabelCounts, Labels
 from bagwise.metric_learning import MIMLCA
+from bagwise.metrics import average_precision, coverage, one_error
 from bagwise.predictions import Predictions, instance_attributions
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.regression import SetKernelRegressor
@@ -224,6 +236,58 @@ def test_sections_of_annotators(words):
     assert named == model.annotate(bags, sets)[shown].tolist()
     assert all(label in text_of(html) for label in ("one-error", "coverage", "average precision"))
     assert headings(Report(model, bags).to_html()) == COMMON
+
+
+def test_a_bag_is_assessed_on_what_is_known_of_it(words):
+    """Metrics, tables and curves leave out the cells that are unknown."""
+    bags, sets = words
+    model = ORedLogisticRegression(reg=100).fit(bags, sets)
+    rng = np.random.default_rng(0)
+    truth = np.array([[label in each for label in "abc"] for each in sets]).astype(int)
+    truth ^= rng.random(truth.shape) < 0.2  # the model is wrong about some
+    truth[rng.random(truth.shape) < 0.3] = -1
+    truth[0] = -1
+    html = Report(
+        model, bags, LabelCounts(truth == 1, np.where(truth == 0, 0, -1), "abc")
+    ).to_html()
+    scores, said, text = model.decision_function(bags), model.predict(bags), text_of(html)
+    measures = [f"{f(truth, scores):.3f}" for f in (one_error, coverage, average_precision)]
+    assert f"this model {' '.join(measures)}" in text
+    assert "labels that are unknown are left out" in text
+    wrong = [int(((a != b) & (a >= 0)).any()) for a, b in zip(truth, said, strict=True)]
+    assert payload(html)["bags"]["wrong"] == [None, *wrong[1:]]
+    for k, label in enumerate("abc"):
+        known = truth[:, k] >= 0
+        own, found, score = truth[known, k], said[known, k], scores[known, k]
+        row = [precision_score(own, found), recall_score(own, found), f1_score(own, found)]
+        row += [roc_auc_score(own, score), average_precision_score(own, score)]
+        assert f"{label} {own.sum()} {' '.join(f'{v:.3f}' for v in row)}" in text
+        assert f"{label} {own.sum()} {own.mean():.0%}" in text  # a share of the known ones
+
+
+def test_refitted_models_learn_from_counts(words):
+    bags, sets = words
+    known = LabelCounts.from_strings([["=1" if c in s else "0" for c in "abc"] for s in sets])
+    model = ORedLogisticRegression()
+    expected = held_out_predictions(model, bags, known, cv=KFold(3, shuffle=True, random_state=0))
+    labels = Labels.from_counts(known, bags.sizes)
+    how = {"n_folds": 3, "seed": 0, "after_fold": lambda: None}
+    (found,) = predictions_of_models([model], bags, labels, classes=known.classes, **how)
+    np.testing.assert_array_equal(found.scores, expected.scores)
+
+
+def test_instances_are_labelled_by_all_that_is_known(words):
+    """An unknown label is possible; a label has as many instances as are counted."""
+    bags, sets = words
+    model = ORedLogisticRegression().fit(bags, sets)
+    cells = [[["0", "=1"][label in s] for label in "abc"] for s in sets]
+    for i, row in enumerate(cells):
+        row[i % 3] = ""
+    known = LabelCounts.from_strings(cells, list("abc"))
+    data = payload(Report(model, bags, known).to_html())
+    shown = bags.offsets[bags.bag_index] + data["instances"]["row"]
+    named = [data["labels"][k] for k in data["instances"]["label"]]
+    assert named == model.annotate(bags, known)[shown].tolist()
 
 
 @pytest.mark.parametrize("known", [True, False])

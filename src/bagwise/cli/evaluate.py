@@ -128,13 +128,14 @@ def evaluate(
     _announce(models, bags, target.y, n_fits)
     how |= {"scoring": scoring or None, "resume": cache_folder() / "evaluate"}
     with progress("Cross-validating", total=n_fits) as step:
-        comparison = compare(models, bags, target.y, **how, after_fold=step)
+        named: Any = labels if labels.has_sets else target.y
+        comparison = compare(models, bags, named, **how, after_fold=step)
     measure = scoring[0] if scoring else None
     differences = comparison.differences(measure)
     trees = next((found.name for found in comparison if found.name in _TREES), None)
     beside = comparison.differences(measure, reference=trees) if trees else []
     no_better = [d for d in beside if d.name in chosen and d.n_folds and d.verdict != "better"]
-    warnings = [_warning(difference) for difference in no_better]
+    warnings = [_warning(difference, labels) for difference in no_better]
     times = f", {repeats} times" if repeats > 1 else ""
     whole = f", each {group} in one fold" if group is not None else ""
     setting = f"{len(bags)} bags{target.positive}, {folds} folds{times}{whole}"
@@ -248,11 +249,13 @@ def _named(table: dict[str, Any], target: Target) -> dict[str, Any]:
     return {heads.get(column, column): values for column, values in table.items()}
 
 
-def _warning(difference: Difference) -> str:
+def _warning(difference: Difference, labels: Any) -> str:
     """A sentence about a method that is not significantly better than pooled trees."""
     verdict = "worse" if difference.verdict == "worse" else "not significantly better"
     size = f"{'better' if difference.mean > 0 else 'worse'} {difference.size}"
     if difference.mean == 0:
         size = f"the same mean {difference.measure}"
     other = "pooled-trees" if difference.name == "auto" else "auto"
-    return f"{difference.name} is {verdict} than pooled trees: {size}; try -m {other}."
+    learns = not labels.has_sets or (other == "auto" and labels.whole.all())
+    advice = f"; try -m {other}" if learns else ""
+    return f"{difference.name} is {verdict} than pooled trees: {size}{advice}."

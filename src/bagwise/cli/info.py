@@ -161,9 +161,9 @@ def _known_cells(data: Contents, names: Iterable[str]) -> dict[str, list[int]]:
     labels = data.label_sets
     if labels is None or (labels.kind == "sets" and labels.whole.all()):
         return {}
-    lower, upper = labels.bounds[..., 0], labels.bounds[..., 1]
-    simple = (upper == 0) | ((lower <= 1) & (upper < 0))
-    cells = {"absent": upper == 0, "unknown": (lower == 0) & (upper < 0), "counted": ~simple}
+    counts = labels.as_counts
+    unknown = (counts.lower == 0) & (counts.upper < 0)
+    cells = {"absent": counts.upper == 0, "unknown": unknown, "counted": ~counts.simple}
     column = {name: k for k, name in enumerate(labels.names)}
     return {
         kind: [int(chosen[:, column[name]].sum()) if name in column else 0 for name in names]

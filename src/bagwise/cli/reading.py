@@ -180,7 +180,7 @@ def _note_unknown(labels: Labels, known: Bools, then: str = "") -> None:
         note(f"{n_unknown} of {n_bags} bags have no label{then}.")
     n_partly = int((~labels.whole).sum()) if labels.has_sets else 0
     if n_partly:
-        note(f"{n_partly} of {n_bags} bags have labels that are unknown.")
+        note(f"{n_partly} of {n_bags} bags have labels that may be present or absent.")
     n_empty = int((labels.known & ~labels.indicator.any(axis=1)).sum()) if labels.has_sets else 0
     if n_empty:
         others = f" (the sets of {n_unknown} others are unknown)" if n_unknown else ""

@@ -218,14 +218,17 @@ class CurveDisplay(Display):
         held = evaluation.held_out
         each = [] if held is None or held.classes is None else [*held.each_class()]
         proba = None if held is None else held.found.get("predict_proba")
-        values = [own for _, _, _, own in each]
+        values: list[Any] = [own for *_, own in each]
         if kind == "calibration":
             values = [None] * len(each) if proba is None else [*proba.T]
-        rows = [(str(c), true, v) for (c, true, *_), v in zip(each, values, strict=True)]
-        rows = rows[1:] if len(rows) == 2 and held is not None and held.is_labelled else rows
-        if not rows or any(v is None for *_, v in rows):
+        if not each or held is None or any(v is None for v in values):
             raise InputError(f"{evaluation.name} has no scores or probabilities of held-out bags.")
-        return cls.from_predictions(rows, kind=kind, ax=ax)
+        rows = []
+        for k, (label, true, *_) in enumerate(each):
+            known = held.known(k)
+            rows.append((str(label), true[known], values[k][known]))
+        two = len(rows) == 2 and held.is_labelled
+        return cls.from_predictions(rows[two:], kind=kind, ax=ax)
 
     @classmethod
     def from_predictions(cls, classes: Any, *, kind: str = "roc", ax: Any = None) -> Self:

@@ -180,8 +180,7 @@ class HeldOutBags:
         once, several = np.ones((1, len(self)), dtype=int), self.draws(N_DRAWS, seed)
         columns: dict[str, list[Any]] = {}
         for k, (label, true, said, scores) in enumerate(self.each_class()):
-            known = self.y[:, k] >= 0 if self.kind == "label sets" else True
-            weights = (W * known for W in (once, several))
+            weights = (W * self.known(k) for W in (once, several))
             first, others = (measures_of_class(true, said, scores, W) for W in weights)
             row: dict[str, Any] = {"label": label, "bags": int(true[self.repeat == 0].sum())}
             for name, value in first.items():
@@ -190,6 +189,11 @@ class HeldOutBags:
             for name, value in row.items():
                 columns.setdefault(name, []).append(value)
         return columns
+
+    def known(self, k: int) -> Bools:
+        """Of which bags it is known whether they have a class."""
+        known: Bools = self.y[:, k] >= 0 if self.kind == "label sets" else np.ones(len(self), bool)
+        return known
 
     def each_class(self) -> Iterator[tuple[Any, Bools, Bools, Floats | None]]:
         """Each class: whether bags have it and are predicted to have it, and their scores of it."""

@@ -22,6 +22,7 @@ from bagwise.compute import readable_table
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
 from bagwise.io._files import listed
 from bagwise.labels import (
+    Intervals,
     LabelCounts,
     Labels,
     is_missing,
@@ -235,16 +236,23 @@ def check_contents(
         if contents.classes.ndim != 1 or len(set(names)) != len(names):
             raise LabelError(f"classes must be a list of distinct labels, got {names}.")
     if y is not None:
+        if isinstance(y, Intervals) or getattr(getattr(y, "dtype", None), "names", None):
+            raise InputError(
+                "intervals and times of bags cannot be written: write a table with a row per bag "
+                "('<5' or '4-6' in a column; the event and the time in two), and read it with "
+                "labels=."
+            )
         labels = _array(y)
         if labels.shape != (len(bags),):
-            hint = " Several labels per bag go into label_sets." if labels.ndim == 2 else ""
+            hint = " Label sets are given as label_sets=." if labels.ndim == 2 else ""
             raise LabelError(
                 f"y has shape {labels.shape} for {len(bags)} bags: give one label per bag.{hint}"
             )
         contents.labels = labels_in_file(labels)
     if label_sets is not None:
         contents.label_sets = _label_sets(label_sets, contents.classes, bags)
-        if contents.classes is None and not hasattr(label_sets, "ndim"):
+        named = isinstance(label_sets, LabelCounts) or not hasattr(label_sets, "ndim")
+        if contents.classes is None and named:
             contents.classes = contents.label_sets.classes
     if instance_labels is not None:
         contents.instance_labels = _instance_labels(instance_labels, contents.classes, bags)
@@ -266,17 +274,18 @@ def _array(values: Any) -> Array:
 
 
 def _label_sets(label_sets: Any, classes: Array | None, bags: Bags) -> Labels:
-    """Label sets from a 0/1 array or a list of sets."""
-    if isinstance(label_sets, LabelCounts):
-        raise InputError(
-            "counts of labels cannot be written: write their `texts` as a table with a column per "
-            "label, and read it with labels= and label_set=[...]."
-        )
+    """Label sets from a 0/1 array or a list of sets, or counts, also as an array of bounds."""
     is_array = hasattr(label_sets, "ndim")
     sets: Any = label_sets if is_array else list(label_sets)
     n_sets = sets.shape[0] if is_array else len(sets)
     if n_sets != len(bags):
         raise LabelError(f"{n_sets} label sets were given for {len(bags)} bags: give one each.")
+    if getattr(sets, "shape", ())[2:] == (2,):
+        sets = LabelCounts(sets[..., 0], sets[..., 1], classes)
+    if isinstance(sets, LabelCounts):
+        names = sets.classes if classes is None else classes
+        counts = sets.of_sizes(bags.sizes)
+        return Labels.from_counts(LabelCounts(counts.lower, counts.upper, names), bags.sizes)
     if is_array:
         return Labels.from_indicator(sets, classes, name_of=bags.name_of)
     for i, own in enumerate(sets):

@@ -2,7 +2,8 @@
 
 Keys: ``X`` (instances x features) or the parts of a sparse matrix (``X_data``, ``X_indices``,
 ``X_indptr``, ``X_shape``); ``bag`` (bag of each instance) and/or ``offsets``, neither if every
-row is a bag; ``y`` or ``Y`` (bags x classes, 0/1, a row of -1 if unknown);
+row is a bag; ``y`` or ``Y`` (bags x classes, 0/1, -1 if unknown; the bounds of counts are an array
+of bags x classes x 2);
 ``instance_labels``, ``classes``, ``ids``, ``feature_names``, ``coords``; ``bag_columns`` (the
 names of the columns of bags), ``bag_column_0``, ... (their values) and ``group_name`` (the name of
 the one with the groups). Any other key goes to `extras`. Nothing is unpickled.
@@ -114,7 +115,9 @@ def write_npz(path: Path, contents: Contents, *, compress: bool) -> None:
         elif unknown.any() and labels.classes.dtype.kind != "f":  # else they are NaN
             arrays["y"] = labels.classes[np.maximum(labels.codes, 0)]
             arrays["y_unknown"] = unknown
-    arrays |= {"Y": contents.to_bunch().label_sets, "instance_labels": contents.instance_labels}
+    sets = contents.label_sets
+    known = contents.to_bunch().label_sets if sets is None or sets.kind == "sets" else sets.bounds
+    arrays |= {"Y": known, "instance_labels": contents.instance_labels}
     arrays |= {"classes": contents.classes, "coords": contents.coords}
     storable = {name: _storable(name, v) for name, v in arrays.items() if v is not None}
     save = np.savez_compressed if compress else np.savez

@@ -334,8 +334,9 @@ def write_bags(
         The bags.
     y : array-like of shape (n_bags,), default=None
         A label per bag; None or NaN if it is unknown.
-    label_sets : array-like of shape (n_bags, n_classes) or list of sets, default=None
-        The labels of each bag; a row of -1 or None where unknown.
+    label_sets : array-like of shape (n_bags, n_classes), list of sets or LabelCounts, default=None
+        The labels of each bag; a row of -1 or None where unknown. Single labels that are unknown
+        (-1), and counts, need ``.npz``; shares are stored as counts.
     instance_labels : array-like of shape (n_instances,), default=None
         Indices into `classes`, -1 where unknown. A table contains the classes themselves.
     classes : array-like of shape (n_classes,), default=None
@@ -394,10 +395,11 @@ def write_bags(
         format = "hdf5"
     format = format_of(target, format, writing=True)
     sets = contents.label_sets
-    if sets is not None and not sets.whole.all() and format != "npz":
+    partly = sets is not None and (sets.kind == "counts" or not sets.whole.all())
+    if partly and format != "npz":
         raise InputError(
-            "unknown labels of a bag (-1) can be written to npz only. Or write a table with a "
-            "column per label (1, 0 or empty), and read it with labels= and label_set=[...]."
+            "counts and unknown labels (-1) can be written to npz only. Or write a table with a "
+            "column per label (3+, 1, 0 or empty), and read it with labels= and label_set=[...]."
         )
     if layout not in ("rows", "bags") or (layout == "bags" and format != "parquet"):
         raise InputError(f"layout={layout!r} for {format}: expected 'rows', or 'bags' (Parquet).")

@@ -547,7 +547,8 @@ class Predictions:
             ``background_probability``.
         """
         refuse_background_above(self.estimator, background_above)
-        posterior = self.model.annotate_proba(self.bags, self._y, instance_labels=instance_labels)
+        more = {} if instance_labels is None else {"instance_labels": instance_labels}
+        posterior = self.model.annotate_proba(self.bags, self._y, **more)
         names, rows = self.label_names, np.arange(len(posterior))
         first = likeliest(posterior, len(self.classes), background_above)
         second, second_share = runner_up(posterior, first)

@@ -103,13 +103,15 @@ def _add_classes(found: Predictions, predicted: Labels, ranking: Ranking) -> Non
             _add_contributions(found, ranking)
     if found.known is None or found.seen is None or not hasattr(found.estimator, "annotate"):
         return
-    # Labels given the label set of the bag; one without any class of the model is unknown to it.
-    rows = found.known.indicator[:, : len(found.classes)] == 1
-    given = [set(found.classes[row].tolist()) or None for row in rows]
-    posterior = None
-    if hasattr(found.estimator, "annotate_proba"):
-        posterior = np.asarray(found.estimator.annotate_proba(found.seen, given))
-    _add_labels(found, ranking, found.estimator.annotate(found.seen, given), posterior)
+    # Given what is known of the bag; nothing, if it has none of the classes of the model.
+    known = found.known.as_sets().first_classes(len(found.classes))
+    empty = (known.indicator == 0).all(axis=1)
+    given = known.without(empty) if found.background_name is None else known
+    if getattr(found.estimator, "_annotates", "") != "counts":
+        given = Labels("sets", known.classes, indicator=given.indicator)
+    compute = getattr(found.estimator, "annotate_proba", lambda *_: None)
+    labels = found.estimator.annotate(found.seen, given)
+    _add_labels(found, ranking, labels, compute(found.seen, given))
     ranking.heading = "label given the label set"
 
 

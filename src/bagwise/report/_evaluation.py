@@ -78,8 +78,7 @@ def evaluation_section(
     for n in (len(each.predicted) for each in models.values()):
         if n != n_bags:
             raise InputError(f"{n} held-out predictions for {n_bags} bags: give one each.")
-    # Bags of which some labels are unknown are not assessed.
-    assess = is_known(known) if subject.is_regressor else known.known & known.whole
+    assess = is_known(known) if subject.is_regressor else known.known
     if not assess.any():
         return None
     rows, how = _fair(assess, seen, held_out, subject.unit)
@@ -140,7 +139,7 @@ class _Assessment:
     Attributes
     ----------
     truth, predicted : 0/1 arrays of shape (n_bags, n_names)
-        The labels of each bag; none if there is no prediction.
+        The labels of each bag; none if there is no prediction. A true label is -1 if it is unknown.
     scores : ndarray of shape (n_bags, n_names) or None
         Minus infinity for labels without a score: those unknown to the model, and the first of two
         classes.
@@ -172,12 +171,17 @@ class _Assessment:
         """A function of the bags with a label and their scores, for each label that ranks bags."""
         if self.scores is None:
             return {}
-        pairs = enumerate(zip(self.truth.T == 1, self.scores.T, strict=True))
+        pairs = enumerate(self.known_column(k, self.scores) for k in range(len(self.names)))
         return {
             k: measure(own, score)
             for k, (own, score) in pairs
             if 0 < own.sum() < len(own) and np.isfinite(score).all()
         }
+
+    def known_column(self, k: int, values: Any) -> tuple[Bools, Any]:
+        """Whether bags have a label, and their values of it, where that is known."""
+        known = self.truth[:, k] >= 0
+        return self.truth[known, k] == 1, values[known, k]
 
     def measures(self) -> dict[str, float | None]:
         """The metrics of one model."""
@@ -197,13 +201,16 @@ def _of_labels(
     found = {name: _assess(subject, known, rows, each) for name, each in models.items()}
     assessed, has_sets = found["this model"], known.has_sets
     if len(found) == 1:  # a baseline without features
-        scores = np.broadcast_to(assessed.truth.mean(axis=0), assessed.truth.shape)
+        known_cells = np.ma.masked_less(assessed.truth, 0)
+        scores = np.broadcast_to(known_cells.mean(axis=0).filled(0.0), assessed.truth.shape)
         predicted = np.eye(scores.shape[1], dtype=int)[scores.argmax(axis=1)]
         name = "labels by frequency" if has_sets else "most common label"
         found[f"baseline: {name}"] = replace(assessed, predicted=predicted, scores=scores)
     caption = f"{len(assessed.truth):,} labelled {subject.unit}s; higher is better"
     if has_sets:
         caption = "One-error and coverage are better when lower, average precision when higher"
+        if (assessed.truth < 0).any():
+            caption += "; labels that are unknown are left out"
     measures = {name: each.measures() for name, each in found.items()}
     return [
         *_comparison(measures, caption),
@@ -279,7 +286,7 @@ def _confusions(assessed: _Assessment, unit: str) -> Table | None:
 
 def _label_table(assessed: _Assessment, unit: str) -> Table:
     """Metrics of each label, most common first."""
-    truth, predicted = assessed.truth, assessed.predicted
+    truth, predicted = assessed.truth == 1, (assessed.truth >= 0) & (assessed.predicted == 1)
     counts, named, hits = (each.sum(axis=0) for each in (truth, predicted, truth & predicted))
     columns: dict[str, Any] = {
         "label": np.array(assessed.names, dtype=object),
@@ -323,8 +330,7 @@ def _calibration(assessed: _Assessment) -> Figure | None:
 
 def _drawn(assessed: _Assessment, labels: Iterable[int], values: Any, kind: str) -> Any:
     """The figure with the curves of some labels."""
-    truth, names = assessed.truth == 1, assessed.names
-    rows = [(names[k], truth[:, k], values[:, k]) for k in labels]
+    rows = [(assessed.names[k], *assessed.known_column(k, values)) for k in labels]
     ax = axes("", "")
     CurveDisplay.from_predictions(rows, kind=kind, ax=ax)
     return ax.figure

@@ -229,12 +229,12 @@ def _times(times: Array) -> Table:
 
 
 def _label_counts(known: Labels, unit: str) -> Table:
-    counts, total = known.counts, max(int(known.known.sum()), 1)
+    counts, totals = known.counts, np.maximum((known.indicator >= 0).sum(axis=0), 1)
     order = np.argsort(-counts, kind="stable")[: min(MOST_LABELS, (counts > 0).sum())]
     columns = {
         "label": [known.names[k] for k in order],
         f"{unit}s": counts[order].tolist(),
-        "share": [f"{counts[k] / total:.0%}" for k in order],
+        "share": [f"{counts[k] / totals[k]:.0%}" for k in order],
     }
     return Table(columns, "Labels" if (counts > 0).sum() <= MOST_LABELS else "Most common labels")
 

@@ -257,20 +257,14 @@ def check_label_sets(
     """
     labels = _label_sets(y, bags, classes, min_classes)
     if known != "counts" and labels.kind == "counts":
-        for bag, k in np.argwhere(~_is_simple(labels.bounds))[:1]:
-            counts: Any = labels.values
+        counts = labels.as_counts
+        for bag, k in np.argwhere(~counts.simple)[:1]:
             _refuse_labels(labels, bags.name_of(bag), k, f"a count ({counts.texts[bag][k]})")
     if known == "whole" and labels.has_sets:
         for bag in np.flatnonzero(~labels.whole)[:1]:
             k = int(np.argmin(labels.indicator[bag]))
             _refuse_labels(labels, bags.name_of(bag), k, "unknown")
     return labels
-
-
-def _is_simple(bounds: Ints) -> Bools:
-    """Which counts only say that a label is present, absent or unknown."""
-    lower, upper = np.moveaxis(bounds, 2, 0)
-    return (upper == 0) | ((lower <= 1) & (upper == -1))
 
 
 def _refuse_labels(labels: Labels, bag: str, k: int, what: str) -> None:
