@@ -60,7 +60,7 @@ QUERIES = {
     "GPU": "scale-gpu benchmarks",
     "Dask": "scale-cluster scale",
     "resume": "scale-checkpoints",
-    "survival": "limits",
+    "survival": "survival limits",
     "torchmil": "comparison",
     "hyperparameter tuning": "data glossary",
     "PyTorch": "classify glossary",

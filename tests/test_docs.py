@@ -1,5 +1,6 @@
 """Documentation pages list all public names; their links and commands are valid."""
 
+import doctest
 import re
 import runpy
 import shlex
@@ -112,6 +113,37 @@ def test_commands_are_understood(command, tmp_path, monkeypatch):
     assert done.exit_code == 2
     skip_where_absent(done.output)
     assert f"'{words[1]}'" in done.output
+
+
+def test_the_commands_of_the_page_of_documents_run(tmp_path, monkeypatch, few_trees):
+    from bagwise.cli.app import app
+
+    page = (DOCS / "documents.md").read_text()
+    names: dict[str, Any] = {}
+    for line in doctest.DocTestParser().get_examples(page):
+        exec(line.source, names)
+    for name in ("documents.npz", "new.npz"):
+        bagwise.io.write_bags(tmp_path / name, names["bags"], y=names["topic"])
+    monkeypatch.chdir(tmp_path)
+    commands = re.findall(r"^\$ bagwise (.*)$", page, flags=re.MULTILINE)
+    for command in commands:
+        done = CliRunner().invoke(app, shlex.split(command))
+        assert done.exit_code == 0, done.output
+    assert len(commands) == 3
+    assert (tmp_path / "predicted.instances.csv").exists()
+
+
+FIELDS = {"pathology": "pathology", "bioacoustics": "ecologist", "chemistry": "chemist"}
+
+
+@each("name", [*FIELDS, "cells", "documents"])
+def test_pages_from_raw_data_to_a_result_are_short(name):
+    lines = (DOCS / f"{name}.md").read_text().splitlines()
+    if name in FIELDS:  # the page begins with an include directive of four lines
+        lines = (
+            lines[4:] + (ROOT / f"examples/users/{FIELDS[name]}/README.md").read_text().splitlines()
+        )
+    assert len(lines) <= 120
 
 
 @pytest.mark.slow
