@@ -118,11 +118,15 @@ def test_what_cannot_be_audited_is_refused(model, options, message):
 
 AUDITED = [name for name, method in METHODS.items() if method.available and name != "auto"]
 N_TRAIN = {"dd": 30, "minet": 200}  # ascends from every instance; learns slowly
+LONG = ("concepts", "wellsvm")
 FASTER = {"pooled-trees": {"n_estimators": 50}, "concepts": {"C": 30.0, "n_landmarks": 200}}
 
 
 @pytest.mark.filterwarnings("ignore:M3MIML learned nothing")
-@pytest.mark.parametrize("name", AUDITED)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in AUDITED],
+)
 def test_a_method_keeps_what_it_declares(name):
     """One small draw with margins; `python -m benchmarks.audit` is the full audit."""
     single, frequency = trials()[2], trials()[6]

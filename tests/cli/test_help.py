@@ -62,6 +62,7 @@ def test_help_fits_the_terminal(width):
         assert max(map(len, result.stdout.splitlines())) <= int(width)
 
 
+@pytest.mark.slow
 def test_examples_run_on_shipped_data(run, tmp_path, monkeypatch, few_candidates):
     for package in ("pyarrow", "skops", "jinja2", "matplotlib"):
         pytest.importorskip(package)

@@ -90,6 +90,7 @@ def test_a_full_disk_does_not_stop_a_fit(load, monkeypatch):
     assert run_both(load()) == (3.0, 6, 0)
 
 
+@pytest.mark.slow
 def test_processes_that_compile_at_once_are_right(package):
     program = "import sys, numpy as np, small\nprint(small.double(getattr(np, sys.argv[1])(4)))"
     environment = os.environ | {"PYTHONPATH": f"{Path(compilation.__file__).parents[2]}:{package}"}

@@ -297,8 +297,10 @@ def test_without_unlabelled_rows_they_are_the_svms_of_liblinear_and_libsvm(rng):
     np.testing.assert_allclose(model.decision_function(K), 0.5 * f, rtol=1e-3, atol=1e-4)
 
 
-@each("call", [wellsvm, wellsvm_mil, wellsvm_clustering])
-@each("loss", ["hinge", "squared_hinge"])
+@each(
+    ("call", "loss"),
+    [(wellsvm, "hinge"), (wellsvm_mil, "squared_hinge"), (wellsvm_clustering, "hinge")],
+)
 def test_they_pass_the_checks_of_scikit_learn(call, loss, monkeypatch):
     choose = estimator_checks._choose_check_classifiers_labels
 
