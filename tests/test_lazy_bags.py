@@ -170,8 +170,8 @@ def test_folds_of_a_mapped_table_are_never_in_memory(name, tmp_path, rng, monkey
     monkeypatch.setattr(mapped, "_BLOCK", 2**13)
     monkeypatch.setattr(blocks, "BLOCK", 2**13)
     monkeypatch.setattr(arrays, "BLOCK", 2**13)
-    X = rng.normal(size=(10_000, 80)).astype(np.float32)
-    bags, y = in_file(Bags(X, np.arange(0, 10_001, 50)), tmp_path), np.arange(200) % 2
+    X = rng.normal(size=(20_000, 80)).astype(np.float32)
+    bags, y = in_file(Bags(X, np.arange(0, 20_001, 100)), tmp_path), np.arange(200) % 2
     folds = list(StratifiedKFold(2, shuffle=True, random_state=0).split(y, y))
     evaluate(MODELS[name], bags[:40], y[:40], cv=2)  # compiled functions take memory too
     tracemalloc.start()

@@ -44,8 +44,8 @@ def shown_bags(page):
     return page.locator("#list .id").all_text_contents()
 
 
-def open_bag(page):
-    return page.locator("#bag h3").text_content()
+def expect_open(page, name):
+    expect(page.locator("#bag h3")).to_have_text(name)  # waits for the page
 
 
 def test_the_page_opens_from_disk(open_page, saved):
@@ -57,7 +57,7 @@ def test_the_page_opens_from_disk(open_page, saved):
         "All bags",
         "The model",
     ]
-    assert open_bag(page) == "slide 0"
+    expect_open(page, "slide 0")
     assert page.locator("#count").text_content() == "60 bags"
     for landmark in ("banner", "main", "contentinfo"):
         assert page.get_by_role(landmark).count() == 1
@@ -83,7 +83,7 @@ def test_search_and_filters(open_page, saved):
 def test_a_bag_opens_by_mouse_and_its_key_instance_shows(open_page, saved, bags, y):
     page = open_page(saved)
     page.get_by_role("link", name=re.compile(r"^slide 3\b")).click()
-    assert open_bag(page) == "slide 3"
+    expect_open(page, "slide 3")
     assert page.url.endswith("#bag-3")
     keys = SingleInstanceClassifier().fit(bags, y).key_instances(bags)
     rows = page.locator("#bag tbody tr")
@@ -105,10 +105,10 @@ def test_a_bag_opens_by_keyboard(open_page, saved):
     page.keyboard.type("slide 1")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
-    assert open_bag(page) == "slide 10"
+    expect_open(page, "slide 10")
     assert page.locator("#told").text_content().startswith("slide 10: ")
     page.keyboard.press("ArrowUp")
-    assert open_bag(page) == "slide 1"
+    expect_open(page, "slide 1")
     page.keyboard.press("Enter")
     expect(page.locator("#bag")).to_be_focused()
     page.keyboard.press("Escape")
@@ -122,7 +122,7 @@ def test_what_people_write_stays_text(open_page, tmp_path, bags, y):
     media = Media(texts=[EVIL] * bags.n_instances)
     report = Report(model, named, labels, title=EVIL, media=media)
     page = open_page(report.save(tmp_path / "report.html"))
-    assert open_bag(page) == f"{EVIL} 0"
+    expect_open(page, f"{EVIL} 0")
     assert page.locator("h1").text_content() == EVIL
     assert page.locator("#bag td.text").first.text_content() == EVIL
     assert page.locator("img").count() == 0
