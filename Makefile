@@ -16,7 +16,7 @@ export SCIPY_ARRAY_API = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo newcomer test test-all test-times test-matrix test-partners test-numerics lint bench reproduce dist docs clean
+.PHONY: help setup demo newcomer review-kit test test-all test-times test-matrix test-partners test-numerics lint bench reproduce dist docs clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -70,6 +70,10 @@ bench: $(VENV)/.dev ## Measure speed as ratios; writes benchmarks/RESULTS.md
 reproduce: $(VENV)/.dev ## Compare our numbers with published ones
 	$(BIN)/python -m benchmarks.published
 	$(BIN)/python -m reproduction pdmisvm table1 --quick -o results
+
+review-kit: $(VENV)/.dev ## Check the claims of README beside other packages: claim, measured, verdict (under an hour)
+	-$(BIN)/python -m pip install -q "sawmil[osqp]" mikit-learn torchmil scikit-survival mapie
+	$(BIN)/python -m benchmarks.review
 
 dist: $(VENV)/.dev ## Build the sdist and the wheel into dist, check them, install them with each extra
 	$(BIN)/python tools/release.py dist

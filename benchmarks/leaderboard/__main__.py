@@ -157,7 +157,7 @@ def missing(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
     stored = {} if options.again else store.cells(store.STORED)
     for kind, sets in SETS.items():
         for method in options.methods or [m for m in (*ROWS, *BASELINES) if m not in NEVER]:
-            known = ROWS.get(method)
+            known = None if method in BASELINES else ROWS.get(method)
             if known and not (known.available and (known.label_sets or kind == "labels")):
                 continue
             for name in options.sets or sets:
