@@ -175,3 +175,17 @@ def test_errors_name_arguments_of_python(table):
         quiet_fit(table, **COLUMNS).leaderboard()
     with pytest.raises(InputError, match="no column 'red'"):
         quiet_fit(table, **COLUMNS).predict(table.drop(columns="red"))
+
+
+def test_a_list_of_label_columns_is_a_target_of_several_numbers(table):
+    sums = table.groupby("slide")[FEATURES].transform("sum")
+    table = table.assign(logp=sums.red, size=sums.green)
+    result = quiet_fit(
+        table, **COLUMNS | {"label": ["logp", "size"], "exclude": ["tumour", "patient"]}
+    )
+    assert {"predicted_logp", "predicted_size"} <= {*result.predict(table).columns}
+    alone = quiet_fit(
+        table, **COLUMNS | {"label": "size", "exclude": ["tumour", "patient", "logp"]}
+    )
+    both, one = result.predict(table).predicted_size, alone.predict(table).predicted
+    np.testing.assert_allclose(both, one)

@@ -34,7 +34,7 @@ _FOLDS = 5  # of a report on the bags of the fit
 def fit(
     table: Any,
     bag: str | None = None,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     groups: str | None = None,
     *,
     label_set: str | Sequence[str] | None = None,
@@ -64,9 +64,12 @@ def fit(
     ----------
     table : data frame, path or AnnData
         Anything that `bagwise.io.read_bags` reads: a row per instance, with the label of its bag.
-    bag, label, groups : str, default=None
-        The columns with the bag, its label and its group, such as the patient of a slide; bags of
-        one group stay in one fold. By default the columns ``bag``, ``label`` and ``group``.
+    bag, groups : str, default=None
+        The columns with the bag and its group, such as the patient of a slide; bags of one group
+        stay in one fold. By default the columns ``bag`` and ``group``.
+    label : str or sequence of str, default=None
+        The column with the label, by default ``label``; a list of columns is a target of several
+        numbers.
     label_set, looked_for : default: as for `bagwise.io.read_bags`
         The column with the label set of the bag, as "a;b", or a list of columns, one per label; and
         that with the labels that were looked for.
@@ -113,7 +116,8 @@ def fit(
     ['no', 'no', 'yes', 'yes']
     """
     sets = label_set if isinstance(label_set, str | None) else f"{','.join(label_set)},"
-    given = {"bag": bag, "label": label, "label_set": sets}
+    target = label if isinstance(label, str | None) else ",".join(label)
+    given = {"bag": bag, "label": target, "label_set": sets}
     given["looked_for"] = looked_for
     given |= {"event": event, "time": time}
     listed = {"features": _names(features), "exclude": _names(exclude), "keep": _names(meta)}
