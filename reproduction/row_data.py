@@ -173,8 +173,8 @@ def load_uci(name: str, *, one_hot: bool = False) -> Bunch:
     """
     info = info_of(f"uci_{name}")
     arrays = read_dataset(info, ["X", "y"])
-    names, nominal = arrays.get("feature_names"), arrays.get("nominal")
-    names = None if names is None else [str(name) for name in names]
+    given, nominal = arrays.get("feature_names"), arrays.get("nominal")
+    names = None if given is None else [str(name) for name in given]
     if one_hot and names and nominal is not None and "X_onehot" in arrays:
         names = _expanded_names(arrays["X"], names, nominal)
         arrays["X"] = arrays["X_onehot"]
