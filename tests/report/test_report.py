@@ -418,6 +418,13 @@ def test_sparse_instances(bags, y):
     assert payload(Report(model, thin, y).to_html()) == payload(Report(model, full, y).to_html())
 
 
+def test_sizes_are_one_number_if_they_are_equal(bags, y):
+    model = SingleInstanceClassifier().fit(bags, y)
+    assert "in a bag 3 features" in text_of(Report(model, bags, y).to_html())
+    parts = Bags.from_arrays([bag[: 1 + k % 3] for k, bag in enumerate(bags)])
+    assert "in a bag 1 to 3 features" in text_of(Report(model, parts, y).to_html())
+
+
 def test_copies_and_groups_are_told(bags, y):
     rows = bags.instances.copy()
     rows[bags.offsets[3]] = rows[bags.offsets[0]]

@@ -177,7 +177,8 @@ def data_section(subject: Predictions, groups: Any, seen: Bools | None) -> Secti
     items = {f"{unit}s": f"{len(bags):,}"}
     if unit == "bag":
         items["instances"] = f"{bags.n_instances:,}"
-        items["in a bag"] = f"{bags.sizes.min():,} to {bags.sizes.max():,}"
+        ends = dict.fromkeys(f"{size:,}" for size in (bags.sizes.min(), bags.sizes.max()))
+        items["in a bag"] = " to ".join(ends)  # one number for bags of equal size
     items["features"] = f"{bags.n_features:,}"
     beside: list[Any] = []
     if subject.like_training is not None:
