@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.tree import ExtraTreeRegressor
+from sklearn.utils.validation import validate_data
 
 from bagwise._common.types import Array, Floats
 
@@ -23,6 +24,13 @@ class Forest(ExtraTreesRegressor):
     def _validate_estimator(self) -> None:
         super()._validate_estimator()
         self.estimator_ = Tree()
+
+    def predict(self, X: Any) -> Floats:
+        """Return the means of the trees; scikit-learn checks `X` again in each tree."""
+        how: Any = {"dtype": np.float32, "order": "C", "ensure_all_finite": "allow-nan"}
+        rows = validate_data(self, X, reset=False, **how)
+        total = np.sum([tree.tree_.predict(rows) for tree in self.estimators_], axis=0)
+        return np.squeeze(total / len(self.estimators_), axis=-1)
 
 
 class ExtraTrees(ClassifierMixin, BaseEstimator):
