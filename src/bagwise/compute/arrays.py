@@ -97,9 +97,7 @@ def product(X: Any, W: Any) -> Any:
     -------
     ndarray or tensor of shape (n_instances, n_columns)
     """
-    if is_tensor(X):
-        return X @ (W if is_tensor(W) else X.new_tensor(W)).T
-    return X @ W.T
+    return X @ (X.new_tensor(W) if is_tensor(X) and not is_tensor(W) else W).T
 
 
 def linear_scores(X: Any, theta: Floats) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,9 +30,6 @@ from bagwise.labels import (
     refuse_masked,
     sorted_labels,
 )
-
-if TYPE_CHECKING:
-    from sklearn.utils import Bunch
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")  # as Python writes it
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
@@ -184,7 +181,7 @@ class Contents:
                 setattr(taken, name, None if values is None else values[which])
         return taken
 
-    def to_bunch(self) -> Bunch:
+    def to_bunch(self) -> Any:
         """Return the contents in the form of scikit-learn's data sets."""
         from sklearn.utils import Bunch
 

@@ -157,7 +157,7 @@ def _split(level, columns, weights, place, sums, feature, threshold, gains, feat
     return below
 
 
-@_compiled
+@compiled(error_model="numpy")  # divisions without a test for zero, several at once
 def _best_splits(first, last, columns, order, place, weights, sums):
     """Gain, feature and threshold of the best split of each node; without gain, 0, 0 and inf.
 
@@ -166,28 +166,30 @@ def _best_splits(first, last, columns, order, place, weights, sums):
     W, A = sums
     n_nodes = len(W)
     gain, feature = np.zeros((1, n_nodes)), np.zeros((1, n_nodes), np.int64)
-    threshold, root = np.full((1, n_nodes), np.inf), np.zeros(n_nodes)
-    for v in range(n_nodes):
-        if A[v] > 0:
-            root[v] = W[v] * W[v] / A[v]
-    left, left_moduli, before = np.empty(n_nodes), np.empty(n_nodes), np.empty(n_nodes)
+    threshold = np.full((1, n_nodes), np.inf)
+    left, moduli, fit = np.empty(len(place)), np.empty(len(place)), np.empty(len(place))
     for f in range(first, last):
-        left[:] = 0.0
-        left_moduli[:] = 0.0
-        before[:] = -np.inf
-        for i in order[f]:
-            v, value = place[i], columns[f, i]
-            right, right_moduli = W[v] - left[v], A[v] - left_moduli[v]
-            # Rounding may leave a tiny sum of moduli on an empty side: no split there.
-            if value > before[v] and left_moduli[v] > 0 and right_moduli > 1e-12 * A[v]:
-                gained = left[v] * left[v] / left_moduli[v] + right * right / right_moduli - root[v]
-                if gained > gain[0, v] + 1e-12 * A[v]:
-                    gain[0, v], feature[0, v] = gained, f
-                    middle = 0.5 * (before[v] + value)
-                    threshold[0, v] = middle if middle < value else before[v]
-            before[v] = value
-            left[v] += weights[i]
-            left_moduli[v] += abs(weights[i])
+        for v in range(n_nodes):
+            rows = order[f] if n_nodes == 1 else order[f][place[order[f]] == v]
+            all_W, all_A, W_left, A_left = W[v], A[v], 0.0, 0.0
+            whole = all_W**2 / max(all_A, 1e-300)
+            for k in range(len(rows)):
+                left[k], moduli[k] = W_left, A_left
+                W_left += weights[rows[k]]
+                A_left += abs(weights[rows[k]])
+            for k in range(len(rows)):
+                right, right_moduli = all_W - left[k], max(all_A - moduli[k], 1e-300)
+                fit[k] = left[k] ** 2 / max(moduli[k], 1e-300) + right**2 / right_moduli
+            least = whole + gain[0, v] + 1e-12 * all_A
+            for k in range(1, len(rows)):
+                if fit[k] > least:
+                    before, value = columns[f, rows[k - 1]], columns[f, rows[k]]
+                    # Rounding may leave a tiny sum of moduli on an empty side: no split there.
+                    if value > before and moduli[k] > 0 and all_A - moduli[k] > 1e-12 * all_A:
+                        gain[0, v], feature[0, v] = fit[k] - whole, f
+                        least = fit[k] + 1e-12 * all_A
+                        middle = 0.5 * (before + value)
+                        threshold[0, v] = middle if middle < value else before
     return gain, feature, threshold
 
 
