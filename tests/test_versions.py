@@ -33,7 +33,7 @@ def built(folder, version, pages):
         file = folder / f"{page}.html"
         file.parent.mkdir(parents=True, exist_ok=True)
         script = f'<script src="{root}_static/versions.js"></script>'
-        file.write_text(f"<!doctype html><title>{page} {version}</title>{text}{script}")
+        file.write_text(f"<!doctype html><title>{page}</title>{script}<body>{text}")
     (folder / "_static").mkdir()
     (folder / "_static" / "versions.js").write_bytes(
         (DOCS / "_static" / "versions.js").read_bytes()
