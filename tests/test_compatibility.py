@@ -1,16 +1,27 @@
 """Nothing public disappears without a warning in one minor version before."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 import bagwise
 from tools import api
 
+ROOT = Path(__file__).parent.parent
+
 
 def test_no_public_name_is_lost_without_a_deprecation():
     before = json.loads(api.releases()[-1].read_text())
     assert api.lost(before, api.public_names(), api.deprecated(bagwise.__version__)) == []
+
+
+def test_a_released_version_has_its_names_stored():
+    """Between releases, the changelog begins with a section for the next one."""
+    if "## Unreleased" not in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"):
+        kept = api.releases()[-1]
+        assert bagwise.__version__.startswith(f"{kept.stem}.")
+        assert json.loads(kept.read_text()) == api.public_names()
 
 
 @pytest.mark.parametrize(

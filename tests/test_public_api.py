@@ -72,6 +72,7 @@ def test_all_names_exist():
 def test_the_version_is_the_same_in_all_files():
     """pyproject.toml reads it from the package; the wheel is named after it (test_wheel.py)."""
     assert f"\nversion: {bagwise.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"{{Version {bagwise.__version__}, " in (ROOT / "docs" / "project.md").read_text()
     series = ".".join(bagwise.__version__.split(".")[:2])
     assert f"{series}.x now" in (ROOT / "SECURITY.md").read_text()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
