@@ -345,6 +345,26 @@ class TestPage:
             assert page.title() == "bagwise review"
             assert page.query_selector("main script, main img[src=x], header script") is None
 
+    def test_tiles_of_a_row_have_one_height(self, open_page, sidecar, tmp_path):
+        bags, sets, _ = recordings()
+        model = ORedLogisticRegression().fit(bags, sets)
+        texts = ["short" if k % 2 else "a long text " * 9 for k in range(bags.n_instances)]
+        media = ServedMedia("text", texts, tmp_path)
+        with (
+            reviewing(model, bags, sets, sidecar, media=media) as address,
+            closing(open_page(address)) as page,
+        ):
+            page.wait_for_selector("#neighbours button")
+            boxes = page.evaluate(
+                "[...document.querySelectorAll('#neighbours button')]"
+                ".map(b => b.getBoundingClientRect()).map(({ top, height }) => [top, height])"
+            )
+            heights = {}
+            for top, height in boxes:
+                heights.setdefault(top, set()).add(round(height))
+            assert len(boxes) > len(heights)
+            assert all(len(found) == 1 for found in heights.values())
+
     def test_images_are_shown(self, open_page, sidecar, tmp_path):
         (tmp_path / "a.png").write_bytes(PIXEL)
         with (
