@@ -90,23 +90,23 @@ class _ClusterMetric(CentroidPredictor):
         if self.kernel != "linear":
             if not is_here(bags):
                 raise InputError("bags elsewhere need kernel='linear': use Nystroem features.")
-            self.training_instances_ = bags.instances
-            features, self.kernel_map_ = self._kernel_features(bags.instances, candidates)
+            self.training_instances_, n_rows = bags.instances, bags.n_instances
+            require_memory(
+                3 * 8.0 * n_rows**2,
+                purpose=f"{type(self).__name__} with the kernel matrix of {n_rows:,} instances and "
+                "two like it",
+                remedy="fit part of the bags, or use kernel='linear', after "
+                "InstanceTransformer(Nystroem()) if need be",
+            )
+            options = {"gamma": self.gamma}
+            gram = instance_kernel(bags.instances, bags.instances, self.kernel, options)
+            features, self.kernel_map_ = self._kernel_features(gram, candidates)
             bags = bags.with_instances(features)
         return mimlca(bags, candidates, n_components=self.n_components, **search)
 
-    def _kernel_features(self, instances: Any, candidates: Candidates) -> tuple[Array, Array]:
+    def _kernel_features(self, gram: Array, candidates: Candidates) -> tuple[Array, Array]:
         """Features whose inner products are the kernel, and the map from kernel values to them."""
-        n_rows = instances.shape[0]
-        require_memory(
-            3 * 8.0 * n_rows**2,
-            purpose=f"{type(self).__name__} with the kernel matrix of {n_rows:,} instances and two "
-            "like it",
-            remedy="fit part of the bags, or use kernel='linear', after "
-            "InstanceTransformer(Nystroem()) if need be",
-        )
-        gram = instance_kernel(instances, instances, self.kernel, {"gamma": self.gamma})
-        keep = self.n_components
+        keep, n_rows = self.n_components, len(gram)
         if keep is None and not candidates.forced:
             keep = usual_rank(candidates) + 1  # one more, to see if any are dropped
         features, back = kernel_features(gram, keep)

@@ -4,12 +4,10 @@ from typing import Any
 
 from sklearn.pipeline import make_pipeline
 
-from bagwise._common.memory import require_memory
 from bagwise._common.types import Array
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.classification import CitationKNN
 from bagwise.metric_learning import MIMLCA
-from bagwise.pairwise import instance_kernel
 from bagwise.solvers.metric.mimlca import kernel_features
 
 __all__ = ["mimlca"]
@@ -33,15 +31,8 @@ class PublishedMIMLCA(MIMLCA):
         printed = {"init": "random", "empty": "zero", "center": False, "all_directions": True}
         return super()._search(rng) | printed | {"tol": self.tol}
 
-    def _kernel_features(self, instances: Any, candidates: Any) -> tuple[Array, Array]:
-        n_rows = instances.shape[0]
-        require_memory(
-            3 * 8.0 * n_rows**2,
-            purpose=f"MIMLCA with the kernel matrix of {n_rows:,} instances and two like it",
-            remedy="fit part of the bags",
-        )
-        options = {"gamma": self.gamma}
-        return kernel_features(instance_kernel(instances, instances, self.kernel, options))
+    def _kernel_features(self, gram: Array, candidates: Any) -> tuple[Array, Array]:
+        return kernel_features(gram)
 
 
 def mimlca(

@@ -1,36 +1,19 @@
 """ORed logistic regression as printed (Pham, Raich and Fern 2014)."""
 
+from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
 
 from bagwise._common.types import Floats
 from bagwise.annotation import ORedLogisticRegression
-from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
+from bagwise.base._parameters import NOT_NEGATIVE, function_of, with_parameters
 
 __all__ = ["orlr"]
 
 
 @with_parameters
 class PublishedORLR(ORedLogisticRegression):
-    """ORLR by generalised EM, without penalty and bias: see `bagwise.published.orlr`."""
-
-    _declared: Any = ({}, {})  # none of the parameters of our default
-    reg, kernel, missing, spurious, background = 0.0, "linear", 0.0, 0.0, False
-    max_operations, checkpoint = np.inf, None  # always the exact posterior
-
-    _parameter_constraints = {"tol": [NOT_NEGATIVE]}
-    _advice = "raise max_iter; the likelihood without a penalty may have no maximum"
-
-    max_iter: int = 100
-    tol: float = 0.0
-    random_state: Any = None
-
-    def _options(self, weight: Floats) -> dict[str, Any]:
-        return super()._options(weight) | {"solver": "gem", "fit_intercept": False}
-
-
-def orlr(max_iter: int = 100, *, tol: float = 0.0, random_state: Any = None) -> PublishedORLR:
     r"""ORed logistic regression (ORLR) by generalised EM, as printed by Pham et al. 2014.
 
     An instance has label c with probability :math:`p(c | x) \propto e^{w_c \cdot x}` (Eq. 1); the
@@ -87,4 +70,21 @@ def orlr(max_iter: int = 100, *, tol: float = 0.0, random_state: Any = None) -> 
     >>> model.annotate([[[-1.6], [0.1]]], [{"robin", "wren"}])
     array(['wren', 'robin'], dtype='<U5')
     """
-    return PublishedORLR(max_iter=max_iter, tol=tol, random_state=random_state)
+
+    _declared: Any = ({}, {})  # none of the parameters of our default
+    reg, kernel, missing, spurious, background = 0.0, "linear", 0.0, 0.0, False
+    max_operations, checkpoint = np.inf, None  # always the exact posterior
+
+    _parameter_constraints = {"tol": [NOT_NEGATIVE]}
+    _advice = "raise max_iter; the likelihood without a penalty may have no maximum"
+
+    max_iter: int = 100
+    _: KW_ONLY
+    tol: float = 0.0
+    random_state: Any = None
+
+    def _options(self, weight: Floats) -> dict[str, Any]:
+        return super()._options(weight) | {"solver": "gem", "fit_intercept": False}
+
+
+orlr = function_of(PublishedORLR, "orlr")

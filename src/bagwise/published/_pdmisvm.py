@@ -1,5 +1,6 @@
 """pdMISVM as printed (Brand et al. 2021)."""
 
+from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Array
 from bagwise.bags import Bags
-from bagwise.base._parameters import with_parameters
+from bagwise.base._parameters import function_of, with_parameters
 from bagwise.classification import PrimalDualMISVM
 from bagwise.compute import Parts
 from bagwise.labels import Labels
@@ -28,51 +29,6 @@ class _AllFeatures(LinearSpace):
 
 @with_parameters
 class PublishedMISVM(PrimalDualMISVM):
-    """pdMISVM by Algorithm 1, with the costs of all classes: see `bagwise.published.pdmisvm`."""
-
-    _declared: Any = ({}, {})  # none of the parameters of our default
-    assumption, pos_label, kernel = "classes", None, "linear"
-    _parameter_constraints = {"solver": [StrOptions({"exact", "inexact"})]}
-
-    C: float = 0.01
-    mu: float = 1e-3
-    rho: float = 1.2
-    solver: str = "exact"
-    max_iter: int = 500
-    tol: float = 1e-4
-    random_state: Any = None
-
-    def _solve(self, bags: Bags, labels: Labels, weight: Array, rng: Any) -> list[SolverResult]:
-        result = primal_dual(
-            _AllFeatures(bags),
-            labels.codes,
-            len(labels.classes),
-            weights=weight,
-            rng=rng,
-            mask_own_class=False,
-            C=self.C,
-            mu=self.mu,
-            rho=self.rho,
-            largest_mu=np.inf,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            exact=self.solver == "exact",
-            track=partial(self._track, task="iteration", total=self.max_iter),
-        )
-        (self.coef_, self.intercept_), self.residuals_ = result.solution, result.residuals
-        return [result]
-
-
-def pdmisvm(
-    C: float = 0.01,
-    mu: float = 1e-3,
-    rho: float = 1.2,
-    solver: str = "exact",
-    *,
-    max_iter: int = 500,
-    tol: float = 1e-4,
-    random_state: Any = None,
-) -> PublishedMISVM:
     r"""Primal-dual multi-instance SVM (pdMISVM), Algorithm 1 as printed by Brand et al. 2021.
 
     The ADMM minimises, with :math:`y_i^m = 1` if bag i is of class m, else -1 (Eq. 6),
@@ -135,4 +91,39 @@ def pdmisvm(
     >>> model.predict([[[0.0], [2.8]]])
     array(['yes'], dtype='<U3')
     """
-    return PublishedMISVM(C, mu, rho, solver, max_iter, tol, random_state)
+
+    _declared: Any = ({}, {})  # none of the parameters of our default
+    assumption, pos_label, kernel = "classes", None, "linear"
+    _parameter_constraints = {"solver": [StrOptions({"exact", "inexact"})]}
+
+    C: float = 0.01
+    mu: float = 1e-3
+    rho: float = 1.2
+    solver: str = "exact"
+    _: KW_ONLY
+    max_iter: int = 500
+    tol: float = 1e-4
+    random_state: Any = None
+
+    def _solve(self, bags: Bags, labels: Labels, weight: Array, rng: Any) -> list[SolverResult]:
+        result = primal_dual(
+            _AllFeatures(bags),
+            labels.codes,
+            len(labels.classes),
+            weights=weight,
+            rng=rng,
+            mask_own_class=False,
+            C=self.C,
+            mu=self.mu,
+            rho=self.rho,
+            largest_mu=np.inf,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            exact=self.solver == "exact",
+            track=partial(self._track, task="iteration", total=self.max_iter),
+        )
+        (self.coef_, self.intercept_), self.residuals_ = result.solution, result.residuals
+        return [result]
+
+
+pdmisvm = function_of(PublishedMISVM, "pdmisvm")

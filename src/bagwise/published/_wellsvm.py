@@ -13,7 +13,7 @@ from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.base import OneVsRestMixin
 from bagwise.base._label_machine import LabelMachine
-from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
+from bagwise.base._parameters import COUNT, NOT_NEGATIVE, function_of, with_parameters
 from bagwise.cluster import WellSVMClustering
 from bagwise.labels import Labels
 from bagwise.semi_supervised import WellSVMClassifier
@@ -50,126 +50,6 @@ class _AsPrinted(LabelMachine):
 
 @with_parameters
 class PublishedWellSVM(_AsPrinted, WellSVMClassifier):
-    """Algorithm 2: see `bagwise.published.wellsvm`."""
-
-    balance, threshold = None, "zero"
-
-    C1: float = 1.0
-    C2: float = 0.1
-    loss: str = "hinge"
-    kernel: Any = "linear"
-    gamma: Any = "scale"
-    _: KW_ONLY
-    max_iter: int = 100
-    tol: float = 1e-3
-    random_state: Any = None
-
-    def _generate(self, rows: Any, labels: PartialLabels, seed: int) -> SolverResult:
-        def generate(scores: Array, alpha: Array, tie: Array) -> Any:
-            return signed(labels.choose(scores, alpha, tie)[1])
-
-        order, costs = canonical_order(rows, labels.signs), self._costs(labels)
-        known = labels.signs != 0
-        own = self._options((np.cumsum(known) - 1)[order[known[order]]])
-        scores = scores_of_svm(rows, signed(labels.signs), costs[known], **own)
-        first = generate(scores, np.ones(len(scores)), scores)
-        options = self._options(order)
-        return as_printed(rows, generate, costs, first, max_iter=self.max_iter, **options)
-
-
-@with_parameters
-class PublishedWellMISVM(OneVsRestMixin, _AsPrinted):
-    """Algorithm 3: see `bagwise.published.wellsvm_mil`."""
-
-    instance_pooling = "max"
-    keeps = "standard"
-
-    C1: float = 1.0
-    C2: float = 0.1
-    loss: str = "hinge"
-    kernel: Any = "linear"
-    gamma: Any = "scale"
-    _: KW_ONLY
-    n_keys: int = 1
-    pos_label: Any = None
-    max_iter: int = 100
-    tol: float = 1e-3
-    random_state: Any = None
-
-    def _solve(self, bags: Bags, labels: Labels, weight: Array, rng: Any) -> None:
-        choices = [KeyInstances(bags.offsets, labels.signs(k) > 0) for k in labels.positives]
-        results = self._learn(bags.instances, choices, int(rng.randint(2**31 - 1)))
-        self.label_vectors_ = [result.solution.signs.T.copy() for result in results]
-        self.label_weights_ = [result.solution.weights for result in results]
-
-    def _generate(self, rows: Any, choices: KeyInstances, seed: int) -> SolverResult:
-        def generate(scores: Array, alpha: Array, tie: Array) -> Any:
-            return best_rows(scores, choices.offsets, choices.positive, self.n_keys)
-
-        none = np.zeros(rows.n_rows)
-        everything = best_rows(none, choices.offsets, choices.positive, rows.n_rows)
-        n = everything.shape[0]
-        costs = np.where(np.arange(n) < choices.positive.sum(), self.C1, self.C2)
-        means = sparse.diags_array(1 / np.diff(everything.indptr)) @ everything
-        options = self._options(np.arange(n))
-        first = generate(scores_of_svm(rows, means, costs, **options), costs, costs)
-        return as_printed(rows, generate, costs, first, max_iter=self.max_iter, **options)
-
-
-@with_parameters
-class PublishedWellSVMClustering(_AsPrinted, WellSVMClustering):
-    """Algorithm 4: see `bagwise.published.wellsvm_clustering`."""
-
-    n_clusters: int = 2
-    C: float = 1.0
-    loss: str = "hinge"
-    kernel: Any = "linear"
-    gamma: Any = "scale"
-    _: KW_ONLY
-    balance: float = 0.03
-    max_iter: int = 100
-    tol: float = 1e-3
-    random_state: Any = None
-
-    def _bisect(self, X: Any, rng: np.random.RandomState) -> Ints:
-        n = X.shape[0]
-        draws = [rng.permutation(n) for _ in range(N_STARTS)]
-        least = min(int(np.ceil(n * (1 - self.balance) / 2 - 1e-9)), n // 2)
-        (result,) = self._learn(X, [(BoundedLabels(n, least), draws)], 0)
-        self.label_vectors_ = result.solution.signs.T.copy()
-        self.label_weights_ = result.solution.weights
-        return (self._score_rows(X)[:, 0] > 0).astype(np.int64)
-
-    def _generate(self, rows: Any, problem: Any, seed: int) -> SolverResult:
-        labels, draws = problem
-        n = labels.n_rows
-
-        def generate(scores: Array, alpha: Array, tie: Array) -> Any:
-            # Rows of a_i = 0 have r_i = 0, and are positive unless too few rows are negative.
-            return signed(labels.choose(scores, alpha, tie - tie.min())[1])
-
-        starts = [np.where(draw < n // 2, -1.0, 1.0) for draw in draws]
-        aligned = [
-            loops.dual_descent.square(rows, y, loops.dual_descent.combine(rows, y)) for y in starts
-        ]
-        first = signed(starts[int(np.argmax(aligned))])
-        options = self._options(canonical_order(rows, np.zeros(n)))
-        return as_printed(
-            rows, generate, np.full(n, self.C), first, max_iter=self.max_iter, **options
-        )
-
-
-def wellsvm(
-    C1: float = 1.0,
-    C2: float = 0.1,
-    loss: str = "hinge",
-    kernel: Any = "linear",
-    gamma: Any = "scale",
-    *,
-    max_iter: int = 100,
-    tol: float = 1e-3,
-    random_state: Any = None,
-) -> PublishedWellSVM:
     r"""WellSVM for rows with few labels, Algorithm 2 as printed by Li et al. 2013.
 
     Of the label vectors B with the given labels and the mean of the given labels (Sec. 4.1), a
@@ -252,24 +132,34 @@ def wellsvm(
     >>> model.predict([[-1.0], [1.0]])
     array(['low', 'high'], dtype=object)
     """
-    return PublishedWellSVM(
-        C1, C2, loss, kernel, gamma, max_iter=max_iter, tol=tol, random_state=random_state
-    )
+
+    balance, threshold = None, "zero"
+
+    C1: float = 1.0
+    C2: float = 0.1
+    loss: str = "hinge"
+    kernel: Any = "linear"
+    gamma: Any = "scale"
+    _: KW_ONLY
+    max_iter: int = 100
+    tol: float = 1e-3
+    random_state: Any = None
+
+    def _generate(self, rows: Any, labels: PartialLabels, seed: int) -> SolverResult:
+        def generate(scores: Array, alpha: Array, tie: Array) -> Any:
+            return signed(labels.choose(scores, alpha, tie)[1])
+
+        order, costs = canonical_order(rows, labels.signs), self._costs(labels)
+        known = labels.signs != 0
+        own = self._options((np.cumsum(known) - 1)[order[known[order]]])
+        scores = scores_of_svm(rows, signed(labels.signs), costs[known], **own)
+        first = generate(scores, np.ones(len(scores)), scores)
+        options = self._options(order)
+        return as_printed(rows, generate, costs, first, max_iter=self.max_iter, **options)
 
 
-def wellsvm_mil(
-    C1: float = 1.0,
-    C2: float = 0.1,
-    loss: str = "hinge",
-    kernel: Any = "linear",
-    gamma: Any = "scale",
-    *,
-    n_keys: int = 1,
-    pos_label: Any = None,
-    max_iter: int = 100,
-    tol: float = 1e-3,
-    random_state: Any = None,
-) -> PublishedWellMISVM:
+@with_parameters
+class PublishedWellMISVM(OneVsRestMixin, _AsPrinted):
     r"""WellSVM for bags, Algorithm 3 as printed by Li et al. 2013.
 
     One key instance represents a positive bag, and every instance of a negative bag is a variable
@@ -339,32 +229,44 @@ def wellsvm_mil(
     >>> model.predict([[[-2.0], [2.8]]])
     array(['yes'], dtype='<U3')
     """
-    return PublishedWellMISVM(
-        C1,
-        C2,
-        loss,
-        kernel,
-        gamma,
-        n_keys=n_keys,
-        pos_label=pos_label,
-        max_iter=max_iter,
-        tol=tol,
-        random_state=random_state,
-    )
+
+    instance_pooling = "max"
+    keeps = "standard"
+
+    C1: float = 1.0
+    C2: float = 0.1
+    loss: str = "hinge"
+    kernel: Any = "linear"
+    gamma: Any = "scale"
+    _: KW_ONLY
+    n_keys: int = 1
+    pos_label: Any = None
+    max_iter: int = 100
+    tol: float = 1e-3
+    random_state: Any = None
+
+    def _solve(self, bags: Bags, labels: Labels, weight: Array, rng: Any) -> None:
+        choices = [KeyInstances(bags.offsets, labels.signs(k) > 0) for k in labels.positives]
+        results = self._learn(bags.instances, choices, int(rng.randint(2**31 - 1)))
+        self.label_vectors_ = [result.solution.signs.T.copy() for result in results]
+        self.label_weights_ = [result.solution.weights for result in results]
+
+    def _generate(self, rows: Any, choices: KeyInstances, seed: int) -> SolverResult:
+        def generate(scores: Array, alpha: Array, tie: Array) -> Any:
+            return best_rows(scores, choices.offsets, choices.positive, self.n_keys)
+
+        none = np.zeros(rows.n_rows)
+        everything = best_rows(none, choices.offsets, choices.positive, rows.n_rows)
+        n = everything.shape[0]
+        costs = np.where(np.arange(n) < choices.positive.sum(), self.C1, self.C2)
+        means = sparse.diags_array(1 / np.diff(everything.indptr)) @ everything
+        options = self._options(np.arange(n))
+        first = generate(scores_of_svm(rows, means, costs, **options), costs, costs)
+        return as_printed(rows, generate, costs, first, max_iter=self.max_iter, **options)
 
 
-def wellsvm_clustering(
-    n_clusters: int = 2,
-    C: float = 1.0,
-    loss: str = "hinge",
-    kernel: Any = "linear",
-    gamma: Any = "scale",
-    *,
-    balance: float = 0.03,
-    max_iter: int = 100,
-    tol: float = 1e-3,
-    random_state: Any = None,
-) -> PublishedWellSVMClustering:
+@with_parameters
+class PublishedWellSVMClustering(_AsPrinted, WellSVMClustering):
     r"""WellSVM for clustering, Algorithm 4 as printed by Li et al. 2013.
 
     The label vectors B have :math:`-\beta \le \sum_i y_i \le \beta`. The problem (Eq. 29), its
@@ -424,14 +326,50 @@ def wellsvm_clustering(
     >>> labels == labels[0]
     array([ True,  True,  True, False, False, False])
     """
-    return PublishedWellSVMClustering(
-        n_clusters,
-        C,
-        loss,
-        kernel,
-        gamma,
-        balance=balance,
-        max_iter=max_iter,
-        tol=tol,
-        random_state=random_state,
-    )
+
+    n_clusters: int = 2
+    C: float = 1.0
+    loss: str = "hinge"
+    kernel: Any = "linear"
+    gamma: Any = "scale"
+    _: KW_ONLY
+    balance: float = 0.03
+    max_iter: int = 100
+    tol: float = 1e-3
+    random_state: Any = None
+
+    def _bisect(self, X: Any, rng: np.random.RandomState) -> Ints:
+        n = X.shape[0]
+        draws = [rng.permutation(n) for _ in range(N_STARTS)]
+        least = min(int(np.ceil(n * (1 - self.balance) / 2 - 1e-9)), n // 2)
+        (result,) = self._learn(X, [(BoundedLabels(n, least), draws)], 0)
+        self.label_vectors_ = result.solution.signs.T.copy()
+        self.label_weights_ = result.solution.weights
+        return (self._score_rows(X)[:, 0] > 0).astype(np.int64)
+
+    def _generate(self, rows: Any, problem: Any, seed: int) -> SolverResult:
+        labels, draws = problem
+        n = labels.n_rows
+
+        def generate(scores: Array, alpha: Array, tie: Array) -> Any:
+            # Rows of a_i = 0 have r_i = 0, and are positive unless too few rows are negative.
+            return signed(labels.choose(scores, alpha, tie - tie.min())[1])
+
+        starts = [np.where(draw < n // 2, -1.0, 1.0) for draw in draws]
+        aligned = [
+            loops.dual_descent.square(rows, y, loops.dual_descent.combine(rows, y)) for y in starts
+        ]
+        first = signed(starts[int(np.argmax(aligned))])
+        options = self._options(canonical_order(rows, np.zeros(n)))
+        return as_printed(
+            rows, generate, np.full(n, self.C), first, max_iter=self.max_iter, **options
+        )
+
+
+wellsvm = function_of(PublishedWellSVM, "wellsvm")
+
+
+wellsvm_mil = function_of(PublishedWellMISVM, "wellsvm_mil")
+
+
+wellsvm_clustering = function_of(PublishedWellSVMClustering, "wellsvm_clustering")
