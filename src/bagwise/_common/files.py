@@ -56,6 +56,12 @@ def temporary_beside(path: Path, ending: str = ".tmp") -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}{ending}")
 
 
+def user_cache() -> Path:
+    """The cache folder of the user: ``$XDG_CACHE_HOME/bagwise``, or ``~/.cache/bagwise``."""
+    cache_home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(cache_home).expanduser() / "bagwise"
+
+
 # File names from ids
 
 

@@ -84,10 +84,10 @@ def evaluate(
     bagwise evaluate musk1.csv -m pdmisvm --pca auto
     ```
     """
+    from bagwise._common.files import user_cache
     from bagwise.cli.reading import check_features, make_for_task, read_labelled, target_of
     from bagwise.evaluate import compare
     from bagwise.evaluate._baselines import BASELINES, baselines
-    from bagwise.evaluate._kept_folds import cache_folder
     from bagwise.io._write_table import file_beside, write_columns, write_text
     from bagwise.survival._rows import survival_baselines
 
@@ -126,7 +126,7 @@ def evaluate(
     how: Any = {"cv": folds, "repeats": repeats, "random_state": seed}
     n_fits = len(models) * folds * repeats
     _announce(models, bags, target.y, n_fits)
-    how |= {"scoring": scoring or None, "resume": cache_folder() / "evaluate"}
+    how |= {"scoring": scoring or None, "resume": user_cache() / "evaluate"}
     with progress("Cross-validating", total=n_fits) as step:
         named: Any = labels if labels.has_sets else target.y
         comparison = compare(models, bags, named, **how, after_fold=step)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
+from bagwise._common.files import user_cache
 from bagwise._common.types import Array
 from bagwise.bags import Bags, offsets_of
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError, did_you_mean
@@ -161,15 +162,6 @@ def damaged(info: DatasetInfo, content: str) -> FileFormatError:
 
 
 # --- The data home --------------------------------------------------------------------------------
-
-
-def user_cache() -> Path:
-    """Return the user's cache folder of bagwise, whether or not it exists.
-
-    ``$XDG_CACHE_HOME/bagwise``, or ``~/.cache/bagwise``.
-    """
-    cache_home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache_home).expanduser() / "bagwise"
 
 
 def data_folders() -> list[Path]:

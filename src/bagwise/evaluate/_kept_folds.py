@@ -3,7 +3,6 @@
 import hashlib
 import inspect
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,11 +14,6 @@ import numpy as np
 import bagwise
 from bagwise._common.files import replacing
 from bagwise.compute.parts import digest
-
-
-def cache_folder() -> Path:
-    """The folder of bagwise in the cache of the user."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bagwise"
 
 
 class KeptFolds:
