@@ -127,11 +127,7 @@ def baselines(
     made["pooled trees"] = ("pooled trees", prepared(trees, scale=False, **steps))
     if not numbers:
         made["sil"] = ("sil", prepared(sil, **steps))
-    found = {}
-    for name in names:
-        check_name(name, made, "baseline")
-        title, model = made[name]
-        found[title] = model
+    found = named_baselines(names, made)
     # The four statistics are float64, and trees copy them to float32.
     fits = bags is None or 64.0 * len(bags) * bags.n_features < available_memory()
     if "pooled trees" in found and not fits:
@@ -140,6 +136,14 @@ def baselines(
     if intervals:
         return {name: CensoredBagRegressor(model, **CENSORED) for name, model in found.items()}
     return found
+
+
+def named_baselines(names: Iterable[str], made: dict[str, tuple[str, Any]]) -> dict[str, Any]:
+    """Choose baselines by name; return them by the titles that they have in a comparison."""
+    chosen = list(names)
+    for name in chosen:
+        check_name(name, made, "baseline")
+    return dict(made[name] for name in chosen)
 
 
 class LabelFrequencies(ClassifierMixin, BaseEstimator):

@@ -18,8 +18,7 @@ from bagwise.bags import Bags
 from bagwise.base import BagEstimator
 from bagwise.base._survival import StepFunction, SurvivalMixin
 from bagwise.embedding import BagStatistics
-from bagwise.evaluate._baselines import BASELINES
-from bagwise.evaluate._measures import check_name
+from bagwise.evaluate._baselines import BASELINES, named_baselines
 from bagwise.exceptions import DataWarning, MissingExtraError, warn_user
 from bagwise.preprocessing._bag_pipeline import prepared
 from bagwise.solvers.survival import concordance, kaplan_meier
@@ -73,21 +72,12 @@ class RowForest(BaseEstimator):
 
 
 class RowCoxnet(BaseEstimator):
-    """Cox regression with an elastic net, of scikit-survival; three folds choose the penalty.
-
-    Parameters
-    ----------
-    l1_ratio : float, default=0.5
-        Share of the L1 penalty.
-    """
-
-    def __init__(self, l1_ratio: float = 0.5) -> None:
-        self.l1_ratio = l1_ratio
+    """Cox regression with an elastic net, of scikit-survival; three folds choose the penalty."""
 
     def fit(self, X: Floats, y: Array) -> Self:
         """Fit the path of all penalties, and choose the one with the highest concordance."""
         make = import_survival("linear_model").CoxnetSurvivalAnalysis
-        how = {"l1_ratio": self.l1_ratio, "n_alphas": 30, "alpha_min_ratio": 0.02}
+        how = {"l1_ratio": 0.5, "n_alphas": 30, "alpha_min_ratio": 0.02}
         path = make(**how).fit(X, y)
         scores = np.zeros(len(path.alphas_))
         for train, test in KFold(3, shuffle=True, random_state=0).split(X):
@@ -147,11 +137,7 @@ def survival_baselines(
     """
     forest = prepared(pooled_forest(), scale=False, sparse=bags.is_sparse, impute=impute)
     made = {"majority": ("Kaplan-Meier", KaplanMeier()), "pooled trees": ("pooled trees", forest)}
-    found = {}
-    for name in names:
-        check_name(name, made, "baseline")
-        title, model = made[name]
-        found[title] = model
+    found = named_baselines(names, made)
     if "pooled trees" in found:
         try:
             import_survival("ensemble")
