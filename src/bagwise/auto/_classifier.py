@@ -371,9 +371,6 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
             total += self.instance_weights_[m] * scores + self.instance_offsets_[m]
         return total
 
-    def _pooled(self, scores: Array, bags: Bags) -> Array:
-        return self._bag_scores(bags)  # the class also depends on the other estimators
-
 
 def separation(positive: Bools, scores: Floats) -> Floats:
     """How well scores separate instances of positive bags from others: Gini, 2 AUC - 1, at least 0.

@@ -440,8 +440,9 @@ class BagClassifierMixin(ClassifierMixin):
         return own_rule or self._has_instance_scores()
 
     def _pooled(self, scores: Array, bags: Bags) -> Array:
-        """Scores of bags from the scores of their instances."""
-        return self._pool(scores, bags.offsets)
+        """Scores of bags; from the scores of their instances, if these are pooled."""
+        pooling = self.instance_pooling
+        return self._bag_scores(bags) if pooling is None else self._pool(scores, bags.offsets)
 
     def _pool(self, values: Array, offsets: Ints) -> Array:
         return pool(values, offsets, str(self.instance_pooling))

@@ -304,9 +304,6 @@ class ConceptCountsClassifier(OneVsRestMixin, BagEstimator):
             columns.append(some - nothing)
         return np.column_stack(columns)
 
-    def _pooled(self, scores: Array, bags: Bags) -> Array:
-        return self._bag_scores(bags)
-
     def _has_instance_scores(self) -> bool:
         return True
 

@@ -139,10 +139,12 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
             table = bags.instances[rows]
             alone = Bags(table, np.arange(table.shape[0] + 1))
             votes_for, votes, distances = self._votes(alone)
-            nearest = _nearest_of_each_label(distances, self.label_sets_)
+            # Distance to the nearest training bag with each label; inf if there is none.
+            carriers = self.label_sets_.T == 1
+            nearest = np.array([distances[:, own].min(axis=1, initial=np.inf) for own in carriers])
             chosen = np.arange(table.shape[0]), columns[rows]
             share[rows] = self._shares(votes_for, votes)[chosen]
-            near[rows] = nearest[chosen]
+            near[rows] = nearest.T[chosen]
         order = np.lexsort((near, -share))
         rank = np.empty(bags.n_instances)
         rank[order] = np.arange(bags.n_instances)
@@ -169,16 +171,6 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         references = there <= SAME * np.partition(there, last, axis=1)[:, [last]]
         voices = references.astype(float) + (back <= SAME * self.citation_radius_)
         return voices @ self.label_sets_, voices.sum(axis=1, keepdims=True), there
-
-
-def _nearest_of_each_label(distances: Array, label_sets: Ints) -> Array:
-    """Distance of each bag to the nearest training bag with each label; inf if there is none."""
-    nearest = np.full((len(distances), label_sets.shape[1]), np.inf)
-    for k in range(label_sets.shape[1]):
-        carriers = label_sets[:, k] == 1
-        if carriers.any():
-            nearest[:, k] = distances[:, carriers].min(axis=1)
-    return nearest
 
 
 @with_parameters

@@ -421,9 +421,6 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
             return super()._bag_probabilities(bags)
         return self._probabilities(pool(self._terms(bags), bags.offsets, "sum"))
 
-    def _pooled(self, scores: Array, bags: Bags) -> Array:
-        return self._bag_scores(bags)
-
     def _has_instance_scores(self) -> bool:
         return True
 

@@ -161,6 +161,3 @@ class OrdinalBagClassifier(BagClassifierMixin, BagEstimator):
         if len(self.classes_) == 2:
             return scores
         return margins(non_increasing(scores))[:, self._ranks]
-
-    def _pooled(self, scores: Array, bags: Bags) -> Array:
-        return self._decision(bags)  # the grade of a bag is not pooled from these scores

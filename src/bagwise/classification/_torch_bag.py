@@ -22,10 +22,6 @@ from bagwise.compute.tensors import torch
 from bagwise.exceptions import InputError
 
 
-def _gives_scores(self: Any) -> bool:
-    return self.instance_output == "scores"
-
-
 def _gives_attention(self: Any) -> bool:
     return self.instance_output == "attention"
 
@@ -222,10 +218,7 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
         return rows if rows.ndim == 2 or _gives_attention(self) else rows[:, None]
 
     def _has_instance_scores(self) -> bool:
-        return _gives_scores(self)
-
-    def _pooled(self, scores: Array, bags: Bags) -> Array:
-        return self._bag_scores(bags)
+        return self.instance_output == "scores"
 
 
 @contextmanager

@@ -156,10 +156,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
         each = np.where(inside, self.C1 / np.repeat(sizes, sizes), C2)
         signs = np.where(inside, 1, -1).astype(np.int8)
         tol = self.tol if sizes[positive].max() > 1 else self.tol / 100  # nothing to choose
-        f, _ = supervised(
-            rows, order, signs[order], each[order], order=np.arange(len(order)), tol=tol, seed=seed
-        )
-        scores = loops.dual_descent.score(rows, f)
+        scores, _ = supervised(rows, order, signs[order], each[order], tol=tol, seed=seed)
         return well_svm(
             rows,
             choices,

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags, group_rows, offsets_of
 from bagwise.compute import readable_table
+from bagwise.compute.arrays import dense
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
 from bagwise.io._files import listed
 from bagwise.labels import (
@@ -471,7 +472,7 @@ def bag_level_features(instances: Any, offsets: Ints) -> list[int]:
     if len(left):
         inner = np.delete(np.arange(offsets[-1]), offsets[1:] - 1)  # rows followed by one of a bag
         left = left[_are_equal(instances, inner, inner + 1, left)]
-    values = _dense(instances[first][:, left]).astype(float) if len(left) else np.zeros((0, 0))
+    values = dense(instances[first][:, left]).astype(float) if len(left) else np.zeros((0, 0))
     pairs = zip(left.tolist(), values.T, strict=True)
     return [j for j, column in pairs if _chance(column, sizes[several]) < CHANCE]
 
@@ -482,14 +483,10 @@ def _are_equal(instances: Any, rows: Ints, others: Ints, columns: Ints) -> Bools
     start, n_values = 0, FIRST
     while start < len(rows) and equal.any():
         stop = start + max(1, n_values // len(columns))
-        one, other = (_dense(instances[which[start:stop]][:, columns]) for which in (rows, others))
+        one, other = (dense(instances[which[start:stop]][:, columns]) for which in (rows, others))
         equal &= ((one == other) | ((one != one) & (other != other))).all(axis=0)
         start, n_values = stop, min(LARGEST, 4 * n_values)
     return equal
-
-
-def _dense(rows: Any) -> Array:
-    return rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
 
 
 def _chance(values: Floats, sizes: Ints) -> float:

@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bagwise import loops
 from bagwise._common.sklearn import Interval, StrOptions
 from bagwise._common.types import Array
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
@@ -177,16 +176,8 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         order = canonical_order(rows, signs)
         known = order[signs[order] != 0]
         tol = self.tol if len(labels.unknown) else self.tol / 100  # nothing to choose
-        f, alpha = supervised(
-            rows,
-            known,
-            signs[known],
-            costs[known],
-            order=np.arange(len(known)),
-            tol=tol / 10,
-            seed=seed,
-        )
-        scores = loops.dual_descent.score(rows, f)
+        own = signs[known], costs[known]
+        scores, alpha = supervised(rows, known, *own, tol=tol / 10, seed=seed)
         start = np.zeros(len(signs))
         start[known] = alpha
         first = labels.choose(scores, np.ones(len(signs)), scores)

@@ -19,6 +19,7 @@ from scipy import linalg, sparse
 
 from bagwise._common.tables import slices
 from bagwise._common.types import Array, Floats, Ints
+from bagwise.compute.arrays import dense
 from bagwise.exceptions import InputError
 
 # Largest number of instances whose kernel matrix is stored (72 MB); block size for more instances.
@@ -268,21 +269,6 @@ def selection(rows: Ints, n_instances: int) -> sparse.csr_array:
     """
     n = len(rows)
     return sparse.csr_array((np.ones(n), rows, np.arange(n + 1)), shape=(n, n_instances))
-
-
-def dense(matrix: Any) -> Floats:
-    """Convert a matrix to a dense array.
-
-    Parameters
-    ----------
-    matrix : ndarray or sparse array
-        The matrix.
-
-    Returns
-    -------
-    ndarray
-    """
-    return matrix.toarray() if sparse.issparse(matrix) else matrix
 
 
 def check_costs(squared_length: float, **costs: float | None) -> None:

@@ -264,7 +264,6 @@ def supervised(
     signs: Ints,
     costs: Floats,
     *,
-    order: Ints,
     tol: float,
     seed: int,
 ) -> tuple[Floats, Floats]:
@@ -280,17 +279,15 @@ def supervised(
         The label of each variable.
     costs : ndarray of shape (n_variables,)
         C of each variable.
-    order : ndarray of int64 of shape (n_variables,)
-        Canonical order of the variables, which is then shuffled.
     tol : float
         Relative duality gap at which to stop.
     seed : int
-        Seed of the shuffling.
+        Seed of the shuffling of the variables, which are in a canonical order.
 
     Returns
     -------
-    f : ndarray of shape (width,)
-        The model.
+    scores : ndarray of shape (n_rows,)
+        The scores of all rows.
     alpha : ndarray of shape (n_variables,)
         The dual variables.
     """
@@ -304,12 +301,12 @@ def supervised(
         alpha,
         f,
         np.empty((len(f), 0)),
-        order=order,
+        order=np.arange(len(pick)),
         tol=tol,
         max_passes=MAX_PASSES,
         seed=seed,
     )
-    return f, alpha
+    return loops.dual_descent.score(rows, f), alpha
 
 
 def well_svm(
