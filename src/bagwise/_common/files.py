@@ -34,6 +34,12 @@ def replacing(path: Path, *, force: bool) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def write_file(path: Path, content: str | bytes, *, force: bool) -> None:
+    """Write a file as a whole, or not at all; text as UTF-8, with the ends of lines as they are."""
+    with replacing(path, force=force) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
 def check_output(path: Path, *, force: bool) -> None:
     """Refuse to overwrite a file without `force`, or a folder, or to write to a missing folder."""
     if path.is_dir():

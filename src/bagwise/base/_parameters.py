@@ -5,22 +5,19 @@ description: a line ``{kernel}`` in its docstring is replaced by the entry of `k
 docstring of a base class, with the default of the estimator.
 """
 
-import functools
 import inspect
 import re
 import textwrap
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any, ParamSpec, TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
 
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
 from bagwise._common.sklearn import Interval, StrOptions
 
 Estimator = TypeVar("Estimator")
-Given = ParamSpec("Given")
 
 COUNT = Interval(Integral, 1, None, closed="left")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
@@ -111,31 +108,6 @@ def with_parameters(cls: type[Estimator]) -> type[Estimator]:
             if inspect.isfunction(method):
                 describe(method, cls)
     return cls
-
-
-def function_of(cls: Callable[Given, Estimator], name: str) -> Callable[Given, Estimator]:
-    """A function that makes an estimator, with the parameters and the docstring of its class.
-
-    Parameters
-    ----------
-    cls : type
-        The class.
-    name : str
-        The name of the function.
-
-    Returns
-    -------
-    callable
-    """
-
-    @functools.wraps(cls, updated=())
-    def make(*args: Given.args, **options: Given.kwargs) -> Estimator:
-        return cls(*args, **options)
-
-    made: Any = make
-    made.__name__ = made.__qualname__ = name
-    made.__signature__ = inspect.signature(cls).replace(return_annotation=cls)
-    return make
 
 
 def describe(target: Any, cls: type) -> None:

@@ -84,11 +84,11 @@ def evaluate(
     bagwise evaluate musk1.csv -m pdmisvm --pca auto
     ```
     """
-    from bagwise._common.files import user_cache
+    from bagwise._common.files import user_cache, write_file
     from bagwise.cli.reading import check_features, make_for_task, read_labelled, target_of
     from bagwise.evaluate import compare
     from bagwise.evaluate._baselines import BASELINES, baselines
-    from bagwise.io._write_table import file_beside, write_columns, write_text
+    from bagwise.io._write_table import file_beside, write_columns
     from bagwise.survival._rows import survival_baselines
 
     written = [path for path in (output, predictions) if path is not None]
@@ -155,7 +155,7 @@ def evaluate(
         print_table(_with_ends(rows), title=f"{name}: each {by}")
     if output is not None:
         if output.suffix == ".tex":
-            write_text(output, comparison.to_frame(measure).to_latex(index=False), force=force)
+            write_file(output, comparison.to_frame(measure).to_latex(index=False), force=force)
         else:
             write_columns(output, comparison.numbers(measure), force=force)
         note(f"Scores: {output}")

@@ -36,6 +36,7 @@ _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")  # as Python writes it
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _PER_BAG = ("labels", "label_sets", "targets", "patch_sizes", "slide_sizes", "wholes")
 _PER_INSTANCE = ("instance_labels", "coords", "clips")
+_IN_BUNCH = ("bags", "classes", "patch_sizes", "slide_sizes", "extras", *_PER_INSTANCE)
 _STARTS = ("start", "start_time", "begin", "begin_time", "onset")
 _ENDS = ("end", "end_time", "stop", "stop_time")
 _SECONDS = re.compile(r" ?[([]s[)\]]$|[ _](s|sec|seconds)$")
@@ -191,18 +192,11 @@ class Contents:
             whole = sets.kind == "sets" and (sets.indicator >= 0).all()
             known = sets.indicator.astype(np.uint8) if whole else sets.values
         return Bunch(
-            bags=self.bags,
             y=None if self.labels is None else _with_missing(self.labels),
             label_sets=None if sets is None else known,
-            instance_labels=self.instance_labels,
-            classes=self.classes,
             feature_names=self.bags.feature_names,
-            coords=self.coords,
-            patch_sizes=self.patch_sizes,
-            slide_sizes=self.slide_sizes,
-            extras=self.extras,
-            clips=self.clips,
             meta={name: plain_array(values) for name, values in self.columns.items()},
+            **{name: getattr(self, name) for name in _IN_BUNCH},
         )
 
 

@@ -233,7 +233,8 @@ def read_bags(
     """
     given: dict[str, Any] = {name: value for name, value in locals().items() if name in _ARGUMENTS}
     given["features"] = None if features is None else _names(features)
-    given |= _label_columns(label_set)
+    if label_set is not None and not isinstance(label_set, str):
+        given |= {"label_set": None, "label_columns": _names(label_set)}
     given |= {"exclude": _names(exclude), "keep": _names(meta), "dtype": _number_type(dtype)}
     given |= {"bag_columns": _names(bag_columns), "group": groups}
     cluster = None if client is None else Cluster(client, npartitions)
@@ -578,13 +579,6 @@ def _entries(bags: Bags, known: Sequence[str]) -> Ints:
             f"{list(known)[:3]} ... Set id_column= to the column of the bag ids."
         )
     return rows
-
-
-def _label_columns(label_set: str | Sequence[str] | None) -> dict[str, Any]:
-    """The column of label sets, or the columns with one label each."""
-    if label_set is None or isinstance(label_set, str):
-        return {"label_set": label_set, "label_columns": ()}
-    return {"label_set": None, "label_columns": _names(label_set)}
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:

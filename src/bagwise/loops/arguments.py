@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from bagwise._common import tables
 from bagwise._common.types import Bools, Floats, Ints
 
 
@@ -28,11 +29,7 @@ def read_only(*arrays: Any) -> list[Any]:
     >>> a.flags.writeable
     False
     """
-    views = []
-    for array in arrays:
-        views.append(array.view())
-        views[-1].flags.writeable = False
-    return views
+    return list(map(tables.read_only, arrays))
 
 
 class Settings(NamedTuple):

@@ -7,7 +7,8 @@ import numpy as np
 
 from bagwise._common.types import Floats
 from bagwise.annotation import ORedLogisticRegression
-from bagwise.base._parameters import NOT_NEGATIVE, function_of, with_parameters
+from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
+from bagwise.published._functions import function_of
 
 __all__ = ["orlr"]
 

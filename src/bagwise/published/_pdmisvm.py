@@ -9,10 +9,11 @@ import numpy as np
 from bagwise._common.sklearn import StrOptions
 from bagwise._common.types import Array
 from bagwise.bags import Bags
-from bagwise.base._parameters import function_of, with_parameters
+from bagwise.base._parameters import with_parameters
 from bagwise.classification import PrimalDualMISVM
 from bagwise.compute import Parts
 from bagwise.labels import Labels
+from bagwise.published._functions import function_of
 from bagwise.solvers import SolverResult
 from bagwise.solvers.margin.primal_dual import LinearSpace, primal_dual
 

@@ -13,9 +13,10 @@ from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.base import OneVsRestMixin
 from bagwise.base._label_machine import LabelMachine
-from bagwise.base._parameters import COUNT, NOT_NEGATIVE, function_of, with_parameters
+from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
 from bagwise.cluster import WellSVMClustering
 from bagwise.labels import Labels
+from bagwise.published._functions import function_of
 from bagwise.semi_supervised import WellSVMClassifier
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.wellsvm.as_printed import as_printed, best_rows, scores_of_svm, signed

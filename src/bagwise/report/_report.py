@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bagwise._common.files import replacing
+from bagwise._common.files import check_output, write_file
 from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import offsets_of
 from bagwise.base._pipelines import held_out_note
@@ -156,8 +156,8 @@ class Report:
             When the file exists and `force` is False.
         """
         file = Path(path)
-        with replacing(file, force=force) as temporary:
-            temporary.write_text(self.to_html(), encoding="utf-8")
+        check_output(file, force=force)
+        write_file(file, self.to_html(), force=force)
         return file
 
 

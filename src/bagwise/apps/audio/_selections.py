@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
-from bagwise._common.files import distinct_names, replacing
+from bagwise._common.files import distinct_names, write_file
 from bagwise._common.types import Array, Bools, Floats
 from bagwise.exceptions import DataWarning, FileFormatError, InputError, warn_user
 from bagwise.io._contents import clip_columns
@@ -137,9 +137,7 @@ def write_selections(
             else:
                 lines.append([*times, f"{label}? {100 * chance:.0f} %"])
         written.append(folder / f"{own_name}.txt")
-        with replacing(written[-1], force=force) as temporary:
-            text = "".join("\t".join(line) + "\n" for line in lines)
-            temporary.write_text(text, encoding="utf-8", newline="")
+        write_file(written[-1], "".join("\t".join(line) + "\n" for line in lines), force=force)
     return written
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bagwise._common.extras import import_extra
-from bagwise._common.files import check_place, distinct_names, replacing
+from bagwise._common.files import check_place, distinct_names, write_file
 from bagwise._common.types import Array, Floats
 from bagwise.bags import Bags
 from bagwise.base._pipelines import final_estimator, held_out_note, predicts_numbers
@@ -176,15 +176,15 @@ class HeatMaps:
         stems = distinct_names([m.name for m in maps], taken=[Path(INDEX).stem, Path(TOP).stem])
         for slide, stem in zip(maps, stems, strict=True):
             pictures.append(_picture(slide, limits))
-            _write(target / f"{stem}.png", pictures[-1], force=force)
-            _write(target / f"{stem}.geojson", _geojson(slide, limits), force=force)
+            write_file(target / f"{stem}.png", pictures[-1], force=force)
+            write_file(target / f"{stem}.geojson", _geojson(slide, limits), force=force)
         columns: dict[str, list[Any]] = {name: [] for name in maps[0].top_columns}
         for slide, name in itertools.product(maps, columns):
             columns[name] += slide.top_columns[name]
         arrays = {name: np.array(values, dtype=object) for name, values in columns.items()}
         write_columns(target / TOP, arrays, force=force)
         page = self._page(maps, pictures, signed=limits[0] < 0 < limits[1])
-        _write(target / INDEX, page.encode("utf-8"), force=force)
+        write_file(target / INDEX, page, force=force)
         return target / INDEX
 
     def _maps(self, after_slide: Callable[[], None]) -> list[_Slide]:
@@ -344,11 +344,6 @@ def check_folder(folder: Path, *, force: bool) -> None:
     if folder.exists() and not folder.is_dir():
         raise OutputExistsError(f"{folder} is a file: give the name of a folder.")
     check_place(folder, exists=folder.exists() and any(folder.iterdir()), force=force)
-
-
-def _write(path: Path, data: bytes, *, force: bool) -> None:
-    with replacing(path, force=force) as temporary:
-        temporary.write_bytes(data)
 
 
 # Pictures of whole slides, over which heat maps are drawn

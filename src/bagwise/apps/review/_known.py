@@ -11,7 +11,7 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from bagwise._common.files import replacing
+from bagwise._common.files import write_file
 from bagwise._common.types import Bools
 from bagwise.apps.audio._recordings import recordings
 from bagwise.apps.audio._selections import Selection, match_selections, read_selections
@@ -310,8 +310,7 @@ def write_interface(path: Path, labels: Iterable[str], kind: str, *, force: bool
         f'  <Choices name="{CONTROL}" toName="{OBJECT}" choice="single">\n{choices}'
         "  </Choices>\n</View>\n"
     )
-    with replacing(path, force=force) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_file(path, text, force=force)
 
 
 def write_annotated(path: Path, known: Iterable[Correction], *, force: bool = False) -> None:
@@ -404,5 +403,4 @@ def _result(number: int, label: Any) -> dict[str, Any]:
 def _write_list(path: Path, items: Iterable[Any], *, force: bool) -> None:
     """Write a JSON list, one item per line."""
     lines = ",\n".join(map(json.dumps, items))
-    with replacing(path, force=force) as temporary:
-        temporary.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+    write_file(path, f"[\n{lines}\n]\n", force=force)

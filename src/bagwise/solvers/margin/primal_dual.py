@@ -374,13 +374,9 @@ class KernelPart(PrimalDualPart):
         """Transposed residual and its sums."""
         return self._residual_matrix().toarray().astype(self.X.dtype), self._residual_sums()
 
-    def norms_of_step(self, W: Array) -> Array:
-        """a_m' K a_m of each class for the step of the last `change`."""
-        return np.einsum("mi,im->m", W, self.changed)
-
-    def norms_of_scores(self, W: Array) -> Array:
-        """a_m' (K a_m + b_m) of each class for the coefficients of the scores."""
-        return np.einsum("mi,im->m", W, self.scores)
+    def norms(self, W: Array, of: str) -> Array:
+        """a_m' K a_m of each class, of the last step ("changed"), or with b_m of the "scores"."""
+        return np.einsum("mi,im->m", W, getattr(self, of))
 
 
 def runs_triton(bags: Bags, n_columns: int) -> bool:
@@ -508,11 +504,11 @@ class KernelSpace(LinearSpace):
 
     def step_norms(self, parts: Parts, step: Array) -> Array:
         """a_m' K a_m."""
-        return parts.total("norms_of_step", step)
+        return parts.total("norms", step, "changed")
 
     def squared_norms(self, parts: Parts, W: Array, b: Any) -> Array:
         """a_m' K a_m."""
-        return parts.total("norms_of_scores", W) - b * W.sum(axis=1)
+        return parts.total("norms", W, "scores") - b * W.sum(axis=1)
 
     def solver(self, parts: Parts, problem: Problem, used: float) -> Callable[[Any, float], Any]:
         """Make the function (target, mu) -> (I/mu + D K)^-1 target_m (Eq. 28).

@@ -284,17 +284,13 @@ def best_directions(within: Floats, between: Floats, n: int, start: Floats) -> F
     A = start
     ratio = 0.0
     for _ in range(MAX_ROUNDS):
-        best = _ratio(A, between, within)
+        best = float(np.trace(A.T @ between @ A) / np.trace(A.T @ within @ A))
         if A.shape[1] == n and best <= ratio * (1 + 1e-12):
             return A
         ratio = best
         _, vectors = eigenvectors(between - ratio * within, d - n, d - 1)
         A = vectors[:, ::-1]
     return A
-
-
-def _ratio(A: Floats, between: Floats, within: Floats) -> float:
-    return float(np.trace(A.T @ between @ A) / np.trace(A.T @ within @ A))
 
 
 def move_centres(means: Floats, centres: Floats, sizes: Floats) -> Floats:
