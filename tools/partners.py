@@ -19,7 +19,7 @@ ENOUGH = 8
 # The distributions of each group; the test of a partner is tests/partners/test_NAME.py.
 GROUPS = {
     "conformal": ["mapie", "crepes", "cleanlab", "optuna"],
-    "data": ["polars", "dask", "anndata", "crowsetta"],
+    "data": ["polars", "dask", "anndata", "crowsetta", "rdkit"],
     "survival": ["scikit-survival"],
     "torch": ["skorch", "torchmil"],
 }

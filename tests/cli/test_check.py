@@ -4,8 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bagwise.io import read_bags
 from bagwise.persistence import load_model
-from bagwise.predictions._predictions import check_background, likeliest
+from bagwise.predictions._predictions import (
+    check_background,
+    fit_temperature,
+    likeliest,
+    tempered,
+)
 
 
 def test_the_threshold_with_the_most_right_labels_is_found():
@@ -14,13 +20,50 @@ def test_the_threshold_with_the_most_right_labels_is_found():
     proba = rng.dirichlet([1, 1, 4], 80)
     proba[np.arange(80), truth] += 0.7
     proba /= proba.sum(axis=1, keepdims=True)
-    limit, table = check_background(proba, 2, truth)
+    limit, table = check_background(proba, 2, np.eye(3, dtype=bool)[truth])
     every = [np.mean(likeliest(proba, 2, t) == truth) for t in np.linspace(0, 1, 2001)]
     assert np.mean(likeliest(proba, 2, limit) == truth) == max(every) == table["accuracy"].max()
     codes = likeliest(proba, 2, table["background above"][0])
     counts = [np.sum((codes < 2) & (codes == truth)), np.sum((codes < 2) & (codes != truth))]
     counts.append(np.sum((truth < 2) & (codes != truth)))
     assert [table[name][0] for name in ("right", "false", "missed")] == counts
+
+
+def test_a_clip_with_several_species_is_right_by_any_of_them():
+    proba = np.array([[0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.1, 0.1, 0.8]])
+    truth = np.array([[True, True, False], [True, False, False], [False, False, True]])
+    limit, table = check_background(proba, 2, truth)
+    at = table["background above"].tolist().index(round(limit, 6))
+    assert [table[name][at] for name in ("right", "false", "missed")] == [1, 1, 1]
+
+
+def test_the_temperature_is_that_of_the_largest_posterior_probability():
+    rng = np.random.default_rng(2)
+    honest = rng.dirichlet([1, 1, 1], 200)
+    truth = np.array([rng.multinomial(1, p) for p in honest], dtype=bool)
+    proba = tempered(honest, 0.4)  # too sure: the remedy is 1 / 0.4
+    grid = np.exp(np.linspace(-2.9, 2.9, 2001))
+    logs = [np.log((tempered(proba, t) * truth).sum(axis=1)).sum() for t in grid]
+    best = grid[np.argmax(np.array(logs) - np.log(grid) ** 2 / 2)]
+    found = fit_temperature(proba, truth)
+    assert abs(np.log(found / best)) < 0.01
+    assert 1.9 < found < 3.2
+
+
+def test_tempered_probabilities_keep_zeros_order_and_sum():
+    rng = np.random.default_rng(3)
+    proba = rng.dirichlet([0.3] * 5, 50)
+    proba[:, 2] = 0
+    proba /= proba.sum(axis=1, keepdims=True)
+    for t in (0.05, 0.5, 1.0, 3.0, 20.0):
+        found = tempered(proba, t)
+        np.testing.assert_allclose(found.sum(axis=1), 1)
+        assert (found[:, 2] == 0).all()
+        assert (found.argmax(axis=1) == proba.argmax(axis=1)).all()
+    np.testing.assert_allclose(tempered(proba, 1.0), proba)
+    excluded = np.zeros((50, 5), dtype=bool)
+    excluded[:, 2] = True  # the model rules out what was heard: nothing to learn
+    assert abs(fit_temperature(proba, excluded) - 1) < 1e-3
 
 
 @pytest.fixture
@@ -48,6 +91,7 @@ def test_annotate_uses_the_threshold(clips, run):
     done = run.ok("annotate", *words, "-o", folder / "out.csv")
     assert "100 checked instances, by the threshold of background" in done.stdout
     assert "is right most often, and is used" in done.stderr
+    assert "of the most probable labels are right; their mean probability was" in done.stderr
     found = pd.read_csv(folder / "out.csv")
     assert (found.label == truth.label).mean() > 0.9
 
@@ -57,13 +101,18 @@ def test_fit_writes_the_threshold_into_the_model(clips, run):
     folder, truth = clips
     words = [folder / "clips.csv", "-m", "orlr", "--background", "--check", folder / "checked.csv"]
     run.ok("fit", *words, "-o", folder / "m.skops")
-    limit = load_model(folder / "m.skops")[1]["background_above"]
+    model, facts = load_model(folder / "m.skops")
+    limit, temperature = facts["background_above"], facts["temperature"]
     predict = ["predict", folder / "m.skops", folder / "clips.csv", "-o"]
     run.ok(*predict, folder / "p.csv")
     run.ok(*predict, folder / "q.csv", "--background-above", limit)
     found = pd.read_csv(folder / "p.instances.csv")
     assert found.equals(pd.read_csv(folder / "q.instances.csv"))
     assert (found.predicted == truth.label).mean() > 0.9
+    bags = read_bags(folder / "clips.csv", features=["a", "b", "c"]).bags
+    expected = tempered(model.predict_proba_instances(bags), temperature)
+    heads = [f"probability_{name}" for name in ("owl", "wren", "background")]
+    np.testing.assert_allclose(found[heads], expected, atol=1e-9)
     words[2:4] = ["orlr"]
     assert "add -m orlr --background" in run.fails("fit", *words, "-o", folder / "n.skops").stderr
     (folder / "checked.csv").write_text("bag,row,label\nother,0,owl\n")

@@ -21,6 +21,7 @@ ASKS_A_PERSON = {  # tried by test_review.py
     "bagwise review model.skops syllables.csv --audio clip",
     "bagwise review syllables.csv --export corrections.csv",
 }
+NEEDS_MOLECULES = {"bagwise conformers molecules.csv -o table.parquet"}  # by test_rdkit.py
 NEEDS_SLIDES = {  # tried by test_heatmap.py
     "bagwise heatmap model.skops slides/ -o maps",
     "bagwise heatmap model.skops slides/ --labels labels.csv --id-column slide_id -o named",
@@ -70,7 +71,7 @@ def test_examples_run_on_shipped_data(run, tmp_path, monkeypatch, few_candidates
     order = sorted(COMMANDS, key=lambda path: "datasets" not in path)  # they write what others read
     lines = dict.fromkeys(line for path in order for line in examples(COMMANDS[path]))
     for line in lines:
-        if line not in SLOW | ASKS_A_PERSON | NEEDS_SLIDES:
+        if line not in SLOW | ASKS_A_PERSON | NEEDS_SLIDES | NEEDS_MOLECULES:
             run.ok(*shlex.split(line)[1:])
 
 

@@ -1,8 +1,9 @@
 """Compare the labels of clips with hand labels: ``python accuracy.py annotated.csv truth.csv``.
 
 The second table has the columns ``file_path``, ``start`` and ``species`` (``background`` if no bird
-calls). It may contain only some of the clips. A third argument, such as 0.9, also prints for
-each species how many labels with at least this probability are right.
+calls; ``owl;wren`` if both call, and either is right). It may contain only some of the clips. A
+third argument, such as 0.9, also prints for each species how many labels with at least this
+probability are right.
 """
 
 import csv
@@ -23,7 +24,7 @@ def compare(found, truth):
         if species is not None:
             label = row.get("label") or row["predicted"]
             probability = row.get("probability") or row[f"probability_{label}"]
-            yield label, float(probability), species
+            yield label, float(probability), {name.strip() for name in species.split(";")}
 
 
 def main():
@@ -31,14 +32,14 @@ def main():
     clips = list(compare(rows_of(sys.argv[1]), rows_of(sys.argv[2])))
     if not clips:
         sys.exit(f"{sys.argv[2]} has none of the clips of {sys.argv[1]}.")
-    right = [label == species for label, _, species in clips]
+    right = [label in species for label, _, species in clips]
     print(f"right: {sum(right) / len(right):.3f} of {len(right)} clips", end="")
-    calls = [label == species for label, _, species in clips if species != "background"]
+    calls = [label in species for label, _, species in clips if "background" not in species]
     print(f", {sum(calls) / len(calls):.3f} of those with a call" if calls else "")
     if len(sys.argv) > 3:
         least = float(sys.argv[3])
         for name in sorted({label for label, *_ in clips} - {"background"}):
-            sure = [species == name for label, p, species in clips if label == name and p >= least]
+            sure = [name in species for label, p, species in clips if label == name and p >= least]
             print(f"{name}: {sum(sure)} of {len(sure)} labels with at least {least:g} are right")
 
 

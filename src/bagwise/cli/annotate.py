@@ -104,7 +104,8 @@ def annotate(
         model.fit(bags, sets, **fit_arguments(model, instance_labels=known))
         seen = Predictions(model, bags, sets)
         if check is not None:
-            background_above = checked_threshold(check, seen, model.annotate_proba(bags, sets))
+            limits = checked_threshold(check, seen, model.annotate_proba(bags, sets))
+            background_above = limits["background_above"]
         found: dict[str, Any] = seen.annotation_table(
             instance_labels=known, background_above=background_above, probabilities=probabilities
         )

@@ -20,6 +20,7 @@ from bagwise import __version__
 from bagwise.cli.annotate import annotate
 from bagwise.cli.audit import audit
 from bagwise.cli.cluster import cluster
+from bagwise.cli.conformers import conformers
 from bagwise.cli.datasets import datasets
 from bagwise.cli.evaluate import evaluate
 from bagwise.cli.fit import fit
@@ -176,7 +177,7 @@ def _options(
 
 app.add_typer(datasets, rich_help_panel="Data")
 for _panel, _commands in {
-    "Data": (info,),
+    "Data": (info, conformers),
     "Models": (methods, evaluate, audit, fit, predict, annotate, cluster),
     "Inspection": (report, heatmap, review),
 }.items():

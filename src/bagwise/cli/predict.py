@@ -15,6 +15,7 @@ def predict(
     label_files: options.LabelFiles,
     output: Path = options.output("Predictions of bags, .parquet, .csv or .tsv.", "FILE"),
     background_above: float | None = options.BACKGROUND_ABOVE,
+    keys: Path | None = options.option("Also write key conformers, .sdf.", "SDF"),
     force: bool = options.FORCE,
 ) -> dict[str, Any]:
     """Predict the bags of a file, with the key instance of each.
@@ -29,7 +30,7 @@ def predict(
     instances, out.instances.parquet has contributions: the weight of each instance in a linear
     approximation of the prediction on random subsets of its bag or, if there are more than 12,000
     instances, the prediction for a bag with it alone. --raven and --audacity write the labels of
-    sound clips, as `bagwise annotate` does.
+    sound clips, as `bagwise annotate` does; --keys the key conformers of `bagwise conformers`.
 
     ```
     bagwise predict model.skops musk1.csv -o predicted.csv
@@ -39,7 +40,8 @@ def predict(
     from bagwise.io._write_table import file_beside, write_columns
 
     beside = file_beside(output, "instances")
-    refuse_existing([output, beside], force=force, inputs=[saved.model, saved.file])
+    more = [] if keys is None else [keys]
+    refuse_existing([output, beside, *more], force=force, inputs=[saved.model, saved.file])
     from bagwise.cli.reading import open_saved
     from bagwise.cli.results import (
         check_folders,
@@ -56,6 +58,7 @@ def predict(
     found = Predictions(model, bags, classes=facts.get("classes"))
     if background_above is None:  # chosen by checked instances
         background_above = facts.get("background_above")
+    found.temperature = facts.get("temperature")
     refuse_background_above(found.estimator, background_above)
     folders = check_folders(label_files, data, force=force)
     if folders and not hasattr(found.estimator, "predict_proba_instances"):
@@ -80,6 +83,12 @@ def predict(
         if folders:
             named = instances | label_columns(instances)
             write_folders(folders, data, named, background=found.background_name, force=force)
+    if keys is not None:
+        from bagwise.apps.chem._conformers import write_keys
+
+        write_keys(saved.file.with_suffix(".sdf"), keys, table, force=force)
+        note(f"key conformers of {len(bags)} molecules, for PyMOL: {keys}")
+        written.append(keys)
     numbers = [values.tolist() for name, values in table.items() if name.startswith("predicted")]
     predicted: list[Any] = numbers[0] if len(numbers) == 1 else [*zip(*numbers, strict=True)]
     counts: Any = Counter(map(str, predicted))

@@ -138,7 +138,7 @@ def _kept(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
     return {name: plain_array(values) for name, values in data.columns.items()}
 
 
-def checked_threshold(path: Path, found: Predictions, proba: Any) -> float:
+def checked_threshold(path: Path, found: Predictions, proba: Any) -> dict[str, float]:
     """Choose the threshold of background by checked instances, and print what it gets right.
 
     Parameters
@@ -152,25 +152,37 @@ def checked_threshold(path: Path, found: Predictions, proba: Any) -> float:
 
     Returns
     -------
-    float
+    dict of str to float
+        ``background_above``, the threshold, and ``temperature``, which calibrates probabilities;
+        `found` has it from now on.
     """
     from bagwise.apps.review._known import read_known
     from bagwise.apps.review._queue import match_corrections
-    from bagwise.predictions._predictions import check_background
+    from bagwise.predictions import _predictions as tools
 
-    n_labels = len(found.names)
     if proba is None or found.background_name is None:
         raise InputError("--check chooses the threshold of background: add -m orlr --background.")
-    codes = {name: k for k, name in enumerate(found.names)} | {"background": n_labels}
-    labels, n = match_corrections(read_known(path, note).corrections, found.bags, codes)
+    labels, n = match_corrections(read_known(path, note).corrections, found.bags, {})
     rows = [i for i, label in enumerate(labels) if label is not None]
     if not rows:
         raise InputError(f"{path.name} has no label of an instance of these bags.")
-    truth = [labels[i] if isinstance(labels[i], int) else -1 for i in rows]
-    limit, table = check_background(proba[rows], n_labels, np.array(truth))
+    nothing = {"background", str(found.background_name)}
+    own = [{name.strip() for name in str(labels[i]).split(";")} for i in rows]  # several, perhaps
+    truth = np.array(
+        [[*(name in each for name in found.names), bool(nothing & each)] for each in own]
+    )
+    found.temperature = tools.fit_temperature(proba[rows], truth)
+    calibrated = tools.tempered(proba[rows], found.temperature)
+    limit, table = tools.check_background(calibrated, len(found.names), truth)
     print_table(table, title=f"{n} checked instances, by the threshold of background")
     note(f"--background-above {limit:.4g} is right most often, and is used")
-    return limit
+    right = truth[np.arange(len(rows)), calibrated.argmax(axis=1)].mean()
+    before, after = (p.max(axis=1).mean() for p in (proba[rows], calibrated))
+    note(
+        f"temperature {found.temperature:.3g}: {right:.3f} of the most probable labels are right; "
+        f"their mean probability was {before:.3f}, and is {after:.3f}"
+    )
+    return {"background_above": limit, "temperature": found.temperature}
 
 
 def check_folders(chosen: LabelFiles, data: Contents, *, force: bool) -> dict[str, Path]:

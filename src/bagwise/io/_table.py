@@ -44,6 +44,7 @@ from bagwise.io._contents import (
 )
 from bagwise.io._files import (
     ROLES,
+    TABLES,
     Request,
     Workspace,
     assign,
@@ -454,6 +455,17 @@ def read_written(
             require_column(source, name, f" in {path.name}")
         found = [name for name in (*names, *optional) if name in source.names]
         return {name: read_column(source, name, "none").tolist() for name in found}
+
+
+def read_all(path: Path) -> dict[str, list[Any]]:
+    """Read all columns of a CSV or Parquet file; strings that are all numbers become numbers."""
+    with format_errors(path):
+        format = format_of(path, None)
+        if format not in TABLES:
+            raise InputError(f"{path} is not a CSV or Parquet table.")
+        names = open_table(path, format, Request()).names
+        source = open_table(path, format, Request(extra_columns=names))
+        return {name: read_column(source, name, "all").tolist() for name in names}
 
 
 def open_frame(frame: Any) -> Source:

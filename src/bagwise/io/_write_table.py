@@ -239,13 +239,9 @@ def file_beside(path: Path, kind: str) -> Path:
     return path.with_name(f"{path.stem}.{kind}{path.suffix}")
 
 
-def write_text(path: Path, text: str, *, force: bool) -> None:
-    """Write a string to a file, completely or not at all."""
-    with replacing(path, force=force) as temporary:
-        Path(temporary).write_text(text, encoding="utf-8")
-
-
-def write_columns(path: Path, columns: Mapping[str, Any], *, force: bool) -> None:
+def write_columns(
+    path: Path, columns: Mapping[str, Any], *, force: bool, notes: Mapping[str, Any] | None = None
+) -> None:
     """Write columns of equal length as CSV, TSV or Parquet, completely or not at all.
 
     In CSV and TSV a string that a spreadsheet would run as a formula gets a leading apostrophe,
@@ -259,11 +255,15 @@ def write_columns(path: Path, columns: Mapping[str, Any], *, force: bool) -> Non
         The columns.
     force : bool
         Whether a file may be overwritten.
+    notes : mapping, default=None
+        What a Parquet file says of its columns to those who read bags from it.
     """
     with replacing(path, force=force) as temporary:
         if path.suffix.lower() in _PARQUET:
             pa = import_extra("pyarrow", extra="io")
             table = pa.table({name: values.tolist() for name, values in columns.items()})
+            if notes is not None:
+                table = table.replace_schema_metadata({METADATA: json.dumps(notes)})
             import_extra("pyarrow.parquet", extra="io").write_table(table, temporary)
             return
         with open(temporary, "w", newline="", encoding="utf-8") as file:

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
 from sklearn.base import is_clusterer
 
 from bagwise import loops
-from bagwise._common.types import Array, Floats, Ints
+from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base import RowEstimator
 from bagwise.base._pipelines import (
@@ -137,6 +139,7 @@ class Predictions:
         self.is_regressor, self._y = predicts_numbers(model), y
         self.estimator, self.seen = self._last_step()
         self._cache: dict[str, Array] = {}
+        self.temperature: float | None = None  # of probabilities of instances: see `tempered`
         self.works_on_rows = isinstance(self.estimator, RowEstimator)
         self.unit = "row" if self.works_on_rows and (self.bags.sizes == 1).all() else "bag"
         self.scores_instances = self.seen is not None and hasattr(self.estimator, "score_instances")
@@ -191,7 +194,9 @@ class Predictions:
             X = X.instances if self.works_on_rows else X
             scored = method == "score_instances"  # the columns of tables name the class
             compute = instance_scores(caller) if scored else getattr(caller, method)
-            self._cache[method] = np.asarray(compute(X))
+            values = np.asarray(compute(X))
+            calibrated = method == "predict_proba_instances"
+            self._cache[method] = tempered(values, self.temperature) if calibrated else values
         return self._cache[method]
 
     # Labels and numbers ---------------------------------------------------------------------
@@ -549,6 +554,7 @@ class Predictions:
         refuse_background_above(self.estimator, background_above)
         more = {} if instance_labels is None else {"instance_labels": instance_labels}
         posterior = self.model.annotate_proba(self.bags, self._y, **more)
+        posterior = tempered(posterior, self.temperature)
         names, rows = self.label_names, np.arange(len(posterior))
         first = likeliest(posterior, len(self.classes), background_above)
         second, second_share = runner_up(posterior, first)
@@ -595,7 +601,7 @@ def refuse_background_above(model: Any, background_above: float | None) -> None:
         )
 
 
-def check_background(proba: Array, n_labels: int, truth: Ints) -> tuple[float, dict[str, Any]]:
+def check_background(proba: Array, n_labels: int, truth: Bools) -> tuple[float, dict[str, Any]]:
     """Count right and false labels of checked instances by the threshold of background.
 
     Parameters
@@ -604,8 +610,8 @@ def check_background(proba: Array, n_labels: int, truth: Ints) -> tuple[float, d
         Probabilities of the labels and, last, of background.
     n_labels : int
         The number of labels.
-    truth : ndarray of int of shape (n_checked,)
-        The column of the true label; `n_labels` for background.
+    truth : ndarray of bool of shape (n_checked, n_labels + 1)
+        Which labels an instance has, several perhaps; the last is background.
 
     Returns
     -------
@@ -620,8 +626,8 @@ def check_background(proba: Array, n_labels: int, truth: Ints) -> tuple[float, d
     rows = []
     for limit in limits:
         codes = likeliest(proba, n_labels, limit)
-        named, right = codes < n_labels, codes == truth
-        several = named & right, named & ~right, (truth != n_labels) & ~right
+        named, right = codes < n_labels, truth[np.arange(len(codes)), codes]
+        several = named & right, named & ~right, ~truth[:, -1] & ~right
         rows.append([limit, *map(np.sum, several), right.mean()])
     counts = np.array(rows)
     best = np.flatnonzero(counts[:, 4] == counts[:, 4].max())
@@ -629,6 +635,41 @@ def check_background(proba: Array, n_labels: int, truth: Ints) -> tuple[float, d
     shown = np.unique([chosen, *np.linspace(0, len(limits) - 1, 9).astype(int)])
     heads = ("background above", "right", "false", "missed", "accuracy")
     return float(limits[chosen]), dict(zip(heads, counts[shown].T.round(6), strict=True))
+
+
+def fit_temperature(proba: Array, truth: Bools) -> float:
+    """Find T, for which probabilities in proportion to p^(1 / T) are calibrated (Guo et al. 2017).
+
+    Parameters
+    ----------
+    proba : ndarray of shape (n_checked, n_labels)
+        Probabilities of the labels of checked instances.
+    truth : ndarray of bool of shape (n_checked, n_labels)
+        Which of them an instance has. One without a label that is possible says nothing of T.
+
+    Returns
+    -------
+    float
+        T of the largest posterior probability; log T has a standard normal prior, as if T = 1 had
+        been seen in a few instances.
+    """
+    possible = (truth & (proba > 0)).any(axis=1)
+    with np.errstate(divide="ignore"):
+        log_p, own = np.log(proba[possible]), np.log(truth[possible])
+
+    def loss(log_t: float) -> float:
+        scaled = log_p / np.exp(log_t)
+        return log_t**2 / 2 + (logsumexp(scaled, axis=1) - logsumexp(scaled + own, axis=1)).sum()
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-3, 3), method="bounded").x))
+
+
+def tempered(proba: Array, temperature: float | None) -> Array:
+    """Probabilities in proportion to p^(1 / T); zeros stay, and so does the order of labels."""
+    if temperature is None:
+        return proba
+    powers = (proba / proba.max(axis=1, keepdims=True)) ** (1 / temperature)
+    return powers / powers.sum(axis=1, keepdims=True)
 
 
 def likeliest(proba: Array, n_labels: int, background_above: float | None = None) -> Ints:
