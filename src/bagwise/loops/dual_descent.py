@@ -61,6 +61,26 @@ class Rows(NamedTuple):
         return self.n_features + self.score_factors.shape[1]
 
 
+class Problem(NamedTuple):
+    """Variables: their rows and signs under the label vectors, mu, and C."""
+
+    rows: Rows
+    pick: Ints
+    signs: Ints
+    weights: Floats
+    costs: Floats
+
+
+class State(NamedTuple):
+    """What a visit changes: a, f and E, and of each variable its gradient and slack."""
+
+    alpha: Floats
+    f: Floats
+    E: Floats
+    gradient: Floats
+    slack: Floats
+
+
 class Descent(NamedTuple):
     """Result of `descend`: number of passes over the variables, primal value, duality gap."""
 
@@ -302,7 +322,8 @@ def descend(
     groups = sign_groups(pick, signs, order) if groups is None else groups
     n, n_labels = signs.shape
     active, n_active = groups.order.copy(), np.diff(groups.bounds)
-    gradient, slack = np.empty((2, n))
+    problem = Problem(rows, pick, signs, weights, costs)
+    state = State(alpha, f, E, *np.empty((2, n)))
     z, before = np.empty((2, len(f)))
     random = np.array([2 * seed + 1], np.uint64)
     mixed = groups.patterns * weights  # (n_groups, n_labels)
@@ -312,30 +333,40 @@ def descend(
     found = Descent(0, np.inf, np.inf)
     done = False
     while not done and found.n_passes < max_passes:
+        n_most = min(at_once, max_passes - found.n_passes)
         made, done, primal, gap = _descend(
-            rows,
-            pick,
-            signs,
-            groups,
-            mixed,
-            least,
-            weights,
-            costs,
-            alpha,
-            f,
-            E,
-            tol,
-            min(at_once, max_passes - found.n_passes),
-            active,
-            n_active,
-            gradient,
-            slack,
-            z,
-            before,
-            random,
+            problem, state, groups, mixed, least, tol, n_most, active, n_active, z, before, random
         )
         found = Descent(found.n_passes + made, primal, gap)
     return found
+
+
+def descend_alone(
+    rows: Rows, pick: Ints, signs: Array, costs: Floats, alpha: Floats, **options: Any
+) -> Floats:
+    """Solve an SVM under one label vector, from `alpha`, which is changed in place.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    pick, signs : ndarray of shape (n_variables,)
+        The row and the sign of each variable.
+    costs, alpha : ndarray of shape (n_variables,)
+        C, and the dual variables.
+    **options
+        ``order``, ``tol``, ``max_passes`` and ``seed`` of `descend`.
+
+    Returns
+    -------
+    ndarray of shape (width,)
+        The model.
+    """
+    coef: Any = np.bincount(pick, alpha * signs, rows.n_rows)
+    f = combine(rows, coef)
+    columns, nothing = (pick[:, None], signs.astype(np.int8)[:, None]), np.empty((len(f), 0))
+    descend(rows, *columns, np.ones(1), costs, alpha, f, nothing, **options)
+    return f
 
 
 def sign_groups(pick: Ints, signs: Ints, order: Ints) -> Groups:
@@ -392,26 +423,7 @@ def _length(rows: Rows) -> int:
 
 @_compiled
 def _descend(
-    rows,
-    pick,
-    signs,
-    groups,
-    mixed,
-    least,
-    weights,
-    costs,
-    alpha,
-    f,
-    E,
-    tol,
-    max_passes,
-    active,
-    n_active,
-    gradient,
-    slack,
-    z,
-    before,
-    random,
+    problem, state, groups, mixed, least, tol, max_passes, active, n_active, z, before, random
 ):
     """Make up to `max_passes` passes over the active variables, group by group.
 
@@ -421,43 +433,20 @@ def _descend(
     n_passes, done = 0, False
     while not done and n_passes < max_passes:
         n_passes += 1
-        all_active = n_active.sum() == len(alpha)
+        all_active = n_active.sum() == len(state.alpha)
         for g in range(len(n_active)):
             group = active[groups.bounds[g] : groups.bounds[g + 1]]
             _shuffle(group, n_active[g], random)
             if n_active[g] < least[g]:
-                n_active[g] = _visit_singly(
-                    rows,
-                    pick,
-                    signs,
-                    weights,
-                    costs,
-                    alpha,
-                    f,
-                    E,
-                    group,
-                    n_active[g],
-                    gradient,
-                    slack,
-                )
+                n_active[g] = _visit_singly(problem, state, group, n_active[g])
                 continue
             if least[g] > 0:
-                _mix(mixed[g], f, E, z, before)
-            n_active[g] = _visit_group(
-                rows,
-                pick,
-                signs,
-                costs,
-                alpha,
-                z if least[g] > 0 else f,
-                group,
-                n_active[g],
-                gradient,
-                slack,
-            )
+                _mix(mixed[g], state.f, state.E, z, before)
+            vector = z if least[g] > 0 else state.f
+            n_active[g] = _visit_group(problem, state, vector, group, n_active[g])
             if least[g] > 0:
-                _unmix(groups.patterns[g], mixed[g], f, E, z, before)
-        primal, gap = _values(alpha, costs, gradient, slack)
+                _unmix(groups.patterns[g], mixed[g], state.f, state.E, z, before)
+        primal, gap = _values(state.alpha, problem.costs, state.gradient, state.slack)
         small = gap <= tol * primal
         done = small and all_active
         if small or n_active.sum() == 0:
@@ -500,8 +489,10 @@ def _unmix(pattern, mixed, f, E, z, before):
 
 
 @_compiled
-def _visit_group(rows, pick, signs, costs, alpha, z, active, n_active, gradient, slack):
+def _visit_group(problem, state, z, active, n_active):
     """Visit the active variables of a group as an SVM on the vector z."""
+    rows, pick, signs, _, costs = problem
+    alpha, _, _, gradient, slack = state
     at = 0
     while at < n_active:
         if at + AHEAD < n_active:
@@ -523,10 +514,10 @@ def _visit_group(rows, pick, signs, costs, alpha, z, active, n_active, gradient,
 
 
 @_compiled
-def _visit_singly(
-    rows, pick, signs, weights, costs, alpha, f, E, active, n_active, gradient, slack
-):
+def _visit_singly(problem, state, active, n_active):
     """Visit any variables: all label vectors are read and written for each of them."""
+    rows, pick, signs, weights, costs = problem
+    alpha, f, E, gradient, slack = state
     n_picks, n_labels = pick.shape[1], signs.shape[1]
     own = np.zeros((n_picks, n_labels))  # its signs under the label vectors that pick each row
     mixed = np.empty(n_labels)

@@ -229,20 +229,10 @@ class _MixedSVM:
             parts = [np.sqrt(m) * part for m, part in zip(self.mu, self.tables, strict=True)]
             wide = sparse.hstack(parts, "csr") if sparse.issparse(parts[0]) else np.hstack(parts)
             machine = loops.dual_descent.rows_of(wide)
-        f = loops.dual_descent.combine(machine, self.alpha)
-        loops.dual_descent.descend(
-            machine,
-            np.arange(n)[:, None],
-            np.ones((n, 1), np.int8),
-            np.ones(1),
-            self.costs,
-            self.alpha,
-            f,
-            np.empty((len(f), 0)),
-            order=self.order,
-            tol=max(self.tol / (10 * max(1.0, self.costs.sum())), LEAST_TOL),
-            max_passes=MAX_PASSES,
-        )
+        tol = max(self.tol / (10 * max(1.0, self.costs.sum())), LEAST_TOL)
+        how: Any = {"order": self.order, "tol": tol, "max_passes": MAX_PASSES}
+        rows, signs = np.arange(n), np.ones(n)
+        loops.dual_descent.descend_alone(machine, rows, signs, self.costs, self.alpha, **how)
 
     def coefs(self) -> Floats:
         """Weight of each row in each v_t."""

@@ -291,21 +291,9 @@ def supervised(
     alpha : ndarray of shape (n_variables,)
         The dual variables.
     """
-    alpha, f = np.zeros(len(pick)), np.zeros(rows.width)
-    loops.dual_descent.descend(
-        rows,
-        pick[:, None],
-        signs[:, None],
-        np.ones(1),
-        costs,
-        alpha,
-        f,
-        np.empty((len(f), 0)),
-        order=np.arange(len(pick)),
-        tol=tol,
-        max_passes=MAX_PASSES,
-        seed=seed,
-    )
+    alpha, how = np.zeros(len(pick)), {"tol": tol, "max_passes": MAX_PASSES, "seed": seed}
+    solve, order = loops.dual_descent.descend_alone, np.arange(len(pick))
+    f = solve(rows, pick, signs, costs, alpha, order=order, **how)
     return loops.dual_descent.score(rows, f), alpha
 
 
