@@ -22,14 +22,8 @@ from bagwise.base import BagClassifierMixin, BagEstimator, BagRegressorMixin, cl
 from bagwise.base._parameters import with_parameters
 from bagwise.base._pipelines import warn_of_nothing
 from bagwise.base._scoring import softmax_probabilities
+from bagwise.evaluate import _measures
 from bagwise.evaluate._evaluation import Fold, make_folds
-from bagwise.evaluate._measures import (
-    area_under_roc,
-    label_measures,
-    label_set_log_loss,
-    mean_area_under_roc,
-    number_measures,
-)
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
 from bagwise.labels import Labels
 from bagwise.solvers.stacking import Stack, fit_linear_stack, fit_stack
@@ -378,7 +372,7 @@ def separation(positive: Bools, scores: Floats) -> Floats:
     Of each column; 1 for a column without both.
     """
     columns = zip(positive.T, scores.T, strict=True)
-    area = np.nan_to_num([area_under_roc(*column) for column in columns], nan=1.0)
+    area = np.nan_to_num([_measures.area_under_roc(*column) for column in columns], nan=1.0)
     return np.maximum(2 * area - 1, 0)
 
 
@@ -394,15 +388,15 @@ def label_score(metric: str, logits: Floats, targets: Array, *, exclusive: bool)
             return float("nan")
         return float(average_precision_score(targets[:, present], proba[:, present]))
     if metric == "log_loss" and not exclusive:
-        return label_set_log_loss(targets, proba)
+        return _measures.label_set_log_loss(targets, proba)
     if not exclusive:
         proba, targets = (np.column_stack([1 - each, each]) for each in (proba, targets))
     truth, classes = targets.argmax(axis=1), np.arange(proba.shape[1])
     if metric == "log_loss":
         return float(log_loss(truth, proba, labels=classes))
     if metric == "roc_auc":
-        return mean_area_under_roc(truth, proba, classes)
-    return label_measures(truth, proba.argmax(axis=1))[metric.replace("_", " ")]
+        return _measures.mean_area_under_roc(truth, proba, classes)
+    return _measures.label_measures(truth, proba.argmax(axis=1))[metric.replace("_", " ")]
 
 
 @with_parameters
@@ -554,4 +548,4 @@ class AutoBagRegressor(PredictsIntervals, Ensemble, BagRegressorMixin, BagEstima
     def _measure(self, combined: Floats, targets: Array) -> float:
         several = targets.shape[1] > 1
         pair = (targets, combined) if several else (targets[:, 0], combined[:, 0])
-        return number_measures(*pair)[NUMBER_METRICS[self.metric]]
+        return _measures.number_measures(*pair)[NUMBER_METRICS[self.metric]]

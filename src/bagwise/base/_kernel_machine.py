@@ -21,13 +21,7 @@ from bagwise.compute import to_numpy
 from bagwise.compute.arrays import product
 from bagwise.exceptions import InputError
 from bagwise.pairwise import for_kernel, instance_kernel, kernel_width
-from bagwise.solvers.margin.feature_space import (
-    FeatureSpace,
-    KernelFeatures,
-    LinearFeatures,
-    check_costs,
-    mean_square,
-)
+from bagwise.solvers.margin import feature_space
 from bagwise.solvers.result import SolverResult
 
 BLOCK = 2**22  # kernel values in memory at once when scoring
@@ -75,7 +69,7 @@ class KernelMachine(BagEstimator):
 
     def _space(
         self, rows: Any, *, n_landmarks: int | None = None, seed: int | None = None
-    ) -> FeatureSpace:
+    ) -> feature_space.FeatureSpace:
         """Feature space of the kernel on the training rows, in double precision.
 
         Sets `gamma_`, and `nystroem_` for the approximation.
@@ -83,27 +77,29 @@ class KernelMachine(BagEstimator):
         """
         costs = {name: getattr(self, name, None) for name in ("C", "C1", "C2")}
         if self.kernel == "linear":
-            space = LinearFeatures(rows)
-            check_costs(mean_square(space.rows), **costs)
+            space = feature_space.LinearFeatures(rows)
+            feature_space.check_costs(feature_space.mean_square(space.rows), **costs)
             return space
-        check_costs(1.0, **costs)
+        feature_space.check_costs(1.0, **costs)
         self.gamma_ = width = self._width(rows)
         if n_landmarks is not None:
             self.nystroem_ = nystroem_of(self, width, n_landmarks, seed, rows)
             return NystroemFeatures(transformed(self.nystroem_, rows))
-        return KernelFeatures(rows, lambda A, B: self._kernel_values(A, B, width))
+        return feature_space.KernelFeatures(rows, lambda A, B: self._kernel_values(A, B, width))
 
-    def _keep_each(self, space: FeatureSpace, results: Sequence[SolverResult]) -> None:
+    def _keep_each(
+        self, space: feature_space.FeatureSpace, results: Sequence[SolverResult]
+    ) -> None:
         """Store one model per result; ``solution`` begins with (coef of rows, intercept)."""
         coef, intercept = zip(*(result.solution[:2] for result in results), strict=True)
         self._keep(space, np.array(coef), np.array(intercept, dtype=np.float64))
 
-    def _keep(self, space: FeatureSpace, coef: Array, intercept: Array) -> None:
+    def _keep(self, space: feature_space.FeatureSpace, coef: Array, intercept: Array) -> None:
         """Store the fitted state; each row of `coef` has the weights of the training rows."""
-        if isinstance(space, LinearFeatures):
+        if isinstance(space, feature_space.LinearFeatures):
             self.coef_, self.intercept_ = space.planes(coef, intercept)
             return
-        assert isinstance(space, KernelFeatures)
+        assert isinstance(space, feature_space.KernelFeatures)
         self.support_ = np.flatnonzero(np.any(coef != 0, axis=0))
         self.support_vectors_ = space.rows[self.support_]
         self.dual_coef_, self.intercept_ = coef[:, self.support_], intercept
@@ -130,7 +126,7 @@ class KernelMachine(BagEstimator):
         return kernel_scores(rows, values, self.dual_coef_) + self.intercept_
 
 
-class NystroemFeatures(LinearFeatures):
+class NystroemFeatures(feature_space.LinearFeatures):
     """Nystroem features of rows."""
 
     # The approximation error is larger, and with a lower tol huge bags take minutes.

@@ -26,16 +26,7 @@ from bagwise.base._kernel_machine import (
     transformed,
 )
 from bagwise.base._parameters import with_parameters
-from bagwise.compute import is_here, map_bags, memory_of_parts, over_partitions, to_numpy
-from bagwise.compute.arrays import (
-    centred_blocks,
-    column_sums,
-    empty,
-    float64,
-    gaussian,
-    like,
-    product,
-)
+from bagwise.compute import arrays, is_here, map_bags, memory_of_parts, over_partitions, to_numpy
 from bagwise.compute.blocks import row_blocks
 from bagwise.compute.mapped import release_pages
 from bagwise.loops import threads
@@ -80,8 +71,8 @@ def width_of(gamma: str | float, bags: Bags) -> float:
 def _moments(bags: Bags) -> Floats:
     """Number, mean and variance of all values."""
     X, n_values = bags.instances, float(bags.n_instances * bags.n_features)
-    mean = float(column_sums(X).sum()) / n_values
-    blocks = centred_blocks(X, np.full(bags.n_features, mean), double=True)
+    mean = float(arrays.column_sums(X).sum()) / n_values
+    blocks = arrays.centred_blocks(X, np.full(bags.n_features, mean), double=True)
     squares = sum(float((block**2).sum()) for _, block in blocks)
     return np.array([[n_values, mean, squares / n_values]])
 
@@ -177,7 +168,7 @@ def kernel_bags(nystroem: Nystroem, bags: Bags) -> Bags:
 
 def _with_features(nystroem: Nystroem, bags: Bags) -> Bags:
     n_landmarks = len(nystroem.component_indices_)
-    out = empty(bags.source, (bags.n_instances, n_landmarks))
+    out = arrays.empty(bags.source, (bags.n_instances, n_landmarks))
     for rows, block in row_blocks(bags, max(1, BLOCK // n_landmarks) * bags.n_features):
         out[rows] = _features(nystroem, block)
         release_pages(out)
@@ -208,14 +199,14 @@ def _features(nystroem: Nystroem, rows: Any) -> Any:
 
     A callable kernel takes numpy arrays: rows of a tensor are converted.
     """
-    rows = float64(rows)
+    rows = arrays.float64(rows)
     if nystroem.kernel == "rbf":
         origin, landmarks = _origin("rbf", nystroem.components_), nystroem.components_
         if origin is not None and not issparse(rows):
-            rows, landmarks = rows - like(origin, rows), landmarks - origin
-        kernel = gaussian(rows, landmarks, nystroem.gamma)
-        return product(kernel, nystroem.normalization_)
-    return like(nystroem_features(nystroem, to_numpy(rows)), rows)
+            rows, landmarks = rows - arrays.like(origin, rows), landmarks - origin
+        kernel = arrays.gaussian(rows, landmarks, nystroem.gamma)
+        return arrays.product(kernel, nystroem.normalization_)
+    return arrays.like(nystroem_features(nystroem, to_numpy(rows)), rows)
 
 
 @with_parameters
@@ -241,6 +232,11 @@ class SetKernelMixin:
     normalization: str | None = "feature"
     n_landmarks: Any = "auto"
     random_state: Any = 0
+
+    @property
+    def instance_pooling(self) -> str | None:
+        """How instance scores are pooled into the score of the bag: their mean (NSK only)."""
+        return "mean" if self.bag_kernel == "nsk" else None
 
     def _weights(
         self, table: Floats, labels: Any, weight: Floats, kernel: str

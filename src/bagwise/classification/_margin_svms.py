@@ -28,15 +28,9 @@ from bagwise.labels import Labels
 from bagwise.loops.threads import block_bounds
 from bagwise.pairwise import kernel_width
 from bagwise.solvers.bag_tables import fit_libsvm, l1_svm
+from bagwise.solvers.margin import misvm
 from bagwise.solvers.margin.feature_space import KEPT, LinearFeatures
 from bagwise.solvers.margin.max_margin import MarginProblem, max_margin
-from bagwise.solvers.margin.misvm import (
-    LabelledBags,
-    at_threshold,
-    bag_margin,
-    instance_margin,
-    sparse_mil,
-)
 from bagwise.solvers.result import SolverResult
 from bagwise.validation import check_groups
 
@@ -94,15 +88,17 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
         threshold = self._threshold(len(labels.classes))
         groups = None if bags._group is None else check_groups(None, bags).groups
         how: Any = {"threshold": threshold, "seed": seed, "groups": groups}
-        learn: Any = partial(at_threshold, self._separate, **how)
+        learn: Any = partial(misvm.at_threshold, self._separate, **how)
         results = self._one_vs_rest(
             labels,
-            lambda signs: learn(LabelledBags(space, bags.offsets, signs > 0, self.C * weight)),
+            lambda signs: learn(
+                misvm.LabelledBags(space, bags.offsets, signs > 0, self.C * weight)
+            ),
         )
         self._keep_each(space, results)
         return results
 
-    def _separate(self, bags: LabelledBags) -> SolverResult:
+    def _separate(self, bags: misvm.LabelledBags) -> SolverResult:
         raise NotImplementedError
 
     def _n_features_of(self, rows: Any) -> int | None:
@@ -196,8 +192,8 @@ class BagMarginSVM(OneVsRestSVM):
 
     max_iter: int = 100
 
-    def _separate(self, bags: LabelledBags) -> SolverResult:
-        return bag_margin(bags, slack_per_bag=True, max_iter=self.max_iter, tol=self.tol)
+    def _separate(self, bags: misvm.LabelledBags) -> SolverResult:
+        return misvm.bag_margin(bags, slack_per_bag=True, max_iter=self.max_iter, tol=self.tol)
 
 
 @with_parameters
@@ -275,8 +271,8 @@ class InstanceMarginSVM(OneVsRestSVM):
 
     max_iter: int = 100
 
-    def _separate(self, bags: LabelledBags) -> SolverResult:
-        return instance_margin(bags, max_iter=self.max_iter, tol=self.tol)
+    def _separate(self, bags: misvm.LabelledBags) -> SolverResult:
+        return misvm.instance_margin(bags, max_iter=self.max_iter, tol=self.tol)
 
 
 @with_parameters
@@ -355,9 +351,9 @@ class SparseMIL(OneVsRestSVM):
 
     negative_weight: Any = "auto"
 
-    def _separate(self, bags: LabelledBags) -> SolverResult:
+    def _separate(self, bags: misvm.LabelledBags) -> SolverResult:
         weight = self.negative_weight
-        return sparse_mil(bags, negative_weight=weight, tol=self.tol, eta=self.eta)
+        return misvm.sparse_mil(bags, negative_weight=weight, tol=self.tol, eta=self.eta)
 
 
 @with_parameters
@@ -438,7 +434,7 @@ class BalancedSparseMIL(SparseMIL):
 
 
 @with_parameters
-class SetKernelSVM(SetKernelMixin, OneVsRestMixin, BagEstimator):
+class SetKernelSVM(SetKernelMixin, OneVsRestMixin, BagEstimator):  # type: ignore[override]
     r"""Classify bags by an SVM on a bag kernel: the normalised set kernel (NSK) or minimax.
 
     NSK compares all instances of two bags,
@@ -513,11 +509,6 @@ class SetKernelSVM(SetKernelMixin, OneVsRestMixin, BagEstimator):
 
     class_weight: Any = None
     tol: float = 1e-8
-
-    @property
-    def instance_pooling(self) -> str | None:  # type: ignore[override]
-        """How instance scores are pooled into the score of the bag: their mean (NSK only)."""
-        return "mean" if self.bag_kernel == "nsk" else None
 
     def _weights(
         self, table: Floats, labels: Labels, weight: Floats, kernel: str

@@ -22,14 +22,7 @@ from bagwise.base import BagEstimator
 from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.base._scoring import pool
 from bagwise.base._survival import SurvivalMixin, also_for_times
-from bagwise.classification._training import (
-    TRAINING,
-    LogitClassifierMixin,
-    NetworkMixin,
-    arrays_of,
-    moments,
-    parameters_of,
-)
+from bagwise.classification import _training
 from bagwise.compute.arrays import dense, like, tanh, to_numpy
 from bagwise.compute.blocks import row_blocks
 from bagwise.compute.tensors import torch
@@ -160,7 +153,7 @@ def _segments(values: Tensor, sizes: Tensor, how: str) -> Tensor:
 
 @also_for_times
 @with_parameters
-class AttentionMIL(LogitClassifierMixin, BagEstimator):
+class AttentionMIL(_training.LogitClassifierMixin, BagEstimator):
     r"""Gated attention pooling (Ilse 2018) with an additive head (Javed 2022).
 
     With instances :math:`x_j` of a bag, standardised and limited to 5 standard deviations, a hidden
@@ -294,7 +287,7 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
 
     _runs_elsewhere = ("device",)
 
-    _parameter_constraints = TRAINING | {
+    _parameter_constraints = _training.TRAINING | {
         "hidden_size": [COUNT],
         "loss": [StrOptions({"classes", "cox", "ordinal"})],
         "n_models": [COUNT],
@@ -364,8 +357,8 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
     def _network(self, bags: Bags, n_outputs: int, rng: Any) -> tuple[Any, dict[str, Any]]:
         """Draw the weights, which include the mean and scale of the instances."""
         shapes = gated_shapes(self.n_models, bags.n_features, self.hidden_size, n_outputs)
-        mean, scale = moments(bags)
-        module = parameters_of(draw(shapes, rng), bags.dtype)
+        mean, scale = _training.moments(bags)
+        module = _training.parameters_of(draw(shapes, rng), bags.dtype)
         for name, array in {"mean": mean, "scale": scale}.items():
             module[name] = torch.nn.Parameter(torch.tensor(array), requires_grad=False)
         row_values = 4 * bags.n_features + 20 * self.n_models * self.hidden_size
@@ -376,7 +369,7 @@ class AttentionMIL(LogitClassifierMixin, BagEstimator):
 
     def _keep(self, module: Any, held_out: Array) -> None:
         self.held_out_curve_ = held_out
-        for name, array in arrays_of(module).items():
+        for name, array in _training.arrays_of(module).items():
             setattr(self, f"{name}_", array)
 
     def attention(self, X: Any) -> Array:
@@ -454,7 +447,7 @@ def _standardised(rows: Any, mean: Array, scale: Array) -> Any:
 
 
 @with_parameters
-class MINet(NetworkMixin, BagEstimator):
+class MINet(_training.NetworkMixin, BagEstimator):
     r"""Multi-instance neural networks, mi-Net and MI-Net (Wang 2018).
 
     Fully connected layers with ReLU map each instance. Then either the scores of the instances are
@@ -542,7 +535,7 @@ class MINet(NetworkMixin, BagEstimator):
 
     _training_tol: float | None = 0.02  # fall of the loss that counts as progress
 
-    _parameter_constraints = TRAINING | {
+    _parameter_constraints = _training.TRAINING | {
         "hidden_layer_sizes": [list, tuple, np.ndarray],
         "level": [StrOptions({"instance", "embedding"})],
         "pooling": [StrOptions({"max", "mean", "lse"})],
@@ -581,13 +574,15 @@ class MINet(NetworkMixin, BagEstimator):
 
     def _network(self, bags: Bags, n_outputs: int, rng: Any) -> tuple[Any, dict[str, Any]]:
         widths = [bags.n_features, *self._hidden_sizes(), n_outputs]
-        return parameters_of(draw_plain(widths, rng), bags.dtype), {"row_values": 4 * sum(widths)}
+        return _training.parameters_of(draw_plain(widths, rng), bags.dtype), {
+            "row_values": 4 * sum(widths)
+        }
 
     def _logits(self, module: Any, X: Any, sizes: Any) -> Any:
         return plain_logits(module, X, sizes, self.level, self.pooling)
 
     def _keep(self, module: Any, held_out: Array) -> None:
-        arrays = arrays_of(module)
+        arrays = _training.arrays_of(module)
         self.coefs_ = [arrays[f"coef_{k}"] for k in range(len(arrays) // 2)]
         self.intercepts_ = [arrays[f"intercept_{k}"] for k in range(len(arrays) // 2)]
 

@@ -9,14 +9,8 @@ from sklearn.base import clone, is_classifier
 from bagwise._common.sklearn import HasMethods, StrOptions
 from bagwise._common.types import Array
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
+from bagwise.base import BagClassifierMixin, BagEstimator, _pipelines, fit_method
 from bagwise.base._parameters import with_parameters
-from bagwise.base._pipelines import (
-    final_estimator,
-    groups_for,
-    instance_model,
-    kept_assumption,
-)
 from bagwise.classification._margin_svms import SetKernelSVM
 from bagwise.exceptions import InputError
 from bagwise.solvers.grades import grade_probabilities, margins, non_increasing
@@ -86,7 +80,7 @@ class OrdinalBagClassifier(BagClassifierMixin, BagEstimator):
     @property
     def keeps(self) -> str:  # type: ignore[override]
         """The assumption that the classifier inside keeps."""
-        return kept_assumption(self._inner)
+        return _pipelines.kept_assumption(self._inner)
 
     @property
     def _inner(self) -> Any:
@@ -114,7 +108,7 @@ class OrdinalBagClassifier(BagClassifierMixin, BagEstimator):
         if not is_classifier(inner):
             raise InputError(f"estimator is {inner!r}: expected a classifier of bags.")
         grades = check_grades(y, bags, self.ordered_classes)
-        own = groups_for(inner, bags)
+        own = _pipelines.groups_for(inner, bags)
         self.ordered_classes_ = grades.classes
         self.classes_ = np.sort(grades.classes)
         self.pos_label_ = grades.classes.tolist()[1] if len(self.classes_) == 2 else None
@@ -131,7 +125,7 @@ class OrdinalBagClassifier(BagClassifierMixin, BagEstimator):
         return hasattr(self._inner, "predict_proba")
 
     def _has_instance_scores(self) -> bool:
-        return hasattr(final_estimator(self._inner), "score_instances")
+        return hasattr(_pipelines.final_estimator(self._inner), "score_instances")
 
     def _cumulative(self, bags: Bags) -> Array:
         """Probability that the grade of each bag is higher than each threshold."""
@@ -151,7 +145,7 @@ class OrdinalBagClassifier(BagClassifierMixin, BagEstimator):
 
     def _score(self, bags: Bags) -> Array:
         """Scores of instances (not of bags)."""
-        parts = [instance_model(model, bags) for model in self.estimators_]
+        parts = [_pipelines.instance_model(model, bags) for model in self.estimators_]
         found = [np.asarray(model.score_instances(seen)) for model, seen in parts]
         columns = [scores.reshape(-1, bags.n_instances) for scores in found]
         return self._by_class(np.concatenate(columns).T)

@@ -11,15 +11,8 @@ from bagwise._common.memory import require_memory
 from bagwise._common.sklearn import Interval, StrOptions
 from bagwise._common.types import Array
 from bagwise.bags import Bags
-from bagwise.base import LinearBagClassifier
+from bagwise.base import LinearBagClassifier, _parameters
 from bagwise.base._kernel_machine import kernel_params, kernel_scores
-from bagwise.base._parameters import (
-    COUNT,
-    NOT_NEGATIVE,
-    POSITIVE,
-    PRECOMPUTED_TOO,
-    with_parameters,
-)
 from bagwise.compute import is_here, over_partitions
 from bagwise.exceptions import InputError, warn_user
 from bagwise.labels import Labels
@@ -34,7 +27,7 @@ SCHEDULES = {"classes": (1e-4, 1.2, 500), "standard": (1e-3, 1.02, 2000)}
 AFFORDABLE = 1e11  # operations of the eigendecompositions (about 9 d^3 each) of exact updates
 
 
-@with_parameters
+@_parameters.with_parameters
 class PrimalDualMISVM(LinearBagClassifier):
     r"""Multi-instance SVM for many bags, features and classes (pdMISVM, Brand 2021).
 
@@ -148,11 +141,11 @@ class PrimalDualMISVM(LinearBagClassifier):
     _parameter_constraints = {
         "solver": [StrOptions({"auto", "exact", "inexact"})],
         "assumption": [StrOptions({"classes", "standard"})],
-        "kernel": PRECOMPUTED_TOO,
-        "mu": [POSITIVE, None],
+        "kernel": _parameters.PRECOMPUTED_TOO,
+        "mu": [_parameters.POSITIVE, None],
         "rho": [Interval(Real, 1, None, closed="left"), None],
-        "max_iter": [COUNT, None],
-        "tol": [NOT_NEGATIVE],
+        "max_iter": [_parameters.COUNT, None],
+        "tol": [_parameters.NOT_NEGATIVE],
     }
 
     C: float = 0.01

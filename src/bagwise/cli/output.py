@@ -189,24 +189,16 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[..., None
     callable
         Call it after each step, optionally with a description of the step.
     """
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as parts
 
     console = _console(stderr=True)
     if _given["quiet"] or not console.is_terminal:
         yield _printed_steps(task, total)  # rich ends even a disabled bar with an empty line
         return
-    counter = [] if total is None else [MofNCompleteColumn(), TimeRemainingColumn()]
-    text = TextColumn("{task.description}", markup=False)
-    with Progress(
-        text, BarColumn(), *counter, TimeElapsedColumn(), console=console, transient=True
-    ) as bar:
+    counter = [] if total is None else [parts.MofNCompleteColumn(), parts.TimeRemainingColumn()]
+    text = parts.TextColumn("{task.description}", markup=False)
+    columns = text, parts.BarColumn(), *counter, parts.TimeElapsedColumn()
+    with parts.Progress(*columns, console=console, transient=True) as bar:
         number = bar.add_task(task, total=total)
         yield lambda done="": bar.advance(number)
 

@@ -42,14 +42,8 @@ def predict(
     beside = file_beside(output, "instances")
     more = [] if keys is None else [keys]
     refuse_existing([output, beside, *more], force=force, inputs=[saved.model, saved.file])
+    from bagwise.cli import results
     from bagwise.cli.reading import open_saved
-    from bagwise.cli.results import (
-        check_folders,
-        kept_of_bags,
-        say_held_out,
-        with_places,
-        write_folders,
-    )
     from bagwise.predictions import Predictions
     from bagwise.predictions._predictions import label_columns, refuse_background_above
 
@@ -60,7 +54,7 @@ def predict(
         background_above = facts.get("background_above")
     found.temperature = facts.get("temperature")
     refuse_background_above(found.estimator, background_above)
-    folders = check_folders(label_files, data, force=force)
+    folders = results.check_folders(label_files, data, force=force)
     if folders and not hasattr(found.estimator, "predict_proba_instances"):
         raise InputError("--raven and --audacity need probabilities of instances: fit -m orlr.")
     with progress(f"Predicting {len(bags)} bags"):
@@ -71,8 +65,8 @@ def predict(
         elif found.is_regressor and "predicted" in table:  # one number
             of_bags, instances = found.contribution_tables()
             table |= of_bags
-        table = kept_of_bags(table, data)
-        instances = None if instances is None else with_places(instances, data)
+        table = results.kept_of_bags(table, data)
+        instances = None if instances is None else results.with_places(instances, data)
     written = [output]
     write_columns(output, table, force=force)
     note(f"{len(bags)} bags: {output}")
@@ -82,7 +76,9 @@ def predict(
         note(f"{bags.n_instances} instances: {beside}")
         if folders:
             named = instances | label_columns(instances)
-            write_folders(folders, data, named, background=found.background_name, force=force)
+            results.write_folders(
+                folders, data, named, background=found.background_name, force=force
+            )
     if keys is not None:
         from bagwise.apps.chem._conformers import write_keys
 
@@ -96,4 +92,4 @@ def predict(
         counts = dict(zip(map(str, bags.names), predicted, strict=True))
     size = {"bags": len(bags), "instances": bags.n_instances, "predicted": counts}
     facts = {"model": saved.model, "file": saved.file, **size, "written": written}
-    return facts | say_held_out(model)
+    return facts | results.say_held_out(model)

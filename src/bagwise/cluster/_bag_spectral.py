@@ -16,27 +16,11 @@ from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
 from bagwise.base._scoring import guarded
-from bagwise.cluster._affinity import (
-    AFFINITIES,
-    MOST_DENSE,
-    compare,
-    compare_new,
-    learn_labels,
-    weigh_by_agreement,
-)
+from bagwise.cluster import _affinity
 from bagwise.compute import is_here, over_partitions
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
-from bagwise.solvers.spectral import (
-    ConstrainedSimilarity,
-    class_shares,
-    constrain,
-    embed,
-    extension,
-    k_means,
-    leading_eigenvectors,
-    nearest_center,
-)
+from bagwise.solvers import spectral
 from bagwise.validation import check_bags, check_label_sets
 
 ALPHA = 0.7  # as in the paper
@@ -171,7 +155,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     _parameter_constraints = {
         "alpha": [NOT_NEGATIVE, None],
         "constraints": [StrOptions({"auto", "bag", "bag_as_printed", "posterior"}), None],
-        "affinity": [StrOptions(set(AFFINITIES)), callable],
+        "affinity": [StrOptions(set(_affinity.AFFINITIES)), callable],
         "neighbor_search": [StrOptions({"exact", "approximate"})],
         "n_landmarks": [COUNT],
         "tol": [NOT_NEGATIVE],
@@ -222,12 +206,14 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         next(stages, None)
         operator = self._constrain(similarity, constraints, bags.bag_index[order], labels)
         options: Any = {"tol": self.tol, "max_iter": self.max_iter}
-        result = leading_eigenvectors(operator, self.n_clusters, rng, **options)
+        result = spectral.leading_eigenvectors(operator, self.n_clusters, rng, **options)
         self._keep_progress(result, "raise max_iter or tol")
         next(stages, None)
         vectors, self.eigenvalues_ = result.solution
-        embedding = embed(vectors, self.eigenvalues_, weighted=self._weighted)
-        clusters, self.cluster_centers_ = k_means(embedding, self.n_clusters, self.n_init, rng)
+        embedding = spectral.embed(vectors, self.eigenvalues_, weighted=self._weighted)
+        clusters, self.cluster_centers_ = spectral.k_means(
+            embedding, self.n_clusters, self.n_init, rng
+        )
         next(stages, None)
 
         came = np.argsort(order)
@@ -276,7 +262,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         found = np.empty(bags.n_instances, dtype=np.int64)
         for rows in slices(bags.n_instances, 4096):
             near = self._compare_new(bags.instances[rows])
-            found[rows] = nearest_center(near, self._anchor_vectors, self.cluster_centers_)
+            found[rows] = spectral.nearest_center(near, self._anchor_vectors, self.cluster_centers_)
         return found
 
     def _compare(self, bags: Bags, labels: Labels | None, rng: Any) -> tuple[Any, Any, Ints]:
@@ -287,30 +273,32 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         """
         self.affinity_ = self.affinity
         if self.affinity == "auto":
-            few = bags.n_instances <= MOST_DENSE
+            few = bags.n_instances <= _affinity.MOST_DENSE
             self.affinity_ = "local_scaling" if few else "nearest_neighbors"
         if self.affinity_ != "landmark":  # W is larger than the bags
             bags = bags if is_here(bags) else bags.collect()  # type: ignore[attr-defined]
         is_given = self.affinity_ == "precomputed"
         order = np.arange(bags.n_instances) if is_given else own_order(bags, labels)
-        similarity, self._anchors, self._scales = compare(self, bags, order, rng)
+        similarity, self._anchors, self._scales = _affinity.compare(self, bags, order, rng)
         constraints = self._resolved(bags, labels)
         if constraints == "posterior" and labels is not None:
             seed = rng.randint(np.iinfo(np.int32).max)
-            self.annotator_, posteriors = learn_labels(bags, labels, seed)
+            self.annotator_, posteriors = _affinity.learn_labels(bags, labels, seed)
             self._posteriors, constraints = posteriors[order], None
-            similarity = weigh_by_agreement(similarity, self._posteriors, self._posteriors)
+            similarity = _affinity.weigh_by_agreement(
+                similarity, self._posteriors, self._posteriors
+            )
         return similarity, constraints, order
 
     def _compare_new(self, rows: Any) -> Any:
         """Similarities of new instances to the anchors, up to a factor per row."""
-        near = compare_new(self, rows, self._anchors, self._scales)
+        near = _affinity.compare_new(self, rows, self._anchors, self._scales)
         if not hasattr(self, "annotator_"):
             return near
         names = getattr(self.annotator_, "feature_names_in_", None)
         alone = Bags(rows, [0, rows.shape[0]], feature_names=names)
         probable = self.annotator_.predict_proba_instances(alone)
-        return weigh_by_agreement(near, probable, self._posteriors)
+        return _affinity.weigh_by_agreement(near, probable, self._posteriors)
 
     def _resolved(self, bags: Bags, labels: Labels | None) -> str | None:
         """Constraints to use, with "auto" resolved."""
@@ -325,17 +313,19 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
             )
         return self.constraints if tell or self.constraints != "posterior" else None
 
-    def _at_anchors(self, operator: ConstrainedSimilarity, vectors: Array, values: Array) -> Array:
+    def _at_anchors(
+        self, operator: spectral.ConstrainedSimilarity, vectors: Array, values: Array
+    ) -> Array:
         """Matrix that maps the similarities to the anchors to the embedding of a new instance."""
-        each = extension(operator, vectors, values, weighted=self._weighted)
+        each = spectral.extension(operator, vectors, values, weighted=self._weighted)
         return operator.similarity.per_landmark @ each if self.affinity_ == "landmark" else each
 
     def _constrain(
         self, similarity: Any, constraints: str | None, bag_index: Ints, labels: Labels | None
-    ) -> ConstrainedSimilarity:
+    ) -> spectral.ConstrainedSimilarity:
         sets, alpha = None if labels is None else labels.indicator, self.alpha
         alpha = ALPHA if alpha is None else alpha
-        return constrain(similarity, bag_index, sets, constraints=constraints, alpha=alpha)
+        return spectral.constrain(similarity, bag_index, sets, constraints=constraints, alpha=alpha)
 
     def _name_clusters(self, bags: Bags, labels: Labels | None) -> None:
         """Estimate the classes in each cluster from the label sets."""
@@ -343,7 +333,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         if labels is None:
             return
         candidates = (labels.indicator == 1)[bags.bag_index]
-        shares = class_shares(self.labels_, candidates, self.n_clusters)
+        shares = spectral.class_shares(self.labels_, candidates, self.n_clusters)
         common = candidates.sum(axis=0).argmax()
         best = np.where(shares.any(axis=1), shares.argmax(axis=1), common)
         self.classes_, self.cluster_class_shares_ = labels.classes, shares
@@ -520,17 +510,17 @@ def _cluster(
     spectra, options = [], {"tol": model.tol, "max_iter": model.max_iter}
     for i, weighted in enumerate(models):
         operator = weighted._constrain(similarity, constraints, drawn.bag_index[order], known)
-        result = leading_eigenvectors(operator, counts[-1] + 1, rng, **options)
+        result = spectral.leading_eigenvectors(operator, counts[-1] + 1, rng, **options)
         vectors, values = result.solution
         spectra.append(values)
         at_anchors = model._at_anchors(operator, vectors, values)
         for j, k in enumerate(counts):
-            embedding = embed(vectors[:, :k], values[:k], weighted=True)
-            clusters[i, j, order], centers = k_means(embedding, k, model.n_init, rng)
+            embedding = spectral.embed(vectors[:, :k], values[:k], weighted=True)
+            clusters[i, j, order], centers = spectral.k_means(embedding, k, model.n_init, rng)
             if near is not None and labels is not None:
                 candidates = (labels.indicator == 1)[bags.bag_index]
-                shares = class_shares(clusters[i, j], candidates[rows], k)
-                predicted = nearest_center(near, at_anchors[:, :k], centers)
+                shares = spectral.class_shares(clusters[i, j], candidates[rows], k)
+                predicted = spectral.nearest_center(near, at_anchors[:, :k], centers)
                 agreement[i, j] = _share_right(shares[predicted], candidates[others])
     return rows, clusters, np.array(spectra), agreement
 

@@ -17,15 +17,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy import sparse
 
+from bagwise._common import tables
 from bagwise._common.memory import require_memory
-from bagwise._common.tables import (
-    ComputedTable,
-    Source,
-    StreamedTable,
-    is_mapped,
-    read_only,
-    slices,
-)
 from bagwise._common.types import Array
 from bagwise.exceptions import InputError
 
@@ -81,7 +74,7 @@ def read_ahead(table: Array, blocks: Sequence[slice]) -> Iterator[slice]:
         yield rows
 
 
-def gathered(source: Source) -> Source:
+def gathered(source: tables.Source) -> tables.Source:
     """Copy the rows of bags to a new table: in memory, or in a file if they are in a file.
 
     Parameters
@@ -94,8 +87,8 @@ def gathered(source: Source) -> Source:
     Source
     """
     table, n_bytes, n_bags = source.table, source.n_bytes(), len(source.offsets) - 1
-    is_small = isinstance(table, StreamedTable) and n_bytes <= KEPT_IN_MEMORY
-    in_file = is_mapped(table) and not is_small
+    is_small = isinstance(table, tables.StreamedTable) and n_bytes <= KEPT_IN_MEMORY
+    in_file = tables.is_mapped(table) and not is_small
     if not in_file:
         require_memory(
             n_bytes,
@@ -103,25 +96,25 @@ def gathered(source: Source) -> Source:
             remedy="use fewer bags, or read them with a memory_limit, which keeps them in a file",
         )
     if sparse.issparse(table):
-        return Source(read_only(source.rows(slice(None))), source.offsets)
+        return tables.Source(tables.read_only(source.rows(slice(None))), source.offsets)
     shape = source.n_rows, table.shape[1]
     out = mapped_array(shape, table.dtype)[0] if in_file else np.empty(shape, table.dtype)
-    for block in slices(len(out), max(1, _BLOCK // max(1, shape[1]))):
+    for block in tables.slices(len(out), max(1, _BLOCK // max(1, shape[1]))):
         out[block] = source.rows(block)
         if in_file:
             release_pages(table)
             release_pages(out)
-    return Source(read_only(out), source.offsets)
+    return tables.Source(tables.read_only(out), source.offsets)
 
 
 def empty_beside(table: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """An uninitialised array, in a temporary file if `table` is in a file."""
-    return mapped_array(shape, dtype)[0] if is_mapped(table) else np.empty(shape, dtype)
+    return mapped_array(shape, dtype)[0] if tables.is_mapped(table) else np.empty(shape, dtype)
 
 
 def origin_of(table: Any) -> Any:
     """The array that a view refers to, or from which rows are computed."""
-    while isinstance(table, ComputedTable) or (
+    while isinstance(table, tables.ComputedTable) or (
         isinstance(table, np.ndarray) and isinstance(table.base, np.ndarray)
     ):
         table = table.base

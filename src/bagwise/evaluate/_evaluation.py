@@ -10,14 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn import model_selection
 from sklearn.base import clone
-from sklearn.model_selection import (
-    GroupKFold,
-    KFold,
-    StratifiedGroupKFold,
-    StratifiedKFold,
-    check_cv,
-)
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -112,10 +106,10 @@ def make_folds(
             f"{n_folds} folds of {n_units} {unit}(s): expected at least 2 folds, and at most as "
             f"many as there are {unit}s."
         )
-    if groups is None:
-        kind = KFold if labels is None else StratifiedKFold
-    else:
-        kind = GroupKFold if labels is None else StratifiedGroupKFold
+    kinds = model_selection.KFold, model_selection.StratifiedKFold
+    if groups is not None:
+        kinds = model_selection.GroupKFold, model_selection.StratifiedGroupKFold
+    kind = kinds[labels is not None]
     folds: list[Fold] = []
     for repeat in range(n_repeats):
         splitter = kind(n_folds, shuffle=True, random_state=seed + repeat)
@@ -157,7 +151,7 @@ def prepare(
             f"repeats is {repeats}, and cv gives the folds: use a number of folds as cv, or a "
             "splitter that repeats, such as RepeatedStratifiedKFold."
         )
-    splitter = check_cv(cv, targets, classifier=not numbers)
+    splitter = model_selection.check_cv(cv, targets, classifier=not numbers)
     folds = list(splitter.split(np.zeros(len(targets)), targets, together))
     return Prepared(bags, targets, folds, together, classes)
 

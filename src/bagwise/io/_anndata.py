@@ -12,18 +12,9 @@ from bagwise._common.extras import import_extra
 from bagwise._common.tables import is_range, slices
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
+from bagwise.io import _table
 from bagwise.io._contents import Contents, find_suspects, group
 from bagwise.io._files import Request, Workspace, listed
-from bagwise.io._table import (
-    BLOCK_VALUES,
-    bag_columns,
-    find_roles,
-    label_bags,
-    open_frame,
-    read_column,
-    require_column,
-    scatter,
-)
 
 _USUAL = "X_pca"  # what scanpy uses by default if it exists
 
@@ -55,10 +46,10 @@ def read_anndata(adata: Any, request: Request, workspace: Workspace) -> Contents
     """Read bags, labels and further columns of obs from an AnnData object."""
     if request.exclude or request.features is not None:
         raise InputError("an AnnData object has features= in one table: name it with use_rep=.")
-    obs = open_frame(adata.obs)
+    obs = _table.open_frame(adata.obs)
     for name in request.beside:
-        require_column(obs, name, " in obs")
-    request = find_roles(obs, request)
+        _table.require_column(obs, name, " in obs")
+    request = _table.find_roles(obs, request)
     if request.bag is None:
         raise InputError(
             f"the bag column is unknown. Name it with bag=: obs has {listed(obs.names)}."
@@ -71,10 +62,10 @@ def read_anndata(adata: Any, request: Request, workspace: Workspace) -> Contents
     contents = Contents(bags if is_sorted else bags.ordered_by(rows.order))
     labels = request.instance_label
     of_instances = None if labels is None else obs.column(labels).take(rows.order)
-    label_bags(contents, bag_columns(obs, request, rows), request, of_instances)
+    _table.label_bags(contents, _table.bag_columns(obs, request, rows), request, of_instances)
     find_suspects(contents, ())
     for name in dict.fromkeys([*request.keep, *request.extra_columns]):
-        contents.columns[name] = read_column(obs, name, "all").tolist(rows.order)
+        contents.columns[name] = _table.read_column(obs, name, "all").tolist(rows.order)
     return contents
 
 
@@ -102,6 +93,6 @@ def _read(table: Any, workspace: Workspace, request: Request, positions: Any) ->
     if isinstance(table, np.ndarray) and positions is None and request.dtype is None:
         return table
     out = workspace.empty(table.shape, request.dtype or table.dtype)
-    batches = slices(table.shape[0], max(1, BLOCK_VALUES // max(table.shape[1], 1)))
-    scatter((np.asarray(table[rows]) for rows in batches), out, positions)
+    batches = slices(table.shape[0], max(1, _table.BLOCK_VALUES // max(table.shape[1], 1)))
+    _table.scatter((np.asarray(table[rows]) for rows in batches), out, positions)
     return out

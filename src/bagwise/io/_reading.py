@@ -17,6 +17,7 @@ from bagwise._common.files import replacing
 from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
+from bagwise.io import _files
 from bagwise.io._anndata import is_anndata, read_anndata, read_h5ad
 from bagwise.io._contents import (
     Column,
@@ -27,17 +28,6 @@ from bagwise.io._contents import (
     merge_contents,
     suspicion,
     warn_of_labels,
-)
-from bagwise.io._files import (
-    ROLES,
-    TABLES,
-    Cluster,
-    Request,
-    Workspace,
-    format_errors,
-    format_of,
-    listed,
-    make_workspace,
 )
 from bagwise.io._hdf5 import read_hdf5, write_hdf5
 from bagwise.io._npz import read_npz, write_npz
@@ -58,7 +48,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Bunch
 
 _CHANGED = {"features", "exclude", "keep", "dtype", "cluster", "bag_columns"}
-_ARGUMENTS = {*Request.__dataclass_fields__} - _CHANGED
+_ARGUMENTS = {*_files.Request.__dataclass_fields__} - _CHANGED
 _MISSING = ("unlabelled", "drop", "error")
 _USUAL_IDS = ("bag", "slide_id", "file", "file_path", "filename", "recording")  # in labels=
 _SUFFIXES = {  # of slides and recordings
@@ -237,21 +227,23 @@ def read_bags(
         given |= {"label_set": None, "label_columns": _names(label_set)}
     given |= {"exclude": _names(exclude), "keep": _names(meta), "dtype": _number_type(dtype)}
     given |= {"bag_columns": _names(bag_columns), "group": groups}
-    cluster = None if client is None else Cluster(client, npartitions)
-    request = Request(**given, cluster=cluster)
+    cluster = None if client is None else _files.Cluster(client, npartitions)
+    request = _files.Request(**given, cluster=cluster)
     contents = read_contents(source, request)
     ids = [name for name in contents.left_out if is_id_name(name)]
     if ids:
         warn_user(
-            f"{listed(ids)}: left out, because these are ids and not features. Name the feature "
-            "columns with features=[...] to use them, or leave them out with exclude=[...].",
+            f"{_files.listed(ids)}: left out, because these are ids and not features. Name the "
+            "feature columns with features=[...] to use them, or leave these out with exclude=.",
             DataWarning,
         )
     if contents.suspects:
         warn_user(suspicion(contents.suspects), DataWarning)
     if contents.absent and missing == "unlabelled":
-        n, some = len(contents.absent), listed(contents.absent, 5)
-        others = f" Entries of no bag: {listed(contents.others, 5)}." if contents.others else ""
+        n, some = len(contents.absent), _files.listed(contents.absent, 5)
+        others = (
+            f" Entries of no bag: {_files.listed(contents.others, 5)}." if contents.others else ""
+        )
         warn_user(
             f"labels= has no entry for {n} of {len(contents.bags)} bags, such as {some}: they "
             f"are unlabelled. Leave them out with missing='drop'.{others}",
@@ -262,11 +254,11 @@ def read_bags(
     return contents.to_bunch()
 
 
-def read_contents(source: Any, request: Request) -> Contents:
+def read_contents(source: Any, request: _files.Request) -> Contents:
     """Read bags, labels, groups and further columns of a file in one pass."""
     if request.missing not in _MISSING:
         raise InputError(f"missing={request.missing!r}: expected one of {', '.join(_MISSING)}.")
-    workspace = make_workspace(request.memory_limit, request.scratch)
+    workspace = _files.make_workspace(request.memory_limit, request.scratch)
     table = None if request.labels is None else _open_labels(request)
     if request.id_column is not None and (table is None or isinstance(table, Mapping)):
         raise InputError("id_column= names a column of the table labels=: give that table.")
@@ -394,7 +386,7 @@ def write_bags(
     target = Path(path)
     if format is None and os.fspath(path).endswith(("/", os.sep)):
         format = "hdf5"
-    format = format_of(target, format, writing=True)
+    format = _files.format_of(target, format, writing=True)
     sets = contents.label_sets
     partly = sets is not None and (sets.kind == "counts" or not sets.whole.all())
     if partly and format != "npz":
@@ -407,7 +399,7 @@ def write_bags(
     if format == "hdf5":
         write_hdf5(target, contents, compress=compress, force=force)
         return
-    columns = dict(zip(ROLES, (bag, label, label_set, instance_label), strict=True))
+    columns = dict(zip(_files.ROLES, (bag, label, label_set, instance_label), strict=True))
     with replacing(target, force=force) as temporary:
         if format == "npz":
             write_npz(temporary, contents, compress=compress)
@@ -421,16 +413,16 @@ def write_bags(
             write_csv(temporary, table, delimiter=delimiter, zipped=target.suffix.lower() == ".gz")
 
 
-def _read_file(path: Path, request: Request, workspace: Workspace) -> Contents:
-    with format_errors(path):
-        format = format_of(path, request.format)
+def _read_file(path: Path, request: _files.Request, workspace: _files.Workspace) -> Contents:
+    with _files.format_errors(path):
+        format = _files.format_of(path, request.format)
         if path.is_dir() and format != "hdf5":
             raise InputError(f"{path} is a folder, which is read as HDF5 files only.")
         if format == "h5ad":
             return read_h5ad(path, request, workspace)
         if request.use_rep is not None:
             raise InputError("use_rep= is for AnnData: name the columns with features=.")
-        if format in TABLES:
+        if format in _files.TABLES:
             return read_table(open_table(path, format, request), request, workspace)
         if request.labels is not None:  # that table has the columns of bags
             request = replace(request, bag=None, group=None, merge=None, keep=(), bag_columns=())
@@ -446,7 +438,7 @@ def _read_file(path: Path, request: Request, workspace: Workspace) -> Contents:
 # Labels from another source
 
 
-def _open_labels(request: Request) -> Any:
+def _open_labels(request: _files.Request) -> Any:
     """The argument `labels`: a dict, or a table as a source."""
     labels = request.labels
     if isinstance(labels, Mapping):
@@ -454,15 +446,15 @@ def _open_labels(request: Request) -> Any:
     if not isinstance(labels, str | os.PathLike):
         return open_frame(labels)
     path = Path(labels)
-    with format_errors(path):
-        format = format_of(path, None)
-        if format not in TABLES:
+    with _files.format_errors(path):
+        format = _files.format_of(path, None)
+        if format not in _files.TABLES:
             raise InputError(f"labels={str(path)!r} is not a CSV or Parquet table.")
         ids = [*_USUAL_IDS, request.id_column or "bag"]  # read as strings
         return open_table(path, format, replace(request, features=None, extra_columns=ids))
 
 
-def _relabel(contents: Contents, request: Request, table: Any) -> Contents:
+def _relabel(contents: Contents, request: _files.Request, table: Any) -> Contents:
     """Replace the labels of bags by those in a dict or a table, matched by the ids as strings."""
     bags = contents.bags
     kept: dict[str, Column] = {}
@@ -472,7 +464,7 @@ def _relabel(contents: Contents, request: Request, table: Any) -> Contents:
         names, columns = list(map(str, table)), _mapped_labels(table)
     else:
         path = Path(request.labels) if isinstance(request.labels, str | os.PathLike) else None
-        with contextlib.nullcontext() if path is None else format_errors(path):
+        with contextlib.nullcontext() if path is None else _files.format_errors(path):
             names, columns, kept, request = _tabled_labels(table, request, contents)
     rows = _entries(bags, names)
     columns = {role: column.take(rows) for role, column in columns.items()}
@@ -504,8 +496,8 @@ def _mapped_labels(labels: Mapping[Any, Any]) -> dict[str, Column]:
 
 
 def _tabled_labels(
-    table: Source, request: Request, contents: Contents
-) -> tuple[list[str], dict[str, Column], dict[str, Column], Request]:
+    table: Source, request: _files.Request, contents: Contents
+) -> tuple[list[str], dict[str, Column], dict[str, Column], _files.Request]:
     """The ids in a table, its columns by role, those to keep, and the request with its names."""
     others = [name for name in request.keep if name not in contents.columns]
     request = replace(  # already read if the file has them
@@ -535,7 +527,7 @@ def _tabled_labels(
         label = "" if has_labels else "the column of its labels with label= or label_set="
         raise InputError(
             f"labels= is a table: name {' and '.join(filter(None, (ids, label)))}. Its columns are "
-            f"{listed(table.names)}."
+            f"{_files.listed(table.names)}."
         )
     rows = group(table.column(request.bag, convert="integers"), request.bag)
     first = rows.order[rows.offsets[:-1]]

@@ -14,15 +14,7 @@ from sklearn.base import is_clusterer
 from bagwise import loops
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.base import RowEstimator
-from bagwise.base._pipelines import (
-    final_estimator,
-    instance_model,
-    last_step,
-    predicts_numbers,
-    predicts_risk,
-    survival_functions,
-)
+from bagwise.base import RowEstimator, _pipelines
 from bagwise.base._scoring import instance_scores
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Intervals, Labels, is_known
@@ -136,7 +128,7 @@ class Predictions:
         threshold: float | None = None,
     ) -> None:
         self.model, self.bags = model, check_bags(None, X, reset=True, allow_nan=True)
-        self.is_regressor, self._y = predicts_numbers(model), y
+        self.is_regressor, self._y = _pipelines.predicts_numbers(model), y
         self.estimator, self.seen = self._last_step()
         self._cache: dict[str, Array] = {}
         self.temperature: float | None = None  # of probabilities of instances: see `tempered`
@@ -144,7 +136,7 @@ class Predictions:
         self.unit = "row" if self.works_on_rows and (self.bags.sizes == 1).all() else "bag"
         self.scores_instances = self.seen is not None and hasattr(self.estimator, "score_instances")
         self.has_keys = self.seen is not None and hasattr(self.estimator, "key_instances")
-        self.is_survival = predicts_risk(model)
+        self.is_survival = _pipelines.predicts_risk(model)
         self.target_names = [] if classes is None else list(np.asarray(classes))
         classes = None if self.is_regressor else classes
         own = getattr(self.estimator, "classes_", None)
@@ -166,15 +158,15 @@ class Predictions:
             self.label_names = np.append(names, [self.background_name])
 
     def _last_step(self) -> tuple[Any, Bags | None]:
-        last = final_estimator(self.model)
+        last = _pipelines.final_estimator(self.model)
         if not isinstance(last, RowEstimator):
-            return instance_model(self.model, self.bags)
+            return _pipelines.instance_model(self.model, self.bags)
         if not is_clusterer(last) and (self.bags.sizes != 1).any():
             raise InputError(
                 f"{type(last).__name__} works on rows: give bags of one instance each, such as a "
                 "2-D array."
             )
-        estimator, rows = last_step(self.model, self.bags.instances)
+        estimator, rows = _pipelines.last_step(self.model, self.bags.instances)
         return estimator, self.bags.with_instances(rows)
 
     # Raw predictions ------------------------------------------------------------------------
@@ -404,7 +396,7 @@ class Predictions:
         else:
             table["predicted"] = predicted if self.is_regressor else self._named(predicted)
         if self.is_survival:
-            curves = survival_functions(self.model, self.bags)
+            curves = _pipelines.survival_functions(self.model, self.bags)
             ends = [curve.x[curve.y <= 0.5][:1] for curve in curves]
             table["median_time"] = np.array([end[0] if len(end) else np.nan for end in ends])
         if not self.is_regressor:

@@ -13,7 +13,7 @@ from bagwise.solvers.bag_tables import fit_libsvm, kernel_ridge, ridge
 
 
 @with_parameters
-class SetKernelRegressor(SetKernelMixin, BagRegressorMixin, BagEstimator):
+class SetKernelRegressor(SetKernelMixin, BagRegressorMixin, BagEstimator):  # type: ignore[override]
     r"""Predict a numeric target per bag by kernel regression with the set kernel (NSK) or minimax.
 
     With :math:`K(A, B) = \sum_{a, b} k(a, b) / \sqrt{K(A, A) K(B, B)}`, the function f of bags and
@@ -103,11 +103,6 @@ class SetKernelRegressor(SetKernelMixin, BagRegressorMixin, BagEstimator):
     loss: str = "squared"
     epsilon: float = 0.1
     tol: float = 1e-6
-
-    @property
-    def instance_pooling(self) -> str | None:  # type: ignore[override]
-        """How instance scores are pooled into the score of the bag: their mean (NSK only)."""
-        return "mean" if self.bag_kernel == "nsk" else None
 
     def _weights(
         self, table: Floats, labels: Floats, weight: Floats, kernel: str

@@ -15,18 +15,7 @@ from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.base._pipelines import grade_order
 from bagwise.displays import CurveDisplay
 from bagwise.displays._base import DOTS, plain_legend
-from bagwise.evaluate import HeldOut
-from bagwise.evaluate._measures import (
-    LOWER_IS_BETTER,
-    METHODS,
-    area_under_roc,
-    grade_measures,
-    interval_measures,
-    label_measures,
-    label_set_measures,
-    number_measures,
-    time_measures,
-)
+from bagwise.evaluate import HeldOut, _measures
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Intervals, Labels, is_known
 from bagwise.predictions import Predictions
@@ -70,7 +59,7 @@ def evaluation_section(
     known = known if subject.known_times is None else subject.known_times
     if known is None or (subject.predicted is None and not subject.is_regressor):
         return None
-    predicted, scores, proba = map(subject.call, METHODS)
+    predicted, scores, proba = map(subject.call, _measures.METHODS)
     found = held_out or HeldOut(predicted, scores, proba, classes=subject.classes)
     models = {"this model": found}
     models |= {f"baseline: {name}": other for name, other in found.baselines.items()}
@@ -122,7 +111,7 @@ def _comparison(measures: Mapping[str, Mapping[str, Any]], caption: str) -> list
     decisive = next((name for name in DECISIVE if own.get(name) is not None), None)
     if decisive is None:
         return parts
-    sign = -1 if decisive in LOWER_IS_BETTER else 1
+    sign = -1 if decisive in _measures.LOWER_IS_BETTER else 1
     rivals = {name: row.get(decisive) for name, row in measures.items() if name != "this model"}
     return parts + [
         f"The model is not better than the {name.replace(':', '')}: {decisive} "
@@ -186,13 +175,17 @@ class _Assessment:
     def measures(self) -> dict[str, float | None]:
         """The metrics of one model."""
         if self.has_sets:
-            return {} if self.scores is None else dict(label_set_measures(self.truth, self.scores))
-        areas = list(self.per_label(area_under_roc).values())
+            return (
+                {}
+                if self.scores is None
+                else dict(_measures.label_set_measures(self.truth, self.scores))
+            )
+        areas = list(self.per_label(_measures.area_under_roc).values())
         area = float(np.mean(areas)) if areas else None
-        measures = label_measures(*self.codes) | {"AUC": area}
+        measures = _measures.label_measures(*self.codes) | {"AUC": area}
         if self.order is None or (self.codes[1] < 0).any():
             return measures
-        return grade_measures(*self.codes, self.order) | measures
+        return _measures.grade_measures(*self.codes, self.order) | measures
 
 
 def _of_labels(
@@ -216,7 +209,7 @@ def _of_labels(
         *_comparison(measures, caption),
         [_confusions(assessed, subject.unit), _label_table(assessed, subject.unit)],
         [
-            _ranked(assessed, "roc", area_under_roc, "ROC curve", "Area"),
+            _ranked(assessed, "roc", _measures.area_under_roc, "ROC curve", "Area"),
             _ranked(assessed, "precision-recall", *PRECISION),
         ],
         _calibration(assessed),
@@ -295,7 +288,7 @@ def _label_table(assessed: _Assessment, unit: str) -> Table:
         "recall": hits / np.maximum(counts, 1),
         "F1": 2 * hits / np.maximum(counts + named, 1),
     }
-    measures = {"AUC": area_under_roc, "average precision": average_precision_score}
+    measures = {"AUC": _measures.area_under_roc, "average precision": average_precision_score}
     for name in list(measures)[: 1 + assessed.has_sets]:
         if len(values := assessed.per_label(measures[name])) > 1:
             columns[name] = np.array([values.get(k, np.nan) for k in range(len(counts))])
@@ -374,7 +367,9 @@ def _of_times(
     predicted = {name: as_numbers(each.predicted) for name, each in models.items()}
     bags = np.flatnonzero(rows & np.isfinite(predicted["this model"]))
     known = truth[bags]
-    measures = {name: time_measures(known, values[bags]) for name, values in predicted.items()}
+    measures = {
+        name: _measures.time_measures(known, values[bags]) for name, values in predicted.items()
+    }
     parts = _comparison(measures, f"{len(bags):,} bags; higher is better")
     risk = predicted["this model"][bags]
     third = np.searchsorted(np.quantile(risk, [1 / 3, 2 / 3]), risk)
@@ -396,6 +391,6 @@ def _of_times(
 def _errors(truth: Any, predicted: Floats) -> dict[str, float]:
     """The metrics of predicted numbers."""
     if isinstance(truth, Intervals):
-        return interval_measures(truth, predicted)
-    found = number_measures(truth, predicted)
+        return _measures.interval_measures(truth, predicted)
+    found = _measures.number_measures(truth, predicted)
     return found | {"RMSE": float(root_mean_squared_error(truth, predicted))}

@@ -21,15 +21,10 @@ from bagwise.exceptions import InputError
 from bagwise.labels import is_known
 from bagwise.predictions import Predictions
 from bagwise.predictions._ranking import of_labels
+from bagwise.report import _sections
 from bagwise.report._evaluation import as_numbers, evaluation_section, indicator_of
 from bagwise.report._media import Media, embed
 from bagwise.report._page import Explorer, Section, data_url, render_page
-from bagwise.report._sections import (
-    cluster_section,
-    data_section,
-    leaderboard_section,
-    model_section,
-)
 from bagwise.validation import time_texts
 
 MOST_INSTANCES = 400_000  # maximum number on a page
@@ -119,12 +114,12 @@ class Report:
             raise InputError(f"seen has shape {seen.shape} for {len(bags)} bags: give one each.")
         name, unit = type(subject.estimator).__name__, subject.unit
         found = [
-            data_section(subject, self.groups, seen),
+            _sections.data_section(subject, self.groups, seen),
             evaluation_section(subject, self.held_out, seen),
-            leaderboard_section(subject),
+            _sections.leaderboard_section(subject),
             explorer_section(subject, self.media, self.held_out, self.coords, self.patch_size),
-            cluster_section(subject),
-            model_section(subject, self.facts or {}),
+            _sections.cluster_section(subject),
+            _sections.model_section(subject, self.facts or {}),
         ]
         lead = f"Predictions of {name} for these {unit}s, and their explanation."
         if (doubt := held_out_note(self.model)) is not None:

@@ -8,12 +8,7 @@ from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.exceptions import LabelError
 from bagwise.labels import Intervals
-from bagwise.validation.labels import (
-    LARGEST_NUMBER,
-    check_intervals,
-    check_length,
-    check_numbers,
-)
+from bagwise.validation import labels
 
 TIMES = np.dtype([("event", bool), ("time", np.float64)])
 EXPECTED = (
@@ -63,14 +58,14 @@ def check_times(y: Any, bags: Bags, *, need_event: bool = True) -> Array:
     if len(fields) != 2 or np.ndim(y) != 1:
         given = f"{len(fields)} fields" if fields else type(y).__name__
         raise LabelError(f"y is no time to an event ({given}): {EXPECTED}")
-    check_length(y, bags)
+    labels.check_length(y, bags)
     first, last = sorted(fields, key=lambda name: y.dtype[name].kind != "b")
     event, time = np.asarray(y[first]), np.asarray(y[last])
     kinds = event.dtype.kind in "biuf", time.dtype.kind in "iuf"
     if not all(kinds) or not np.isin(event, (0, 1)).all():
         raise LabelError(f"y has the fields {first} and {last} of unsuitable types: {EXPECTED}")
     time = time.astype(np.float64)
-    for i in np.flatnonzero(~((time >= 0) & (time <= LARGEST_NUMBER)))[:1]:
+    for i in np.flatnonzero(~((time >= 0) & (time <= labels.LARGEST_NUMBER)))[:1]:
         reason = "must not be negative" if time[i] < 0 else "must be a finite number"
         raise LabelError(f"the time of {bags.name_of(i)} is {time[i]}: times {reason}.")
     if need_event and not event.any():
@@ -101,6 +96,6 @@ def check_targets(y: Any, bags: Bags) -> Any:
     if are_times(y):
         return check_times(y, bags)
     if np.ndim(y) == 2 and np.shape(y)[1] > 1 and not isinstance(y, Intervals):
-        return np.column_stack([check_numbers(column, bags) for column in np.asarray(y).T])
-    known = check_intervals(y, bags)
+        return np.column_stack([labels.check_numbers(column, bags) for column in np.asarray(y).T])
+    known = labels.check_intervals(y, bags)
     return known.lower if known.exact.all() else known

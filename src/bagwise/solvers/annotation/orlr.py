@@ -47,13 +47,7 @@ from bagwise.bags import Bags
 from bagwise.compute import NO_CHECKPOINT, Checkpoint, Parts, place, to_numpy
 from bagwise.compute.arrays import linear_gradient, linear_scores
 from bagwise.loops.threads import bag_bounds, run_blocks
-from bagwise.solvers.annotation.orlr_parts import (
-    NO_CODES,
-    BagLabelSets,
-    LinearPart,
-    ORLRPart,
-    blocks_of_bags,
-)
+from bagwise.solvers.annotation import orlr_parts
 from bagwise.solvers.result import SolverResult, lbfgs
 
 FIRST_MISSING, FIRST_SPURIOUS = 0.1, 0.01  # starting point of EM
@@ -73,7 +67,7 @@ Outcome = tuple[Floats, list[float], bool]
 
 def ored_logistic(
     bags: Bags,
-    sets: BagLabelSets,
+    sets: orlr_parts.BagLabelSets,
     *,
     weights: Floats | None = None,
     reg: float = 1.0,
@@ -135,7 +129,7 @@ def ored_logistic(
     sets, rates = sets.of_classes(seen), (sets.missing, sets.spurious)
     limits = sets.background, sets.max_operations, sets.n_classes
     settings = "ORLR", reg, *limits, rates, [*learn], fit_intercept, solver
-    with place(bags, ORLRPart, sets, weights) as parts:
+    with place(bags, orlr_parts.ORLRPart, sets, weights) as parts:
         problem = PenalisedLoss.of(parts, bags, weights, reg, (rates,), fit_intercept)
         theta = np.zeros((sets.n_classes, bags.n_features + 1))
         if start is not None:
@@ -259,7 +253,9 @@ def _learn_spurious(
     return problem, theta
 
 
-def _learn_missing(bags: Bags, sets: BagLabelSets, weights: Floats, rng: Any, **ends: Any) -> float:
+def _learn_missing(
+    bags: Bags, sets: orlr_parts.BagLabelSets, weights: Floats, rng: Any, **ends: Any
+) -> float:
     """Estimate the rate of missing labels by EM, with the E-step on held-out bags."""
     fold_of = rng.permutation(len(bags)) % N_FOLDS
     starts: list[Any] = [None] * len(np.unique(fold_of))
@@ -275,8 +271,8 @@ def _learn_missing(bags: Bags, sets: BagLabelSets, weights: Floats, rng: Any, **
             absent = (sets.indicator[:, ~seen[: sets.indicator.shape[1]]] == 1).any(axis=1)
             out = np.flatnonzero((fold_of == fold) & ~absent)
             if len(out):
-                unnamed = replace(sets[out], instance_codes=NO_CODES)
-                with place(bags[out], ORLRPart, unnamed, weights[out]) as parts:
+                unnamed = replace(sets[out], instance_codes=orlr_parts.NO_CODES)
+                with place(bags[out], orlr_parts.ORLRPart, unnamed, weights[out]) as parts:
                     counts += parts.total("reports", np.column_stack([W, b]), tuple(rates))
         if counts[:2].sum() == 0:
             break
@@ -406,14 +402,14 @@ def noisy_or_logistic(
         return problem.result(*minimise(problem, theta, n_left, tol, track), bags)
 
 
-class NoisyOrPart(LinearPart):
+class NoisyOrPart(orlr_parts.LinearPart):
     """Bags with the likelihood of their label sets; on a device only its products are computed."""
 
     @cached_property
     def _blocks(self) -> list[tuple[slice, slice, Ints, Ints]]:
         """Blocks of bags: their bags and instances, their offsets, and the bags of each thread."""
         n_labels, found = self.indicator.shape[1], []
-        for bags, rows in blocks_of_bags(self.bags.offsets, n_labels):
+        for bags, rows in orlr_parts.blocks_of_bags(self.bags.offsets, n_labels):
             offsets = self.bags.offsets[bags.start : bags.stop + 1] - rows.start
             found.append((bags, rows, offsets, bag_bounds(offsets, offsets[-1] * n_labels)))
         return found

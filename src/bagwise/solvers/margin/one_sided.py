@@ -30,17 +30,7 @@ from bagwise.compute.arrays import beside, like
 from bagwise.compute.tensors import torch
 from bagwise.loops.arguments import Settings
 from bagwise.loops.threads import bag_bounds, even_bounds, library_cores, run_blocks
-from bagwise.solvers.margin.primal_dual import (
-    BasePart,
-    KernelPart,
-    KernelSpace,
-    LinearSpace,
-    PrimalDualPart,
-    Problem,
-    TritonPrimalDualPart,
-    alternate_directions,
-    runs_triton,
-)
+from bagwise.solvers.margin import primal_dual
 from bagwise.solvers.result import SolverResult
 
 FEW = 0.25  # share of non-zeros in the residual up to which the product with X skips zeros
@@ -48,7 +38,7 @@ START = 1e-3  # norm of the first w
 TINY = float(np.finfo(np.float32).tiny)
 
 
-class _OneSided(BasePart):
+class _OneSided(primal_dual.BasePart):
     """State of numpy and torch parts, in addition to the state shared with pdMISVM.
 
     Parameters
@@ -92,7 +82,7 @@ class _OneSided(BasePart):
         return self.project()[0]
 
 
-class TritonOneSidedPart(_OneSided, TritonPrimalDualPart):
+class TritonOneSidedPart(_OneSided, primal_dual.TritonPrimalDualPart):
     """All bags on a device, with a Triton kernel that loops over bags."""
 
     def __init__(self, bags: Bags, signs: Floats, weights: Floats) -> None:
@@ -113,13 +103,13 @@ class TritonOneSidedPart(_OneSided, TritonPrimalDualPart):
         return found[:3].sum(axis=1), self.changed.T @ self.X, found[3]
 
 
-class OneSidedPart(_OneSided, PrimalDualPart):
+class OneSidedPart(_OneSided, primal_dual.PrimalDualPart):
     """Bags in this process or on a worker, with compiled loops over bags."""
 
     @staticmethod
-    def tensor_part(bags: Bags, signs: Floats, *per_bag: Any) -> BasePart:
+    def tensor_part(bags: Bags, signs: Floats, *per_bag: Any) -> primal_dual.BasePart:
         """The part of bags on a device."""
-        if runs_triton(bags, signs.shape[1]):
+        if primal_dual.runs_triton(bags, signs.shape[1]):
             return TritonOneSidedPart(bags, signs, *per_bag)
         return OneSidedPart(bags.to("numpy"), signs, *per_bag)
 
@@ -156,11 +146,11 @@ class OneSidedPart(_OneSided, PrimalDualPart):
         loops.one_sided.update_bags(*bags, settings, *state, self.report)
 
 
-class OneSidedKernelPart(OneSidedPart, KernelPart):
+class OneSidedKernelPart(OneSidedPart, primal_dual.KernelPart):
     """`OneSidedPart` for a kernel: W contains coefficients, and X' residual is the residual."""
 
     tensor_part: ClassVar[Any] = None
-    update = PrimalDualPart.update
+    update = primal_dual.PrimalDualPart.update
 
 
 def _times(residual: Array, X: Array) -> Array:
@@ -178,7 +168,7 @@ def _sums(residual: Array) -> Floats:
 
 
 def one_sided(
-    space: LinearSpace, signs: Floats, *, weights: Floats, **options: Any
+    space: primal_dual.LinearSpace, signs: Floats, *, weights: Floats, **options: Any
 ) -> SolverResult:
     """Run the ADMM until the constraints hold to a relative tolerance.
 
@@ -200,17 +190,19 @@ def one_sided(
     """
     n_bags, n_columns = signs.shape
     nobody = np.zeros(n_bags, np.int64)
-    problem = Problem(space.bags.offsets, nobody, weights, n_columns, n_copies=0)
+    problem = primal_dual.Problem(space.bags.offsets, nobody, weights, n_columns, n_copies=0)
     n_instances = weights * space.bags.sizes
     # If a column has no bags of one sign, its mean is zero.
     shares = np.array([1 / np.maximum(n_instances @ (signs == sign), TINY) for sign in (1, -1)])
-    part = OneSidedKernelPart if isinstance(space, KernelSpace) else OneSidedPart
+    part = OneSidedKernelPart if isinstance(space, primal_dual.KernelSpace) else OneSidedPart
     with place(space.bags, part, signs.astype(np.float64), weights) as parts:
         start = partial(_mean_difference, space, parts, shares)
-        return alternate_directions(space, parts, problem, start, **options)
+        return primal_dual.alternate_directions(space, parts, problem, start, **options)
 
 
-def _mean_difference(space: LinearSpace, parts: Parts, shares: Floats, used: Any) -> Any:
+def _mean_difference(
+    space: primal_dual.LinearSpace, parts: Parts, shares: Floats, used: Any
+) -> Any:
     """A small initial W: mean instance of bags with the concept minus bags without it."""
     W = parts.step("mean_difference", *shares) * used
     parts.do("begin", W)
