@@ -49,6 +49,26 @@ def test_column_generation_solves_the_whole_program(seed, C):
     assert np.all(np.diff(result.objective_curve) <= 1e-9)
 
 
+def test_duplicate_columns_and_separable_rows_are_solved():
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(12) % 2, 1.0, -1.0)
+    M = np.repeat(rng.normal(size=(12, 20)), 2, axis=1)
+    for C in (1e-6, 1.0, 1e6):
+        result = l1_svm(M, y > 0, np.full(12, C))
+        expected = optimum(M, y, np.full(12, C))
+        assert objective(M, y, C * np.ones(12), *result.solution) == pytest.approx(expected, 1e-6)
+
+
+def test_many_similarities_are_to_drawn_prototypes(rng):
+    """1,000 bags of four instances: 4,000,000 similarities, more than the 3,000,000 of "auto"."""
+    y = np.arange(1_000) % 2
+    rows = rng.normal(size=(4_000, 2)) + 3 * np.repeat(y, 4)[:, None]
+    bags = Bags(rows, np.arange(0, 4_001, 4))
+    found, drawn = MILES().fit(bags, y), MILES(n_prototypes=500).fit(bags, y)
+    np.testing.assert_array_equal(found.prototypes_, drawn.prototypes_)
+    assert np.mean(found.predict(bags) == y) > 0.95
+
+
 def test_of_equally_good_intercepts_the_middle_is_taken():
     M = np.zeros((4, 2))  # nothing to learn: every intercept between -1 and 1 costs the same
     result = l1_svm(M, np.array([True, False, True, False]), np.ones(4))

@@ -67,3 +67,17 @@ def test_the_threshold_is_the_best_for_the_training_bags():
     best = max(np.mean(side[y == "q"]) + np.mean(~side[y == "p"]) for side in sides)
     found = WellMISVM().fit(bags, y).predict(bags) == "q"
     assert np.mean(found[y == "q"]) + np.mean(~found[y == "p"]) == pytest.approx(best)
+
+
+def test_landmarks_of_all_instances_are_the_kernel(rng):
+    """With a feature per row the approximation is exact; bags of one leave nothing to choose."""
+
+    class WithLandmarks(WellMISVM):
+        largest_gram, n_landmarks = 10, 100
+
+    y = np.arange(48) % 2
+    bags = Bags(rng.normal(size=(48, 2)) + 2 * y[:, None], np.arange(49))
+    exact, same = WellMISVM(tol=1e-4).fit(bags, y), WithLandmarks(tol=1e-4).fit(bags, y)
+    assert hasattr(same, "nystroem_")
+    expected = exact.decision_function(bags)
+    np.testing.assert_allclose(same.decision_function(bags), expected, atol=1e-2)

@@ -24,7 +24,7 @@ from bagwise.pairwise import for_kernel, instance_kernel, kernel_width
 from bagwise.solvers.margin import feature_space
 from bagwise.solvers.result import SolverResult
 
-BLOCK = 2**22  # kernel values in memory at once when scoring
+BLOCK = 2**19  # kernel values or features in memory at once
 
 
 class KernelMachine(BagEstimator):
@@ -196,7 +196,7 @@ def _unsuitable(nystroem: Nystroem, error: ValueError) -> InputError:
     return InputError(f"kernel={nystroem.kernel!r} does not suit these instances: {error}")
 
 
-def transformed(nystroem: Nystroem, rows: Any) -> Array:
+def transformed(nystroem: Nystroem, rows: Any, dtype: Any = np.float64) -> Array:
     """Nystroem features of rows, a block of rows at a time.
 
     Parameters
@@ -205,6 +205,8 @@ def transformed(nystroem: Nystroem, rows: Any) -> Array:
         The fitted transformer.
     rows : ndarray or CSR of shape (n_rows, n_features)
         The rows.
+    dtype : data-type, default=float64
+        Precision of the features.
 
     Returns
     -------
@@ -212,11 +214,11 @@ def transformed(nystroem: Nystroem, rows: Any) -> Array:
     """
     n_landmarks = len(nystroem.component_indices_)
     require_memory(
-        3 * 8.0 * rows.shape[0] * n_landmarks,
+        1.7 * np.dtype(dtype).itemsize * rows.shape[0] * n_landmarks,
         purpose=f"{n_landmarks:,} Nystroem features of {rows.shape[0]:,} rows, and copies",
         remedy="fit part of the rows, or use fewer landmarks or kernel='linear'",
     )
-    out = np.empty((rows.shape[0], n_landmarks))
+    out = np.empty((rows.shape[0], n_landmarks), dtype)
     for block in slices(rows.shape[0], max(1, BLOCK // n_landmarks)):
         out[block] = nystroem_features(nystroem, rows[block])
     return out

@@ -14,9 +14,7 @@ from bagwise.base._parameters import COUNT, NOT_NEGATIVE, PRECOMPUTED_TOO
 from bagwise.exceptions import InputError
 from bagwise.solvers.result import SolverResult
 
-LARGEST_GRAM = 20_000  # rows; beyond, the kernel is approximated
 SINGLE_GRAM = 5_000  # rows; beyond, the kernel matrix is kept in single precision
-LANDMARKS = 1_000  # features of the approximation
 
 
 class LabelMachine(KernelMachine):
@@ -32,11 +30,14 @@ class LabelMachine(KernelMachine):
         Parameters of polynomial kernels.
     center : bool
         Whether to centre; the paper does not.
+    largest_gram, n_landmarks : int
+        Number of rows beyond which the kernel is approximated, and of features that do so.
     """
 
     degree = 3
     coef0 = 1.0
     center = True
+    largest_gram, n_landmarks = 20_000, 1_000
     _budget = "max_cuts"  # the parameter that limits the number of label vectors
     _generate: Any  # (rows, labels, seed) -> SolverResult
 
@@ -74,20 +75,22 @@ class LabelMachine(KernelMachine):
             return self._present_gram(X)
         if self.kernel != "linear":
             self.gamma_ = self._width(X)
-            if n <= LARGEST_GRAM:
+            if n <= self.largest_gram:
                 require_memory(
                     3 * 8.0 * n**2,
                     purpose=f"the kernel matrix of {n:,} rows and two of the same size",
                     remedy="fit part of the rows, or use kernel='linear'",
                 )
                 return self._present_gram(self._kernel_values(X, X, self.gamma_))
-            self.nystroem_ = nystroem_of(self, self.gamma_, LANDMARKS, seed, X)
-            X = transformed(self.nystroem_, X)
+            self.nystroem_ = nystroem_of(self, self.gamma_, self.n_landmarks, seed, X)
+            X = transformed(self.nystroem_, X, np.float32)
         centre = None
         if self.center:
             # Clipped to the range of each feature: rounding would make a constant tiny values.
             centre = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel().clip(*column_range(X))
-        rows = self._with_offset(loops.dual_descent.rows_of(X, centre=centre))
+        ours = hasattr(self, "nystroem_")
+        rows = loops.dual_descent.rows_of(X, centre=centre, overwrite=ours)
+        rows = self._with_offset(rows)
         return rows, np.zeros(X.shape[1]) if centre is None else centre
 
     def _present_gram(self, K: Array) -> tuple[Any, Array]:

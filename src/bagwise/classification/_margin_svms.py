@@ -21,7 +21,7 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, OneVsRestMixin
 from bagwise.base._kernel_machine import KernelMachine
-from bagwise.base._parameters import POSITIVE, with_parameters
+from bagwise.base._parameters import COUNT, POSITIVE, with_parameters
 from bagwise.base._set_kernel import SetKernelMixin
 from bagwise.embedding._prototypes import distinct_instances, similarity_to
 from bagwise.labels import Labels
@@ -37,6 +37,8 @@ from bagwise.validation import check_groups
 # Number of Nystroem features if the kernel matrix of all instances is not kept. It is lowered, down
 # to the minimum, if the features would have more than MOST_VALUES values.
 LANDMARKS, LEAST_LANDMARKS, MOST_VALUES = 300, 100, 30_000_000
+# Prototypes of MILES if the similarities of all bags to all instances would be more than this.
+PROTOTYPES, MOST_SIMILAR = 500, 3_000_000
 BLOCK = 2**22  # similarities in memory at a time, unless a single bag has more
 
 
@@ -557,11 +559,12 @@ class MILES(OneVsRestMixin, BagEstimator):
     gamma : {"scale", "auto"} or float, default="scale"
         Width of the similarity; "scale" is ``1 / (n_features * variance of the instances)``,
         "auto" ``1 / n_features``. The paper writes :math:`1 / \sigma^2`.
-    n_prototypes : int, default=None
-        Number of distinct training instances, drawn at random, to embed with; all by default.
+    n_prototypes : int, "auto" or None, default="auto"
+        Number of distinct training instances, drawn at random, to embed with; None for all.
+        "auto" is all up to 3,000,000 similarities (bags times instances), else 500.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes of bags: they multiply C.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState or None, default=0
         For drawing prototypes.
 
     Attributes
@@ -588,8 +591,9 @@ class MILES(OneVsRestMixin, BagEstimator):
     intercept: the mean over instances is the score of the bag. It depends on the other instances of
     the bag, which may be nearer.
 
-    Cost: one product of the instances with themselves and a few linear programs with one row per
-    bag. Memory: a matrix of bags by prototypes.
+    Cost: one product of the instances with the prototypes, and a few linear programs of b bags and
+    k prototypes: some 20 products of a b x k table with itself each. With 500 prototypes this is
+    linear in the bags. Memory: four matrices of bags by prototypes.
 
     References
     ----------
@@ -613,16 +617,21 @@ class MILES(OneVsRestMixin, BagEstimator):
     _in_canonical_order = True
     _advice = "lower C"
 
+    _parameter_constraints = {"n_prototypes": [None, COUNT, StrOptions({"auto"})]}
+
     C: float = 1.0
     _: KW_ONLY
     gamma: Any = "scale"
-    n_prototypes: int | None = None
+    n_prototypes: Any = "auto"
     class_weight: Any = None
-    random_state: Any = None
+    random_state: Any = 0
 
     def _solve(self, bags: Bags, labels: Labels, weight: Floats, rng: Any) -> list[SolverResult]:
         self.gamma_ = kernel_width(self.gamma, bags)
-        prototypes = distinct_instances(bags, self.n_prototypes, rng)
+        n_prototypes = self.n_prototypes
+        if n_prototypes == "auto":
+            n_prototypes = PROTOTYPES if len(bags) * bags.n_instances > MOST_SIMILAR else None
+        prototypes = distinct_instances(bags, n_prototypes, rng)
         table = similarity_to(prototypes, bags, self.gamma_)
         costs = self.C * weight
         results = self._one_vs_rest(labels, lambda signs: l1_svm(table, signs > 0, costs))

@@ -107,7 +107,7 @@ class Groups(NamedTuple):
     patterns: Ints
 
 
-def rows_of(X: Any, centre: Floats | None = None) -> Rows:
+def rows_of(X: Any, centre: Floats | None = None, *, overwrite: bool = False) -> Rows:
     """Create `Rows` from a table of features.
 
     Parameters
@@ -116,13 +116,16 @@ def rows_of(X: Any, centre: Floats | None = None) -> Rows:
         The rows; not copied, unless dense and to be centred.
     centre : ndarray of shape (n_features,), default=None
         Subtracted from each row.
+    overwrite : bool, default=False
+        Whether a dense X may be centred in place.
 
     Returns
     -------
     Rows
     """
     if not sparse.issparse(X):
-        X = X if centre is None else X - centre.astype(X.dtype)
+        if centre is not None:
+            X = np.subtract(X, centre.astype(X.dtype), out=X if overwrite else None)
         return _dense_rows(DENSE, X, row_norms(X, squared=True).astype(np.float64))
     squares = row_norms(X, squared=True).astype(np.float64)
     for_score = for_sum = np.zeros((len(squares), 1))

@@ -8,9 +8,9 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
-from scipy.optimize import linprog
+from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import gen_batches
 
 from bagwise._common.types import Bools, Floats, Ints
 from bagwise.exceptions import InputError
@@ -20,6 +20,10 @@ from bagwise.solvers.result import SolverResult
 # LIBSVM's default limit, ten million steps, takes minutes if features are of order one million.
 LEAST_STEPS, STEPS_PER_ROW = 100_000, 100
 LEAST_REG = 1e-12  # relative to the mean diagonal: smaller values are lost to rounding
+GAP, LOOSE_GAP = 1e-11, 1e-6  # of the linear program, relative: to stop at, and to accept
+MOST_STEPS, SHRINKING = 100, 0.1  # a step aims at this share of the gap
+TINY = np.finfo(float).tiny
+BLOCK = 2**18  # values of a table that are scaled at a time
 
 
 def fit_libsvm(model: Any, table: Any, y: Any, weights: Any = None) -> bool:
@@ -144,7 +148,12 @@ def l1_svm(M: Floats, positive: Bools, costs: Floats, *, tol: float = 1e-9) -> S
     curve: list[float] = []
     while True:
         columns = np.flatnonzero(active)
-        coef, objective, prices = _solve(M[:, columns], y, costs)
+        table = np.empty((n_rows, len(columns) + 1))
+        for place, column in enumerate(columns):  # one by one: M[:, columns] would be a copy of M
+            table[:, place] = M[:, column]
+        table[:, -1] = 1.0
+        table *= y[:, None]
+        coef, objective, prices = _solve(table, costs)
         curve.append(objective)
         gains = np.abs((prices * y) @ M)
         gains[active] = 0.0
@@ -155,24 +164,56 @@ def l1_svm(M: Floats, positive: Bools, costs: Floats, *, tol: float = 1e-9) -> S
     weights = np.zeros(n_features)
     weights[columns] = coef
     # The loss of row i becomes zero at b = y_i - score_i.
-    intercept = best_intercept(y - M[:, columns] @ coef, y, costs, noise=1e-9)
+    intercept = best_intercept(y - M @ weights, y, costs, noise=1e-9)
     return SolverResult((weights, np.array(intercept)), curve, converged=True)
 
 
-def _solve(M: Floats, y: Floats, costs: Floats) -> tuple[Floats, float, Floats]:
-    """Solve the program over w = u - v, u, v >= 0, b and the slacks; also return its duals."""
-    n, k = M.shape
-    signed = y[:, None] * M
-    table = sparse.hstack(
-        [sparse.csc_array(np.hstack([-signed, signed, -y[:, None]])), -sparse.eye_array(n)],
-        format="csc",
-    )
-    bounds = np.zeros((2 * k + 1 + n, 2))
-    bounds[:, 1] = np.inf
-    bounds[2 * k, 0] = -np.inf
-    cost = np.concatenate([np.ones(2 * k), [0.0], costs])
-    found = linprog(cost, table, -np.ones(n), bounds=bounds, method="highs-ds")
-    return found.x[:k] - found.x[k : 2 * k], found.fun, -found.ineqlin.marginals
+def _solve(S: Floats, costs: Floats) -> tuple[Floats, float, Floats]:
+    """Solve the program by a primal-dual interior-point method; also return its dual variables.
+
+    S has the rows y_i (m_i, 1). The dual is to maximise 1'p over 0 <= p <= C, y'p = 0 and
+    -1 <= t <= 1 with t = M'(y p). The slacks of the four bounds and their multipliers s, xi, u, v
+    (w = u - v) start feasible and stay so. A step costs one product of S with itself.
+    """
+    n, y = len(S), S[:, -1]
+    total = np.where(y > 0, costs[y > 0].sum(), costs[y < 0].sum())
+    p = costs / total
+    p *= 0.5 * min(float(total.min()), 1 / max(float(np.abs(S.T @ p).max()), TINY))
+    t = S[:, :-1].T @ p
+    bounds = [n, 2 * n, 2 * n + len(t)]
+    slack = np.concatenate([p, costs - p, 1 - t, 1 + t])
+    dual = np.repeat([1.0, 2.0, 2 * p.sum() / n], [n, n, 2 * len(t)])
+    before = np.inf
+    for _ in range(MOST_STEPS):
+        gap, value = float(slack @ dual), float(slack[:n].sum())
+        if gap <= GAP * value or LOOSE_GAP * value >= gap > 0.9 * before:  # no more digits
+            break
+        before = gap
+        ratios, residual = dual / slack, SHRINKING * gap / len(slack) / slack - dual
+        s, xi, u, v = np.split(ratios, bounds)
+        low, high, above, below = np.split(residual, bounds)
+        theta, free = s + xi, np.append(1 / (u + v), 0.0)  # y'p = 0 is not free
+        there = np.append(above - below, 0.0)
+        system = np.zeros((S.shape[1], S.shape[1]))
+        for rows in gen_batches(n, max(1, BLOCK // S.shape[1])):
+            system += S[rows].T @ (S[rows] / theta[rows, None])
+        system[np.diag_indices(len(system))] += free + LEAST_REG * (np.diagonal(system) + free)
+        right = S.T @ ((low - high) / theta) + free * there
+        factor = linalg.cho_factor(system, overwrite_a=True, check_finite=False)
+        found = linalg.cho_solve(factor, right, check_finite=False)
+        dp, dt = (low - high - S @ found) / theta, (free * (found - there))[:-1]
+        move = np.concatenate([dp, -dp, -dt, dt])
+        slack, dual = _moved(slack, move), _moved(dual, residual - ratios * move)
+    _, xi, u, v = np.split(dual, bounds)
+    coef = np.where(np.maximum(u, v) > np.minimum(*np.split(slack[2 * n :], 2)), u - v, 0.0)
+    return coef, float(u.sum() + v.sum() + costs @ xi), slack[:n]
+
+
+def _moved(values: Floats, step: Floats) -> Floats:
+    """Go along a step, to .995 of the way to a value of 0 at most."""
+    down = step < 0
+    farthest = np.min(-values[down] / step[down], initial=np.inf)
+    return values + min(1.0, 0.995 * float(farthest)) * step
 
 
 def _largest(values: Floats, number: int) -> Ints:

@@ -123,7 +123,9 @@ def mil_boost(
     """
     trees = loops.boosted_trees
     columns = np.ascontiguousarray(X.T)
-    order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
+    order = np.empty(columns.shape, np.int32)
+    for ranks, column in zip(order, columns, strict=True):  # one by one: argsort returns int64
+        ranks[:] = np.argsort(column, kind="stable")
     bounds = even_bounds(len(columns), columns.size)
     grow = trees.grow_alone if len(bounds) == 2 else partial(trees.grow_tree, bounds=bounds)
     start, has_label = _best_constant(np.diff(offsets), positive), positive[:, None]
