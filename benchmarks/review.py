@@ -1,6 +1,6 @@
 """Check the claims of README: `make review-kit`, or `python -m benchmarks.review [NAME ...]`.
 
-Prints each claim in the words of README, what was claimed and what this machine measured, a verdict
+Prints each claim in the words of its page, what was claimed, what this machine measured, a verdict
 and the seconds. Each check is a process with one thread, two at a time, and stops after `--limit`
 seconds. Checks that would take hours measure a part, which is stated; "within" is how much a number
 may differ. Other packages are measured in the same run; those that are not installed are left out.
@@ -30,7 +30,7 @@ Numbers = dict[str, float]
 
 
 class Check(NamedTuple):
-    """A claim: words of README, what is claimed by name, and a function that measures it.
+    """A claim: words of a page, what is claimed by name, and a function that measures it.
 
     What is measured and not claimed is only shown.
     """
@@ -40,6 +40,7 @@ class Check(NamedTuple):
     measure: Callable[[], Numbers]
     within: float = 0.005
     part: str = ""
+    page: str = "README.md"
 
 
 def leaderboard() -> Numbers:
@@ -256,13 +257,13 @@ CHECKS = {
         340.0,
     ),
     "two kinds": Check(
-        "the lowest AUC of all three tests of Raff and Holt (2023)",
+        "lowest AUC of the three tests of Raff and Holt (2023)",
         {"concepts": 0.99},
         two_kinds,
         0.01,
     ),
     "one decides": Check(
-        "AUC before → after adding, to positive test bags",
+        "AUC before → after adding to positive test bags",
         {
             "misvm-bag, before": 0.99,
             "misvm-bag, after": 0.99,
@@ -295,7 +296,7 @@ CHECKS = {
         ),
     ),
     "instances": Check(
-        "accuracy of ORLR with a kernel on new photos (MSRC v2)",
+        "accuracy of ORLR on new photos (MSRC v2)",
         {"M-LR, RBF kernel": 0.651, "S-LR": 0.600},
         partial(
             reproduced, "orlr", "kernel-inductive", "accuracy", "msrcv2", "orlr-rbf", "s-lr"
@@ -304,11 +305,12 @@ CHECKS = {
         "MSRC v2, one of three repetitions",
     ),
     "bounds": Check(
-        "MAE on conformers (dopamine), set kernel with `CensoredBagRegressor`",
+        "set kernel, censored",
         {"censored": 0.628, "left out": 0.839, "bound as number": 0.683},
         bounds,
         0.03,
-        "one of three seeds",
+        "MAE, dopamine, one of three seeds",
+        "docs/bounds.md",
     ),
     "numbers": Check(
         "mean R2 of `AutoBagRegressor` on 9 targets",
@@ -325,11 +327,12 @@ CHECKS = {
         "one of ten draws",
     ),
     "grades": Check(
-        "MAE (quadratic kappa) on drawn bags, `AutoBagClassifier` with `OrdinalBagClassifier`",
+        "`AutoBagClassifier`, grades",
         {"auto, grades": 0.414, "auto, classes": 0.518},
         grades,
         0.12,
-        "three of ten draws",
+        "MAE, three of ten draws",
+        "docs/grades.md",
     ),
     "leaderboard": Check(
         "`AutoBagClassifier` on 8 sets (on the 5 real ones)",
