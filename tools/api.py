@@ -79,14 +79,27 @@ def deprecated(version, folder=KEPT):
     return {name for name, since in listed.items() if [*map(int, since.split("."))] < series}
 
 
+def unstored(version, now, folder=KEPT):
+    """The names that are not stored as they are for the series of a version."""
+    file = folder / f"{'.'.join(version.split('.')[:2])}.json"
+    kept = json.loads(file.read_text()) if file.exists() else {}
+    return sorted(name for name in {*kept, *now} if kept.get(name) != now.get(name))
+
+
 def main():
     """Print what went since the last release, or store this version."""
     import bagwise
 
     parser = argparse.ArgumentParser(prog="python -m tools.api", description=__doc__)
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--stored", action="store_true", help="fail unless --write was run")
     now, version = public_names(), bagwise.__version__
-    if parser.parse_args().write:
+    options = parser.parse_args()
+    if options.stored:
+        missing = unstored(version, now)
+        print(*(f"not stored: {name}" for name in missing), sep="\n", end="")
+        return int(bool(missing))
+    if options.write:
         lines = (f"  {json.dumps(name)}: {json.dumps(now[name])}" for name in sorted(now))
         series = ".".join(version.split(".")[:2])
         (KEPT / f"{series}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -93,6 +93,8 @@ def main():
         place = Path(folder)
         with step("make an environment for the tools"):
             tools = environment(place / "tools", TOOLS)
+        with step("compare the public names with those stored for this version"):
+            run([sys.executable, "-m", "tools.api", "--stored"], ROOT)
         with step("build the sdist, and the wheel from it"):
             built = build(tools, ROOT, place / "built")
         with step("build both from the sdist again, and compare the bytes"):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from bagwise.bags import Bags
     from bagwise.cli.fitting import fit
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = ["Bags", "__version__", "fit"]
 
