@@ -201,8 +201,11 @@ def warned() -> Numbers:
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(4):
             data = make_bags(60, 5, random_state=seed)
-            y, file = np.random.default_rng(seed).permutation(data.y), Path(folder) / "noise.npz"
-            write_bags(file, data.bags, y)
+            y, file = (
+                np.random.default_rng(seed).permutation(data.y),
+                Path(folder) / f"noise{seed}.npz",
+            )
+            write_bags(file, data.bags, y=y)
             command = [sys.executable, "-m", "bagwise", "evaluate", file, "-m", "nsk"]
             done = subprocess.run(command, capture_output=True, text=True)
             said.append("not significantly better" in done.stdout + done.stderr)
@@ -226,8 +229,8 @@ def coverage() -> Numbers:
     """Coverage of sets with a target of .90, and their size as a multiple of MAPIE's."""
     from .coverage import one_draw, table
 
-    draws = [one_draw("100 of 2 classes", k, True) for k in range(10)]
-    rows = table("100 of 2 classes", draws)
+    draws = [one_draw("2 classes, 100 bags", k, True) for k in range(10)]
+    rows = table("2 classes, 100 bags", draws)
     found = {}
     for _, name, mean, _, _, ratio in rows:
         found |= {f"{name}: coverage": float(np.mean(mean)), f"{name}: size / MAPIE": ratio}
