@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
@@ -57,6 +57,26 @@ def peers() -> dict[str, Callable[[], Any]]:
     return {
         name: lambda kind=kind: Peer(kind(kernel=RBF(), **settings)) for name, kind in kinds.items()
     }
+
+
+class SawmilNSK(ClassifierMixin, BaseEstimator):
+    """NSK of sawmil: `python -m benchmarks.leaderboard add benchmarks.peers:SawmilNSK`."""
+
+    def fit(self, X: Any, y: Any) -> "SawmilNSK":
+        from sawmil import NSK, RBF
+
+        self.classes_ = np.unique(y)
+        if len(self.classes_) != 2 or np.ndim(y) > 1:
+            raise ValueError("NSK of sawmil learns from two classes.")
+        model = NSK(kernel=RBF(), solver="osqp", scale_C=False)
+        self.model_ = model.fit(list(X), np.where(y == self.classes_[1], 1.0, -1.0))
+        return self
+
+    def decision_function(self, X: Any) -> Any:
+        return self.model_.decision_function(list(X))
+
+    def predict(self, X: Any) -> Any:
+        return self.classes_[(self.decision_function(X) > 0).astype(int)]
 
 
 class Network:
