@@ -42,6 +42,8 @@ NEEDS = [  # extra, package, code that needs it
     ("torch", "torch", MUSK + "bags.to('cpu')"),
     ("cells", "anndata", "from bagwise.io import read_bags; open('a.h5ad', 'w').close(); "
      "read_bags('a.h5ad', bag='donor')"),
+    ("chem", "rdkit", "from bagwise.apps.chem._conformers import conformers_of; "
+     "conformers_of('a', 'C', number=1, window=1, rmsd=1, seed=1, threads=1)"),
     ("ann", "pynndescent", MUSK + "from bagwise.cluster import BagConstrainedSpectralClustering; "
      "BagConstrainedSpectralClustering(2, affinity='nearest_neighbors', "
      "neighbor_search='approximate').fit(bags)"),

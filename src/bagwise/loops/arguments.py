@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-from bagwise._common import tables
 from bagwise._common.types import Bools, Floats, Ints
 
 
@@ -29,7 +28,11 @@ def read_only(*arrays: Any) -> list[Any]:
     >>> a.flags.writeable
     False
     """
-    return list(map(tables.read_only, arrays))
+    views = []
+    for array in arrays:
+        views.append(array.view())
+        views[-1].flags.writeable = False
+    return views
 
 
 class Settings(NamedTuple):
