@@ -7,7 +7,7 @@ of each of its members, of which "pooled-trees" (statistics of the bag and a ran
 is the baseline. **Grades**: each classifier with and without `OrdinalBagClassifier`; GlaS in five
 folds of patients. **Censored numbers**: each regressor in `CensoredBagRegressor`, beside the same
 regressor without the censored bags, and with the bound in place of the number; the error is that of
-the true numbers. Settings were chosen on draws from 100 on; the table has the draws from 0 on.
+the true numbers. Settings were checked on draws from 100 on; the table has the draws from 0 on.
 """
 
 import argparse

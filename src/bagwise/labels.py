@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
+from numpy.lib.recfunctions import structured_to_unstructured
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -276,17 +277,14 @@ class Labels:
         lower, upper = self.indicator == 1, np.where(self.indicator == 0, 0, -1)
         return np.stack([lower.astype(np.int64), upper], axis=2)
 
-    def first_classes(self, n_classes: int) -> Labels:
+    def first_classes(self, n: int) -> Labels:
         """Return label sets or counts of the first classes only."""
-        names, classes = self.names[:n_classes], self.classes[:n_classes]
-        return self._like(self._data[:, :n_classes], classes=classes, names=names)
+        return self._like(self._data[:, :n], classes=self.classes[:n], names=self.names[:n])
 
     def with_bounds(self, bounds: Ints) -> Labels:
         """Return label sets or counts with other bounds, of the same kind."""
-        if self.kind == "counts":
-            return self._like(bounds)
         indicator = np.where(bounds[..., 0] > 0, 1, np.where(bounds[..., 1] == 0, 0, -1))
-        return self._like(indicator)
+        return self._like(bounds if self.kind == "counts" else indicator)
 
     @property
     def as_counts(self) -> LabelCounts:
@@ -812,7 +810,8 @@ def is_known(numbers: Any) -> Bools:
     """Tell which numbers, intervals or times are known: finite, or with a finite end."""
     if isinstance(numbers, Intervals):
         return np.isfinite(numbers.lower) | np.isfinite(numbers.upper)
-    return np.isfinite(numbers["time"] if numbers.dtype.names else numbers)
+    numbers = structured_to_unstructured(numbers) if numbers.dtype.names else numbers
+    return np.isfinite(numbers.reshape(len(numbers), -1)).all(axis=1)
 
 
 def plain_array(values: Sequence[Any] | Array) -> Array:

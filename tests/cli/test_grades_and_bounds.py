@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cli.tables import read_rows, write_rows
 
+from bagwise import Bags
 from bagwise.cli.reading import numbers_of
 from bagwise.exceptions import LabelError
 from bagwise.io import read_bags
@@ -17,6 +18,10 @@ pytest.importorskip("skops")
 GRADES = ["none", "mild", "severe"]
 ORDER = ("--order", "none,mild,severe")
 NO_BASELINE = ("--folds", "3", "--no-baseline")
+
+
+def bags_of(texts):
+    return Bags.from_arrays([np.zeros((1, 1)) for _ in texts])
 
 
 def rows_of(name, text_of, n_bags=45):
@@ -108,15 +113,40 @@ def labels_of(texts):
     (["low", "high"] * 5, False),
 ])  # fmt: skip
 def test_intervals_are_recognised(texts, is_number):
-    found = numbers_of(labels_of(texts), None)
+    found = numbers_of(labels_of(texts), None, bags_of(texts))
     assert isinstance(found, Intervals) == is_number
 
 
 def test_intervals_may_be_requested(run):
-    found = numbers_of(labels_of(["0", "1+", "2+", "3+"]), "regression")
+    texts = ["0", "1+", "2+", "3+"]
+    found = numbers_of(labels_of(texts), "regression", bags_of(texts))
     assert found.texts == ["0", ">=1", ">=2", ">=3"]
-    with pytest.raises(LabelError, match="needs numbers"):
-        numbers_of(labels_of(["1", "few"]), "regression")
+    with pytest.raises(LabelError, match=r"needs numbers.*bag 1 is 'few'"):
+        numbers_of(labels_of(["1", "few"]), "regression", bags_of("12"))
+
+
+def test_an_odd_cell_among_numbers_is_named(capsys):
+    """Numbers would be taken for labels, each of one bag."""
+    texts = [*(f"{v:.2f}" for v in np.arange(0, 9, 0.5)), "<2", "6-4"]
+    assert numbers_of(labels_of(texts), None, bags_of(texts)) is None
+    assert "the number of bag 19 is '6-4': its lower end exceeds the upper one" in (
+        " ".join(capsys.readouterr().err.split())
+    )
+    with pytest.raises(LabelError, match="bag 19 is '6-4'"):
+        numbers_of(labels_of(texts), "regression", bags_of(texts))
+
+
+def test_info_counts_bounds(run, bounded):
+    facts = json.loads(run("info", bounded, "--label", "pic50", "--json").stdout)
+    assert facts["bags_with_a_number"] == 45
+    assert facts["known_to_an_interval"] == 30
+
+
+def test_one_grade_is_refused(run, tmp_path):
+    file = write_rows(tmp_path / "one.csv", rows_of("grade", lambda *_: "mild"))
+    found = run("fit", file, "--label", "grade", *ORDER, "-o", tmp_path / "m.skops")
+    assert found.exit_code == 2
+    assert "the file has only mild" in found.stderr
 
 
 @each(("words", "message"), [

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cli.tables import read_rows, write_rows
 
+from bagwise import Bags
 from bagwise.cli.reading import numbers_of
 from bagwise.io import read_bags
 from bagwise.labels import Labels
@@ -119,7 +120,8 @@ def test_what_does_not_suit_numbers_is_refused(run, table, words, message):
 )
 def test_what_numbers_are_targets(values, n_bags, is_number):
     labels = Labels.from_values(np.resize(np.asarray(values), n_bags))
-    assert (numbers_of(labels, None) is not None) == is_number
+    bags = Bags.from_arrays([np.zeros((1, 1))] * n_bags)
+    assert (numbers_of(labels, None, bags) is not None) == is_number
 
 
 def test_the_report_of_a_number(run, table, tmp_path):
@@ -136,7 +138,7 @@ def test_the_report_of_a_number(run, table, tmp_path):
         row[2] = "high"
     other = write_rows(tmp_path / "texts.csv", rows)
     found = run("report", model, other, "-o", tmp_path / "other.html")
-    assert "the label column contains high" in found.stderr
+    assert "is 'high': expected a number" in found.stderr
 
 
 def test_info_sums_up_numbers(run, table):

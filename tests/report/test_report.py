@@ -50,6 +50,7 @@ from bagwise.report import Media, Report
 from bagwise.report._page import data_url
 from bagwise.report._report import MAP_DPI, heat_maps
 from bagwise.semi_supervised import WellSVMClassifier
+from bagwise.survival import SetKernelCox
 
 pytest.importorskip("jinja2")
 
@@ -569,6 +570,16 @@ def test_held_out_numbers_are_compared_with_baselines(bags):
     assert "baseline: mean" in html
     assert "contribution" in html  # ridge scores no instances
     assert payload(html)["bags"]["heldOut"] == [f"{value:.4g}" for value in found]
+
+
+def test_times_have_fields_of_any_name(bags):
+    y = np.array([(i % 3 > 0, 1.0 + i) for i in range(12)], dtype=[("dead", bool), ("months", int)])
+    model = SetKernelCox().fit(bags, y)
+    usual = y.astype([("event", bool), ("time", float)])
+    assert Report(model, bags, y).to_html() == Report(model, bags, usual).to_html()
+    y["months"][2] = -1
+    with pytest.raises(LabelError, match=r"bag 2 \('slide 2'\)"):
+        Report(model, bags, y).to_html()
 
 
 def test_each_bag_has_the_map_that_a_display_draws(bags, y):

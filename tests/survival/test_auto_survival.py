@@ -3,9 +3,11 @@
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import approx_fprime, minimize
 
+from bagwise import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.persistence import load_model, save_model
 from bagwise.predictions import instance_attributions
@@ -95,6 +97,16 @@ def test_risks_of_instances_have_the_risk_of_the_bag_as_their_mean():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:AttentionMIL did not converge")
+def test_scores_of_instances_know_that_rows_were_sorted():
+    """As those of all models: pandas refuses them as a column of the unsorted table."""
+    bags, _ = example()
+    names = np.tile(["a", "b"], 3)
+    mixed = Bags.from_groups(bags.instances[:6], names)
+    frame = pd.DataFrame({"bag": names})
+    with pytest.raises(InputError, match="in_input_order"):
+        frame["score"] = fitted().score_instances(mixed)
+
+
 def test_all_default_candidates_predict_times():
     pytest.importorskip("torch")
     pytest.importorskip("sksurv")

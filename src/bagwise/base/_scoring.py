@@ -612,7 +612,7 @@ class BagRegressorMixin(RegressorMixin):
         scores = self._evaluate(X, self._bag_scores)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    @available_if(lambda self: self.instance_pooling is not None)
+    @available_if(lambda self: self._scores_instances())
     def score_instances(self, X: Any) -> Floats:
         """Score each instance; pooled by `instance_pooling` they give the number of the bag.
 
@@ -630,7 +630,7 @@ class BagRegressorMixin(RegressorMixin):
         """
         return guarded(self._evaluate(X, lambda bags: self._score(bags)[:, 0]), X)
 
-    @available_if(lambda self: self.instance_pooling is not None)
+    @available_if(lambda self: self._scores_instances())
     def key_instances(self, X: Any) -> Ints:
         """Find the instance of each bag with the highest score, if the model scores instances.
 
@@ -648,6 +648,9 @@ class BagRegressorMixin(RegressorMixin):
             The row of the key instance inside its bag, 0-based.
         """
         return self._evaluate(X, self._key_rows)
+
+    def _scores_instances(self) -> bool:
+        return self.instance_pooling is not None
 
     def _key_rows(self, bags: Bags) -> Ints:
         return loops.segments.argmax(self._score(bags)[:, 0], bags.offsets)

@@ -109,7 +109,7 @@ def evaluate(
     bags, labels = read_labelled(file, columns, positive=task.positive, group=group, **about)
     check_features(bags, steps, wide=set(chosen) != {"pooled-trees"})
     # The scorers of scikit-learn expect the positive label to be 1.
-    target = target_of(labels, task, columns, coded=bool(scoring))
+    target = target_of(labels, task, bags, columns.label, coded=bool(scoring))
     models = {}
     for name, found in chosen.items():
         found = target.variant(found)
@@ -123,13 +123,17 @@ def evaluate(
     for name, model in plain.items():
         if name.replace(" ", "-") not in chosen:
             models[f"baseline: {name}"] = model
-    how: Any = {"cv": folds, "repeats": repeats, "random_state": seed}
+    how: Any = {
+        "y": labels if labels.has_sets else target.y,
+        "cv": folds,
+        "repeats": repeats,
+        "random_state": seed,
+    }
     n_fits = len(models) * folds * repeats
     _announce(models, bags, target.y, n_fits)
     how |= {"scoring": scoring or None, "resume": user_cache() / "evaluate"}
     with progress("Cross-validating", total=n_fits) as step:
-        named: Any = labels if labels.has_sets else target.y
-        comparison = compare(models, bags, named, **how, after_fold=step)
+        comparison = compare(models, bags, **how, after_fold=step)
     measure = scoring[0] if scoring else None
     differences = comparison.differences(measure)
     trees = next((found.name for found in comparison if found.name in _TREES), None)
@@ -257,5 +261,5 @@ def _warning(difference: Difference, labels: Any) -> str:
         size = f"the same mean {difference.measure}"
     other = "pooled-trees" if difference.name == "auto" else "auto"
     learns = not labels.has_sets or (other == "auto" and labels.whole.all())
-    advice = f"; try -m {other}" if learns else ""
-    return f"{difference.name} is {verdict} than pooled trees: {size}{advice}."
+    size += f"; try -m {other}" if learns else ""
+    return f"{difference.name} is {verdict} than pooled trees: {size}."

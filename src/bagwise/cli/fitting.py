@@ -189,7 +189,7 @@ def learn(
     )
     reading.check_features(bags, steps, wide=chosen.name != "pooled-trees")
     chosen.check_labels(label_sets=labels.has_sets)
-    target = reading.target_of(labels, task, columns)
+    target = reading.target_of(labels, task, bags, columns.label)
     note(f"task: {target.described}")
     if rates and (target.kind != "class" or len(target.classes) != 2):
         one = " --pos-label chooses one against the rest." if target.kind == "class" else ""

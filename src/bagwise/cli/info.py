@@ -66,22 +66,30 @@ def info(
     ```
     """
     from bagwise.cli.reading import numbers_of, read_columns
-    from bagwise.labels import is_known
+    from bagwise.labels import Intervals, is_known
     from bagwise.validation.leaks import find_leaks
+    from bagwise.validation.times import TIMES
 
     data = read_columns(file, columns, learn=False, group=group)
     facts = {"file": str(file), **_summarise(data.bags)}
-    numbers = None if data.labels is None else numbers_of(data.labels[data.labels.known], None)
+    numbers, labels = None, data.labels
+    if labels is not None:
+        numbers = numbers_of(labels[labels.known], None, data.bags[labels.known])
     counts, unlabelled = _count_labels(data)
     if numbers is not None:
         counts = {}
         facts |= {"bags_with_a_number": len(numbers), "bags_without": len(data.bags) - len(numbers)}
-        facts |= {"smallest_number": float(numbers.min()), "mean_number": float(numbers.mean())}
-        facts["largest_number"] = float(numbers.max())
+        exact = numbers.lower[numbers.exact] if isinstance(numbers, Intervals) else numbers
+        if len(exact) < len(numbers):
+            facts["known_to_an_interval"] = len(numbers) - len(exact)
+        facts |= {"smallest_number": float(exact.min()), "mean_number": float(exact.mean())}
+        facts["largest_number"] = float(exact.max())
     if data.targets is not None:
-        times = data.targets[is_known(data.targets)]
-        facts |= {"bags_with_a_time": len(times), "bags_without": len(data.bags) - len(times)}
-        facts |= {"events": int(times["event"].sum()), "median_time": np.median(times["time"])}
+        known = data.targets[is_known(data.targets)]
+        kind = "a_time" if known.dtype == TIMES else "all_numbers"
+        facts |= {f"bags_with_{kind}": len(known), "bags_without": len(data.bags) - len(known)}
+        if known.dtype == TIMES:
+            facts |= {"events": int(known["event"].sum()), "median_time": np.median(known["time"])}
     facts |= {"not_features": data.left_out} if data.left_out else {}
     facts |= unlabelled
     names = [name.replace("_", " ") for name in facts]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.recfunctions import structured_to_unstructured
 
 from bagwise._common.extras import import_extra
-from bagwise._common.types import Array, Bools, Floats
+from bagwise._common.types import Array, Bools
 from bagwise.auto._methods import add_current_folder
 from bagwise.bags import Bags
 from bagwise.cli.options import Columns, Saved, Task, is_model, split_names
@@ -26,6 +26,7 @@ from bagwise.io._table import open_frame, open_table
 from bagwise.labels import (
     Intervals,
     Labels,
+    is_known,
     is_missing,
     positive_by_name,
     short_list,
@@ -295,7 +296,7 @@ class Target(NamedTuple):
         return CensoredBagRegressor(model) if self.has_bounds else model
 
 
-def target_of(labels: Labels, task: Task, columns: Columns, *, coded: bool = False) -> Target:
+def target_of(labels: Labels, task: Task, bags: Bags, name: Any, *, coded: bool = False) -> Target:
     """Make the prediction target from the labels of a file.
 
     Parameters
@@ -304,8 +305,10 @@ def target_of(labels: Labels, task: Task, columns: Columns, *, coded: bool = Fal
         Result of `read_labelled`.
     task : Task
         What to learn.
-    columns : Columns
-        The names of the columns.
+    bags : Bags
+        The bags, for messages.
+    name : str or None
+        The label column.
     coded : bool, default=False
         Whether two labels are always coded as 0 and 1.
 
@@ -321,7 +324,7 @@ def target_of(labels: Labels, task: Task, columns: Columns, *, coded: bool = Fal
         return Target(*_graded(labels, split_names(task.order)), "", has_order=True)
     numbers = None
     if task.positive is None:
-        numbers = numbers_of(labels, task.task, name=columns.label)
+        numbers = numbers_of(labels, task.task, bags, name=name)
     if numbers is not None:
         return Target(numbers, True, False, [], "")
     classes = labels.classes.tolist()
@@ -356,14 +359,15 @@ class Numbers(np.ndarray[Any, Any]):
 def _graded(labels: Labels, order: list[str]) -> tuple[Array, bool, bool, list[Any]]:
     """The grades of the bags as codes, and the labels in their order."""
     unknown = [name for name in labels.names if name not in order]
-    if labels.has_sets or unknown:
-        found = "label sets" if labels.has_sets else f"also the label {unknown[0]}"
+    if labels.has_sets or unknown or len(labels.classes) < 2:
+        found = f"also the label {unknown[0]}" if unknown else f"only {labels.names[0]}"
+        found = "label sets" if labels.has_sets else found
         raise LabelError(f"--order {','.join(order)} has the grades, and the file has {found}.")
     ranks = np.argsort([order.index(name) for name in labels.names])
     return np.argsort(ranks)[labels.codes], False, True, labels.classes[ranks].tolist()
 
 
-def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> Any:
+def numbers_of(labels: Labels, task: str | None, bags: Bags, *, name: str | None = None) -> Any:
     """The target of a regression; print a note if it was detected.
 
     Parameters
@@ -372,6 +376,8 @@ def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> 
         The labels of the file, all of them known.
     task : {"regression", "classification"} or None
         The value of ``--task``; None to detect the task.
+    bags : Bags
+        The bags, for messages.
     name : str or None, default=None
         The label column.
 
@@ -380,21 +386,25 @@ def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> 
     ndarray of shape (n_bags,), Intervals or None
         None if labels are to be predicted.
     """
-    column = f"column {name or 'label'}"
-    values = None if labels.has_sets else _as_numbers(labels)
-    bounds = _as_intervals(labels) if values is None and task != "classification" else None
-    if bounds is not None and (task == "regression" or _are_numbers(labels.names, bounds)):
-        n_exact = int(bounds[labels.codes].exact.sum())
-        note(f"{column}: {n_exact} numbers, and {len(labels) - n_exact} known to an interval.")
-        return bounds[labels.codes]
-    if values is None and task == "regression":
-        some = "label sets" if labels.has_sets else ", ".join(labels.names[:3])
-        raise LabelError(f"--task regression needs numbers: the {column} contains {some}.")
-    if values is None or task == "classification":
+    if task == "classification":
         return None
-    n_values, n_bags = len(values), len(labels)
+    column, n_values, n_bags = f"column {name or 'label'}", len(labels.classes), len(labels)
+    bounds, odd = _as_intervals(labels, bags)
+    if bounds is None:
+        if task == "regression":
+            raise LabelError(f"--task regression needs numbers: in the {column} {odd}")
+        if sum(label[:1].isdigit() for label in labels.names) > n_bags / 2:
+            note(f"{column}: predicting {n_values} labels, not numbers, because {odd}")
+        return None
+    values = bounds[labels.codes]
+    if not bounds.exact.all():
+        if task is None and not _are_numbers(labels.names, bounds):
+            return None
+        n_exact = int(values.exact.sum())
+        note(f"{column}: {n_exact} numbers, and {n_bags - n_exact} known to an interval.")
+        return values
     many = n_values > max(_MANY_WHOLE, n_bags / 4)
-    if (values != np.trunc(values)).any():
+    if (bounds.lower != np.trunc(bounds.lower)).any():
         many = n_values >= _MANY or (n_values >= _FEW and n_values > n_bags / 2)
     if many and task is None:
         note(
@@ -403,48 +413,38 @@ def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> 
         )
     elif n_values > _MANY_WHOLE and task is None:
         note(f"{column}: {n_values} numbers, taken as labels (--task regression for numbers).")
-    return values[labels.codes] if many or task == "regression" else None
+    return values.lower if many or task == "regression" else None
 
 
 def _as_labels(targets: Array) -> Labels:
     """Times, or several numbers, as labels, of which some are unknown."""
-    known = np.isfinite(structured_to_unstructured(targets)).all(axis=1)
+    known = is_known(targets)
     codes = np.full(len(targets), -1)
     classes, codes[known] = np.unique(targets[known], return_inverse=True)
     return Labels.from_codes(classes, codes)
 
 
-def known_numbers(labels: Labels | None) -> Any:
+def known_numbers(labels: Labels | None, bags: Bags) -> Any:
     """The numbers, or intervals, of bags, NaN if a bag has none; None if there are no labels."""
     if labels is None:
         return None
-    values = _as_numbers(labels)
-    if values is None and (bounds := _as_intervals(labels)) is not None:
-        ends = np.array([[*bounds.lower, np.nan], [*bounds.upper, np.nan]])
-        return Intervals(*ends[:, labels.codes])
-    if values is None:
-        some = ", ".join(labels.names[:3])
-        raise LabelError(f"the model predicts numbers, and the label column contains {some}.")
-    return np.append(values, np.nan)[labels.codes]  # code -1 selects the last
+    bounds, odd = _as_intervals(labels, bags)
+    if bounds is None:
+        raise LabelError(f"the model predicts numbers, and in the label column {odd}")
+    lower, upper = (np.append(ends, np.nan)[labels.codes] for ends in (bounds.lower, bounds.upper))
+    return lower if bounds.exact.all() else Intervals(lower, upper)  # the code -1 selects NaN
 
 
-def _as_numbers(labels: Labels) -> Floats | None:
-    """The classes as finite numbers; None if one of them is not a number."""
-    if labels.classes.dtype.kind == "b":
-        return None
+def _as_intervals(labels: Labels, bags: Bags) -> tuple[Intervals | None, str | None]:
+    """The classes as intervals; None, and the error, if one is no number and no interval."""
+    if labels.has_sets:
+        return None, "there are label sets."
+    codes, first = np.unique(labels.codes, return_index=True)
+    names = [bags.name_of(int(i)) for i in first[codes >= 0]]
     try:
-        values = np.array([float(label) for label in labels.classes.tolist()])
-    except (TypeError, ValueError):
-        return None
-    return values if np.isfinite(values).all() else None
-
-
-def _as_intervals(labels: Labels) -> Intervals | None:
-    """The classes as intervals; None if one of them is neither a number nor an interval."""
-    try:
-        return None if labels.has_sets else Intervals.from_strings(labels.classes.tolist())
-    except LabelError:
-        return None
+        return Intervals.from_strings(labels.classes.tolist(), name_of=names.__getitem__), None
+    except LabelError as error:
+        return None, str(error)
 
 
 def _are_numbers(names: list[str], bounds: Intervals) -> bool:
@@ -562,7 +562,7 @@ def known_targets(model: Any, data: Contents, metadata: Mapping[str, Any]) -> An
     if data.targets is not None:
         raise InputError("pages show one number per bag: fit one of them (--label).")
     if predicts_numbers(model):
-        return known_numbers(data.labels)
+        return known_numbers(data.labels, data.bags)
     return labels_for(model, data, metadata)
 
 

@@ -174,8 +174,7 @@ def predictions_of_models(
     if isinstance(y, Labels):
         own = targets.aligned(classes.tolist(), list(map(str, classes)))
         if y.has_sets:
-            own = own.first_classes(len(classes))
-            targets = strata = own.values if y.kind == "counts" else own.indicator.astype(int)
+            targets = strata = own.first_classes(len(classes)).values
         else:  # codes, because np.unique (in the folds) cannot sort labels of several types
             own = Labels.from_values(own.tolist(), own.classes.tolist())
             targets, strata, names = own.codes, np.asarray(own.texts), own.classes

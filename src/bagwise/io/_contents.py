@@ -230,9 +230,8 @@ def check_contents(
     if y is not None:
         if isinstance(y, Intervals) or getattr(getattr(y, "dtype", None), "names", None):
             raise InputError(
-                "intervals and times of bags cannot be written: write a table with a row per bag "
-                "('<5' or '4-6' in a column; the event and the time in two), and read it with "
-                "labels=."
+                "intervals and times of bags cannot be written: keep them in a table with a row "
+                "per bag, and read it with labels=."
             )
         labels = _array(y)
         if labels.shape != (len(bags),):

@@ -27,6 +27,7 @@ from bagwise.validation import (
     check_known_labels,
     check_label,
     check_length,
+    check_times,
 )
 
 Columns = dict[str, Array]
@@ -247,7 +248,8 @@ class Predictions:
         """For a survival model the times to the event of each bag, NaN if unknown."""
         if not self.is_survival or not are_times(self._y):
             return None
-        return check_length(self._y, self.bags) if is_known(self._y).any() else None
+        times = check_times(self._y, self.bags, need_event=False, allow_nan=True)
+        return times if is_known(times).any() else None
 
     @cached_property
     def known_numbers(self) -> Floats | None:

@@ -28,7 +28,7 @@ def time_texts(y: Array) -> list[str]:
     return [f"{time:.4g}{'' if event else '+'}" for event, time in y.tolist()]
 
 
-def check_times(y: Any, bags: Bags, *, need_event: bool = True) -> Array:
+def check_times(y: Any, bags: Bags, *, need_event: bool = True, allow_nan: bool = False) -> Array:
     """Check one time to an event per bag, censored or not.
 
     Parameters
@@ -41,6 +41,8 @@ def check_times(y: Any, bags: Bags, *, need_event: bool = True) -> Array:
         The bags they belong to.
     need_event : bool, default=True
         Whether at least one event must have been observed.
+    allow_nan : bool, default=False
+        Whether times may be NaN: unknown.
 
     Returns
     -------
@@ -51,9 +53,8 @@ def check_times(y: Any, bags: Bags, *, need_event: bool = True) -> Array:
         raise LabelError("this estimator requires y to be passed, but the target y is None.")
     if len(getattr(y, "columns", ())) == 2:  # a data frame
         columns = {str(name): np.asarray(y[name]) for name in y.columns}
-        y = np.empty(len(y), dtype=[(name, column.dtype) for name, column in columns.items()])
-        for name, column in columns.items():
-            y[name] = column
+        dtypes = [(name, column.dtype) for name, column in columns.items()]
+        y = np.rec.fromarrays([*columns.values()], dtype=dtypes)
     fields = getattr(getattr(y, "dtype", None), "names", None) or ()
     if len(fields) != 2 or np.ndim(y) != 1:
         given = f"{len(fields)} fields" if fields else type(y).__name__
@@ -65,13 +66,14 @@ def check_times(y: Any, bags: Bags, *, need_event: bool = True) -> Array:
     if not all(kinds) or not np.isin(event, (0, 1)).all():
         raise LabelError(f"y has the fields {first} and {last} of unsuitable types: {EXPECTED}")
     time = time.astype(np.float64)
-    for i in np.flatnonzero(~((time >= 0) & (time <= labels.LARGEST_NUMBER)))[:1]:
+    fine = ((time >= 0) & (time <= labels.LARGEST_NUMBER)) | (allow_nan & np.isnan(time))
+    for i in np.flatnonzero(~fine)[:1]:
         reason = "must not be negative" if time[i] < 0 else "must be a finite number"
         raise LabelError(f"the time of {bags.name_of(i)} is {time[i]}: times {reason}.")
     if need_event and not event.any():
         raise LabelError(
             f"no event was observed in {len(bags)} bags, all are censored: nothing can be learned "
-            f"of its time. Is the field {first} the event, not the censoring?"
+            "of its time. Is 1 (True) the event, not the censoring?"
         )
     found = np.empty(len(bags), dtype=TIMES)
     found["event"], found["time"] = event, time
