@@ -242,8 +242,7 @@ def check_contents(
         contents.labels = labels_in_file(labels)
     if label_sets is not None:
         contents.label_sets = _label_sets(label_sets, contents.classes, bags)
-        named = isinstance(label_sets, LabelCounts) or not hasattr(label_sets, "ndim")
-        if contents.classes is None and named:
+        if contents.classes is None and not hasattr(label_sets, "dtype"):
             contents.classes = contents.label_sets.classes
     if instance_labels is not None:
         contents.instance_labels = _instance_labels(instance_labels, contents.classes, bags)

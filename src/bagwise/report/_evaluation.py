@@ -54,9 +54,8 @@ def evaluation_section(
     -------
     Section or None
     """
-    known: Any = subject.known_numbers if subject.is_regressor else subject.known
-    known = subject.known_intervals or known
-    known = known if subject.known_times is None else subject.known_times
+    kinds = (subject.known_times, subject.known_intervals, subject.known_numbers, subject.known)
+    known: Any = next((each for each in kinds if each is not None), None)
     if known is None or (subject.predicted is None and not subject.is_regressor):
         return None
     predicted, scores, proba = map(subject.call, _measures.METHODS)

@@ -268,14 +268,11 @@ def check_label_sets(
 
 
 def _refuse_labels(labels: Labels, bag: str, k: int, what: str) -> None:
-    more = (
-        "annotation.ORedLogisticRegression (-m orlr) learns from counts and unknown labels; "
-        "annotation.NoisyOrLogisticRegression (-m noisy-or) from unknown labels, and present (1 or "
-        "more) for any count."
-    )
     raise LabelError(
         f"the label {labels.names[k]!r} of {bag} is {what}, and this needs to know of each bag "
-        f"which labels it has. {more}"
+        "which labels it has. annotation.ORedLogisticRegression (-m orlr) learns from counts and "
+        "unknown labels; annotation.NoisyOrLogisticRegression (-m noisy-or) from unknown labels, "
+        "and present (1 or more) for any count."
     )
 
 
