@@ -58,7 +58,7 @@ def main():
         for row in module.rows():
             print(row, flush=True)
             rows.append(row)
-        sections[name] = section(name, module.__doc__, rows)
+        sections[name] = section(name, module.__doc__, rows, getattr(module, "MISSED", ""))
         write_sections(sections)
 
 
@@ -75,8 +75,8 @@ def write_sections(sections):
     PAGE.write_text("\n".join([HEADER, *parts]), encoding="utf-8")
 
 
-def section(name, purpose, rows):
-    """A section: purpose, day, versions, and the table."""
+def section(name, purpose, rows, missed=""):
+    """A section: purpose, day, versions, the table, and why rows miss their goals."""
     versions = {
         "bagwise": bagwise.__version__,
         "scikit-learn": sklearn.__version__,
@@ -87,7 +87,7 @@ def section(name, purpose, rows):
     listed = ", ".join(f"{package} {version}" for package, version in versions.items())
     day = time.strftime("%-d %B %Y")
     head = f"`python -m benchmarks {name}`, {day}: {listed}, {os.cpu_count()} cores."
-    return f"{purpose.splitlines()[0]}\n\n{head}\n\n{table(rows)}"
+    return f"{purpose.splitlines()[0]}\n\n{head}\n\n{table(rows)}\n\n{missed}".strip()
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """What a user waits for: commands and fits in CPU seconds, growth with the number of bags.
 
 CPU seconds of all threads and processes, by `resource.getrusage`; commands run in new processes
-with a warm compilation cache. The plain alternation is written out below, over scikit-learn's SVC.
+with a warm compilation cache, unless a row says that it is empty. The plain alternation is written
+out below, over scikit-learn's SVC.
 """
 
+import json
 import os
 import resource
 import subprocess
@@ -21,6 +23,7 @@ from sklearn.svm import SVC
 
 from bagwise.auto import AutoBagClassifier
 from bagwise.auto._members import default_members
+from bagwise.auto._methods import METHODS
 from bagwise.classification import (
     MILES,
     BagMarginSVM,
@@ -37,6 +40,9 @@ from bagwise.io import read_bags
 
 from .harness import Fact, Row, growth
 
+FITS = {"musk1": 0.8, "elephant": 3.0}  # CPU seconds of an automatic fit
+REAL_FITS = {"real_birds_cosmos": 10.0, "real_colon_nuclei": 20.0}
+OF_SETS = ("c2b", "mimlca", "plda", "orlr", "ored-classifier", "ranklosssim", "m3miml")
 SIZES = (250, 500, 1_000)  # bags
 # The bound of the exponent, and whether a method is compared by all pairs of bags or instances.
 GROWTH = {
@@ -68,22 +74,21 @@ def best(run, rounds=3):
     return min(cpu_seconds(run) for _ in range(rounds))
 
 
-def command(*words, folder, **variables):
-    """Run a bagwise command in a new process."""
-    subprocess.run(
-        [sys.executable, "-m", "bagwise", *words],
-        cwd=folder,
-        env=os.environ | variables,
-        check=True,
-        capture_output=True,
-    )
+def process(*words, folder=None, **variables):
+    """Run Python in a new process; return its output."""
+    environment = os.environ | variables
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # as an installed package
+    return subprocess.run(
+        [sys.executable, *words], cwd=folder, env=environment, check=True, capture_output=True
+    ).stdout
 
 
 def commands():
     """`info` and `evaluate` of Musk1 on the command line."""
-    with tempfile.TemporaryDirectory() as folder:
-        run = partial(command, folder=folder)
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
+        run = partial(process, "-m", "bagwise", folder=folder)
         run("datasets", "export", "musk1", "-o", "musk1.csv")
+        yield Fact("`bagwise --help`", f"{best(partial(run, '--help')):.2f} s", "")
         columns = ("musk1.csv", "--bag", "bag", "--label", "label")
         yield Fact(
             "`bagwise info musk1.csv`", f"{best(partial(run, 'info', *columns)):.2f} s", "0.8 s"
@@ -92,11 +97,38 @@ def commands():
         default, one = best(whole, 1), best(partial(whole, OMP_NUM_THREADS="1"), 1)
         yield Fact("`bagwise evaluate musk1.csv`", f"{default:.1f} s", "5 s")
         yield Fact("its default threads against one", f"{default / one:.2f} x", "1.05 x")
+        empty = cpu_seconds(partial(whole, OMP_NUM_THREADS="1", NUMBA_CACHE_DIR=cache))
+        yield Fact("an empty compilation cache adds", f"{empty - one:.1f} s", "2 s")
+
+
+def first_fits():
+    """Print the CPU seconds of the first fit and prediction of each method of the list, as JSON."""
+    data, found = make_bags(30, 5, random_state=0), {}
+    sets = np.column_stack([data.y, 1 - data.y, np.arange(30) % 2])
+    for name in [name for name, method in METHODS.items() if method.available and name != "auto"]:
+        model = METHODS[name].make({})
+
+        def run(model=model, y=sets if name in OF_SETS else data.y):
+            model.fit(data.bags, y).predict(data.bags)
+
+        found[name] = cpu_seconds(run)
+    print(json.dumps(found))
+
+
+def compilation():
+    """The first fit of every method of the list, one after the other in one process."""
+    with tempfile.TemporaryDirectory() as cache:
+        code = "from benchmarks.felt import first_fits; first_fits()"
+        found = json.loads(process("-c", code, NUMBA_CACHE_DIR=cache, OMP_NUM_THREADS="1"))
+    yield Fact("all methods once, empty compilation cache", f"{sum(found.values()):.0f} s", "15 s")
+    slow = {name: round(s, 1) for name, s in found.items() if s > 2}
+    slow = ", ".join(f"{name} {s} s" for name, s in sorted(slow.items(), key=lambda x: -x[1]))
+    yield Fact("first fits above 2 s", slow or "none", "none")
 
 
 def automatic():
     """One fit of the automatic choice, and single fits of its members."""
-    for name, goal in (("musk1", 0.8), ("elephant", 3.0)):
+    for name, goal in FITS.items():
         try:
             data = load_musk1() if name == "musk1" else load_dataset(name)
         except DataNotFoundError:
@@ -108,6 +140,18 @@ def automatic():
         single = best(lambda: [m.fit_all(m.represent(bags), bags, y) for m in members])  # noqa: B023
         yield Fact(f"`AutoBagClassifier` on {name}", f"{whole:.2f} s", f"{goal} s")
         yield Fact("the same against single fits of its members", f"{whole / single:.1f} x", "4 x")
+
+
+def automatic_on_real_sets():
+    """One fit of the automatic choice on sets of the data home; nothing is warmed up."""
+    for name, goal in REAL_FITS.items():
+        try:
+            data = load_dataset(name)
+        except DataNotFoundError:
+            continue
+        y = data.label_sets if data.get("y") is None else data.y
+        seconds = cpu_seconds(partial(AutoBagClassifier(random_state=0).fit, data.bags, y))
+        yield Fact(f"`AutoBagClassifier` on {name}", f"{seconds:.0f} s", f"{goal:.0f} s")
 
 
 def alternation(bags, y, by_bag, C=1.0, max_iter=50):
@@ -190,5 +234,6 @@ def tables(megabytes=100):
 
 
 def rows():
-    for part in (commands, automatic, classics, tables, sizes):
+    parts = (commands, compilation, automatic, automatic_on_real_sets, classics, tables, sizes)
+    for part in parts:
         yield from part()

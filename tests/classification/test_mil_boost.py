@@ -104,7 +104,9 @@ def test_rounds_by_hand(seed):
     bags = Bags.from_arrays([rng.normal(size=(3, 2)) for _ in range(10)])
     positive = np.arange(10) % 2 == 1
     X, offsets = bags.instances, bags.offsets
-    found = mil_boost(X, offsets, positive, n_estimators=3, max_depth=1, learning_rate=0.7, tol=0.0)
+    columns = np.ascontiguousarray(X.T)
+    given = columns, np.argsort(columns, axis=1).astype(np.int32), offsets, positive
+    found = mil_boost(*given, n_estimators=3, max_depth=1, learning_rate=0.7, tol=0.0)
     constant = minimize_scalar(
         lambda c: objective(np.full(30, c), offsets, positive), bounds=(-9, 9), method="bounded"
     )

@@ -337,11 +337,15 @@ class MILBoost(OneVsRestMixin, BagEstimator):
     pos_label: Any = None
 
     def _solve(self, bags: Bags, labels: Labels, weight: Any, rng: Any) -> list[SolverResult]:
-        rows = as_float64(bags.instances)
+        columns = np.ascontiguousarray(as_float64(bags.instances).T)
+        order = np.empty(columns.shape, np.int32)  # for all classes
+        for ranks, column in zip(order, columns, strict=True):  # one by one: argsort returns int64
+            ranks[:] = np.argsort(column, kind="stable")
         results = self._one_vs_rest(
             labels,
             lambda signs: mil_boost(
-                rows,
+                columns,
+                order,
                 bags.offsets,
                 signs > 0,
                 n_estimators=self.n_estimators,

@@ -24,6 +24,7 @@ from bagwise.evaluate._held_out_bags import HeldOutBags
 from bagwise.evaluate._kept_folds import KeptFolds
 from bagwise.evaluate._measures import as_sets, check_scoring, kind_of, measures_of, scores_of
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
+from bagwise.loops.threads import one_core_if_few
 from bagwise.validation import (
     are_times,
     check_bags,
@@ -428,5 +429,6 @@ def _fit_and_judge(model: Any, prepared: Prepared, fold: Fold, judge: Judge) -> 
     bags, y, (train, test) = prepared.bags, prepared.y, fold
     start = time.perf_counter()
     seen = bags[train]
-    model.fit(seen, y[train], **groups_for(model, seen))
-    return judge(model, bags[test], y[test]), time.perf_counter() - start
+    with one_core_if_few(bags.n_instances * bags.n_features):
+        model.fit(seen, y[train], **groups_for(model, seen))
+        return judge(model, bags[test], y[test]), time.perf_counter() - start

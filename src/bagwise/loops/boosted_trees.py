@@ -136,7 +136,8 @@ def advance(scores, outputs, offsets, positive, learning_rate, longest):
 @_compiled
 def _root(weights, depth):
     """A tree without splits: its features and thresholds, places, and W and A of each node."""
-    sums, n_inner = np.array([[weights.sum()], [np.abs(weights).sum()]]), 2**depth - 1
+    sums, n_inner = np.empty((2, 1)), 2**depth - 1
+    sums[0, 0], sums[1, 0] = weights.sum(), np.abs(weights).sum()
     feature, threshold = np.zeros(n_inner, np.int32), np.full(n_inner, np.inf)
     return feature, threshold, np.zeros(len(weights), np.int32), sums
 
@@ -167,10 +168,16 @@ def _best_splits(first, last, columns, order, place, weights, sums):
     n_nodes = len(W)
     gain, feature = np.zeros((1, n_nodes)), np.zeros((1, n_nodes), np.int64)
     threshold = np.full((1, n_nodes), np.inf)
+    starts = np.zeros(n_nodes + 1, np.int64)  # of the rows of each node
+    for v in place:
+        starts[v + 1] += 1
+    for v in range(n_nodes):
+        starts[v + 1] += starts[v]
     left, moduli, fit = np.empty(len(place)), np.empty(len(place)), np.empty(len(place))
     for f in range(first, last):
+        sorted_rows = order[f] if n_nodes == 1 else _by_node(order[f], place, starts)
         for v in range(n_nodes):
-            rows = order[f] if n_nodes == 1 else order[f][place[order[f]] == v]
+            rows = sorted_rows[starts[v] : starts[v + 1]]
             all_W, all_A, W_left, A_left = W[v], A[v], 0.0, 0.0
             whole = all_W**2 / max(all_A, 1e-300)
             for k in range(len(rows)):
@@ -191,6 +198,16 @@ def _best_splits(first, last, columns, order, place, weights, sums):
                         middle = 0.5 * (before + value)
                         threshold[0, v] = middle if middle < value else before
     return gain, feature, threshold
+
+
+@_compiled
+def _by_node(rows, place, starts):
+    """The rows of each node, in their order, one node after the other."""
+    found, free = np.empty_like(rows), starts.copy()
+    for i in rows:
+        found[free[place[i]]] = i
+        free[place[i]] += 1
+    return found
 
 
 @_compiled

@@ -20,4 +20,6 @@ def at_least(start, stop, offsets, log_p, needed, total, posterior):
     for bag in range(start, stop):
         rows = slice(offsets[bag], offsets[bag + 1])
         n = offsets[bag + 1] - offsets[bag]
-        total[bag] = np.exp(sum_over_counts(log_p[rows], counters, (0, n), TABLE, posterior[rows]))
+        total[bag] = np.exp(
+            sum_over_counts(log_p[rows], counters, (np.int64(0), n), TABLE, posterior[rows])
+        )

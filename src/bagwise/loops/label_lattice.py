@@ -390,7 +390,8 @@ def sum_over_counts(log_q, counters, bounds, table, posterior):
         total, shared = _few_states(np.exp(log_q), counters, bounds, posterior)
         if shared >= LOST:
             return total
-    order = np.argsort(-counters[:, 1])
+    order, longest = np.arange(k), counters[:, 1].argmax()
+    order[0], order[longest] = longest, 0  # the first changes within a block
     chosen = counters[order]
     logs, joint = np.empty_like(log_q), np.empty_like(log_q)
     for c in range(k):

@@ -169,7 +169,7 @@ def propagate(log_q, spurious, counters, belief):
     q = np.exp(log_q)
     n, k = len(q), q.shape[1] - 1
     r = np.ones((n, k + 1))  # without a constraint on the last column
-    mu, rest, totals = np.empty((n, k)), np.empty((n, k)), q.sum(axis=1)
+    mu, rest, totals = np.empty((n, k)), np.empty((n, k)), np.ones(n)  # q is normalised
     news, chances = np.empty(n), np.empty(k)
     belief[:] = q
     settled = False
@@ -217,7 +217,7 @@ def _ratios(mu, rest, spurious, counters, c, news):
         log_q, posterior = np.empty((n, 2)), np.empty((n, 2))
         for i in range(n):
             log_q[i, 0], log_q[i, 1] = np.log(max(mu[i], TINY)), np.log(rest[i])
-        value = sum_over_counts(log_q, counters[c : c + 1], (0, n), TABLE, posterior)
+        value = sum_over_counts(log_q, counters[c : c + 1], (np.int64(0), n), TABLE, posterior)
         for i in range(n):
             odds = posterior[i, 0] / max(posterior[i, 1], TINY) * rest[i] / max(mu[i], TINY)
             news[i] = min(max(odds, TINY), 1.0 / TINY)

@@ -83,7 +83,8 @@ def diverse_density(
 
 
 def mil_boost(
-    X: Floats,
+    columns: Floats,
+    order: Ints,
     offsets: Ints,
     positive: Bools,
     *,
@@ -97,8 +98,10 @@ def mil_boost(
 
     Parameters
     ----------
-    X : ndarray of shape (n_instances, n_features)
-        The instances.
+    columns : ndarray of shape (n_features, n_instances)
+        The features, each contiguous.
+    order : ndarray of int32 of shape (n_features, n_instances)
+        The instances sorted by each feature.
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
     positive : ndarray of bool of shape (n_bags,)
@@ -122,14 +125,10 @@ def mil_boost(
         leaves multiplied by their steps. `converged` is always True.
     """
     trees = loops.boosted_trees
-    columns = np.ascontiguousarray(X.T)
-    order = np.empty(columns.shape, np.int32)
-    for ranks, column in zip(order, columns, strict=True):  # one by one: argsort returns int64
-        ranks[:] = np.argsort(column, kind="stable")
     bounds = even_bounds(len(columns), columns.size)
     grow = trees.grow_alone if len(bounds) == 2 else partial(trees.grow_tree, bounds=bounds)
     start, has_label = _best_constant(np.diff(offsets), positive), positive[:, None]
-    scores, grown, curve = np.full((len(X), 1), start), [], []
+    scores, grown, curve = np.full((columns.shape[1], 1), start), [], []
     gradient, equal = np.empty_like(scores), np.ones(len(positive))
     value = loops.segments.noisy_or_loss(
         0, len(positive), offsets, scores, has_label, equal, gradient
