@@ -208,6 +208,8 @@ def test_sparse_bags_are_not_centred():
 def test_groups_stay_together_and_are_routed():
     bags, y = example(40)
     groups = np.arange(40) // 4
+    few = [auto(candidates=["nsk"], cv=n).fit(bags, y, groups=groups // 4) for n in (3, 5)]
+    assert few[0].held_out_loss_ == few[1].held_out_loss_  # of three groups
     model = auto(candidates=["nsk"]).fit(bags, y, groups=groups)
     assert not np.array_equal(model.slopes_, auto(candidates=["nsk"]).fit(bags, y).slopes_)
     with sklearn.config_context(enable_metadata_routing=True):

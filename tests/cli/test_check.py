@@ -115,6 +115,12 @@ def test_fit_writes_the_threshold_into_the_model(clips, run):
     np.testing.assert_allclose(found[heads], expected, atol=1e-9)
     words[2:4] = ["orlr"]
     assert "add -m orlr --background" in run.fails("fit", *words, "-o", folder / "n.skops").stderr
-    (folder / "checked.csv").write_text("bag,row,label\nother,0,owl\n")
     words = [folder / "clips.csv", "--background", "--check", folder / "checked.csv"]
+    for table, message in {
+        "bag,row,label\nr00,0,none\n": "has the labels 'none': expected 'owl', 'wren',",
+        "file,start,label\n": "no column 'bag' in checked.csv, which needs bag, row, label",
+    }.items():
+        (folder / "checked.csv").write_text(table)
+        assert message in run.fails("annotate", *words, "-o", folder / "o.csv").stderr
+    (folder / "checked.csv").write_text("bag,row,label\nother,0,owl\n")
     assert "no label of an instance" in run.fails("annotate", *words, "-o", folder / "o.csv").stderr

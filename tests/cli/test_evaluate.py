@@ -253,6 +253,12 @@ def test_held_out_predictions_intervals_and_parts(run, slides, data, tmp_path):
     shown = run.ok("evaluate", slides, *words, "-f").stdout
     assert "95% intervals: bootstrap by patient" in shown
     assert "citation-knn: each patient" in shown
+    assert "nan" not in shown  # a patient alone has no interval
+    with_site = [row | {"site": "NS"[int(row["slide"][1:]) % 3 == 0]} for row in read_rows(slides)]
+    write_rows(slides, [[*with_site[0]], *(row.values() for row in with_site)])
+    plain = ("-m", "citation-knn", "--folds", "3", "--no-baseline", "--exclude", "patient")
+    document, _ = evaluated(run, slides, *COLUMNS, *plain, "--by", "site")  # is not the group
+    assert document["parts"]["citation-knn"]["part"] == ["N", "S"]
     assert "each class" not in shown  # of two
 
 

@@ -82,6 +82,7 @@ def test_what_is_wrong_is_named(cells, tmp_path):
         ("bag", "patient"): "no column 'patient'",
         ("use_rep", "X_umap"): "obsm has 'X_pca', 'scores'",
         ("features", "gene1"): "use_rep=",
+        ("exclude", ("batch",)): "use_rep=, and leave out features= and exclude=",
         ("label", "batches"): "no column 'batches'",
     }.items():
         with pytest.raises(InputError, match=words):

@@ -67,7 +67,7 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
         bag as a whole decides).
     {pos_label}
     cv : int, default=5
-        Number of folds; fewer if a class has fewer bags. With `groups`, a group stays together.
+        Number of folds; fewer if a class has fewer bags, or for few `groups`, which stay together.
     candidates : "default", list of str, or dict of estimators, default="default"
         Names of methods (`bagwise methods` lists them), or classifiers of bags by name.
     ensemble : {"stack", "best"}, default="stack"
@@ -242,6 +242,7 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
 
     def _folds(self, labels: Labels, groups: Array | None, seed: int) -> list[Fold]:
         y, n_most = labels.indicator, len(labels)
+        n_units = n_most if groups is None else len(np.unique(groups))
         if not labels.has_sets:
             y, rarest = labels.codes, int(np.argmin(labels.counts))
             n_most = int(labels.counts[rarest])
@@ -250,7 +251,7 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
                     f"the label {labels.names[rarest]} has one bag: cross-validation needs two. "
                     "Leave the bag out, or label another."
                 )
-        return make_folds(y, n_folds=min(self.cv, n_most), seed=seed, groups=groups)
+        return make_folds(y, n_folds=min(self.cv, n_most, n_units), seed=seed, groups=groups)
 
     @property
     def _is_exclusive(self) -> bool:
@@ -421,7 +422,7 @@ class AutoBagRegressor(PredictsIntervals, Ensemble, BagRegressorMixin, BagEstima
     metric : {"r2", "mae", "spearman"}, default="r2"
         The metric of the leaderboard. Weights always minimise the squared error.
     cv : int, default=5
-        Number of folds; fewer if there are fewer bags. With `groups`, a group stays together.
+        Number of folds; fewer if there are fewer bags, or `groups`, which stay together.
     candidates : "default", list of str, or dict of estimators, default="default"
         Names of methods that predict numbers, or regressors of bags by name.
     ensemble : {"stack", "best"}, default="stack"

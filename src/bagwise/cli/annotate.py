@@ -43,9 +43,9 @@ def annotate(
     that is not in the label set of its bag, and two more columns contain the probability that the
     set is wrong, and the wrong label.
 
-    --check labelled.csv reads the labels of 50 to 200 instances (bag, row, label; background where
-    there is none), prints how many labels are right, false and missed by the threshold of the
-    background probability, and uses the best: it differs between data sets.
+    --check labelled.csv reads the labels of 50 to 200 instances, as rows of an earlier output with
+    a corrected label (bag, row from 0, label; background where there is none), prints how many are
+    right, false and missed by the threshold of the background probability, and uses the best.
 
     For a table of sound clips (file, start, end), --raven and --audacity write label files for
     these programs, without background. Change a wrong label there, or confirm it (type into Checked

@@ -238,7 +238,8 @@ def _with_ends(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
     table: dict[str, list[Any]] = {n: rows[n] for n in ("label", "part", "bags") if n in rows}
     for name in (name.removesuffix(" lower") for name in rows if name.endswith(" lower")):
         cells = zip(*(rows[name + end] for end in ("", " lower", " upper")), strict=True)
-        table[name] = ["" if isnan(v) else f"{v:.2f} ({a:.2f} to {b:.2f})" for v, a, b in cells]
+        shown = ["" if isnan(v) else f"{v:.2f} ({a:.2f} to {b:.2f})" for v, a, b in cells]
+        table[name] = [text.removesuffix(" (nan to nan)") for text in shown]  # of one group
     return table
 
 

@@ -692,7 +692,7 @@ def _read(path: Any, named: Mapping[str, Any], **settings: Any) -> Contents:
     own = dict(named)
     if "," in (own.get("label_set") or ""):  # a column per label
         own["label_columns"] = tuple(split_names(own.pop("label_set")))
-    own["bag_columns"] = own.pop("use_columns", ())
+    own["bag_columns"] = [*own.pop("use_columns", ()), *settings.pop("bag_columns", ())]
     wanted = [own.pop(role) for role in ("event", "time") if role in own]
     kept, is_time = list(own.get("keep") or ()), bool(wanted)
     if "," in (own.get("label") or "") and own["label"] not in _column_names(path):

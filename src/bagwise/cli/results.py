@@ -13,6 +13,7 @@ from bagwise.cli.options import LabelFiles
 from bagwise.cli.output import note, print_table, refuse_existing, warning
 from bagwise.exceptions import InputError
 from bagwise.io._contents import Contents
+from bagwise.io._files import listed
 from bagwise.labels import plain_array
 from bagwise.predictions import Predictions
 
@@ -168,6 +169,9 @@ def checked_threshold(path: Path, found: Predictions, proba: Any) -> dict[str, f
         raise InputError(f"{path.name} has no label of an instance of these bags.")
     nothing = {"background", str(found.background_name)}
     own = [{name.strip() for name in str(labels[i]).split(";")} for i in rows]  # several, perhaps
+    if strange := sorted(set().union(*own) - nothing - {*found.names}):
+        names = listed([*found.names, "background"])
+        raise InputError(f"{path.name} has the labels {listed(strange, 5)}: expected {names}.")
     truth = np.array(
         [[*(name in each for name in found.names), bool(nothing & each)] for each in own]
     )

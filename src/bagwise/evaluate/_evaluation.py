@@ -105,7 +105,7 @@ def make_folds(
     if not 2 <= n_folds <= n_units:
         raise InputError(
             f"{n_folds} folds of {n_units} {unit}(s): expected at least 2 folds, and at most as "
-            f"many as there are {unit}s."
+            f"many as there are {unit}s: set cv= (--folds)."
         )
     kinds = model_selection.KFold, model_selection.StratifiedKFold
     if groups is not None:

@@ -45,7 +45,10 @@ def obs_columns(source: Any) -> list[str]:
 def read_anndata(adata: Any, request: Request, workspace: Workspace) -> Contents:
     """Read bags, labels and further columns of obs from an AnnData object."""
     if request.exclude or request.features is not None:
-        raise InputError("an AnnData object has features= in one table: name it with use_rep=.")
+        raise InputError(
+            "the features of an AnnData object are one whole table, never columns of obs: name it "
+            "with use_rep=, and leave out features= and exclude=."
+        )
     obs = _table.open_frame(adata.obs)
     for name in request.beside:
         _table.require_column(obs, name, " in obs")

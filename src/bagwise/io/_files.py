@@ -86,7 +86,7 @@ def naming(path: Path, other: Any = None) -> Iterator[None]:
         others = [Path(other).name] if isinstance(other, str | os.PathLike) else []
         if any(name in str(error) for name in [path.name, *others]):
             raise
-        raise type(error)(f"{path}: {error}") from error
+        raise type(error)(f"{' with '.join([str(path), *others])}: {error}") from error
 
 
 def _refuse_special(path: Path) -> None:

@@ -452,7 +452,7 @@ def read_written(
         request = Request(extra_columns=[*names, *optional])
         source = open_table(path, format_of(path, None), request)
         for name in names:
-            require_column(source, name, f" in {path.name}")
+            require_column(source, name, f" in {path.name}, which needs {', '.join(names)}")
         found = [name for name in (*names, *optional) if name in source.names]
         return {name: read_column(source, name, "none").tolist() for name in found}
 
