@@ -35,6 +35,15 @@ def test_instances_keep_their_coordinates(run, slides):
         assert (int(best[slide]["x"]), int(best[slide]["y"])) == place
 
 
+def test_a_patient_that_is_no_group_is_named(run, slides):
+    folder, labels, _ = slides
+    words = ("evaluate", folder, *labels, "-m", "sil", "--folds", "2")
+    expected = "If bags share a 'patient_id', keep them in one fold: --group patient_id."
+    assert expected in run.ok(*words).stderr
+    for option in ("--group", "--merge"):
+        assert "If bags share" not in run.ok(*words, option, "patient_id").stderr
+
+
 def test_a_patient_is_a_bag(run, slides):
     folder, labels, _ = slides
     model = fitted(run, slides, "--merge", "patient_id")

@@ -107,6 +107,14 @@ def test_the_number_of_threads_changes_nothing(made, tmp_path):
     np.testing.assert_allclose([float(row["PMI1"]) for row in rows], table.PMI1, rtol=1e-6)
 
 
+def test_evaluate_names_the_group_of_the_table(made):
+    table = made[0] / "table.parquet"
+    words = ("--label", "pKi", "--task", "regression", "-m", "nsk", "--folds", "2")
+    said = ok("evaluate", table, *words).stdout
+    assert "each scaffold in one fold" in said
+    assert "bootstrap by scaffold" in said
+
+
 @pytest.mark.parametrize(
     ("method", "value"), [("nsk", "key_score"), ("minimax", "key_contribution")]
 )

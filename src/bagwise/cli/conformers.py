@@ -49,7 +49,7 @@ def conformers(
     names = [str(each) for each in table.pop(_column(table, name, _NAMES, "--name"))]
     twice, count = Counter(names).most_common(1)[0]
     if count > 1:
-        raise InputError(f"{count} molecules are called {twice!r}: give each its own name.")
+        raise InputError(f"{count} molecules are called {twice!r}: average or rename them.")
     for clash in sorted(table.keys() & {*BESIDE} - {"scaffold"}):
         raise InputError(f"{file} has a column {clash!r}, as the result has: rename it.")
     how: Any = {"number": number, "window": window, "rmsd": rmsd, "seed": seed, "threads": threads}

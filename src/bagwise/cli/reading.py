@@ -33,6 +33,7 @@ from bagwise.labels import (
     sorted_labels,
 )
 from bagwise.validation import are_times, check_bags
+from bagwise.validation.leaks import ENTITY
 from bagwise.validation.times import TIMES
 
 if TYPE_CHECKING:
@@ -82,6 +83,14 @@ def _note_features(bags: Bags) -> None:
     note(f"features: {bags.n_features}" + (f" ({', '.join(shown)})" if names else ""))
 
 
+def _note_group(chosen: Columns) -> None:
+    """Print that a column such as the patient, which is no feature, may be the group."""
+    columns = [*(chosen.exclude or ()), *(chosen.keep or ())]
+    columns += [] if chosen.labels is None else _column_names(chosen.labels)
+    for name in [n for n in columns if ENTITY.search(n) and n not in chosen.named.values()][:1]:
+        note(f"If bags share a {name!r}, keep them in one fold: --group {name}.")
+
+
 def check_features(bags: Bags, steps: Any, *, wide: bool = True) -> None:
     """Reject missing values before they are scaled; warn of many features for few bags."""
     check_bags(None, bags, reset=True, allow_nan=steps.impute is not None)
@@ -129,6 +138,8 @@ def read_labelled(
         chosen = replace(chosen, missing=chosen.missing or "drop")
     more: dict[str, Any] = {"bag_columns": [*bag_columns]} if bag_columns else {}
     data = _without_empty(read_columns(path, chosen, group=group, **more))
+    if data.bags.groups is None and isinstance(path, Path):
+        _note_group(chosen)
     single, labels = data.labels, data.label_sets
     if data.targets is not None:
         single, labels = _as_labels(data.targets), None

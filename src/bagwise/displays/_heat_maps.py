@@ -56,12 +56,13 @@ def squares(coords: Array, edge: float) -> Floats:
 
 
 def colour_limits(values: Floats) -> tuple[float, float]:
-    """Ends of a colour scale: symmetric about 0 if there are values on both sides.
+    """Ends of a colour scale: symmetric about 0 if there are values below.
 
+    So a slide with only negative scores is blue; alone it would have the brightest colours, too.
     A few extreme values are beyond the ends.
     """
     low, high = np.quantile(values, [MOST_EXTREME, 1 - MOST_EXTREME])
-    if low < 0 < high:
+    if low < 0:
         low, high = -max(-low, high), max(-low, high)
     return (float(low), float(high)) if high > low else (float(low) - 0.5, float(low) + 0.5)
 

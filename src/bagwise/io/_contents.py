@@ -635,8 +635,8 @@ def constant_in_bags(column: Column, rows: Grouping, name: str) -> Column:
         one, other = column.tolist(np.array([first[bag], row]))
         raise LabelError(
             f"{rows.name_of(bag)} has several values in the column {name!r}: {one!r} in row "
-            f"{first[bag]} and {other!r} in row {row}. A bag has one; a label per row goes into "
-            "instance_label=."
+            f"{first[bag]} and {other!r} in row {row}. A bag has one: correct or average "
+            "them; labels of rows go into instance_label= of read_bags."
         )
     return column.take(first)
 

@@ -188,7 +188,8 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
     named.append(("merge", request.merge))
     for role in [role for role, name in named if name][:1]:
         raise InputError(
-            f"{role}= names a column, but HDF5 files have none: give a dict or table to labels=."
+            f"{role}= names a column, but HDF5 files have none, each is one bag: give a table to "
+            "labels=, and name its columns (in Python also a dict)."
         )
     dataset, external = (request.features or ["features"])[0], request.allow_external
     paths = _bag_paths(path, notes)

@@ -29,9 +29,7 @@ LEAD = 4.0  # the next feature has as many times more errors
 ASSOCIATION, CHANCE = 0.3, 1e-3  # Cramer's V of labels and site, and its p-value
 FEWEST = 8  # bags of a class, for the tests of labels
 SHOWN = 4  # bags named in a message
-_ENTITY = re.compile(
-    r"patient|subject|donor|person|case|participant|animal|scaffold", re.IGNORECASE
-)
+ENTITY = re.compile(r"patient|subject|donor|person|case|participant|animal|scaffold", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -136,7 +134,7 @@ def _same_groups(bags: Bags, folds: list[tuple[Ints, Ints]]) -> list[Leak]:
     if bags.groups is not None:
         candidates[f"the groups (column {bags.group_name!r})"] = bags.groups
     for name, values in bags.columns.items():
-        if name != bags.group_name and _is_entity(values, named=bool(_ENTITY.search(name))):
+        if name != bags.group_name and _is_entity(values, named=bool(ENTITY.search(name))):
             candidates[f"the column {name!r}"] = values
     if bags.ids is not None and bags.ids.dtype.kind in "UO":
         for starts in _starts_of(bags.ids.tolist()):
