@@ -56,6 +56,28 @@ GROWTH = {
 }
 
 
+# Why rows miss their goals, and what was tried; below the table of RESULTS.md.
+MISSED = """Rows that miss their goals, and why:
+
+- All CPU seconds were measured on a machine with many other processes, which makes them larger.
+- `bagwise evaluate`: the five automatic fits take most of it, importing scikit-learn (which imports
+  SciPy's statistics, and pandas if it is there) over a second. Folds do not run on all cores by
+  default: each process would import the same again, and threads would share the filters of
+  warnings and the number of BLAS threads, which are global. The time by the clock was not
+  measured, because the machine was busy.
+- Automatic fits: ten methods are fitted on five folds. The trees take what scikit-learn's builder
+  of trees takes, MILES what its linear programs take.
+- Real sets: in birds ten classes are fitted one against the rest, by MILES, MILBoost and MI-SVM
+  for the most part; in nuclei the set kernel, MILES and Citation-kNN compare all pairs of
+  instances, the set kernel twice, for the folds and for the final fit: it could be kept.
+- Empty cache: the lattice of counts is compiled for probabilities and for logarithms, and PLDA
+  compiles it without using it. numba also compiles the message of each assignment of an array to
+  a slice. Tried: one type of the bounds, no sort and no sum over an axis in compiled functions.
+- CSV: pyarrow alone takes longer than polars to convert the numbers, and the ids are read in a
+  pass of their own before the features. Tried without gain: blocks of 256 kB to 16 MB, a file
+  without line breaks in cells, a mapped file."""
+
+
 def cpu_seconds(run):
     """CPU seconds of this process and of finished child processes."""
 
