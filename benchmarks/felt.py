@@ -37,6 +37,7 @@ from bagwise.classification import (
 from bagwise.datasets import load_dataset, load_musk1, make_bags
 from bagwise.exceptions import DataNotFoundError
 from bagwise.io import read_bags
+from bagwise.loops.threads import library_cores
 
 from .harness import Fact, Row, growth
 
@@ -172,8 +173,9 @@ def automatic_on_real_sets():
         except DataNotFoundError:
             continue
         y = data.label_sets if data.get("y") is None else data.y
-        seconds = cpu_seconds(partial(AutoBagClassifier(random_state=0).fit, data.bags, y))
-        yield Fact(f"`AutoBagClassifier` on {name}", f"{seconds:.0f} s", f"{goal:.0f} s")
+        with library_cores(1):  # threads that wait for each other count as CPU seconds
+            seconds = cpu_seconds(partial(AutoBagClassifier(random_state=0).fit, data.bags, y))
+        yield Fact(f"`AutoBagClassifier` on {name}, one core", f"{seconds:.0f} s", f"{goal:.0f} s")
 
 
 def alternation(bags, y, by_bag, C=1.0, max_iter=50):
