@@ -37,6 +37,7 @@ PARTS = (
     "ssl_rivals",
     "auto",
     "felt",
+    "methods",
     "engines",
     "large_tables",
     "reading",

@@ -1,4 +1,4 @@
-"""What a user waits for: commands and fits in CPU seconds, growth with the number of bags.
+"""What a user waits for: commands and fits in CPU seconds, then the rows of `methods`.
 
 CPU seconds of all threads and processes, by `resource.getrusage`; commands run in new processes
 with a warm compilation cache, unless a row says that it is empty. The plain alternation is written
@@ -11,13 +11,11 @@ import resource
 import subprocess
 import sys
 import tempfile
-import tracemalloc
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
@@ -25,36 +23,20 @@ from bagwise.auto import AutoBagClassifier
 from bagwise.auto._members import default_members
 from bagwise.auto._methods import METHODS
 from bagwise.classification import (
-    MILES,
     BagMarginSVM,
-    CitationKNN,
     InstanceMarginSVM,
-    MILBoost,
-    PrimalDualMISVM,
-    SetKernelSVM,
-    WellMISVM,
 )
 from bagwise.datasets import load_dataset, load_musk1, make_bags
 from bagwise.exceptions import DataNotFoundError
 from bagwise.io import read_bags
 from bagwise.loops.threads import library_cores
 
-from .harness import Fact, Row, growth
+from . import methods
+from .harness import Fact, Row
 
 FITS = {"musk1": 0.8, "elephant": 3.0}  # CPU seconds of an automatic fit
 REAL_FITS = {"real_birds_cosmos": 10.0, "real_colon_nuclei": 20.0}
 OF_SETS = ("c2b", "mimlca", "plda", "orlr", "ored-classifier", "ranklosssim", "m3miml")
-SIZES = (250, 500, 1_000)  # bags
-# The bound of the exponent, and whether a method is compared by all pairs of bags or instances.
-GROWTH = {
-    "pdMISVM": (PrimalDualMISVM(max_iter=20, tol=0.0, random_state=0), 1.15),
-    "MI-SVM, linear": (BagMarginSVM(kernel="linear", threshold="zero"), 1.15),
-    "MILBoost, 20 rounds": (MILBoost(n_estimators=20, tol=0.0), 1.15),
-    "NSK": (SetKernelSVM(), 2.2),
-    "Citation-kNN": (CitationKNN(), 2.2),
-    "MILES": (MILES(), 1.2),
-    "WellMISVM": (WellMISVM(random_state=0), 1.2),
-}
 
 
 # Why rows miss their goals, and what was tried; below the table of RESULTS.md.
@@ -221,25 +203,6 @@ def classics():
         yield Row(f"{name}, 100 bags", ours, "plain alternation over SVC", other, "<= 1")
 
 
-def sizes():
-    """How the fit grows with the number of bags, and its memory beside the data."""
-    for name, (model, bound) in GROWTH.items():
-        times = []
-        for n in SIZES:
-            data = make_bags(n, 20, separation=3.0, bag_size=(5, 10), random_state=0)
-            times.append(best(partial(clone(model).fit, data.bags, data.y), rounds=2))
-        tracemalloc.start()
-        clone(model).fit(data.bags, data.y)
-        peak = tracemalloc.get_traced_memory()[1] / data.bags.instances.nbytes
-        tracemalloc.stop()
-        yield Fact(
-            f"{name}: exponent of {SIZES[0]} to {SIZES[-1]} bags",
-            f"{growth(SIZES, times):.2f}",
-            f"<= {bound}",
-        )
-        yield Fact(f"{name}: memory against the data", f"{peak:.0f} x", "")
-
-
 def tables(megabytes=100):
     """Read a CSV file, against polars and pandas."""
     import pandas as pd
@@ -258,6 +221,6 @@ def tables(megabytes=100):
 
 
 def rows():
-    parts = (commands, compilation, automatic, automatic_on_real_sets, classics, tables, sizes)
-    for part in parts:
+    parts = (commands, compilation, automatic, automatic_on_real_sets, classics, tables)
+    for part in (*parts, methods.rows):
         yield from part()

@@ -77,8 +77,8 @@ class LabelMachine(KernelMachine):
             self.gamma_ = self._width(X)
             if n <= self.largest_gram:
                 require_memory(
-                    3 * 8.0 * n**2,
-                    purpose=f"the kernel matrix of {n:,} rows and two of the same size",
+                    (16.0 if n <= SINGLE_GRAM else 12.0) * n**2,
+                    purpose=f"the kernel matrix of {n:,} rows and a copy",
                     remedy="fit part of the rows, or use kernel='linear'",
                 )
                 return self._present_gram(self._kernel_values(X, X, self.gamma_))
