@@ -203,17 +203,13 @@ def _solve(S: Floats, costs: Floats) -> tuple[Floats, float, Floats]:
         found = linalg.cho_solve(factor, right, check_finite=False)
         dp, dt = (low - high - S @ found) / theta, (free * (found - there))[:-1]
         move = np.concatenate([dp, -dp, -dt, dt])
-        slack, dual = _moved(slack, move), _moved(dual, residual - ratios * move)
+        values, steps = np.stack([slack, dual]), np.stack([move, residual - ratios * move])
+        ends = np.divide(-values, steps, out=np.full(steps.shape, np.inf), where=steps < 0)
+        # To .995 of the way to a value of 0 at most.
+        slack, dual = values + np.minimum(1.0, 0.995 * ends.min(axis=1, keepdims=True)) * steps
     _, xi, u, v = np.split(dual, bounds)
     coef = np.where(np.maximum(u, v) > np.minimum(*np.split(slack[2 * n :], 2)), u - v, 0.0)
     return coef, float(u.sum() + v.sum() + costs @ xi), slack[:n]
-
-
-def _moved(values: Floats, step: Floats) -> Floats:
-    """Go along a step, to .995 of the way to a value of 0 at most."""
-    down = step < 0
-    farthest = np.min(-values[down] / step[down], initial=np.inf)
-    return values + min(1.0, 0.995 * float(farthest)) * step
 
 
 def _largest(values: Floats, number: int) -> Ints:
