@@ -122,6 +122,8 @@ def test_numbers_are_written_as_latex_too(own, run):
     text = Path("scores.tex").read_text()
     assert text.startswith("\\begin{tabular}")
     assert [line.split(" & ")[0] for line in text.splitlines()[4:6]] == ["nsk", "mind"]
+    assert "p\\_value" in text
+    assert "NaN" not in text
 
 
 def test_the_method_of_the_guide_runs(own, run):

@@ -258,10 +258,10 @@ def _imported(name: str) -> Method:
     except Exception as error:  # whatever the module of the user raises
         raise InputError(f"{name} cannot be imported: {type(error).__name__}: {error}.") from error
     if not (inspect.isclass(made) and hasattr(made, "get_params") and hasattr(made, "predict")):
-        found = f"{module} has no {attribute}" if made is None else f"{name} is none"
+        found = f"{module} has no {attribute}" if made is None else f"{name} is no estimator"
         raise InputError(
-            f"{found}: expected a classifier or regressor, a class with BaseEstimator of "
-            "scikit-learn, whose fit(X, y) and predict(X) take Bags."
+            f"{found}: expected a classifier or regressor, a class that inherits ClassifierMixin "
+            "(RegressorMixin) and BaseEstimator of scikit-learn, whose fit and predict take Bags."
         )
     regressor = name if issubclass(made, RegressorMixin) else None
     return Method(name, f"{attribute} of {module}", "", name, label_sets=True, regressor=regressor)

@@ -42,7 +42,7 @@ def evaluate(
     baseline: list[str] | None = options.option("Add a baseline: sil.", "NAME"),
     no_baseline: bool = options.flag("--no-baseline", "Leave out the default baselines."),
     parameters: list[str] | None = options.PARAMETERS,
-    output: Path | None = options.output("The table, .csv, .tsv or .parquet.", "TABLE", None),
+    output: Path | None = options.output("The table: .csv, .tsv, .parquet, .tex.", "TABLE", None),
     predictions: Path | None = options.option("Also write each held-out prediction.", "TABLE"),
     force: bool = options.FORCE,
 ) -> dict[str, Any]:
@@ -124,15 +124,10 @@ def evaluate(
     for name, model in plain.items():
         if name.replace(" ", "-") not in chosen:
             models[f"baseline: {name}"] = model
-    how: Any = {
-        "y": labels if labels.has_sets else target.y,
-        "cv": folds,
-        "repeats": repeats,
-        "random_state": seed,
-    }
     n_fits = len(models) * folds * repeats
     _announce(models, bags, target.y, n_fits)
-    how |= {"scoring": scoring or None, "resume": user_cache() / "evaluate"}
+    how: Any = {"y": labels if labels.has_sets else target.y, "cv": folds, "repeats": repeats}
+    how |= {"random_state": seed, "scoring": scoring or None, "resume": user_cache() / "evaluate"}
     with progress("Cross-validating", total=n_fits) as step:
         comparison = compare(models, bags, **how, after_fold=step)
     measure = scoring[0] if scoring else None
@@ -160,7 +155,9 @@ def evaluate(
         print_table(_with_ends(rows), title=f"{name}: each {by}")
     if output is not None:
         if output.suffix == ".tex":
-            write_file(output, comparison.to_frame(measure).to_latex(index=False), force=force)
+            frame = comparison.to_frame(measure)
+            text = frame.to_latex(index=False, escape=True, float_format="%.3f", na_rep="-")
+            write_file(output, text, force=force)
         else:
             write_columns(output, comparison.numbers(measure), force=force)
         note(f"Scores: {output}")

@@ -70,7 +70,8 @@ def matching_methods(incomplete: str) -> list[tuple[str, str]]:
 
 def methods(help: str, default: Any = None) -> Any:
     """Declare ``--method``."""
-    help = f"{', '.join(METHODS)}, or your package.module:Class (see `bagwise methods`){help}"
+    names = f"{', '.join(METHODS)}, NAME@published, or your package.module:Class"
+    help = f"{names} (see `bagwise methods`){help}"
     how: Any = {"show_default": False, "autocompletion": matching_methods}
     return option(help, "NAME", "--method", "-m", default=default, **how)
 

@@ -477,7 +477,8 @@ def open_frame(frame: Any) -> Source:
     except (TypeError, nw.exceptions.NarwhalsError) as error:
         raise InputError(
             f"cannot read bags from {type(frame).__name__}: expected a path, or a data frame of "
-            f"pandas, polars or pyarrow with distinct column names (collect a lazy one): {error}"
+            "pandas, polars or pyarrow with distinct column names (collect a lazy one; give Bags "
+            f"to an estimator): {error}"
         ) from error
     is_arrow = nw.get_native_namespace(table).__name__ == "pyarrow"
     if not is_arrow and not any(map(_is_nested, table.iter_columns())):

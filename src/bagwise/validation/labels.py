@@ -440,7 +440,9 @@ def check_length(y: Any, bags: Bags) -> Any:
     """
     n_labels = y.shape[0] if hasattr(y, "shape") else len(y)
     if n_labels != len(bags):
-        raise LabelError(f"y has {n_labels} labels for {len(bags)} bags: give one per bag.")
+        single = len(bags) == bags.n_instances
+        hint = " Here each bag has one row: see Bags.from_groups." if single else ""
+        raise LabelError(f"y has {n_labels} labels for {len(bags)} bags: give one per bag.{hint}")
     return y
 
 
