@@ -12,7 +12,7 @@ from bagwise.compute.parts import Parts
 from bagwise.loops import label_sets
 from bagwise.loops.arguments import Inference, LabelSets, read_only
 from bagwise.solvers.annotation.orlr import PenalisedLoss
-from bagwise.solvers.annotation.orlr_parts import CORRECT, NO_COUNTERS, ORLRPart, infer
+from bagwise.solvers.annotation.orlr_parts import CORRECT, ORLRPart, infer
 
 
 def drawn(n_bags=40, n_classes=4, seed=0, spread=3.0):
@@ -54,7 +54,7 @@ def inference(scores, labels, background, missing, spurious, how, gradient, code
     free = read_only(np.array([n_classes - 1] if background else [], np.int64))
     where = np.array([[0, n]]), np.array([0, int(background)]), *free
     n_absent = np.array([n_classes - background - len(labels)])
-    known = np.array([how], np.int8), codes, *read_only(NO_COUNTERS)
+    known = np.array([how], np.int8), codes, None
     rates = float(missing), float(spurious)
     sets = LabelSets(*offsets, labels, *known, *read_only(where[0]), *where[1:], n_absent, *rates)
     found = Inference(np.empty_like(scores), np.empty(1), np.ones(1, bool), np.empty((1, 3)))

@@ -27,6 +27,7 @@ def test_fit_shows_what_each_method_is_worth(run, table, tmp_path):
     run.ok("predict", model, table, "-o", out)
 
 
+@pytest.mark.filterwarnings("ignore:AutoBagClassifier learned nothing")
 def test_groups_change_the_folds_of_a_fit(run, tmp_path):
     pytest.importorskip("skops")
     rows = ["bag,label,patient,x,y"]

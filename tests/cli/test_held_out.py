@@ -32,6 +32,7 @@ def csv_rows(path):
     return [list(rows[0]), *(list(row.values()) for row in rows)]
 
 
+@pytest.mark.filterwarnings("ignore:AutoBagClassifier learned nothing")
 def test_a_model_that_learned_nothing_says_so_wherever_it_is_used(run, slides, models, tmp_path):
     for name, path in models.items():
         done = run.ok("predict", path, slides, "-o", tmp_path / f"{name}.csv", "--json")

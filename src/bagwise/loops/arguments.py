@@ -13,8 +13,8 @@ def read_only(*arrays: Any) -> list[Any]:
 
     Parameters
     ----------
-    *arrays : ndarray
-        Inputs of a compiled function.
+    *arrays : ndarray or None
+        Inputs of a compiled function; None stays None.
 
     Returns
     -------
@@ -28,10 +28,10 @@ def read_only(*arrays: Any) -> list[Any]:
     >>> a.flags.writeable
     False
     """
-    views = []
-    for array in arrays:
-        views.append(array.view())
-        views[-1].flags.writeable = False
+    views = [None if array is None else array.view() for array in arrays]
+    for view in views:
+        if view is not None:
+            view.flags.writeable = False
     return views
 
 
@@ -79,7 +79,7 @@ class LabelSets(NamedTuple):
     labels: Ints
     how: Ints  # inference method of each bag
     codes: Ints  # known label of each instance, -1 if unknown; empty if all are unknown
-    counters: Ints  # of each label: see `label_lattice.sum_over_counts`; empty for label sets
+    counters: Ints | None  # of each label: see `label_lattice.sum_over_counts`; None for label sets
     counted: Ints  # (n_bags, 2): how many instances may be counted
     free_offsets: Ints  # labels that are not counted: ``free[free_offsets[b]:free_offsets[b + 1]]``
     free: Ints

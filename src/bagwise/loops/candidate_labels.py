@@ -25,7 +25,6 @@ BEST = 5  # too many matchings: the caller takes the best one
 
 LARGEST_PRODUCT = 1e250
 TINY = 1e-300
-ONCE_OR_MORE = np.empty((0, 3), np.int64)  # no counters: each label has some row
 
 _compiled = compiled()
 _vectorised = compiled(fastmath={"reassoc", "contract", "nsz"})
@@ -89,8 +88,7 @@ def posteriors(start, stop, block, scores, null_scores, how, prior, found):
             log_q[:, :k] = weights
             if prior.may_be_null:
                 log_q[:, k] = null
-            way = how[bag], 0.0, ONCE_OR_MORE, (0, n)
-            value = label_sets.given_set(log_q, *way, posterior)[0]
+            value = label_sets.given_set(log_q, how[bag], 0.0, None, (0, n), posterior)[0]
         found.log_likelihood[bag] = value
         found.null[first:stop_row] = posterior[:, k]
         found.posterior[pairs] = posterior[:, :k].copy().reshape(n * k)

@@ -59,9 +59,9 @@ def posteriors(start, stop, sets, scores, weights, found):
                 log_q[i, k] = _log_silent(log_p[i], free, missing, codes[i])
         log_silent = log_q[:, k].copy()
         posterior = np.empty((n, k + 1))
-        counters, bounds = sets.counters[of_bag], (sets.counted[bag, 0], sets.counted[bag, 1])
+        bounds = sets.counted[bag, 0], sets.counted[bag, 1]
         value, found.settled[bag], n_spurious = given_set(
-            log_q, how, sets.spurious, counters, bounds, posterior
+            log_q, how, sets.spurious, _taken(sets.counters, of_bag), bounds, posterior
         )
         if how == RESTRICTED:
             value = -np.inf
@@ -90,6 +90,16 @@ def posteriors(start, stop, sets, scores, weights, found):
                 found.counts[bag, 1] += reported
 
 
+# `counters` is None for label sets: numba then compiles no recursion over counts.
+
+
+@_compiled
+def _taken(counters, which):
+    if counters is None:
+        return None
+    return counters[which]
+
+
 @_compiled
 def given_set(log_q, how, spurious, counters, bounds, posterior):
     """Fill the posterior of a bag from log-weights of its labels and of none, which it normalises.
@@ -103,7 +113,7 @@ def given_set(log_q, how, spurious, counters, bounds, posterior):
         value, settled, n_spurious = propagate(log_q, spurious, counters, posterior)
         return total + value, settled, n_spurious
     posterior[:] = np.exp(log_q)
-    if how == COUNTED and k > 0:
+    if counters is not None and how == COUNTED and k > 0:
         return total + sum_over_counts(log_q, counters, bounds, TABLE, posterior), True, 0.0
     if how != EXACT or k == 0 or (k == 1 and log_q[:, 1].max() == -np.inf):
         return total, True, 0.0  # there is nothing to choose
@@ -213,7 +223,7 @@ def propagate(log_q, spurious, counters, belief):
 def _ratios(mu, rest, spurious, counters, c, news):
     """Fill the messages of one label; return the log-probability that its count is allowed."""
     n = len(mu)
-    if len(counters) and (counters[c, 1] > 1 or not counters[c, 2]):
+    if counters is not None and (counters[c, 1] > 1 or not counters[c, 2]):
         log_q, posterior = np.empty((n, 2)), np.empty((n, 2))
         for i in range(n):
             log_q[i, 0], log_q[i, 1] = np.log(max(mu[i], TINY)), np.log(rest[i])

@@ -41,7 +41,7 @@ UNDERFLOW = 1e-250
 
 Rates = tuple[float, float]  # probabilities that a label is missing, and that it is spurious
 CORRECT: Rates = (0.0, 0.0)
-NO_CODES, NO_COUNTERS = np.empty(0, np.int64), np.empty((0, 3), np.int64)
+NO_CODES = np.empty(0, np.int64)
 
 
 class Plan(NamedTuple):
@@ -156,10 +156,10 @@ class BagLabelSets:
         return np.nonzero(self.free)[1], offsets_of(np.count_nonzero(self.free, axis=1))
 
     @cached_property
-    def counters(self) -> Ints:
-        """The counters of the labels that are counted, bag by bag; none for label sets."""
+    def counters(self) -> Ints | None:
+        """The counters of the labels that are counted, bag by bag; None for label sets."""
         if self.bounds is None:
-            return NO_COUNTERS
+            return None
         each = self.bounds[..., 0], self.plan.caps, self.plan.saturates
         return np.column_stack([values[self._counted] for values in each]).astype(np.int64)
 
@@ -239,7 +239,7 @@ class BagLabelSets:
     @property
     def too_large(self) -> Bools:
         """Bags with a counter whose table is too large even for belief propagation."""
-        most = self.counters[:, 1] if self.bounds is not None else np.ones(len(self.set_labels))
+        most = np.ones(len(self.set_labels)) if self.counters is None else self.counters[:, 1]
         largest = np.zeros(len(self.sizes))
         np.maximum.at(largest, np.repeat(np.arange(len(self.sizes)), self.n_labels), most)
         return 8 * (2 * np.sqrt(self.sizes) + 4) * (largest + 1) > LARGEST_TABLE
