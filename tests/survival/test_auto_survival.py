@@ -95,8 +95,6 @@ def test_risks_of_instances_have_the_risk_of_the_bag_as_their_mean():
     assert np.corrcoef(both, bags.instances[:, 0])[0, 1] > 0.5
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:AttentionMIL did not converge")
 def test_scores_of_instances_know_that_rows_were_sorted():
     """As those of all models: pandas refuses them as a column of the unsorted table."""
     bags, _ = example()
@@ -107,6 +105,8 @@ def test_scores_of_instances_know_that_rows_were_sorted():
         frame["score"] = fitted().score_instances(mixed)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:AttentionMIL did not converge")
 def test_all_default_candidates_predict_times():
     pytest.importorskip("torch")
     pytest.importorskip("sksurv")

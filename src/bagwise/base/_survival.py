@@ -16,7 +16,7 @@ METHODS = [
     *("predict", "score", "score_instances", "key_instances", "_key_rows"),
     *("decision_function", "predict_proba", "predict_instances", "predict_proba_instances"),
     "predict_survival_function",
-    "_instance_scores",
+    *("_instance_scores", "_scores_instances"),
 ]
 
 Estimator = TypeVar("Estimator")
