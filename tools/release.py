@@ -51,13 +51,24 @@ USES = {
     "ann": "from bagwise.cluster import BagConstrainedSpectralClustering as Clustering\n"
     "options = {'affinity': 'nearest_neighbors', 'neighbor_search': 'approximate'}\n"
     "Clustering(2, **options, random_state=0).fit(data.bags)",
-    "audio": "from bagwise.report._media import read_sound\n"
+    "audio": "from bagwise._common.extras import import_extra\n"
+    "import_extra('usearch', extra='audio')\n"
+    "from bagwise.report._media import read_sound\n"
     "import io, wave\n"
     "with wave.open(buffer := io.BytesIO(), 'wb') as file:\n"
     "    file.setparams((1, 2, 8000, 0, 'NONE', ''))\n"
     "    file.writeframes(bytes(16000))\n"
     "buffer.seek(0)\n"
     "assert read_sound(buffer, 0.2, 0.7).seconds == 0.5",
+    "cells": "from bagwise._common.extras import import_extra\n"
+    "anndata = import_extra('anndata', extra='cells')\n"
+    "import numpy\n"
+    "from bagwise import Bags\n"
+    "cells = anndata.AnnData(numpy.eye(4), obs={'donor': list('abab')})\n"
+    "assert len(Bags.from_anndata(cells, bag='donor')) == 2",
+    "chem": "from bagwise.apps.chem._conformers import conformers_of\n"
+    "limits = {'number': 2, 'window': 10.0, 'rmsd': 0.1, 'seed': 1, 'threads': 1}\n"
+    "assert conformers_of('ethanol', 'CCO', **limits)[1]",
     "survival": "from bagwise.survival._rows import RowForest\n"
     "import numpy\n"
     "y = numpy.array([(True, 1.0), (True, 2.0)] * 9, [('event', bool), ('time', float)])\n"
