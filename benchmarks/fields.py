@@ -500,8 +500,16 @@ def interval(values: Any) -> list[float]:
 
 
 def keep(results: dict[str, Any]) -> None:
-    """Replace the results of these sets in the kept file, one line per method."""
-    everything = kept_results() | results
+    """Replace these results in the kept file, one line per method; others on the same folds stay."""
+    everything = kept_results()
+    for name, part in results.items():
+        old = everything.get(name, {"cells": {}})
+        same = {**old, "cells": None} == {**part, "cells": None}
+        cells = dict(old["cells"]) if same else {}
+        for method, cell in part["cells"].items():
+            if method not in cells or "failed" not in cell:
+                cells[method] = cells.get(method, {}) | cell
+        everything[name] = {**part, "cells": cells}
     blocks = []
     for name, part in everything.items():
         head = {key: value for key, value in part.items() if key != "cells"}
