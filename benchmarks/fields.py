@@ -500,7 +500,7 @@ def interval(values: Any) -> list[float]:
 
 
 def keep(results: dict[str, Any]) -> None:
-    """Replace these results in the kept file, one line per method; others on the same folds stay."""
+    """Replace these results in the kept file, one line per method; others of the folds stay."""
     everything = kept_results()
     for name, part in results.items():
         old = everything.get(name, {"cells": {}})
