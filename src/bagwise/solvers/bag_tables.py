@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import gen_batches
 
+from bagwise._common.tables import slices
 from bagwise._common.types import Bools, Floats, Ints
 from bagwise.exceptions import InputError
 from bagwise.solvers.margin.max_margin import best_intercept
@@ -195,7 +195,7 @@ def _solve(S: Floats, costs: Floats) -> tuple[Floats, float, Floats]:
         theta, free = s + xi, np.append(1 / (u + v), 0.0)  # y'p = 0 is not free
         there = np.append(above - below, 0.0)
         system = np.zeros((S.shape[1], S.shape[1]))
-        for rows in gen_batches(n, max(1, BLOCK // S.shape[1])):
+        for rows in slices(n, max(1, BLOCK // S.shape[1])):
             system += S[rows].T @ (S[rows] / theta[rows, None])
         system[np.diag_indices(len(system))] += free + LEAST_REG * (np.diagonal(system) + free)
         right = S.T @ ((low - high) / theta) + free * there

@@ -270,7 +270,7 @@ def _labels(bags: Bags, y: Any) -> list[Leak]:
     """Columns that tell the label, and labels that follow a site."""
     known = np.array([not is_missing(value) for value in np.asarray(y).tolist()])
     bags, y = bags[np.flatnonzero(known)], np.asarray(y)[known]
-    codes = np.unique(y.astype(str), return_inverse=True)[1]
+    codes = _codes(y)
     numbers = y.dtype.kind == "f" and codes.max() >= max(20, len(y) / 4)
     if not numbers and (codes.max() < 1 or np.bincount(codes).min() < FEWEST):
         return []
@@ -281,7 +281,7 @@ def _labels(bags: Bags, y: Any) -> list[Leak]:
         site = values.dtype.kind in "UOb"
         if site and not numbers and len({*values.tolist()}) <= max(2, len(bags) / 8):
             table = np.zeros((len({*map(str, values.tolist())}), codes.max() + 1))
-            np.add.at(table, (np.unique(values.astype(str), return_inverse=True)[1], codes), 1)
+            np.add.at(table, (_codes(values), codes), 1)
             if min(table.shape) > 1:
                 found += _by_site(bags, name, table)
         elif not site and _tells(values.astype(float)[:, None], y, codes, numbers)[0] <= ERRORS:
