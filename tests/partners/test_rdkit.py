@@ -115,6 +115,11 @@ def test_evaluate_names_the_group_of_the_table(made):
     assert "bootstrap by scaffold" in said
 
 
+def fit_numbers(folder, method, model):
+    words = ("--label", "pKi", "--task", "regression", "-m", method, "-o", model)
+    ok("fit", folder / "table.parquet", *words)
+
+
 @pytest.mark.parametrize(
     ("method", "value"), [("nsk", "key_score"), ("minimax", "key_contribution")]
 )
@@ -122,18 +127,7 @@ def test_three_commands_from_smiles_to_key_conformers(made, tmp_path, method, va
     pytest.importorskip("skops")
     folder, _, _ = made
     model, out, keys = (tmp_path / name for name in ("m.skops", "p.csv", "keys.sdf"))
-    ok(
-        "fit",
-        folder / "table.parquet",
-        "--label",
-        "pKi",
-        "--task",
-        "regression",
-        "-m",
-        method,
-        "-o",
-        model,
-    )
+    fit_numbers(folder, method, model)
     ok("predict", model, folder / "table.parquet", "-o", out, "--keys", keys)
     found = records(keys)
     rows = list(csv.DictReader(out.read_text().splitlines()))
@@ -181,18 +175,7 @@ def test_what_cannot_be_computed_is_refused(made, tmp_path):
     assert "a column 'energy', as the result has" in fails(clash)
     pytest.importorskip("skops")
     model = tmp_path / "m.skops"
-    ok(
-        "fit",
-        folder / "table.parquet",
-        "--label",
-        "pKi",
-        "--task",
-        "regression",
-        "-m",
-        "nsk",
-        "-o",
-        model,
-    )
+    fit_numbers(folder, "nsk", model)
     alone = tmp_path / "alone.parquet"
     alone.write_bytes((folder / "table.parquet").read_bytes())
     done = run("predict", model, alone, "-o", tmp_path / "p.csv", "--keys", tmp_path / "k.sdf")
