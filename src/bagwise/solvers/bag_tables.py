@@ -183,7 +183,7 @@ def _solve(S: Floats, costs: Floats) -> tuple[Floats, float, Floats]:
     bounds = [n, 2 * n, 2 * n + len(t)]
     slack = np.concatenate([p, costs - p, 1 - t, 1 + t])
     dual = np.repeat([1.0, 2.0, 2 * p.sum() / n], [n, n, 2 * len(t)])
-    before = np.inf
+    before, blocks = np.inf, slices(n, max(1, BLOCK // S.shape[1]))
     for _ in range(MOST_STEPS):
         gap, value = float(slack @ dual), float(slack[:n].sum())
         if gap <= GAP * value or LOOSE_GAP * value >= gap > 0.9 * before:  # no more digits
@@ -195,7 +195,7 @@ def _solve(S: Floats, costs: Floats) -> tuple[Floats, float, Floats]:
         theta, free = s + xi, np.append(1 / (u + v), 0.0)  # y'p = 0 is not free
         there = np.append(above - below, 0.0)
         system = np.zeros((S.shape[1], S.shape[1]))
-        for rows in slices(n, max(1, BLOCK // S.shape[1])):
+        for rows in blocks:
             system += S[rows].T @ (S[rows] / theta[rows, None])
         system[np.diag_indices(len(system))] += free + LEAST_REG * (np.diagonal(system) + free)
         right = S.T @ ((low - high) / theta) + free * there
