@@ -49,6 +49,16 @@ def test_column_generation_solves_the_whole_program(seed, C):
     assert np.all(np.diff(result.objective_curve) <= 1e-9)
 
 
+@each("seed", range(10))
+def test_costs_of_very_different_sizes_are_solved(seed):
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(15) % 3, 1.0, -1.0)
+    M, costs = rng.normal(size=(15, 60)), 10 ** rng.uniform(-6, 6, 15)
+    result = l1_svm(M, y > 0, costs)
+    assert result.converged
+    assert result.objective_curve[-1] == pytest.approx(optimum(M, y, costs), rel=1e-6)
+
+
 def test_duplicate_columns_and_separable_rows_are_solved():
     rng = np.random.default_rng(0)
     y = np.where(np.arange(12) % 2, 1.0, -1.0)

@@ -212,10 +212,8 @@ class BagEstimator(BaseEstimator):
     def _warn_not_converged(self, advice: str) -> None:
         budgets = {name: getattr(self, name, None) for name in BUDGETS}
         given = [f"{name}={value}" for name, value in budgets.items() if value is not None]
-        warn_user(
-            f"{type(self).__name__} did not converge ({', '.join(given)}): {advice}.",
-            ConvergenceWarning,
-        )
+        limits = f" ({', '.join(given)})" if given else ""
+        warn_user(f"{type(self).__name__} did not converge{limits}: {advice}.", ConvergenceWarning)
 
     def _track(self, items: Iterable[Item], task: str, total: int | None = None) -> Iterator[Item]:
         """Iterate; if `verbose`, show the steps of the fit in a progress bar.

@@ -615,7 +615,7 @@ class MILES(OneVsRestMixin, BagEstimator):
     keeps = "several concepts"
     _keys_by_value = True  # instances that are nearest to no prototype have equal scores
     _in_canonical_order = True
-    _advice = "lower C"
+    _advice = "lower C, or choose weights nearer to 1"
 
     _parameter_constraints = {"n_prototypes": [None, COUNT, StrOptions({"auto"})]}
 
