@@ -882,11 +882,7 @@ class Bags:
         return part
 
 
-def _unchecked(
-    source: Source,
-    ids: Array | None,
-    feature_names: list[str] | None,
-) -> Bags:
+def _unchecked(source: Source, ids: Array | None, feature_names: list[str] | None) -> Bags:
     bags = object.__new__(Bags)
     bags._source, bags._ids, bags._feature_names = source, ids, feature_names
     return bags

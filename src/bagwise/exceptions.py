@@ -4,8 +4,6 @@ Every error is a :class:`BagwiseError` and also the built-in error a caller woul
 (``ValueError``, ``TypeError``, ``FileNotFoundError``, ...), so existing ``except`` clauses work.
 """
 
-from __future__ import annotations
-
 import difflib
 import sys
 import warnings

@@ -381,12 +381,7 @@ def _two_sets(X: Any, Y: Any) -> tuple[Bags, Bags | None]:
 
 
 def _over_pairs(
-    A: Bags,
-    B: Bags,
-    reduce_columns: Columns,
-    gather: np.ufunc,
-    *,
-    symmetric: bool,
+    A: Bags, B: Bags, reduce_columns: Columns, gather: np.ufunc, *, symmetric: bool
 ) -> Floats:
     """Compute one number per pair of bags, from blocks of rows of A and the bags of B.
 

@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest, norm
 from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score
 
 from bagwise.classification import CitationKNN, OrdinalBagClassifier, SetKernelSVM
 from bagwise.datasets import load_letter_carroll, make_bags
 from bagwise.evaluate import compare, evaluate
 from bagwise.evaluate._comparison import Evaluation
+from bagwise.evaluate._held_out_bags import HeldOutBags, weighted_area
 from bagwise.exceptions import InputError
 from bagwise.preprocessing import make_bag_pipeline
 from bagwise.regression import SetKernelRegressor
@@ -161,3 +163,55 @@ def test_scorers_of_scikit_learn_have_intervals():
 def test_scores_alone_have_no_intervals():
     with pytest.raises(InputError, match="no held-out predictions"):
         Evaluation("other", {"AUC": [0.5]}, [0.1]).intervals()
+
+
+def drawn(y, *, predicted, scores=None, kind="labels", fold=0):
+    """Held-out bags with given predictions."""
+    n = len(y)
+    found = {"predict": predicted} | ({} if scores is None else {"decision_function": scores})
+    classes = np.array([False, True]) if kind == "labels" else None
+    rows, fold = np.arange(n), np.broadcast_to(fold, n)
+    about = (y, rows.astype(str), None, rows, fold, np.zeros(n, dtype=int), classes, kind)
+    return HeldOutBags(found, *about, lambda found, y: {})
+
+
+@pytest.mark.parametrize("n_each", [5, 15])
+def test_intervals_of_few_separated_bags_contain_the_expected_auc(n_each, rng):
+    """95 of 100 contain it; of percentiles alone 24 to 79."""
+    inside, percentiles, y = [], [], np.arange(2 * n_each) % 2 == 1
+    for seed in range(200):
+        scores = rng.normal(size=len(y)) + 2.9 * y  # the expected AUC is .98
+        held = drawn(y, predicted=scores > 1.45, scores=scores)
+        _, lower, upper = held.intervals(n_draws=200, seed=seed)["AUC"]
+        areas = weighted_area(y, scores, held.draws(200, seed))
+        ends = np.nanpercentile(areas, (2.5, 97.5))
+        inside.append(lower <= norm.cdf(2.9 / np.sqrt(2)) <= upper)
+        percentiles.append(ends[0] <= 0.98 <= ends[1])
+        assert lower <= ends[0] + 1e-12
+        assert upper >= ends[1] - 1e-12
+    assert np.mean(inside) > 0.93 > 0.8 > np.mean(percentiles)
+
+
+def test_perfect_predictions_of_more_bags_are_surer():
+    lowest = []
+    for n in (6, 60, 600):
+        y = np.arange(n) % 2 == 1
+        found = drawn(y, predicted=y, scores=y - 0.5)
+        lower, upper = found.intervals()["accuracy"][1:]
+        expected = binomtest(n, n).proportion_ci(method="wilson")
+        assert (lower, upper) == (pytest.approx(expected.low), 1)
+        row = found.per_class()
+        assert row["sensitivity lower"][1] < lower == row["AUC lower"][1] < 1
+        lowest.append(lower)
+    assert lowest == sorted(lowest)
+
+
+def test_intervals_of_r2_contain_the_expected_one_with_few_bags_per_fold(rng):
+    """The mean over folds of four bags is far below it: 28 of 100 intervals contained it."""
+    inside, y = [], rng.normal(size=(200, 20))
+    for seed, truth in enumerate(y):
+        predicted = truth / 2 + rng.normal(size=20) / 2  # the expected R2 is .5
+        held = drawn(truth, predicted=predicted, kind="numbers", fold=np.arange(20) % 5)
+        _, lower, upper = held.intervals(n_draws=200, seed=seed)["R2"]
+        inside.append(lower <= 0.5 <= upper)
+    assert np.mean(inside) > 0.8

@@ -22,12 +22,7 @@ from bagwise.auto._methods import METHODS, find_method
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin
 from bagwise.base._finite import FLOATING_POINT, require_finite
-from bagwise.base._pipelines import (
-    groups_for,
-    kept_assumption,
-    predicts_numbers,
-    predicts_risk,
-)
+from bagwise.base._pipelines import groups_for, kept_assumption, predicts_numbers, predicts_risk
 from bagwise.classification import (
     MILES,
     AttentionMIL,

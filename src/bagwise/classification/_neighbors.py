@@ -256,10 +256,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     _in_canonical_order = True
     _advice = "raise max_iter or tol"
     _orthonormal = True  # the published algorithm has no such constraint
-    _parameter_constraints = {
-        "max_pairs": [COUNT],
-        "tol": [NOT_NEGATIVE],
-    }
+    _parameter_constraints = {"max_pairs": [COUNT], "tol": [NOT_NEGATIVE]}
 
     n_components: int | None = None
     _: KW_ONLY

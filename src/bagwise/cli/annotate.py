@@ -1,7 +1,5 @@
 """``bagwise annotate``: label the instances of bags whose label sets are known."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

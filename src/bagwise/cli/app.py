@@ -1,7 +1,5 @@
 """The application: commands, global options, error messages and exit codes."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

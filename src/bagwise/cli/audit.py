@@ -1,7 +1,5 @@
 """``bagwise audit``: which assumption of multiple-instance learning each method keeps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bagwise.auto._methods import METHODS, audited_model, find_method

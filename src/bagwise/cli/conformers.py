@@ -1,7 +1,5 @@
 """``bagwise conformers``: a table of conformers with 3-D descriptors, from SMILES."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

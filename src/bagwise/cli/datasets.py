@@ -1,7 +1,5 @@
 """``bagwise datasets``: list, describe and export the data sets of bagwise."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

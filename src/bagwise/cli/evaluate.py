@@ -144,6 +144,7 @@ def evaluate(
     print_lines(line.removeprefix("baseline: ") for line in shown)
     intervals = [found.intervals() for found in comparison]
     title = f"95% intervals: bootstrap by {group or 'bag'}"
+    title += ", all folds together" if target.task == "regression" else ""
     print_table(_intervals(comparison, intervals), title=title)
     by_class = {} if target.is_number else _by_class(comparison, chosen, target)
     for name, rows in by_class.items():

@@ -1,7 +1,5 @@
 """``bagwise fit``: learn a model from a file of labelled bags."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

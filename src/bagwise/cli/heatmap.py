@@ -1,7 +1,5 @@
 """``bagwise heatmap``: the scores of the patches of slides, as PNG, GeoJSON and a page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

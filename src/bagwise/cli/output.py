@@ -1,7 +1,5 @@
 """The output of a command: tables on stdout, progress on stderr, no overwritten files."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

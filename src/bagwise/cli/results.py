@@ -1,7 +1,5 @@
 """What a command adds to its results: kept columns, positions, label files for recordings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

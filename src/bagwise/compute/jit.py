@@ -3,8 +3,6 @@
 Without Triton, modules with kernels can be imported, but their kernels cannot be called.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

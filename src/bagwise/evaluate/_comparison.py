@@ -172,7 +172,10 @@ class Evaluation:
         Each draw consists of as many groups (such as patients; without groups: bags) as there are,
         with replacement. The measure is computed in each fold from the predictions for the bags
         that were drawn, and averaged over the folds. The interval thus describes the uncertainty
-        that comes from the number of test bags; the models are not refitted.
+        that comes from the number of test bags; the models are not refitted. Numbers of all folds
+        are measured together: the R2 of the few bags of a fold varies too much. If an interval of a
+        share, such as accuracy or AUC, reaches 0 or 1, where percentiles fail, it is extended by
+        Wilson's interval.
 
         Parameters
         ----------

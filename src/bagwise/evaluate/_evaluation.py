@@ -25,13 +25,7 @@ from bagwise.evaluate._kept_folds import KeptFolds
 from bagwise.evaluate._measures import as_sets, check_scoring, kind_of, measures_of, scores_of
 from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
 from bagwise.loops.threads import one_core_if_few
-from bagwise.validation import (
-    are_times,
-    check_bags,
-    check_groups,
-    check_label_sets,
-    check_targets,
-)
+from bagwise.validation import are_times, check_bags, check_groups, check_label_sets, check_targets
 from bagwise.validation.leaks import warn_of_leaks
 
 Fold = tuple[Ints, Ints]  # positions of training bags, of test bags

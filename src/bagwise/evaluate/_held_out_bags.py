@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn import metrics as sk
 from sklearn.base import BaseEstimator
 
@@ -23,6 +24,8 @@ N_DRAWS = 1000
 N_SLOW = 200  # draws of measures that are computed one draw after the other
 LARGEST = 2e7  # values of W
 TINY = 1e-12  # a smaller spread is a rounding error
+# Measures between 0 and 1 of all bags; that of the balanced ones depends on the classes.
+_SHARES = ("accuracy", "within one", "one-error", "average precision", "C index", "Uno's C")
 Columns = dict[str, Array]
 
 
@@ -114,7 +117,7 @@ class HeldOutBags:
 
     def draws(self, n_draws: int, seed: int) -> Ints:
         """How often each draw contains each row; all rows of a group together."""
-        return draws_of(self.position if self.groups is None else self.groups, n_draws, seed)
+        return draws_of(self.units, n_draws, seed)
 
     def intervals(
         self,
@@ -132,18 +135,33 @@ class HeldOutBags:
         wanted : sequence of str, default=()
             Names of scikit-learn's scorers, also.
         by : ndarray of int of shape (n_rows,), default=None
-            The part of each row; the folds by default.
+            The part of each row. By default the folds; for numbers the repeats, because the R2 of
+            the few bags of a fold varies too much.
         confidence, n_draws, seed
             The confidence of the intervals, the number of draws, and their seed.
         """
         once, several = np.ones((1, len(self)), dtype=int), self.draws(n_draws, seed)
-        by, found = self.fold if by is None else by, []
+        own = self.repeat if self.kind == "numbers" else self.fold
+        by, found, sizes = own if by is None else by, [], self._sizes()
         for W in (once, several):
             parts = [self.take(by == k)._measured(W[:, by == k], wanted) for k in np.unique(by)]
             found.append({name: _mean([part[name] for part in parts]) for name in parts[0]})
-        tails = 50 * (1 - confidence), 50 * (1 + confidence)
         whole, draws = found
-        return {n: with_ends(float(whole[n][0]), draws[n], tails) for n in whole}
+        return {n: with_ends(float(whole[n][0]), draws[n], confidence, sizes.get(n)) for n in whole}
+
+    @property
+    def units(self) -> Array:
+        """What a draw contains or not: the group of each row, or else its bag."""
+        return self.position if self.groups is None else self.groups
+
+    def _sizes(self) -> dict[str, float]:
+        """The size of the sample behind each measure that is a share."""
+        sizes: dict[str, float] = dict.fromkeys(_SHARES, len(np.unique(self.units)))
+        if self.is_labelled:
+            counts = [len(np.unique(self.units[self.y == label])) for label in np.unique(self.y)]
+            balanced = len(counts) ** 2 / sum(1 / n for n in counts)
+            sizes |= {"balanced accuracy": balanced, "AUC": balanced}
+        return sizes
 
     def _measured(self, W: Ints, wanted: Sequence[str]) -> dict[str, Floats]:
         """Every measure for each draw."""
@@ -176,16 +194,16 @@ class HeldOutBags:
         """Measures of each class against all others, with intervals: see `Evaluation.per_class`."""
         if self.classes is None:
             raise InputError("the target is a number: there are no classes to measure.")
-        tails = 50 * (1 - confidence), 50 * (1 + confidence)
         once, several = np.ones((1, len(self)), dtype=int), self.draws(N_DRAWS, seed)
         columns: dict[str, list[Any]] = {}
         for k, (label, true, said, scores) in enumerate(self.each_class()):
             weights = (W * self.known(k) for W in (once, several))
             first, others = (measures_of_class(true, said, scores, W) for W in weights)
             row: dict[str, Any] = {"label": label, "bags": int(true[self.repeat == 0].sum())}
+            sizes = sizes_of_class(self.units, true, said)
             for name, value in first.items():
-                row[name], lower, upper = with_ends(float(value[0]), others[name], tails)
-                row |= {f"{name} lower": lower, f"{name} upper": upper}
+                how = others[name], confidence, sizes[name]
+                row[name], row[f"{name} lower"], row[f"{name} upper"] = with_ends(value[0], *how)
             for name, value in row.items():
                 columns.setdefault(name, []).append(value)
         return columns
@@ -254,14 +272,23 @@ def _mean(parts: Sequence[Floats]) -> Floats:
 
 
 def with_ends(
-    value: float, draws: Floats, tails: tuple[float, float]
+    value: float, draws: Floats, confidence: float = 0.95, size: float | None = None
 ) -> tuple[float, float, float]:
-    """The value and the ends of its interval; NaN if fewer than half of the draws define it."""
+    """The value and the ends of its interval; NaN if fewer than half of the draws define it.
+
+    Percentiles fail at 0 and 1: all draws of perfect predictions are perfect. An interval that
+    reaches 0 or 1 is extended by Wilson's interval of a share, of a sample of `size`.
+    """
     defined = draws[np.isfinite(draws)]
     if len(defined) * 2 < len(draws) or np.isnan(value):
-        return value, np.nan, np.nan
-    lower, upper = np.percentile(defined, tails)
-    return value, float(lower), float(upper)
+        return float(value), np.nan, np.nan
+    lower, upper = np.percentile(defined, (50 * (1 - confidence), 50 * (1 + confidence)))
+    if size is not None and (lower <= TINY or upper >= 1 - TINY):
+        z2 = ndtri((1 + confidence) / 2) ** 2 / size
+        half = np.sqrt(z2 * value * (1 - value) + z2**2 / 4)
+        low, high = np.clip((value + z2 / 2 + np.array([-half, half])) / (1 + z2), 0, 1)
+        lower, upper = min(lower, low), max(upper, high)
+    return float(value), float(lower), float(upper)
 
 
 def draws_of(unit: Array, n_draws: int, seed: int) -> Ints:
@@ -374,6 +401,14 @@ def measures_of_class(
         found["AUC"] = weighted_area(true, scores, W)
         found["average precision"] = _weighted_precision(true, scores, W)
     return found
+
+
+def sizes_of_class(units: Array, true: Bools, said: Bools) -> dict[str, float]:
+    """The number of units, such as patients, behind each of `measures_of_class`."""
+    own, other, found = (len(np.unique(units[rows])) for rows in (true, ~true, said))
+    sizes: dict[str, float] = dict.fromkeys(("sensitivity", "F1", "average precision"), own)
+    balanced = 4 * own * other / max(own + other, 1)
+    return sizes | {"specificity": other, "precision": found, "AUC": balanced}
 
 
 def _at_values(values: Floats, *weights: Array) -> Iterator[Floats]:

@@ -7,7 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bagwise._common.types import Array, Bools, Floats
-from bagwise.evaluate._held_out_bags import N_DRAWS, draws_of, measures_of_class, with_ends
+from bagwise.evaluate._held_out_bags import (
+    N_DRAWS,
+    draws_of,
+    measures_of_class,
+    sizes_of_class,
+    with_ends,
+)
 from bagwise.exceptions import InputError
 
 RATES = ("sensitivity", "specificity", "precision")
@@ -128,7 +134,8 @@ def choose_threshold(
         for W in (np.ones((1, len(labels)), dtype=int), draws_of(units, N_DRAWS, random_state))
     ]
     once, several = measured
-    rates = {n: list(with_ends(float(once[n][0]), several[n], (2.5, 97.5))) for n in RATES}
+    sizes = sizes_of_class(units, positive, said)
+    rates = {n: list(with_ends(once[n][0], several[n], size=sizes[n])) for n in RATES}
     value = lowest(positive, values, rate, wanted)
     counts = int(positive.sum()), int((~positive).sum())
     return Threshold(value, rate, wanted, rates, *counts)

@@ -1,7 +1,5 @@
 """AnnData objects and .h5ad files: cells are instances, and a column of obs names their bag."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -6,8 +6,6 @@ the bag. If bagwise wrote the folder, ``bags.json`` contains the rest: labels, t
 type of the ids, the names of classes and features.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -57,11 +57,7 @@ def class_purity(instance_labels: ArrayLike, clusters: ArrayLike) -> float:
 
 
 def instance_average_precision(
-    instance_labels: ArrayLike,
-    scores: ArrayLike,
-    *,
-    label: Any = 1,
-    bags: Bags | None = None,
+    instance_labels: ArrayLike, scores: ArrayLike, *, label: Any = 1, bags: Bags | None = None
 ) -> float:
     """Average precision (AUPRC) of scores or attributions as a ranking of instances.
 

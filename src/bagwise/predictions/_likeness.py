@@ -1,7 +1,5 @@
 """How like the training bags a new bag is: a conformal p-value from kernel mean distances."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -11,12 +11,4 @@ from bagwise.published._orlr import orlr
 from bagwise.published._pdmisvm import pdmisvm
 from bagwise.published._wellsvm import wellsvm, wellsvm_clustering, wellsvm_mil
 
-__all__ = [
-    "csp",
-    "mimlca",
-    "orlr",
-    "pdmisvm",
-    "wellsvm",
-    "wellsvm_clustering",
-    "wellsvm_mil",
-]
+__all__ = ["csp", "mimlca", "orlr", "pdmisvm", "wellsvm", "wellsvm_clustering", "wellsvm_mil"]

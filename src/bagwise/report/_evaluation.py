@@ -5,11 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import (
-    average_precision_score,
-    confusion_matrix,
-    root_mean_squared_error,
-)
+from sklearn.metrics import average_precision_score, confusion_matrix, root_mean_squared_error
 
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.base._pipelines import grade_order

@@ -13,8 +13,6 @@ b_s b_r' over all pairs of bags with B B', but the sum is (B 1)(B 1)'. Q is neve
 The affinity W is sparse if it is between nearest neighbours, which are searched here too.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

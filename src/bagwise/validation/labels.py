@@ -226,12 +226,7 @@ def check_partial_labels(y: Any, n_rows: int, *, min_classes: int = 2) -> Labels
 
 
 def check_label_sets(
-    y: Any,
-    bags: Bags,
-    *,
-    classes: Array | None = None,
-    min_classes: int = 1,
-    known: str = "whole",
+    y: Any, bags: Bags, *, classes: Array | None = None, min_classes: int = 1, known: str = "whole"
 ) -> Labels:
     """Check a label set, or one label, per bag.
 

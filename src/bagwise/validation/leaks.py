@@ -1,7 +1,5 @@
 """Leaks: why a model may predict held-out bags better than it will predict new ones."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -55,11 +53,7 @@ class Leak:
 
 
 def find_leaks(
-    X: Any,
-    y: Any = None,
-    *,
-    groups: Any = None,
-    folds: Iterable[tuple[Ints, Ints]] | None = None,
+    X: Any, y: Any = None, *, groups: Any = None, folds: Iterable[tuple[Ints, Ints]] | None = None
 ) -> list[Leak]:
     """Look for leaks between training and test bags.
 

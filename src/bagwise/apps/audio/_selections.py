@@ -7,8 +7,6 @@ in Audacity by the probability after the label (``wren? 62 %``). Strings that a 
 run are escaped, as in CSV files. crowsetta, which reads both formats, requires pandas and pandera.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 import re

@@ -1,7 +1,5 @@
 """Known labels of instances: read and write them as files, match them with instances and bags."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

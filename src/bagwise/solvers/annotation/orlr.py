@@ -32,8 +32,6 @@ the instances. By Fisher's identity the derivative of the loss with respect to t
 instance is p_ic minus its posterior: p_ic / P(c in Y) if the bag carries the label, 0 otherwise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -277,12 +277,7 @@ Solve = Callable[[LabelledBags], SolverResult]
 
 
 def at_threshold(
-    solve: Solve,
-    bags: LabelledBags,
-    *,
-    threshold: str,
-    seed: int,
-    groups: Array | None = None,
+    solve: Solve, bags: LabelledBags, *, threshold: str, seed: int, groups: Array | None = None
 ) -> SolverResult:
     """Fit a model and shift its intercept, so that scores above the threshold become positive.
 

@@ -16,8 +16,6 @@ with n and s the count and the sum of the label, without the contribution of the
 instance without label is N(0, 1 + b).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial

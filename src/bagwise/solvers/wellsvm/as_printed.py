@@ -14,8 +14,6 @@ the dual of the SVM under the weights mu of the label vectors is
 The second one is the nu-SVM of the paper: 1 / C_i is added to the diagonal of the Gram matrix.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -259,13 +259,7 @@ def _principal(rows: Rows, start: Floats) -> Floats:
 
 
 def supervised(
-    rows: Rows,
-    pick: Ints,
-    signs: Ints,
-    costs: Floats,
-    *,
-    tol: float,
-    seed: int,
+    rows: Rows, pick: Ints, signs: Ints, costs: Floats, *, tol: float, seed: int
 ) -> tuple[Floats, Floats]:
     """Fit an ordinary SVM without intercept.
 
