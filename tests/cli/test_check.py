@@ -118,9 +118,40 @@ def test_fit_writes_the_threshold_into_the_model(clips, run):
     words = [folder / "clips.csv", "--background", "--check", folder / "checked.csv"]
     for table, message in {
         "bag,row,label\nr00,0,none\n": "has the labels 'none': expected 'owl', 'wren',",
-        "file,start,label\n": "no column 'bag' in checked.csv, which needs bag, row, label",
+        "file,label\n": "no column 'bag' in checked.csv, which needs bag, row, label",
+        "file,start,label\nr00,0,owl\n": "need a table with the columns file, start and end",
     }.items():
         (folder / "checked.csv").write_text(table)
         assert message in run.fails("annotate", *words, "-o", folder / "o.csv").stderr
     (folder / "checked.csv").write_text("bag,row,label\nother,0,owl\n")
     assert "no label of an instance" in run.fails("annotate", *words, "-o", folder / "o.csv").stderr
+
+
+def test_clips_are_checked_by_file_and_start(clips, run):
+    """The same labels as rows of a bag, and as clips of a recording, with and without their end."""
+    folder, truth = clips
+    rows = pd.read_csv(folder / "clips.csv").rename(columns={"bag": "file"})
+    rows["start"], rows["end"] = 3.0 * truth.row, 3.0 * truth.row + 4  # clips overlap
+    rows["file"] = "night/" + rows.file + ".wav"
+    rows.to_csv(folder / "clips.csv", index=False)
+    words = [folder / "clips.csv", "--bag", "file", "--background", "--check"]
+    byrow = truth[:100].assign(bag=rows.file)
+    byrow.to_csv(folder / "checked.csv", index=False)
+    expected = run.ok("annotate", *words, folder / "checked.csv", "-o", folder / "a.csv")
+    byclip = pd.DataFrame({"file_path": truth.bag[:100], "start": rows.start[:100]})
+    byclip["end"], byclip["species"] = rows.end[:100], truth.label[:100]
+    other = pd.DataFrame({"file_path": ["r99"], "start": [0.0], "end": [4.0], "species": ["owl"]})
+    byclip = pd.concat([byclip, other])
+    for table in (byclip, byclip.drop(columns="end")):
+        table.to_csv(folder / "clipped.csv", index=False)
+        done = run.ok("annotate", *words, folder / "clipped.csv", "-o", folder / "b.csv", "-f")
+        assert done.stdout == expected.stdout
+        assert "1 labels are of other recordings" in done.stderr
+        assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes()
+    for start, message in {
+        "1.5": "labels 'owl' from 1.5 s, where",
+        "x": "has the start 'x'",
+    }.items():
+        (folder / "clipped.csv").write_text(f"file,start,label\nr00,{start},owl\n")
+        done = run.fails("annotate", *words, folder / "clipped.csv", "-o", folder / "c.csv")
+        assert message in done.stderr

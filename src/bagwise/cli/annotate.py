@@ -42,8 +42,9 @@ def annotate(
     set is wrong, and the wrong label.
 
     --check labelled.csv reads the labels of 50 to 200 instances, as rows of an earlier output with
-    a corrected label (bag, row from 0, label; background where there is none), prints how many are
-    right, false and missed by the threshold of the background probability, and uses the best.
+    a corrected label (bag, row from 0, label; background where there is none; for clips also file,
+    start, label), prints how many are right, false and missed by the threshold of the background
+    probability, and uses the best.
 
     For a table of sound clips (file, start, end), --raven and --audacity write label files for
     these programs, without background. Change a wrong label there, or confirm it (type into Checked
@@ -102,7 +103,7 @@ def annotate(
         model.fit(bags, sets, **fit_arguments(model, instance_labels=known))
         seen = Predictions(model, bags, sets)
         if check is not None:
-            limits = checked_threshold(check, seen, model.annotate_proba(bags, sets))
+            limits = checked_threshold(check, seen, data, model.annotate_proba(bags, sets))
             background_above = limits["background_above"]
         found: dict[str, Any] = seen.annotation_table(
             instance_labels=known, background_above=background_above, probabilities=probabilities

@@ -75,7 +75,7 @@ def fit(
     if check is not None:
         found = Predictions(fitted.model, fitted.data.bags)
         proba = found.call("predict_proba_instances")
-        fitted.metadata.update(checked_threshold(check, found, proba))
+        fitted.metadata.update(checked_threshold(check, found, fitted.data, proba))
     fitted.save(output, force=force)
     facts, bags, target = dict(fitted.metadata), fitted.data.bags, fitted.target
     leaderboard = fitted.leaderboard_columns

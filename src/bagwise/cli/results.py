@@ -137,7 +137,9 @@ def _kept(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
     return {name: plain_array(values) for name, values in data.columns.items()}
 
 
-def checked_threshold(path: Path, found: Predictions, proba: Any) -> dict[str, float]:
+def checked_threshold(
+    path: Path, found: Predictions, data: Contents, proba: Any
+) -> dict[str, float]:
     """Choose the threshold of background by checked instances, and print what it gets right.
 
     Parameters
@@ -146,6 +148,8 @@ def checked_threshold(path: Path, found: Predictions, proba: Any) -> dict[str, f
         The labels of these instances, as for ``--corrections``.
     found : Predictions
         The model and the bags.
+    data : Contents
+        The contents of the file of the bags.
     proba : ndarray of shape (n_instances, n_labels + 1) or None
         Probabilities of labels and background; None for a model without.
 
@@ -161,7 +165,9 @@ def checked_threshold(path: Path, found: Predictions, proba: Any) -> dict[str, f
 
     if proba is None or found.background_name is None:
         raise InputError("--check chooses the threshold of background: add -m orlr --background.")
-    labels, n = match_corrections(read_known(path, note).corrections, found.bags, {})
+    known = read_known(path, note)
+    known.locate(data)
+    labels, n = match_corrections(known.corrections, found.bags, {})
     rows = [i for i, label in enumerate(labels) if label is not None]
     if not rows:
         raise InputError(f"{path.name} has no label of an instance of these bags.")

@@ -23,7 +23,7 @@ from bagwise.io._contents import clip_columns
 from bagwise.io._files import escaped, unescaped
 
 LABEL, GUESS, CHECKED = "Annotation", "Predicted", "Checked"
-_LABELS = (LABEL, "annotation", "Label", "label", "Species", "species", "Common Name")
+LABELS = (LABEL, "annotation", "Label", "label", "Species", "species", "Common Name")
 _BOX = ("Begin Time (s)", "End Time (s)", "Low Freq (Hz)", "High Freq (Hz)")
 _OURS = (LABEL, "Score", GUESS, CHECKED, "Begin File")
 _HEADING = ("Selection", "View", "Channel", *_BOX, *_OURS)
@@ -36,8 +36,8 @@ _SAME = 0.005  # seconds; times may be rounded to two decimals
 class Selection(NamedTuple):
     """A labelled part of a recording.
 
-    `recording` is the ``Begin File`` of the row, or else the name of the table; `is_guess` is True
-    for a prediction of bagwise that nobody changed or confirmed.
+    `recording` is the ``Begin File`` of the row, or else the name of the table; `end` is NaN if it
+    is not known; `is_guess` is True for a prediction of bagwise that nobody changed or confirmed.
     """
 
     recording: str
@@ -116,7 +116,7 @@ def write_selections(
             rows[recordings[i]].append(i)
     # A further column must not have the name of one that `read_selections` reads.
     further = {
-        f"{_cell(name)} (kept)" if name in {*_HEADING, *_LABELS, _PATH} else _cell(name): values
+        f"{_cell(name)} (kept)" if name in {*_HEADING, *LABELS, _PATH} else _cell(name): values
         for name, values in (kept or {}).items()
     }
     folder.mkdir(parents=True, exist_ok=True)
@@ -189,7 +189,7 @@ def _raven(file: TextIO) -> Iterator[tuple[Any, ...]]:
     names = list(reader.fieldnames or ())
     # Only columns of Raven: a further column may be called file, start, ...
     clips = clip_columns(name for name in names if name in (*_HEADING, _PATH))
-    label = next((name for name in _LABELS if name in names), names[7] if len(names) > 7 else None)
+    label = next((name for name in LABELS if name in names), names[7] if len(names) > 7 else None)
     if clips is None or label is None:
         raise FileFormatError(
             f"{file.name} has the columns {names[:10]}: expected a selection table, and "
@@ -216,8 +216,9 @@ def match_selections(
 ) -> dict[int, str]:
     """Find the clips that selections label.
 
-    A selection with the times of a clip labels that clip. Any other selection labels the clips that
-    overlap with it by at least half of the shorter of the two.
+    A selection with the times of a clip labels that clip (with its start, if no end is known). Any
+    other selection labels the clips that overlap with it by at least half of the shorter of the
+    two.
 
     Parameters
     ----------
@@ -254,8 +255,8 @@ def match_selections(
         chosen = own[_covered(selection, start[own], end[own])]
         if not len(chosen):
             raise InputError(
-                f"{selection.path} labels {selection.start:g} to {selection.end:g} s as "
-                f"{selection.label!r}, where {selection.recording!r} has no clip."
+                f"{selection.path} labels {selection.label!r} from {selection.start:g} s, where "
+                f"{selection.recording!r} has no clip."
             )
         label = selection.label
         several |= {i for i in chosen.tolist() if known.setdefault(i, label) != label}
@@ -275,6 +276,7 @@ def _recording_of(selection: Selection, names: Mapping[str, str]) -> str:
         return selection.recording
     last = _last(selection.recording)
     same = [name for name in names if _last(name) == last]
+    same = same or [name for name in names if stem_of(name) == stem_of(last)]
     # Raven saves a.txt as a.Table.1.selections.txt; the longest name wins.
     table = selection.path.name
     fitting = [name for name, own in names.items() if table.startswith(f"{own}.")]
@@ -291,9 +293,14 @@ def _last(path: str) -> str:
     return path.replace("\\", "/").rpartition("/")[2]
 
 
+def stem_of(path: str) -> str:
+    """The name of a recording, without folders and suffix."""
+    return _AUDIO.sub("", _last(path))
+
+
 def _covered(selection: Selection, start: Floats, end: Floats) -> Bools:
     """Which clips a selection labels."""
-    exact = (abs(start - selection.start) < _SAME) & (abs(end - selection.end) < _SAME)
+    exact = (abs(start - selection.start) < _SAME) & ~(abs(end - selection.end) >= _SAME)
     if exact.any():
         return exact
     shared = np.minimum(end, selection.end) - np.maximum(start, selection.start)

@@ -12,14 +12,20 @@ import numpy as np
 from bagwise._common.files import write_file
 from bagwise._common.types import Bools
 from bagwise.apps.audio._recordings import recordings
-from bagwise.apps.audio._selections import Selection, match_selections, read_selections
+from bagwise.apps.audio._selections import (
+    LABELS,
+    Selection,
+    match_selections,
+    read_selections,
+    stem_of,
+)
 from bagwise.apps.review._queue import match_corrections
 from bagwise.apps.review._store import Correction, SetCorrection, read_corrections
 from bagwise.bags import Bags
 from bagwise.exceptions import FileFormatError, InputError
-from bagwise.io._contents import Contents
-from bagwise.io._files import FORMATS, format_errors
-from bagwise.io._table import read_written
+from bagwise.io._contents import Contents, clip_columns
+from bagwise.io._files import FORMATS, format_errors, format_of
+from bagwise.io._table import Request, open_table, read_written
 from bagwise.io._write_table import write_columns
 from bagwise.labels import Labels
 
@@ -35,7 +41,7 @@ class Known:
     corrections : list of Correction
         Labels of instances, by bag and row.
     selections : list of Selection
-        Labels of parts of recordings, from Raven or Audacity; `correct_sets` finds their clips.
+        Labels of parts of recordings, from Raven, Audacity or a table; `locate` finds their clips.
     sets : list of SetCorrection
         Labels that bags have or do not have.
     note : callable
@@ -61,7 +67,7 @@ class Known:
         -------
         Labels
         """
-        self._locate(data)
+        self.locate(data)
         if self.sets and not labels.has_sets:
             raise InputError(
                 "--corrections has decisions about label sets, and these bags have one label "
@@ -86,17 +92,24 @@ class Known:
                 self.note(f"{label} is added to the label set of {name}: see --corrections.")
         return labels.with_bounds(bounds)
 
-    def _locate(self, data: Contents) -> None:
+    def locate(self, data: Contents) -> None:
         """Turn selections into corrections of the clips that they cover."""
         if not self.selections:
             return
         if data.clips is None:
             raise InputError(
-                "--corrections of Raven or Audacity need a table with the columns file, start and "
-                "end."
+                "labels of parts of recordings need a table with the columns file, start and end."
             )
-        bags, clips = data.bags, data.clips
-        found = match_selections(self.selections, recordings(data), clips.start, clips.end)
+        bags, clips, files = data.bags, data.clips, recordings(data)
+        names = set(map(stem_of, files))
+        used = [
+            each
+            for each in self.selections
+            if each.path.suffix.lower() == ".txt" or stem_of(each.recording) in names
+        ]
+        if n_others := len(self.selections) - len(used):
+            self.note(f"{n_others} labels are of other recordings and are not used.")
+        found = match_selections(used, files, clips.start, clips.end)
         for i, label in found.items():
             bag = int(bags.bag_index[i])
             row, size = i - int(bags.offsets[bag]), int(bags.sizes[bag])
@@ -146,7 +159,8 @@ def read_known(path: Path, note: Callable[[str], None]) -> Known:
     Parameters
     ----------
     path : Path
-        A file of ``bagwise review``, one of its exports, or labels of Raven or Audacity.
+        A file of ``bagwise review``, one of its exports, a table of clips and their labels, or
+        labels of Raven or Audacity.
     note : callable
         Called with each sentence for the user.
 
@@ -162,8 +176,11 @@ def read_known(path: Path, note: Callable[[str], None]) -> Known:
         if n_guesses := len(selections) - len(found.selections):
             note(f"{n_guesses} labels in {path} were not changed and are ignored.")
     elif name.endswith((".json", *_TABLES)):
-        read = read_annotated if name.endswith(".json") else _read_table
-        found.corrections, found.sets = read(path), _read_sets(path)
+        if name.endswith(".json"):
+            found.corrections = read_annotated(path)
+        else:
+            _read_table(path, found)
+        found.sets = _read_sets(path)
     else:
         found.corrections, found.sets = read_corrections(path)
     if not (found.corrections or found.selections or found.sets):
@@ -210,11 +227,28 @@ def _write_table(path: Path, rows: list[Any], names: tuple[str, ...], *, force: 
     write_columns(path, columns, force=force)
 
 
-def _read_table(path: Path) -> list[Correction]:
-    """Read a table of ``bagwise review --export``, or one written by hand without sizes."""
-    columns = read_written(path, ["bag", "row", "label"], optional=["size"])
-    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-    return [as_correction(row, row["label"], str(path)) for row in rows]
+def _read_table(path: Path, found: Known) -> None:
+    """Read labels of instances by bag and row, or of clips by file and start (and perhaps end)."""
+    with format_errors(path):
+        names = open_table(path, format_of(path, None), Request()).names
+    recording, start, end = clip_columns([*names, "end"]) or (None, "", "")
+    label = next((name for name in LABELS if name in names), None)
+    if recording is None or label is None or "row" in names:
+        columns = read_written(path, ["bag", "row", "label"], optional=["size"])
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        found.corrections = [as_correction(row, row["label"], str(path)) for row in rows]
+        return
+    columns = read_written(path, [recording, start, label], optional=[end])
+    ends = columns.get(end) or [None] * len(columns[start])
+    for i, (name, time, own) in enumerate(zip(*list(columns.values())[:3], strict=True)):
+        try:
+            times = float(time), float(ends[i] or np.nan)
+        except (TypeError, ValueError) as error:
+            raise FileFormatError(
+                f"{path} has the start {time!r} and the end {ends[i]!r}: expected seconds."
+            ) from error
+        if own:
+            found.selections.append(Selection(str(name), *times, own, path))
 
 
 def _read_sets(path: Path) -> list[SetCorrection]:
