@@ -15,6 +15,7 @@ SLOW = {  # run by test_readme.py and test_auto_command.py
     "bagwise audit",
     "bagwise cluster words.csv --bag bag --label-set label_set -k 24 -o clusters.parquet",
     "bagwise fit musk1.csv -o auto.skops",
+    "bagwise predict auto.skops musk1.csv --coverage .9 -o sets.csv",  # that model
     'bagwise report model.skops musk1.csv --folds 5 --title "Musk" -o held-out.html',
 }
 ASKS_A_PERSON = {  # tried by test_review.py

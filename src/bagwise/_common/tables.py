@@ -1,7 +1,5 @@
 """Tables of instances, and the positions of the rows of bags in them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
@@ -190,7 +188,7 @@ class Source:
         start = (self.offsets if self.starts is None else self.starts)[i]
         return row_range(self.table, start, start + self.offsets[i + 1] - self.offsets[i])
 
-    def take(self, bags: Ints, offsets: Ints) -> Source:
+    def take(self, bags: Ints, offsets: Ints) -> "Source":
         """Select bags, given their new offsets.
 
         Contiguous rows become a view and small selections a copy; otherwise no row is read yet.

@@ -1,7 +1,5 @@
 """Candidates of the ensembles: their models, their cost and their replacements for large data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -88,7 +86,7 @@ class Member:
     final: Any = None
     growth: float = 1.0
     most_pairs: float = float("inf")
-    replacements: tuple[Member, ...] = ()
+    replacements: "tuple[Member, ...]" = ()
 
     def __post_init__(self) -> None:
         if hasattr(self.embedding, "set_output"):  # arrays, whatever sklearn.set_config requests
@@ -110,14 +108,14 @@ class Member:
         parts = [self.final] if self.final is not None else [self.embedding, self.model]
         return " + ".join(" ".join(repr(part).split()) for part in parts if part is not None)
 
-    def seeded(self, seed: int) -> Member:
+    def seeded(self, seed: int) -> "Member":
         """Return the same method with clones of its estimators that use a given seed."""
         parts = {name: getattr(self, name) for name in ("model", "embedding", "final")}
         seeded = {name: _seeded(part, seed) for name, part in parts.items() if part is not None}
         others = tuple(member.seeded(seed) for member in self.replacements)
         return replace(self, replacements=others, **seeded)
 
-    def per_column(self) -> Member:
+    def per_column(self) -> "Member":
         """Return the same method with a model for each of several targets, on the same rows."""
         others = tuple(member.per_column() for member in self.replacements)
         return replace(self, model=MultiOutputRegressor(self.model), replacements=others)
@@ -161,7 +159,7 @@ class Member:
 class SetKernel(TransformerMixin, BaseEstimator):
     """Normalised set kernel between bags and the training bags, for SVC."""
 
-    def fit(self, X: Bags, y: Any = None) -> SetKernel:
+    def fit(self, X: Bags, y: Any = None) -> "SetKernel":
         """Store the bags and their kernel width."""
         self.bags_, self.gamma_ = X, kernel_width("scale", X)
         return self

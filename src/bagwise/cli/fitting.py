@@ -1,7 +1,5 @@
 """Fit a model to a table: what `bagwise.fit` and ``bagwise fit`` share."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -54,7 +52,7 @@ def fit(
     use_rep: str | None = None,
     random_state: int | None = None,
     verbose: bool = True,
-) -> Fitted:
+) -> "Fitted":
     """Fit a model to a table of bags, from a data frame or file to a result in one call.
 
     It reads the bags, finds the task from the labels and prints it, standardises the instances, and
@@ -151,7 +149,7 @@ def learn(
     checkpoint: Path | None = None,
     corrections: Path | None = None,
     rates: Mapping[str, float] | None = None,
-) -> Fitted:
+) -> "Fitted":
     """Read a table, find the task, make the model and fit it.
 
     Parameters
@@ -310,13 +308,15 @@ class Fitted:
             )
         return self._frame({name: list(values) for name, values in found.items()}, self.source)
 
-    def predict(self, table: Any) -> Any:
+    def predict(self, table: Any, *, coverage: float | None = None) -> Any:
         """Predict the bags of a table.
 
         Parameters
         ----------
         table : data frame, path or AnnData
             With the columns of the fit; labels and groups are not needed, and not used.
+        coverage : float, default=None
+            Add a set of classes, or an interval, that contains the truth with this probability.
 
         Returns
         -------
@@ -324,12 +324,14 @@ class Fitted:
             A row per bag, in the order of first appearance: ``bag``, columns of `meta`,
             ``predicted``, and for each class ``score_<class>`` (positive if it is predicted, of
             several the largest) and, if the model has it, ``probability_<class>``; ``key_instance``
-            and its ``key_score`` as in `key_instances`.
+            and its ``key_score`` as in `key_instances`. With `coverage` ``set``, or ``lower`` and
+            ``upper``.
         """
         from bagwise.cli.results import kept_of_bags
 
         found, data = self._predictions(table)
-        columns = found.bag_table(separator=self.metadata["columns"].get("separator") or ";")
+        separator = self.metadata["columns"].get("separator") or ";"
+        columns = found.bag_table(separator=separator, coverage=coverage)
         return self._frame(kept_of_bags(_by_class(columns, found.names), data), table)
 
     def score_instances(self, table: Any = None) -> Any:

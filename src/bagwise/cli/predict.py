@@ -15,6 +15,9 @@ def predict(
     label_files: options.LabelFiles,
     output: Path = options.output("Predictions of bags, .parquet, .csv or .tsv.", "FILE"),
     background_above: float | None = options.BACKGROUND_ABOVE,
+    coverage: float | None = options.option(
+        "Add sets or intervals that hold for P of new bags.", "P", min=0, max=1
+    ),
     keys: Path | None = options.option("Also write key conformers, .sdf.", "SDF"),
     force: bool = options.FORCE,
 ) -> dict[str, Any]:
@@ -31,10 +34,13 @@ def predict(
     approximation of the prediction on random subsets of its bag or, if there are more than 12,000
     instances, the prediction for a bag with it alone. --raven and --audacity write the labels of
     sound clips, as `bagwise annotate` does; --keys the key conformers of `bagwise conformers`.
+    --coverage .9 adds, for models fitted without -m, the column set with the classes of which one
+    is right for 90 % of new bags, for numbers the ends lower and upper of an interval.
 
     ```
     bagwise predict model.skops musk1.csv -o predicted.csv
     bagwise predict model.skops musk1.csv -o predicted.parquet --json
+    bagwise predict auto.skops musk1.csv --coverage .9 -o sets.csv
     ```
     """
     from bagwise.io._write_table import file_beside, write_columns
@@ -58,7 +64,8 @@ def predict(
     if folders and not hasattr(found.estimator, "predict_proba_instances"):
         raise InputError("--raven and --audacity need probabilities of instances: fit -m orlr.")
     with progress(f"Predicting {len(bags)} bags"):
-        table = found.bag_table(separator=facts.get("columns", {}).get("separator") or ";")
+        separator = facts.get("columns", {}).get("separator") or ";"
+        table = found.bag_table(separator=separator, coverage=coverage)
         instances: dict[str, Any] | None = None
         if found.scores_instances:
             instances = found.instance_table(background_above=background_above)
@@ -70,7 +77,11 @@ def predict(
     written = [output]
     write_columns(output, table, force=force)
     note(f"{len(bags)} bags: {output}")
-    if instances is not None:
+    if instances is None:
+        name = type(found.estimator).__name__
+        kind = name if "predicted" in table else "a model of several numbers"
+        note(f"No file of instances, because {kind} does not score them.")
+    else:
         written += [beside, *folders.values()]
         write_columns(beside, instances, force=force)
         note(f"{bags.n_instances} instances: {beside}")

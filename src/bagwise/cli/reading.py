@@ -351,20 +351,15 @@ def _several(values: Array) -> Target:
     if values.dtype == TIMES:
         events = f" ({int(values['event'].sum())} events)"
         return Target(values, True, False, [], events)
-    return Target(Numbers.of(values), True, False, [], "")
+    numbers = structured_to_unstructured(values).view(Numbers)
+    numbers.columns = list(values.dtype.names or ())
+    return Target(numbers, True, False, [], "")
 
 
 class Numbers(np.ndarray[Any, Any]):
     """A matrix of several numbers per bag, with the names of its columns."""
 
     columns: list[str]
-
-    @classmethod
-    def of(cls, values: Array) -> Numbers:
-        """From a structured array."""
-        found = structured_to_unstructured(values).view(cls)
-        found.columns = list(values.dtype.names or ())
-        return found
 
 
 def _graded(labels: Labels, order: list[str]) -> tuple[Array, bool, bool, list[Any]]:

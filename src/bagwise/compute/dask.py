@@ -5,8 +5,6 @@ the file or from the copy of the bags that the scheduler keeps. A part changes i
 its state is collected now and then, and its lineage begins again from there.
 """
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from copy import copy
@@ -146,7 +144,7 @@ class DistributedBags(Bags):
             state = self._submit(_apply, future, work).result()
         return state
 
-    def transformed(self, function: Callable[[Bags], Bags]) -> DistributedBags:
+    def transformed(self, function: Callable[[Bags], Bags]) -> "DistributedBags":
         """Bags with other columns, computed and kept on the workers.
 
         Parameters

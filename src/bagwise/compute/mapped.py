@@ -1,7 +1,5 @@
 """Arrays in files, for data larger than memory; temporary files are removed after use."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import mmap
@@ -123,7 +121,7 @@ def origin_of(table: Any) -> Any:
 
 def mapped_array(
     shape: tuple[int, ...], dtype: DTypeLike, folder: str | os.PathLike[str] | None = None
-) -> tuple[Array, weakref.finalize[Any, Any]]:
+) -> tuple[Array, "weakref.finalize[Any, Any]"]:
     """Create an array in a new file, which is removed when nothing refers to the array any more.
 
     Parameters

@@ -1,10 +1,8 @@
 """Predictions for held-out bags."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,10 +50,10 @@ class HeldOut:
     scores: Array | None = field(default=None, repr=False)
     probabilities: Array | None = field(default=None, repr=False)
     how: str = "held out"
-    baselines: Mapping[str, HeldOut] = field(default_factory=dict, repr=False)
+    baselines: Mapping[str, Self] = field(default_factory=dict, repr=False)
     classes: ArrayLike | None = None
 
-    def expand(self, labelled: Bools) -> HeldOut:
+    def expand(self, labelled: Bools) -> Self:
         """Extend the predictions from the labelled bags to all bags; the others have none.
 
         Parameters

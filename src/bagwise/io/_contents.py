@@ -4,8 +4,6 @@ Every column of a table that is not a feature is represented as codes into its d
 column of a million rows has few labels, and only those are parsed and compared.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -78,7 +76,7 @@ class Clips:
     end: Floats
     file: list[str | None] | None = None
 
-    def __getitem__(self, rows: Ints) -> Clips:
+    def __getitem__(self, rows: Ints) -> "Clips":
         files = None if self.file is None else [self.file[row] for row in rows]
         return Clips(self.start[rows], self.end[rows], files)
 
@@ -160,7 +158,7 @@ class Contents:
                     "the written id: give each bag its own id, or leave the ids out."
                 )
 
-    def take(self, index: Ints) -> Contents:
+    def take(self, index: Ints) -> "Contents":
         """Select bags, with their labels and other data.
 
         Parameters
@@ -563,7 +561,7 @@ class Column:
     values: list[Any]
 
     @classmethod
-    def of(cls, values: Iterable[Any]) -> Column:
+    def of(cls, values: Iterable[Any]) -> "Column":
         """Encode Python values in order of first appearance; None and NaN are missing."""
         position: dict[Any, int] = {}
         codes = []
@@ -573,7 +571,7 @@ class Column:
             codes.append(-1 if is_missing(v) else position.setdefault(v, len(position)))
         return cls(np.array(codes, dtype=np.int64), list(position))
 
-    def take(self, rows: Ints) -> Column:
+    def take(self, rows: Ints) -> "Column":
         """Select rows of the column; row -1 is missing."""
         return Column(np.append(self.codes, -1)[rows], self.values)
 

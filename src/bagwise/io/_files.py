@@ -1,7 +1,5 @@
 """What is asked of a file, and how it is read: formats, errors, memory, formulas."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import math
@@ -234,7 +232,7 @@ class Workspace:
 
     limit: int
     scratch: Path | None = None
-    _unfinished: list[weakref.finalize[Any, Any]] = field(default_factory=list)
+    _unfinished: list["weakref.finalize[Any, Any]"] = field(default_factory=list)
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
         """An uninitialised array: in memory, or memory-mapped if it is too large."""

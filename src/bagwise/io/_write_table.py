@@ -1,7 +1,5 @@
 """Write bags as CSV or Parquet, a row per instance or per bag, and tables of results."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import itertools
@@ -28,7 +26,7 @@ _PARQUET = (".parquet", ".pq")
 _INSTANCES = "instances"  # the column with the vectors of a bag
 
 
-def write_csv(path: Path, table: BagTable, *, delimiter: str, zipped: bool) -> None:
+def write_csv(path: Path, table: "BagTable", *, delimiter: str, zipped: bool) -> None:
     """Write one row per instance: strings in quotes, numbers in their shortest exact form."""
     writer = import_extra("pyarrow.csv", extra="io")
     options = writer.WriteOptions(delimiter=delimiter)
@@ -40,7 +38,7 @@ def write_csv(path: Path, table: BagTable, *, delimiter: str, zipped: bool) -> N
             rows.write_table(block)
 
 
-def write_parquet(path: Path, table: BagTable, *, compress: bool) -> None:
+def write_parquet(path: Path, table: "BagTable", *, compress: bool) -> None:
     """Write a row per instance or per bag, and metadata that the columns do not contain."""
     parquet = import_extra("pyarrow.parquet", extra="io")
     metadata = {METADATA: json.dumps(table.notes()).encode()}

@@ -364,13 +364,17 @@ class Predictions:
 
     # Tables ---------------------------------------------------------------------------------
 
-    def bag_table(self, *, separator: str = ";") -> Columns:
+    def bag_table(self, *, separator: str = ";", coverage: float | None = None) -> Columns:
         """Collect the predictions for each bag.
 
         Parameters
         ----------
         separator : str, default=";"
             Separator of the labels of a set, for models of label sets.
+        coverage : float, default=None
+            Add a set of classes, or an interval, to each bag, that contains its class or number
+            with this probability: see ``predict_set`` of `AutoBagClassifier` and
+            ``predict_interval`` of `AutoBagRegressor`.
 
         Returns
         -------
@@ -381,22 +385,25 @@ class Predictions:
             ``predicted`` is the number, in units of the target. For label sets the column
             ``key_instances`` has ``label:row`` for each predicted label. For a survival model
             ``predicted`` is the log risk, and ``median_time`` the time at which the probability
-            that the event has not happened falls to 1/2, NaN if it does not. ``like_training``, if
+            that the event has not happened falls to 1/2, NaN if it does not. With a coverage
+            ``set`` (empty if the bag is unlike those of all classes), or ``lower`` and ``upper``,
+            of several numbers ``lower_<name>`` and ``upper_<name>``. ``like_training``, if
             the model stores it (`remember_training`), is a p-value: small for bags that are unlike
             the training bags.
         """
         table, predicted = {"bag": self.bags.names}, self.call("predict")
         if predicted is None or not (self.is_regressor or len(self.classes)):
             raise InputError(f"{type(self.estimator).__name__} has no predictions for bags.")
+        covered = {} if coverage is None else self._covered(coverage, separator)
         if predicted.ndim == 2 and self.is_regressor:
             names = self.target_names or range(predicted.shape[1])
             columns = zip(names, predicted.T, strict=True)
-            return table | {f"predicted_{name}": column for name, column in columns}
+            return table | {f"predicted_{name}": column for name, column in columns} | covered
         if predicted.ndim == 2:
-            held = (np.flatnonzero(row) for row in predicted)
-            table["predicted"] = np.array([separator.join(self.names[k] for k in r) for r in held])
+            table["predicted"] = self._joined(predicted, separator)
         else:
             table["predicted"] = predicted if self.is_regressor else self._named(predicted)
+        table |= covered
         if self.is_survival:
             curves = _pipelines.survival_functions(self.model, self.bags)
             ends = [curve.x[curve.y <= 0.5][:1] for curve in curves]
@@ -415,6 +422,28 @@ class Predictions:
             table["key_instances"] = np.array([separator.join(part) for part in parts])
         likeness = self.like_training
         return table if likeness is None else table | {"like_training": likeness}
+
+    def _joined(self, sets: Array, separator: str) -> Array:
+        held = (np.flatnonzero(row) for row in sets)
+        return np.array([separator.join(self.names[k] for k in row) for row in held])
+
+    def _covered(self, coverage: float, separator: str) -> Columns:
+        """The set of classes, or the ends of the interval, of each bag."""
+        if hasattr(self.estimator, "predict_set"):
+            sets = self.estimator.predict_set(self.seen, coverage)
+            return {"set": self._joined(sets, separator)}
+        if not hasattr(self.estimator, "predict_interval"):
+            raise InputError(
+                f"coverage={coverage:g} is for AutoBagClassifier and AutoBagRegressor (bagwise fit "
+                "without -m, for classes, label sets and numbers), which keep held-out scores, and "
+                f"not for {type(self.estimator).__name__}: use MAPIE or crepes."
+            )
+        ends = self.estimator.predict_interval(self.seen, coverage)
+        heads = ["lower", "upper"]
+        if ends.ndim == 3:  # of several numbers
+            names = self.target_names or range(ends.shape[1])
+            heads = [f"{end}_{name}" for name in names for end in heads]
+        return dict(zip(heads, ends.reshape(len(ends), -1).T, strict=True))
 
     @cached_property
     def like_training(self) -> Floats | None:

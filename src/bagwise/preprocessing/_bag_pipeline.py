@@ -8,7 +8,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._common.types import Array, Ints
+from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.exceptions import InputError
 from bagwise.preprocessing._instance_pca import InstancePCA
 from bagwise.preprocessing._instance_transformer import InstanceTransformer
@@ -121,6 +121,42 @@ class BagPipeline(Pipeline):
         ndarray of shape (n_instances, n_classes)
         """
         return self._final_estimator.predict_proba_instances(self._before_last(X))
+
+    @_last_step_has("predict_set")
+    def predict_set(self, X: Any, coverage: float = 0.9, **params: Any) -> Bools:
+        """Predict a set of classes for each bag that contains its class with a given probability.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        coverage : float, default=0.9
+            The share of new bags whose class is in their set.
+        **params : object
+            Further arguments of the method of the last step.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_bags, n_classes)
+        """
+        return self._final_estimator.predict_set(self._before_last(X), coverage, **params)
+
+    @_last_step_has("predict_interval")
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
+        """Predict an interval for each bag that contains its number with a given probability.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        coverage : float, default=0.9
+            The share of new bags whose number is in their interval.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, 2), or (n_bags, n_targets, 2) of several targets
+        """
+        return self._final_estimator.predict_interval(self._before_last(X), coverage)
 
     @_last_step_has("predict_survival_function")
     def predict_survival_function(self, X: Any, **params: Any) -> Array:

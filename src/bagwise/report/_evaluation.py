@@ -170,11 +170,8 @@ class _Assessment:
     def measures(self) -> dict[str, float | None]:
         """The metrics of one model."""
         if self.has_sets:
-            return (
-                {}
-                if self.scores is None
-                else dict(_measures.label_set_measures(self.truth, self.scores))
-            )
+            scores = self.scores
+            return {} if scores is None else {**_measures.label_set_measures(self.truth, scores)}
         areas = list(self.per_label(_measures.area_under_roc).values())
         area = float(np.mean(areas)) if areas else None
         measures = _measures.label_measures(*self.codes) | {"AUC": area}

@@ -1,7 +1,5 @@
 """Principal components of a table that is read once, in blocks."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +20,7 @@ class Moments(NamedTuple):
     mean: Floats
     scatter: Floats
 
-    def merged(self, other: Moments) -> Moments:
+    def merged(self, other: "Moments") -> "Moments":
         """Combine the moments of two sets of rows (Chan, Golub and LeVeque 1979)."""
         n = self.n + other.n
         step = other.mean - self.mean

@@ -5,13 +5,11 @@
 bags in which it underflows, or that are approximated, are passed to the compiled code.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -262,7 +260,7 @@ class BagLabelSets:
         seen[self.known_instances[1]] = True
         return seen
 
-    def of_classes(self, chosen: Bools) -> BagLabelSets:
+    def of_classes(self, chosen: Bools) -> Self:
         """The same with some of the classes; all that are seen are chosen."""
         codes, number = self.instance_codes, np.cumsum(chosen) - 1
         codes = np.where(codes < 0, -1, number[codes])
@@ -270,7 +268,7 @@ class BagLabelSets:
         bounds = None if self.bounds is None else self.bounds[:, chosen[: self.indicator.shape[1]]]
         return replace(self, indicator=indicator, instance_codes=codes, bounds=bounds)
 
-    def __getitem__(self, key: Any) -> BagLabelSets:
+    def __getitem__(self, key: Any) -> Self:
         """Some of the bags: a slice, positions or a mask."""
         chosen = np.arange(len(self.sizes))[key]
         offsets, rows = offsets_of(self.sizes[chosen]), self.rows_of(chosen)

@@ -5,8 +5,6 @@ averages of instances (one instance, or the mean of a bag), written as the rows 
 `combine` of shape (n_points, n_instances).
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from copy import copy
@@ -86,13 +84,13 @@ class LinearFeatures:
             self.centre = instances.mean(axis=0)
             self.rows = instances - self.centre
 
-    def take(self, chosen: Ints) -> LinearFeatures:
+    def take(self, chosen: Ints) -> "LinearFeatures":
         """Select instances; the centre does not change."""
         part = copy(self)
         part.rows = self.rows[chosen]
         return part
 
-    def points(self, combine: sparse.csr_array) -> RowPoints:
+    def points(self, combine: sparse.csr_array) -> "RowPoints":
         """Compute the points: the rows of `combine` times the instances."""
         return RowPoints(combine @ self.rows)
 
@@ -137,21 +135,21 @@ class KernelFeatures:
         self.rows, self.kernel = instances, kernel
         self._last: tuple[sparse.csr_array, GramPoints] | None = None
 
-    def take(self, chosen: Ints) -> KernelFeatures:
+    def take(self, chosen: Ints) -> "KernelFeatures":
         """Select instances; a stored kernel matrix is reused."""
         part = KernelFeatures(self.rows[chosen], self.kernel)
         if self.rows.shape[0] <= KEPT:
             part._gram = self._gram[np.ix_(chosen, chosen)]
         return part
 
-    def points(self, combine: sparse.csr_array) -> GramPoints:
+    def points(self, combine: sparse.csr_array) -> "GramPoints":
         """Compute the points, the rows of `combine` times the instances; cache the last ones."""
         last = self._last
         if last is None or last[0].shape != combine.shape or (last[0] != combine).nnz:
             self._last = last = combine, self._points(combine)
         return last[1]
 
-    def _points(self, combine: sparse.csr_array) -> GramPoints:
+    def _points(self, combine: sparse.csr_array) -> "GramPoints":
         used = np.unique(combine.indices)
         combine = combine[:, used]
         out = np.zeros((combine.shape[0], combine.shape[0]))

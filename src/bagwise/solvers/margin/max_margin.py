@@ -26,8 +26,6 @@ Yan, Li. An efficient augmented Lagrangian method for support vector machine. Op
 and Software, 2020.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -74,7 +72,7 @@ class MarginProblem:
     costs: Floats
 
     @classmethod
-    def separate(cls, combine: sparse.csr_array, signs: Array, costs: Floats) -> MarginProblem:
+    def separate(cls, combine: sparse.csr_array, signs: Array, costs: Floats) -> "MarginProblem":
         """The ordinary SVM: a slack for each point, and margins of 1."""
         n = len(signs)
         return cls(combine, signs.astype(np.float64), np.ones(n), np.arange(n), costs)
@@ -84,7 +82,7 @@ class MarginProblem:
         """Where each group begins."""
         return np.searchsorted(self.groups, np.arange(len(self.costs) + 1))
 
-    def take(self, chosen: Ints) -> MarginProblem:
+    def take(self, chosen: Ints) -> "MarginProblem":
         """Select points, given in increasing order."""
         present, groups = np.unique(self.groups[chosen], return_inverse=True)
         signs, margins = self.signs[chosen], self.margins[chosen]
@@ -379,7 +377,7 @@ class _State(NamedTuple):
     plain: Floats
     b: float
     a: Floats
-    pieces: _Pieces
+    pieces: "_Pieces"
     made_coef: Floats
     made: Floats
     slope_b: float

@@ -25,8 +25,6 @@ best instance. The scores rank bags well, but zero is a poor threshold for bags:
 shifts the intercept, by the scores of training or held-out bags.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -78,7 +76,7 @@ class LabelledBags(NamedTuple):
         """The bag of each instance."""
         return np.repeat(np.arange(len(self.positive)), self.sizes)
 
-    def take(self, chosen: Bools) -> LabelledBags:
+    def take(self, chosen: Bools) -> "LabelledBags":
         """Some of the bags; their kernel matrix is not computed again."""
         space = self.space.take(np.flatnonzero(chosen[self.bag_index]))
         starts = offsets_of(self.sizes[chosen])
