@@ -52,7 +52,7 @@ def grow(X, weights, depth):
 def likelihood(scores, offsets, positive):
     """Minus the log-likelihood, and its negative gradient."""
     gradient = np.empty((len(scores), 1))
-    arguments = offsets, scores[:, None], positive[:, None], np.ones(len(positive)), gradient
+    arguments = offsets, positive[:, None], np.ones(len(positive)), scores[:, None], gradient
     value = segments.noisy_or_loss(0, len(positive), *arguments)
     return value, -gradient[:, 0]
 

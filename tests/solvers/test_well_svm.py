@@ -269,7 +269,7 @@ def test_the_game_of_the_level_method(seed):
     assert (A @ mu).max() == pytest.approx(value, abs=1e-9)
     # and the projection on a level above it
     start, level = rng.dirichlet(np.ones(n)), value + 0.3
-    near = simplex.nearest_below(A, start, level, 10_000)
+    near = simplex.nearest_below(A, start, level)
     plain = minimize(
         lambda x: ((x - start) ** 2).sum(), mu, bounds=[(0, 1)] * n,
         constraints=[

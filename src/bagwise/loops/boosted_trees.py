@@ -46,22 +46,18 @@ def grow_tree(
     place : ndarray of shape (n_instances,)
         The leaf of each instance.
     """
-    feature, threshold, place, sums = _root(weights, depth)
+    n_leaves = 2**depth
+    feature, threshold = np.zeros(n_leaves - 1, np.int32), np.full(n_leaves - 1, np.inf)
+    place, starts = np.zeros(len(weights), np.int64), np.zeros(n_leaves + 1, np.int64)
+    starts[1] = len(weights)
+    W, A = np.zeros((2, n_leaves))  # of each node of the level
+    W[0], A[0] = weights.sum(), np.abs(weights).sum()
+    gains, thresholds = np.empty((2, len(columns), n_leaves))
+    state = place, starts, W, A, gains, thresholds
     for level in range(depth):
-        found = run_blocks(_best_splits, bounds, columns, order, place, weights, sums)
-        blocks = map(np.concatenate, zip(*found, strict=True))  # each of shape (n_blocks, n_nodes)
-        sums = _split(level, columns, weights, place, sums, feature, threshold, *blocks)
-    return feature, threshold, sums[0] / np.maximum(sums[1], 1e-300), place
-
-
-@_compiled
-def grow_alone(columns, order, weights, depth):
-    """Grow the same tree as `grow_tree` on one core, in one call: many trees of small bags."""
-    feature, threshold, place, sums = _root(weights, depth)
-    for level in range(depth):
-        found = _best_splits(0, len(columns), columns, order, place, weights, sums)
-        sums = _split(level, columns, weights, place, sums, feature, threshold, *found)
-    return feature, threshold, sums[0] / np.maximum(sums[1], 1e-300), place
+        run_blocks(_best_splits, bounds, level, columns, order, weights, *state)
+        _split(level, columns, weights, *state, feature, threshold)
+    return feature, threshold, W / np.maximum(A, 1e-300), place
 
 
 def predict_trees(X: Floats, features: Ints, thresholds: Floats, leaves: Floats) -> Floats:
@@ -92,122 +88,110 @@ def predict_trees(X: Floats, features: Ints, thresholds: Floats, leaves: Floats)
 
 
 @_compiled
-def advance(scores, outputs, offsets, positive, learning_rate, longest):
-    """Add `outputs` to the scores in place, times the best step and the learning rate.
+def best_step(start, stop, offsets, positive, weights, scores, outputs, longest, trial, gradient):
+    """The first step along `outputs` at which the noisy-or likelihood stops increasing.
 
-    The best step is the first at which the noisy-or likelihood stops increasing, by bisection; at
-    most `longest`.
+    By bisection; at most `longest`.
 
     Parameters
     ----------
+    start, stop, offsets, positive, weights
+        The bags and their labels, as for `noisy_or_loss`.
     scores, outputs : ndarray of shape (n_instances, 1)
         Log-odds of the instances, and the change.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
-    positive : ndarray of bool of shape (n_bags, 1)
-        Which bags are positive.
+    longest : float
+        The largest step.
+    trial, gradient : ndarray of shape (n_instances, 1)
+        Overwritten.
 
     Returns
     -------
-    step : float
-    loss : float
-        Minus the log-likelihood afterwards.
-    gradient : ndarray of shape (n_instances, 1)
-        Its derivative in the scores.
+    float
     """
-    n_bags = len(positive)
-    weights, gradient = np.ones(n_bags), np.empty_like(scores)
     low, high, doubling = 0.0, 0.25, True
     while doubling or high - low > 1e-4 * high:
         step = high if doubling else 0.5 * (low + high)
-        noisy_or_loss(0, n_bags, offsets, scores + step * outputs, positive, weights, gradient)
-        if (gradient * outputs).sum() >= 0:
+        for i in range(len(scores)):
+            trial[i, 0] = scores[i, 0] + step * outputs[i, 0]
+        noisy_or_loss(start, stop, offsets, positive, weights, trial, gradient)
+        slope = 0.0
+        for i in range(len(scores)):
+            slope += gradient[i, 0] * outputs[i, 0]
+        if slope >= 0:
             high, doubling = step, False
         elif step >= longest:
-            low = longest
-            break
+            return longest
         else:
             low, high = step, min(2 * step, longest) if doubling else high
-    low *= learning_rate
-    scores += low * outputs
-    return low, noisy_or_loss(0, n_bags, offsets, scores, positive, weights, gradient), gradient
+    return low
 
 
 @_compiled
-def _root(weights, depth):
-    """A tree without splits: its features and thresholds, places, and W and A of each node."""
-    sums, n_inner = np.empty((2, 1)), 2**depth - 1
-    sums[0, 0], sums[1, 0] = weights.sum(), np.abs(weights).sum()
-    feature, threshold = np.zeros(n_inner, np.int32), np.full(n_inner, np.inf)
-    return feature, threshold, np.zeros(len(weights), np.int32), sums
-
-
-@_compiled
-def _split(level, columns, weights, place, sums, feature, threshold, gains, features, thresholds):
-    """Split each node of a level by the best of all blocks; return W and A of the new nodes."""
-    first, below = 2**level - 1, np.zeros((2, 2 ** (level + 1)))
-    for v in range(2**level):
-        # The first among equals, up to rounding: the lowest feature.
-        best = np.argmax(gains[:, v] >= gains[:, v].max() - 1e-12 * sums[1, v])
-        feature[first + v], threshold[first + v] = features[best, v], thresholds[best, v]
+def _split(level, columns, weights, place, starts, W, A, gains, thresholds, feature, threshold):
+    """Split each node of a level by the best feature; W, A and places are then of the next one."""
+    n_nodes, first = 1 << level, (1 << level) - 1
+    for v in range(n_nodes):
+        highest, f = 0.0, 0
+        for other in range(len(columns)):
+            highest = max(highest, gains[other, v])
+        while gains[f, v] < highest - 1e-12 * A[v]:  # the first among equals, up to rounding
+            f += 1
+        feature[first + v], threshold[first + v] = f, thresholds[f, v]
+    for v in range(2 * n_nodes):
+        W[v] = A[v] = 0.0
+        starts[v + 1] = 0
     for i in range(len(place)):
         node = first + place[i]
-        place[i] = 2 * place[i] + (columns[feature[node], i] > threshold[node])
-        below[0, place[i]] += weights[i]
-        below[1, place[i]] += abs(weights[i])
-    return below
+        v = 2 * place[i] + (1 if columns[feature[node], i] > threshold[node] else 0)
+        place[i] = v
+        W[v] += weights[i]
+        A[v] += abs(weights[i])
+        starts[v + 1] += 1
+    for v in range(2 * n_nodes):
+        starts[v + 1] += starts[v]
 
 
 @compiled(error_model="numpy")  # divisions without a test for zero, several at once
-def _best_splits(first, last, columns, order, place, weights, sums):
-    """Gain, feature and threshold of the best split of each node; without gain, 0, 0 and inf.
+def _best_splits(
+    first, last, level, columns, order, weights, place, starts, W, A, gains, thresholds
+):
+    """Gain and threshold of the best split of each node by each feature; without gain, 0 and inf.
 
-    Each of shape (1, n_nodes).
+    The rows of node v are ``starts[v]:starts[v + 1]``, if rows are sorted by nodes.
     """
-    W, A = sums
-    n_nodes = len(W)
-    gain, feature = np.zeros((1, n_nodes)), np.zeros((1, n_nodes), np.int64)
-    threshold = np.full((1, n_nodes), np.inf)
-    starts = np.zeros(n_nodes + 1, np.int64)  # of the rows of each node
-    for v in place:
-        starts[v + 1] += 1
-    for v in range(n_nodes):
-        starts[v + 1] += starts[v]
-    left, moduli, fit = np.empty(len(place)), np.empty(len(place)), np.empty(len(place))
+    n, n_nodes = len(place), 1 << level
+    left, moduli, fit = np.empty(n), np.empty(n), np.empty(n)
+    by_node, free = np.empty(n, np.int32), np.empty(n_nodes, np.int64)
     for f in range(first, last):
-        sorted_rows = order[f] if n_nodes == 1 else _by_node(order[f], place, starts)
+        if n_nodes > 1:
+            for v in range(n_nodes):
+                free[v] = starts[v]
+            for i in order[f]:
+                by_node[free[place[i]]] = i
+                free[place[i]] += 1
         for v in range(n_nodes):
-            rows = sorted_rows[starts[v] : starts[v + 1]]
+            rows = (order[f] if n_nodes == 1 else by_node)[starts[v] : starts[v + 1]]
+            size = len(rows)
             all_W, all_A, W_left, A_left = W[v], A[v], 0.0, 0.0
             whole = all_W**2 / max(all_A, 1e-300)
-            for k in range(len(rows)):
+            for k in range(size):
                 left[k], moduli[k] = W_left, A_left
                 W_left += weights[rows[k]]
                 A_left += abs(weights[rows[k]])
-            for k in range(len(rows)):
+            for k in range(size):
                 right, right_moduli = all_W - left[k], max(all_A - moduli[k], 1e-300)
                 fit[k] = left[k] ** 2 / max(moduli[k], 1e-300) + right**2 / right_moduli
-            least = whole + gain[0, v] + 1e-12 * all_A
-            for k in range(1, len(rows)):
+            gains[f, v], thresholds[f, v] = 0.0, np.inf
+            least = whole + 1e-12 * all_A
+            for k in range(1, size):
                 if fit[k] > least:
                     before, value = columns[f, rows[k - 1]], columns[f, rows[k]]
                     # Rounding may leave a tiny sum of moduli on an empty side: no split there.
                     if value > before and moduli[k] > 0 and all_A - moduli[k] > 1e-12 * all_A:
-                        gain[0, v], feature[0, v] = fit[k] - whole, f
+                        gains[f, v] = fit[k] - whole
                         least = fit[k] + 1e-12 * all_A
                         middle = 0.5 * (before + value)
-                        threshold[0, v] = middle if middle < value else before
-    return gain, feature, threshold
-
-
-@_compiled
-def _by_node(rows, place, starts):
-    """The rows of each node, in their order, one node after the other."""
-    found, free = np.empty_like(rows), starts.copy()
-    for i in rows:
-        found[free[place[i]]] = i
-        free[place[i]] += 1
-    return found
+                        thresholds[f, v] = middle if middle < value else before
 
 
 @_compiled

@@ -38,7 +38,7 @@ def compiled(**options: Any) -> Callable[[Any], Any]:
     """
 
     def decorate(function: Any) -> Any:
-        dispatcher = numba.njit(nogil=True, **options)(function)
+        dispatcher = numba.njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
         if dispatcher is not function:  # the function itself under NUMBA_DISABLE_JIT
             with suppress(RuntimeError):  # no folder is writable: each process compiles it
                 dispatcher._cache = _Cache(function)

@@ -229,9 +229,9 @@ def _spread(per_bag: Array, offsets: ArrayLike) -> Array:
 def _reduce(reduction: Any, values: ArrayLike, offsets: ArrayLike) -> Array:
     """Apply a compiled reduction to each bag and column."""
     table, ends, shape = _prepare(values, offsets)
-    out = np.empty((len(ends) - 1, table.shape[1]), table.dtype)
+    out = np.empty((len(ends) - 1, table.shape[1]))
     over_bags(reduction, ends, table, out)
-    return out.reshape(shape)
+    return out.reshape(shape).astype(table.dtype, copy=False)
 
 
 def _prepare(values: ArrayLike, offsets: ArrayLike) -> tuple[Array, Ints, tuple[int, ...]]:
@@ -272,45 +272,43 @@ def _top2(start, stop, offsets, values, first, second, row):
 
 @_compiled
 def _sum(start, stop, offsets, values, out):
-    total = np.empty(values.shape[1])
     for bag in range(start, stop):
-        total[:] = 0.0
+        for k in range(values.shape[1]):
+            out[bag, k] = 0.0
         for i in range(offsets[bag], offsets[bag + 1]):
             for k in range(values.shape[1]):
-                total[k] += values[i, k]
-        out[bag] = total
+                out[bag, k] += values[i, k]
 
 
 @_compiled
 def _mean_and_std(start, stop, offsets, values, mean, std):
     n_columns = values.shape[1]
-    origin, centre = np.empty(n_columns), np.empty(n_columns)
-    error, square = np.empty(n_columns), np.empty(n_columns)
+    origin, error = np.empty(n_columns), np.empty(n_columns)
     for bag in range(start, stop):
         first, last = offsets[bag], offsets[bag + 1]
+        for k in range(n_columns):
+            mean[bag, k] = std[bag, k] = error[k] = 0.0
         if first == last:
-            mean[bag] = std[bag] = 0.0
             continue
         n = last - first
         # Differences from the first instance: equal values then have a deviation of exactly 0.
         for k in range(n_columns):
             origin[k] = values[first, k]
-            centre[k] = error[k] = square[k] = 0.0
         for i in range(first + 1, last):
             for k in range(n_columns):
-                centre[k] += values[i, k] - origin[k]
+                mean[bag, k] += values[i, k] - origin[k]
         for k in range(n_columns):
-            centre[k] /= n
+            mean[bag, k] /= n
         # Differences from the rounded mean do not sum to 0: their sum corrects both results.
         for i in range(first, last):
             for k in range(n_columns):
-                difference = values[i, k] - origin[k] - centre[k]
+                difference = values[i, k] - origin[k] - mean[bag, k]
                 error[k] += difference
-                square[k] += difference * difference
+                std[bag, k] += difference * difference
         for k in range(n_columns):
             shift = error[k] / n
-            mean[bag, k] = origin[k] + (centre[k] + shift)
-            std[bag, k] = np.sqrt(max(0.0, square[k] / n - shift * shift))
+            mean[bag, k] = origin[k] + (mean[bag, k] + shift)
+            std[bag, k] = math.sqrt(max(0.0, std[bag, k] / n - shift * shift))
 
 
 @_compiled
@@ -329,7 +327,7 @@ def _quantiles(start, stop, offsets, values, levels, out):
 
 
 @_compiled
-def noisy_or_loss(start, stop, offsets, scores, positive, weights, gradient):
+def noisy_or_loss(start, stop, offsets, positive, weights, scores, gradient):
     """Minus the log-likelihood of the labels of bags under noisy-or, of the bags ``start:stop``.
 
     Parameters
@@ -338,12 +336,12 @@ def noisy_or_loss(start, stop, offsets, scores, positive, weights, gradient):
         The first and the past-the-last bag.
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
-    scores : ndarray of shape (n_instances, n_labels)
-        Log-odds of the instances.
-    positive : ndarray of bool or int8 of shape (n_bags, n_labels)
+    positive : ndarray of int8 of shape (n_bags, n_labels)
         Which bags have which label; -1 if that is unknown.
     weights : ndarray of shape (n_bags,)
         Weights of the bags.
+    scores : ndarray of shape (n_instances, n_labels)
+        Log-odds of the instances.
     gradient : ndarray of shape (n_instances, n_labels)
         Receives the derivative in the scores: ``p (P - 1) / P`` in a positive bag, ``p`` in a
         negative one, with p the probability of the instance and P of the bag.
@@ -361,7 +359,8 @@ def noisy_or_loss(start, stop, offsets, scores, positive, weights, gradient):
                 doubt += _log1pexp(scores[j, k])
                 largest = max(largest, scores[j, k])
             if positive[bag, k] < 0:
-                gradient[first:last, k] = 0.0
+                for j in range(first, last):
+                    gradient[j, k] = 0.0
                 continue
             if not positive[bag, k]:
                 value += weight * doubt

@@ -6,13 +6,15 @@ and the nearest point at which it is below a level.
 """
 
 import numpy as np
+from scipy.optimize import nnls
 
+from bagwise._common.types import Bools, Floats, Ints
 from bagwise.loops.compilation import compiled
 
-_compiled = compiled()
+Projection = tuple[Floats, Bools, Bools]
 
 
-@_compiled
+@compiled()
 def project(values, offsets, caps):
     """Nearest point with entries >= 0 whose sum in each group is at most the group's cap.
 
@@ -56,7 +58,17 @@ def project(values, offsets, caps):
         for i in range(start, stop):
             total += max(values[i], 0.0)
         full[g] = total >= caps[g]
-        shift = _shift(values[start:stop], caps[g]) if full[g] else 0.0
+        # The mean excess of the values above it; it rises until their number is constant.
+        shift, count = -np.inf if full[g] else 0.0, stop - start + 1
+        while full[g]:
+            total, above = -caps[g], 0
+            for i in range(start, stop):
+                if values[i] > shift:
+                    total += values[i]
+                    above += 1
+            if above == 0 or above >= count:
+                break
+            shift, count = total / above, above
         n_free = 0
         for i in range(start, stop):
             nearest[i] = max(values[i] - shift, 0.0)
@@ -69,8 +81,16 @@ def project(values, offsets, caps):
     return nearest, free, full
 
 
-@_compiled
-def step_length(start, way, sigma, constant, bend, noise, offsets, caps):
+def step_length(
+    start: Floats,
+    way: Floats,
+    sigma: float,
+    constant: float,
+    bend: float,
+    noise: float,
+    offsets: Ints,
+    caps: Floats,
+) -> tuple[float, Projection]:
     """Exact line search: where ``constant + bend t - way . project(start - t sigma way)`` is 0.
 
     By secants and bisection, to a tenth of the slope at 0.
@@ -95,7 +115,7 @@ def step_length(start, way, sigma, constant, bend, noise, offsets, caps):
     projection : tuple
         The result of `project` there.
     """
-    slope_low = constant - (way * project(start, offsets, caps)[0]).sum()
+    slope_low = constant - float(way @ project(start, offsets, caps)[0])
     if slope_low > -noise:
         return 1.0, project(start - sigma * way, offsets, caps)
     enough = 0.1 * abs(slope_low)
@@ -103,9 +123,9 @@ def step_length(start, way, sigma, constant, bend, noise, offsets, caps):
     length, halve = 1.0, False
     while high - low > 1e-12:
         found = project(start - length * sigma * way, offsets, caps)
-        slope = constant + bend * length - (way * found[0]).sum()
+        slope = constant + bend * length - float(way @ found[0])
         if abs(slope) <= enough or (length == 1.0 and slope < 0):
-            break
+            return length, found
         if slope > 0:
             high, slope_high = length, slope
         else:
@@ -115,22 +135,7 @@ def step_length(start, way, sigma, constant, bend, noise, offsets, caps):
     return length, project(start - length * sigma * way, offsets, caps)
 
 
-@_compiled
-def _shift(values, cap):
-    """The shift for which the positive parts of ``values - shift`` sum to the cap."""
-    # The mean excess of the k largest values, for the first k whose next value is not above it.
-    ranked = np.sort(values)[::-1]
-    above = 0.0
-    for k in range(len(values)):
-        above += ranked[k]
-        shift = (above - cap) / (k + 1)
-        if k + 1 == len(values) or ranked[k + 1] <= shift:
-            break
-    return shift
-
-
-@_compiled
-def least(A):
+def least(A: Floats) -> tuple[float, Floats]:
     """Minimum over the simplex of max_k (A mu)_k, and the mu that attains it.
 
     A matrix game, solved by the simplex method: with all entries shifted to positive values,
@@ -139,74 +144,41 @@ def least(A):
     n_planes, n = A.shape
     shift = A.min() - 1.0
     tableau = np.zeros((n_planes + 1, n + n_planes + 1))
-    basis = np.empty(n_planes, np.int64)
-    for k in range(n_planes):
-        for t in range(n):
-            tableau[k, t] = A[k, t] - shift
-        tableau[k, n + k] = 1.0
-        tableau[k, -1] = 1.0
-        basis[k] = n + k
-    tableau[-1, :n] = -1.0
+    tableau[:-1, :n], tableau[-1, :n], tableau[:-1, -1] = A - shift, -1.0, 1.0
+    tableau[:-1, n:-1] = np.eye(n_planes)
+    basis = np.arange(n, n + n_planes)
     for _ in range(50 * (n + n_planes)):
-        enter = -1
-        for c in range(n + n_planes):  # first improving column (Bland's rule): no cycles
-            if tableau[-1, c] < -1e-12:
-                enter = c
-                break
-        if enter < 0:
+        improving = np.flatnonzero(tableau[-1, :-1] < -1e-12)
+        if len(improving) == 0:
             break
-        leave, smallest = -1, np.inf
-        for k in range(n_planes):
-            if tableau[k, enter] > 1e-12:
-                ratio = tableau[k, -1] / tableau[k, enter]
-                if ratio < smallest or (ratio == smallest and basis[k] < basis[leave]):
-                    leave, smallest = k, ratio
-        if leave < 0:
+        enter = improving[0]  # Bland's rule: no cycles
+        rows = np.flatnonzero(tableau[:-1, enter] > 1e-12)
+        if len(rows) == 0:
             break
-        tableau[leave] /= tableau[leave, enter]
-        for k in range(n_planes + 1):
-            if k != leave:
-                tableau[k] -= tableau[k, enter] * tableau[leave]
-        basis[leave] = enter
-    mu = np.zeros(n)
-    for k in range(n_planes):
-        if basis[k] < n:
-            mu[basis[k]] = max(tableau[k, -1], 0.0)
+        leave = rows[np.lexsort((basis[rows], tableau[rows, -1] / tableau[rows, enter]))[0]]
+        pivot = tableau[leave] / tableau[leave, enter]
+        tableau -= np.outer(tableau[:, enter], pivot)
+        tableau[leave], basis[leave] = pivot, enter
+    mu, own = np.zeros(n), basis < n
+    mu[basis[own]] = np.maximum(tableau[:-1, -1][own], 0.0)
     total = mu.sum()
-    mu /= total
-    return 1.0 / total + shift, mu
+    return float(1 / total + shift), mu / total
 
 
-@_compiled
-def nearest_below(A, mu, level, n_sweeps):
-    """The point of the simplex nearest to mu with A mu <= level, by Hildreth's projections.
+def nearest_below(A: Floats, mu: Floats, level: float) -> Floats:
+    """The point of the simplex nearest to mu with A mu <= level.
 
-    The normals are first projected onto the plane of sum 1, so that no projection leaves it.
+    A least distance problem: with x = mu + z and z'1 = 0, the shortest z with ``normals z <=
+    slack``, from the residual of a non-negative least squares problem (Lawson and Hanson 1974,
+    chapter 23). The normals are first projected onto the plane of sum 0.
     """
-    n_planes, n = A.shape
-    normals = np.empty((n_planes + n, n))
-    bounds = np.empty(n_planes + n)
-    for k in range(n_planes):
-        mean = A[k].mean()
-        normals[k] = A[k] - mean
-        bounds[k] = level - mean
-    for t in range(n):
-        normals[n_planes + t] = 1.0 / n
-        normals[n_planes + t, t] -= 1.0
-        bounds[n_planes + t] = 1.0 / n
-    multipliers = np.zeros(n_planes + n)
-    x = mu.copy()
-    for _ in range(n_sweeps):
-        moved = 0.0
-        for j in range(n_planes + n):
-            square = (normals[j] * normals[j]).sum()
-            if square <= 1e-30:
-                continue
-            step = max(((normals[j] * x).sum() - bounds[j]) / square, -multipliers[j])
-            multipliers[j] += step
-            x -= step * normals[j]
-            moved = max(moved, abs(step) * np.sqrt(square))
-        if moved < 1e-9:
-            break
-    x = np.maximum(x, 0.0)
+    n = len(mu)
+    rows = np.vstack([A, -np.eye(n)])
+    slack = np.append(level - A @ mu, mu)
+    normals = rows - rows.mean(axis=1, keepdims=True)
+    E = np.vstack([-normals.T, -slack])
+    target = np.zeros(n + 1)
+    target[-1] = 1.0
+    residual = E @ nnls(E, target, maxiter=100 * len(rows))[0] - target
+    x = np.maximum(mu - residual[:-1] / residual[-1], 0.0)
     return x / x.sum()

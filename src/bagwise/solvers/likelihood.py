@@ -5,13 +5,13 @@ Platt, Zhang 2005), which boosts trees.
 """
 
 from collections.abc import Callable, Iterable
-from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq
 
 from bagwise import loops
 from bagwise._common.types import Bools, Floats, Ints
+from bagwise.loops.arguments import read_only
 from bagwise.loops.threads import even_bounds, run_blocks
 from bagwise.solvers.result import SolverResult
 
@@ -126,22 +126,23 @@ def mil_boost(
     """
     trees = loops.boosted_trees
     bounds = even_bounds(len(columns), columns.size)
-    grow = trees.grow_alone if len(bounds) == 2 else partial(trees.grow_tree, bounds=bounds)
-    start, has_label = _best_constant(np.diff(offsets), positive), positive[:, None]
+    start, n_bags = _best_constant(np.diff(offsets), positive), len(positive)
+    has_label, loss = positive[:, None].astype(np.int8), loops.segments.noisy_or_loss
+    known = 0, n_bags, *read_only(offsets, has_label, np.ones(n_bags))
     scores, grown, curve = np.full((columns.shape[1], 1), start), [], []
-    gradient, equal = np.empty_like(scores), np.ones(len(positive))
-    value = loops.segments.noisy_or_loss(
-        0, len(positive), offsets, scores, has_label, equal, gradient
-    )
+    gradient, trial = np.empty_like(scores), np.empty_like(scores)
+    value = loss(*known, scores, gradient)
     for _ in track(range(n_estimators)):
         weights = -gradient[:, 0]
-        feature, threshold, leaf, place = grow(columns, order, weights, max_depth)
-        outputs = leaf[place]
-        if weights @ outputs <= tol * len(positive):
-            break
-        step, value, gradient = trees.advance(
-            scores, outputs[:, None], offsets, has_label, learning_rate, LONGEST
+        feature, threshold, leaf, place = trees.grow_tree(
+            columns, order, weights, max_depth, bounds
         )
+        outputs = leaf[place][:, None]
+        if weights @ outputs[:, 0] <= tol * n_bags:
+            break
+        step = learning_rate * trees.best_step(*known, scores, outputs, LONGEST, trial, gradient)
+        scores += step * outputs
+        value = loss(*known, scores, gradient)
         grown.append((feature, threshold, step * leaf))
         curve.append(value)
     n_inner = 2**max_depth - 1

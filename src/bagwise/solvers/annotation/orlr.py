@@ -44,6 +44,7 @@ from bagwise._common.types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.compute import NO_CHECKPOINT, Checkpoint, Parts, place, to_numpy
 from bagwise.compute.arrays import linear_gradient, linear_scores
+from bagwise.loops.arguments import read_only
 from bagwise.loops.threads import bag_bounds, run_blocks
 from bagwise.solvers.annotation import orlr_parts
 from bagwise.solvers.result import SolverResult, lbfgs
@@ -419,7 +420,8 @@ class NoisyOrPart(orlr_parts.LinearPart):
             scores = linear_scores(self.X[rows], theta)
             scores = scores if isinstance(scores, np.ndarray) else to_numpy(scores)
             residual = np.empty_like(scores)
-            arguments = offsets, scores, self.indicator[bags], self.weights[bags], residual
+            indicator = np.ascontiguousarray(self.indicator[bags])
+            arguments = *read_only(offsets, indicator, self.weights[bags]), scores, residual
             value += sum(run_blocks(loops.segments.noisy_or_loss, bounds, *arguments))
             gradient += linear_gradient(self.X[rows], residual)
         return value, gradient

@@ -473,7 +473,7 @@ class _Master:
             if apart <= tol or self.is_spent or step == MAX_STEPS:
                 break
             level = lowest + LEVEL * apart
-            self._move(loops.simplex.nearest_below(A, self.mu, level, 1000))
+            self._move(loops.simplex.nearest_below(A, self.mu, level))
         if best is not self.mu:
             self._move(best)
             self.highest = self._ascend(tol / 2)
