@@ -23,7 +23,7 @@ from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.base._scoring import pool
 from bagwise.base._survival import SurvivalMixin, also_for_times
 from bagwise.classification import _training
-from bagwise.compute.arrays import dense, like, tanh, to_numpy
+from bagwise.compute.arrays import dense, like, relu, tanh, to_numpy
 from bagwise.compute.blocks import row_blocks
 from bagwise.compute.tensors import torch
 from bagwise.embedding._columns import USED_COLUMNS, fitted_columns, with_column_features
@@ -82,7 +82,7 @@ def gated_layers(w: Weights, X: Any) -> tuple[Any, Any]:
     M, D, H = w["hidden_coef"].shape
     # One product for all networks: the instances are read once.
     hidden = X @ w["hidden_coef"].swapaxes(0, 1).reshape(D, M * H)
-    hidden = (hidden + w["hidden_intercept"].reshape(M * H)).clip(min=0)
+    hidden = relu(hidden + w["hidden_intercept"].reshape(M * H))
     hidden = hidden.reshape(-1, M, H).swapaxes(0, 1)
     gates = hidden @ w["gate_coef"] + w["gate_intercept"][:, None]
     n_gates = gates.shape[2] // 2
@@ -94,6 +94,10 @@ def gated_layers(w: Weights, X: Any) -> tuple[Any, Any]:
 
 def gated_logits(w: Weights, X: Tensor, sizes: Tensor) -> Tensor:
     """Logits (M, n_bags, C) of bags: the heads of their instances, weighted by attention."""
+    M = len(w["head_coef"])
+    if M > 1 and not X.is_cuda:  # one after the other, so that layers stay in the cache of the CPU
+        each = [{name: w[name][m : m + 1] for name in GATED} for m in range(M)]
+        return torch.cat([gated_logits(own, X, sizes) for own in each])
     attention, heads = gated_layers(w, X)
     attention, heads = attention.T, heads.swapaxes(0, 1)  # (n, M) and (n, M, C)
     largest = _segments(attention.detach(), sizes, "max")
@@ -113,7 +117,7 @@ def plain_layers(w: Weights, X: Any) -> tuple[Any, Any, Any]:
     """The last hidden layer of the instances, and the weights and intercepts of the head."""
     last = len(w) // 2 - 1
     for k in range(last):
-        X = (X @ w[f"coef_{k}"] + w[f"intercept_{k}"]).clip(min=0)
+        X = relu(X @ w[f"coef_{k}"] + w[f"intercept_{k}"])
     return X, w[f"coef_{last}"], w[f"intercept_{last}"]
 
 

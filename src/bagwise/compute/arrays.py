@@ -218,6 +218,11 @@ def tanh(array: Any) -> Any:
     return array.tanh() if is_tensor(array) else np.tanh(array)
 
 
+def relu(array: Any) -> Any:
+    """The positive part of each value; torch's own has a faster gradient than a limit."""
+    return array.relu() if is_tensor(array) else array.clip(min=0)
+
+
 def dense(table: Any) -> Any:
     """Convert a CSR to a dense array; return anything else unchanged."""
     return table.toarray() if sparse.issparse(table) else table
