@@ -82,6 +82,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {' or '.join(by_letters[each] for each in near)}?" if near else ""
 
 
+def counted(n: int, noun: str) -> str:
+    """Return a number and its noun for a message: 1 bag, 2 bags."""
+    return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn with the location of the user's code that led to the call.
 

@@ -146,7 +146,7 @@ def test_clips_are_checked_by_file_and_start(clips, run):
         table.to_csv(folder / "clipped.csv", index=False)
         done = run.ok("annotate", *words, folder / "clipped.csv", "-o", folder / "b.csv", "-f")
         assert done.stdout == expected.stdout
-        assert "1 labels are of other recordings" in done.stderr
+        assert "Not used: 1 label of other recordings" in done.stderr
         assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes()
     for start, message in {
         "1.5": "labels 'owl' from 1.5 s, where",

@@ -69,7 +69,7 @@ def test_times_travel_and_come_back(run, clips, tmp_path):
         if folder == "audacity":
             path.write_text(f"{own[0]['start']}\t{own[0]['end']}\t{other}\n")
         corrected = run.ok(*again, tmp_path / folder)
-        assert "1 instances are known from corrections" in corrected.stderr
+        assert "Known from corrections: 1 instance" in corrected.stderr
         now = [row for row in read_rows(out) if row["bag"] == f"day/{name}.wav"]
         assert (now[0]["label"], float(now[0]["probability"])) == (other, 1)
     assert (
@@ -165,7 +165,7 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
     media = servers[1].media
     assert media.described(1)["seconds"] == 3.0
     assert media.values[-1] is None
-    assert "1 labels of bags decided" in result.stderr
+    assert "1 label of bags decided" in result.stderr
     sidecar = tmp_path / "clips.corrections.sqlite"
     (said,) = read_corrections(sidecar)[1]
     exported = tmp_path / "corrections.csv"
@@ -187,7 +187,7 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
         "table": (*fit, "--corrections", exported, "-o", tmp_path / "table.skops"),
     }.items():
         result = run.ok(*command)
-        assert "1 labels of bags are known from corrections" in result.stderr
+        assert "Known from corrections: 1 label of bags" in result.stderr
         found, _ = load_model(tmp_path / f"{name}.skops")
         np.testing.assert_allclose(found[-1].coef_, expected[-1].coef_, rtol=1e-9, atol=1e-12)
     annotated = []
@@ -196,7 +196,7 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
         result = run.ok(*command, "-o", tmp_path / f"annotated{i}.csv")
         annotated.append([row["label"] for row in read_rows(tmp_path / f"annotated{i}.csv")])
     assert annotated[0] == annotated[1]
-    assert "1 labels of bags are known from corrections" in result.stderr
+    assert "Known from corrections: 1 label of bags" in result.stderr
     unlabelled = run.ok("review", model, table, "--no-browser", "-o", tmp_path / "u.sqlite")
     assert "all classes are offered" in unlabelled.stderr
 

@@ -222,7 +222,7 @@ def test_the_time_of_a_large_task_is_estimated_first(capsys):
     bags, y = Bags(np.zeros((5_000, 600)), np.arange(0, 5_001, 100)), np.arange(50) % 2
     _announce({"majority": DummyClassifier()}, bags, y, 15)
     first, second = capsys.readouterr().err.splitlines()
-    assert first == "24 MB, 15 folds x 1 methods (majority): estimating the time ..."
+    assert first == "24 MB, 15 folds x 1 method (majority): estimating the time ..."
     assert second.startswith("about ")
     _announce({"majority": DummyClassifier()}, bags[:10], y[:10], 15)
     assert not capsys.readouterr().err
@@ -299,3 +299,24 @@ def test_a_threshold_is_chosen_stored_and_applied(run, slides, tmp_path, method,
         assert (row["predicted"] == "yes") == (float(row["score"]) >= found["value"])
     refused = run.fails("fit", slides, *words, "--sensitivity", ".9", "--precision", ".9", "-f")
     assert "exclude each other" in refused.stderr
+
+
+def test_background_is_evaluated_as_it_is_fitted(run, tmp_path, rng):
+    """The same folds and scores as with the parameter of the method."""
+    table = tmp_path / "clips.csv"
+    lines = ["bag,label_set,a,b"]
+    for bag in range(24):
+        names = ["owl", "wren"][: 1 + bag % 2]
+        points = [[4 * (name == "owl"), 4 * (name == "wren")] for name in names] + [[0, 0]] * 3
+        for a, b in points + 0.3 * rng.normal(size=(len(points), 2)):
+            lines.append(f"b{bag},{';'.join(names)},{a},{b}")
+    table.write_text("\n".join(lines))
+    words = ["evaluate", table, "-m", "orlr", "--folds", "2", "--no-baseline", "--json"]
+    flagged, named, plain = (
+        json.loads(run.ok(*words, *more).stdout)["methods"][0]["log loss"]
+        for more in (["--background"], ["--set", "background=true"], [])
+    )
+    assert flagged == named
+    assert flagged != plain
+    refused = run.fails("evaluate", table, "-m", "noisy-or", "--background")
+    assert "It is for -m orlr" in refused.stderr

@@ -1,4 +1,6 @@
+import importlib.metadata
 import json
+import re
 
 import pytest
 from cli.tables import write_rows
@@ -8,6 +10,16 @@ def test_the_versions_of_the_installation(run):
     result = run.ok("info", "--versions")
     names = {line.split()[0] for line in result.stdout.splitlines() if line.strip()}
     assert names >= {"bagwise", "numpy", "torch", "cores", "data"}
+
+
+def test_a_checkout_that_is_not_installed_has_versions_too(run, monkeypatch):
+    def absent(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.requires", absent)
+    shown = run.ok("info", "--versions").stdout
+    for name in ("numpy", "scikit-learn", "pyarrow", "scikit-survival"):
+        assert re.search(rf"^{name} +\S", shown, flags=re.MULTILINE), name
 
 
 def test_facts_are_those_of_the_file(run, tmp_path, slides):

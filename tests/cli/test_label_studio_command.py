@@ -56,7 +56,7 @@ def test_labels_go_to_label_studio_and_come_back(run, syllables, tmp_path):
     export.write_text(json.dumps(written))
     again = tmp_path / "again.csv"
     done = run.ok(*words, "--exclude", "clip", "--corrections", export, "-o", again)
-    assert "1 instances are known from corrections" in done.stderr
+    assert "Known from corrections: 1 instance" in done.stderr
     place = written[0]["data"]["bag"], str(written[0]["data"]["row"])
     (fixed,) = (r for r in read_rows(again) if (r["bag"], r["row"]) == place)
     assert (fixed["label"], float(fixed["probability"])) == (*result["value"]["choices"], 1.0)
@@ -71,7 +71,7 @@ def test_review_exports_tables_and_annotations(run, syllables, tmp_path):
         model = tmp_path / f"{name}.skops"
         words = ("fit", syllables, *WORDS, "-m", "orlr", "--exclude", "clip,site")
         fitted = run.ok(*words, "--corrections", tmp_path / name, "-o", model)
-        assert "1 instances are known from corrections" in fitted.stderr
+        assert "Known from corrections: 1 instance" in fitted.stderr
 
 
 @pytest.mark.parametrize(

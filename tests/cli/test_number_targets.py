@@ -38,7 +38,7 @@ def table(tmp_path):
 def test_evaluate_detects_numbers(run, table):
     words = (*COLUMNS, "--group", "scaffold", "-m", "nsk", "-m", "pooled-trees", "--folds", "2")
     found = run("evaluate", table, *words)
-    assert "column pki: 30 different numbers" in found.stderr
+    assert "column pki: 30 numbers, to be predicted" in found.stderr
     assert "--task classification" in found.stderr
     for word in ("R2", "MAE", "Spearman", "baseline: mean", "each scaffold in one fold"):
         assert word in found.stdout

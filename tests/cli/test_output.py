@@ -1,5 +1,7 @@
 """Tables in narrow terminals: numbers are never cut, columns are split into blocks."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -66,6 +68,19 @@ def test_steps_print_a_line_every_five_seconds_or_what_was_done(monkeypatch, cap
         for _ in range(3):
             step()
     assert capsys.readouterr().err == "Working, 3 after 6 s\n"
+
+
+def test_the_time_left_is_that_of_the_last_step_of_each_kind(monkeypatch, capsys):
+    """Two methods take turns; the first step of the slow one compiles for 30 s."""
+    clock = iter(np.cumsum([0, 30, 1, 5, 1, 5, 1, 5, 1]).astype(float))
+    monkeypatch.setattr("bagwise.cli.output.time.perf_counter", lambda: next(clock))
+    with progress("Working", 8, cycle=2) as step:
+        for _ in range(8):
+            step("done")
+    said = [line.partition(", ")[2] for line in capsys.readouterr().err.splitlines()]
+    left = ["up to 210", "up to 93", "about 15", "about 12", "about 9", "about 6", "about 3"]
+    assert [re.search(r"(up to|about) \d+", line)[0] for line in said[:-1]] == left
+    assert "left" not in said[-1]
 
 
 def test_quiet_keeps_warnings(capsys):

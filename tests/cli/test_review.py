@@ -40,7 +40,7 @@ def test_a_fit_holds_corrections_fixed(run, birds, tmp_path):
     words = ("fit", table, "-m", "orlr", *WORDS, "-o", out, "--corrections", sidecar)
     result = run.ok(*words)
     n_known = len(range(0, bags.n_instances, 3))
-    assert f"{n_known} instances are known from corrections." in result.stderr
+    assert f"Known from corrections: {n_known} instances." in result.stderr
     model, facts = load_model(out)
     assert facts["corrections"] == n_known
     seen = model[:-1].transform(bags)

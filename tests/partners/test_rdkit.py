@@ -65,7 +65,7 @@ def test_the_table_has_a_row_per_conformer_and_the_sdf_its_molecule(made):
     assert dict(zip(table.molecule, table.pKi, strict=True))["butane"] == 5.5
     assert dict(zip(table.molecule, table.scaffold, strict=True))["butane"] == "butane"
     assert {"PMI1", "Asphericity", "usrcat_59"} <= set(table.columns)
-    assert "1 salts, such as acetate" in said
+    assert "1 salt, such as acetate" in said
     assert "2 of 7 molecules are left out, such as broken: RDKit cannot read the SMILES" in said
     acetate = next(each for each in found if each.GetProp("molecule") == "acetate")
     assert Chem.MolToSmiles(Chem.RemoveHs(acetate)) == "CC(=O)[O-]"

@@ -7,7 +7,7 @@ from bagwise import __version__
 from bagwise.auto._methods import find_method, make_model
 from bagwise.cli import options
 from bagwise.cli.output import as_records, note, print_table, progress, refuse_existing
-from bagwise.exceptions import InputError, LabelError
+from bagwise.exceptions import InputError, LabelError, counted
 
 
 def annotate(
@@ -99,7 +99,7 @@ def annotate(
     _refuse_trivial(labels, values)
 
     model = make_model(chosen, values, sparse=bags.is_sparse, **steps.arguments)
-    with progress(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
+    with progress(f"Annotating {counted(bags.n_instances, 'instance')}"):
         model.fit(bags, sets, **fit_arguments(model, instance_labels=known))
         seen = Predictions(model, bags, sets)
         if check is not None:
@@ -116,7 +116,7 @@ def annotate(
     write_columns(unsure, ranked, force=force)
     nothing = getattr(final_estimator(model), "background_label_", None)
     write_folders(folders, data, found, background=nothing, force=force)
-    note(f"{bags.n_instances} instances of {len(bags)} bags: {output}")
+    note(f"{counted(bags.n_instances, 'instance')} of {counted(len(bags), 'bag')}: {output}")
     note(f"least certain first: {unsure}")
     if label_studio is not None:
         size = {"size": bags.sizes[bags.bag_index][order]}

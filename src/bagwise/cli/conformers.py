@@ -6,7 +6,7 @@ from typing import Any
 
 from bagwise.cli import options
 from bagwise.cli.output import note, progress, refuse_existing
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, counted
 
 _SMILES = ("smiles", "canonical_smiles")  # in any case
 _NAMES = ("molecule", "name", "id", "compound")
@@ -53,7 +53,9 @@ def conformers(
     how: Any = {"number": number, "window": window, "rmsd": rmsd, "seed": seed, "threads": threads}
     rows: list[dict[str, Any]] = []
     records, salts, failed = [], [], {}
-    with progress(f"Computing conformers of {len(names)} molecules", total=len(names)) as step:
+    with progress(
+        f"Computing conformers of {counted(len(names), 'molecule')}", total=len(names)
+    ) as step:
         for i, (own_name, text) in enumerate(zip(names, texts, strict=True)):
             try:
                 molecule, own, is_salt = conformers_of(own_name, str(text or ""), **how)
@@ -65,7 +67,7 @@ def conformers(
                 rows += [row | {head: values[i] for head, values in table.items()} for row in own]
             step()
     if salts:
-        note(f"{len(salts)} salts, such as {salts[0]}: only the largest part is used.")
+        note(f"{counted(len(salts), 'salt')}, such as {salts[0]}: only the largest part is used.")
     for first, reason in [*failed.items()][:1]:
         note(f"{len(failed)} of {len(names)} molecules are left out, such as {first}: {reason}.")
     if not rows:
@@ -76,7 +78,7 @@ def conformers(
     write_sdf(molecules, records, force=force)
     n_features = len(columns) - len({*BESIDE, *table})
     done = {"molecules": len(names) - len(failed), "conformers": len(rows), "features": n_features}
-    note(", ".join(f"{n} {what}" for what, n in done.items()) + f": {output}, {molecules}")
+    note(", ".join(counted(n, what[:-1]) for what, n in done.items()) + f": {output}, {molecules}")
     return done | {"salts": salts, "failed": failed, "written": [output, molecules]}
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from bagwise.auto._methods import find_method, make_model
 from bagwise.cli import options
 from bagwise.cli.output import note, print_lines, print_table, progress, refuse_existing, warning
+from bagwise.exceptions import counted
 
 if TYPE_CHECKING:
     from bagwise.bags import Bags
@@ -40,6 +41,8 @@ def evaluate(
     seed: int = options.SEED,
     scoring: list[str] | None = options.option("A measure, such as f1; repeat for more.", "NAME"),
     baseline: list[str] | None = options.option("Add a baseline: sil.", "NAME"),
+    background: bool = options.BACKGROUND,
+    noisy_sets: bool = options.NOISY_SETS,
     no_baseline: bool = options.flag("--no-baseline", "Leave out the default baselines."),
     parameters: list[str] | None = options.PARAMETERS,
     output: Path | None = options.output("The table: .csv, .tsv, .parquet, .tex.", "TABLE", None),
@@ -99,8 +102,9 @@ def evaluate(
     chosen = {found.name: found for found in map(find_method, method or ["auto"])}
     values = options.parse_parameters(parameters)
     settings = options.parameters_by_method(values, chosen)
+    more = {"use_columns": columns.use_columns, "background": background, "noisy_sets": noisy_sets}
     for name, found in chosen.items():
-        settings[name] |= options.own_parameters(found, use_columns=columns.use_columns)
+        settings[name] = options.own_parameters(found, **more) | settings[name]
     names = dict.fromkeys([*(() if no_baseline else BASELINES), *(baseline or ())])
     baselines(names)  # reject wrong names and parameters before reading
     for name, found in chosen.items():
@@ -128,7 +132,7 @@ def evaluate(
     _announce(models, bags, target.y, n_fits)
     how: Any = {"y": labels if labels.has_sets else target.y, "cv": folds, "repeats": repeats}
     how |= {"random_state": seed, "scoring": scoring or None, "resume": user_cache() / "evaluate"}
-    with progress("Cross-validating", total=n_fits) as step:
+    with progress("Cross-validating", total=n_fits, cycle=len(models)) as step:
         comparison = compare(models, bags, **how, after_fold=step)
     measure = scoring[0] if scoring else None
     differences = comparison.differences(measure)
@@ -186,16 +190,17 @@ def _announce(models: dict[str, Any], bags: Bags, y: Any, n_fits: int) -> None:
     if n_bytes < _LARGE:
         return
     size = f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.0f} MB"
-    task = f"{size}, {n_fits // len(models)} folds x {len(models)} methods ({', '.join(models)})"
-    note(f"{task}: estimating the time ...")
+    task = f"{size}, {n_fits // len(models)} folds x {counted(len(models), 'method')}"
+    note(f"{task} ({', '.join(models)}): estimating the time ...")
     order = np.argsort(y, kind="stable") if getattr(y, "ndim", 2) == 1 else np.arange(len(bags))
     few = order[:: max(1, min(20, len(bags) // 20))]
-    start = time.perf_counter()
     try:
         with catch_warnings():
             simplefilter("ignore")
-            for model in models.values():
-                clone(model).fit(bags[few], y[few])
+            for _ in range(2):  # the first fits compile, and are not counted
+                start = time.perf_counter()
+                for model in models.values():
+                    clone(model).fit(bags[few], y[few])
     except ValueError:  # too few bags for a method, which says so for all of them
         return
     each = (time.perf_counter() - start) * len(bags) / len(few) / len(models)

@@ -5,7 +5,7 @@ from typing import Any
 
 from bagwise.cli import options
 from bagwise.cli.output import note, print_address, progress
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, counted
 
 
 def heatmap(
@@ -82,9 +82,9 @@ def heatmap(
         slide_sizes=sizes,
         random_state=seed,
     )
-    with progress(f"Mapping {n_slides} slides", total=n_slides) as step:
+    with progress(f"Mapping {counted(n_slides, 'slide')}", total=n_slides) as step:
         page = maps.save(output, force=force, after_slide=step)
-    note(f"{n_slides} slides in {output}. Open this page in a browser, the .geojson in QuPath:")
+    note(f"{counted(n_slides, 'slide')} in {output}. Open this page, the .geojson in QuPath:")
     print_address(page.resolve())
     counts = {"slides": n_slides, "patches": data.bags.n_instances}
     written = {"model": saved.model, "file": saved.file, **counts, "written": [output]}

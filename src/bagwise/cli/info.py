@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import re
+import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,14 @@ def _print_versions(wanted: bool) -> None:
     facts = {"bagwise": __version__, "Python": platform.python_version()}
     facts["system"] = f"{platform.system()} {platform.release()}, {platform.machine()}"
     facts |= {"cores": str(n_threads()), "data": ", ".join(map(str, data_folders()))}
-    found = map(_REQUIREMENT.match, importlib.metadata.requires("bagwise") or ())
+    try:
+        needed = importlib.metadata.requires("bagwise") or []
+    except importlib.metadata.PackageNotFoundError:  # a checkout that is not installed
+        text = (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
+        own = tomllib.loads(text)["project"]
+        extras = own["optional-dependencies"].items()
+        needed = own["dependencies"] + [f"{n}; extra == '{x}'" for x, all_ in extras for n in all_]
+    found = map(_REQUIREMENT.match, needed)
     for name, extra in (match.groups(default="") for match in found if match is not None):
         try:
             facts[name] = importlib.metadata.version(name)

@@ -1,6 +1,5 @@
 """The output of a command: tables on stdout, progress on stderr, no overwritten files."""
 
-import itertools
 import json
 import math
 import os
@@ -169,7 +168,7 @@ def warning(message: str) -> None:
 
 
 @contextmanager
-def progress(task: str, total: int | None = None) -> Iterator[Callable[..., None]]:
+def progress(task: str, total: int | None = None, cycle: int = 1) -> Iterator[Callable[..., None]]:
     """Show a progress bar on stderr, and remove it at the end.
 
     If stderr is not a terminal but, for example, a log file, lines are printed instead: one for
@@ -181,6 +180,9 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[..., None
         What is being done.
     total : int, default=None
         The number of steps; None if it is not known.
+    cycle : int, default=1
+        The number of kinds of steps, which take turns. The time left is that of the last ones of
+        each kind, as the first also compile.
 
     Yields
     ------
@@ -191,7 +193,7 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[..., None
 
     console = _console(stderr=True)
     if _given["quiet"] or not console.is_terminal:
-        yield _printed_steps(task, total)  # rich ends even a disabled bar with an empty line
+        yield _printed_steps(task, total, cycle)  # rich ends even a disabled bar with an empty line
         return
     counter = [] if total is None else [parts.MofNCompleteColumn(), parts.TimeRemainingColumn()]
     text = parts.TextColumn("{task.description}", markup=False)
@@ -201,19 +203,21 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[..., None
         yield lambda done="": bar.advance(number)
 
 
-def _printed_steps(task: str, total: int | None) -> Callable[..., None]:
-    start, number = time.perf_counter(), itertools.count(1)
-    printed = start
+def _printed_steps(task: str, total: int | None, cycle: int) -> Callable[..., None]:
+    times = [time.perf_counter()]
+    start = printed = times[0]
 
     def step(done: str = "") -> None:
         nonlocal printed
-        n, now = next(number), time.perf_counter()
+        n, now = len(times), time.perf_counter()
+        times.append(now)
         if done or now - printed >= _BETWEEN_LINES:
             printed = now
             of_all = "" if total is None else f" of {total}"
             left = ""
             if total is not None and n < total:
-                left = f", about {(now - start) / n * (total - n):.0f} s left"
+                seconds = (now - times[max(n - cycle, 0)]) / min(n, cycle) * (total - n)
+                left = f", {'about' if n > cycle else 'up to'} {seconds:.0f} s left"
             note(f"{task}, {n}{of_all} after {now - start:.0f} s{left}" + f": {done}" * bool(done))
 
     return step

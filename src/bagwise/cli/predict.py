@@ -6,7 +6,7 @@ from typing import Any
 
 from bagwise.cli import options
 from bagwise.cli.output import note, progress, refuse_existing
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, counted
 
 
 def predict(
@@ -63,7 +63,7 @@ def predict(
     folders = results.check_folders(label_files, data, force=force)
     if folders and not hasattr(found.estimator, "predict_proba_instances"):
         raise InputError("--raven and --audacity need probabilities of instances: fit -m orlr.")
-    with progress(f"Predicting {len(bags)} bags"):
+    with progress(f"Predicting {counted(len(bags), 'bag')}"):
         separator = facts.get("columns", {}).get("separator") or ";"
         table = found.bag_table(separator=separator, coverage=coverage)
         instances: dict[str, Any] | None = None
@@ -76,7 +76,7 @@ def predict(
         instances = None if instances is None else results.with_places(instances, data)
     written = [output]
     write_columns(output, table, force=force)
-    note(f"{len(bags)} bags: {output}")
+    note(f"{counted(len(bags), 'bag')}: {output}")
     if instances is None:
         name = type(found.estimator).__name__
         kind = name if "predicted" in table else "a model of several numbers"
@@ -84,7 +84,7 @@ def predict(
     else:
         written += [beside, *folders.values()]
         write_columns(beside, instances, force=force)
-        note(f"{bags.n_instances} instances: {beside}")
+        note(f"{counted(bags.n_instances, 'instance')}: {beside}")
         if folders:
             named = instances | label_columns(instances)
             results.write_folders(
@@ -94,7 +94,7 @@ def predict(
         from bagwise.apps.chem._conformers import write_keys
 
         write_keys(saved.file.with_suffix(".sdf"), keys, table, force=force)
-        note(f"key conformers of {len(bags)} molecules, for PyMOL: {keys}")
+        note(f"key conformers of {counted(len(bags), 'molecule')}, for PyMOL: {keys}")
         written.append(keys)
     numbers = [values.tolist() for name, values in table.items() if name.startswith("predicted")]
     predicted: list[Any] = numbers[0] if len(numbers) == 1 else [*zip(*numbers, strict=True)]

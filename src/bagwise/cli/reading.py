@@ -13,6 +13,7 @@ from numpy.lib.recfunctions import structured_to_unstructured
 
 from bagwise._common.extras import import_extra
 from bagwise._common.types import Array, Bools
+from bagwise.apps.audio import read_recordings
 from bagwise.auto._methods import add_current_folder
 from bagwise.bags import Bags
 from bagwise.cli.options import Columns, Saved, Task, is_model, split_names
@@ -333,11 +334,9 @@ def target_of(labels: Labels, task: Task, bags: Bags, name: Any, *, coded: bool 
         return _several(labels.values)
     if task.order is not None:
         return Target(*_graded(labels, split_names(task.order)), "", has_order=True)
-    numbers = None
-    if task.positive is None:
-        numbers = numbers_of(labels, task.task, bags, name=name)
-    if numbers is not None:
-        return Target(numbers, True, False, [], "")
+    found = None if task.positive else numbers_of(labels, task.task, bags, name=name)
+    if found is not None:
+        return Target(found, True, False, [], "")
     classes = labels.classes.tolist()
     two = len(classes) == 2 and not labels.has_sets
     # A model sorts its classes, and takes the last of two as the positive one.
@@ -413,10 +412,7 @@ def numbers_of(labels: Labels, task: str | None, bags: Bags, *, name: str | None
     if (bounds.lower != np.trunc(bounds.lower)).any():
         many = n_values >= _MANY or (n_values >= _FEW and n_values > n_bags / 2)
     if many and task is None:
-        note(
-            f"{column}: {n_values} different numbers: predicting a number per bag "
-            "(--task classification for labels)."
-        )
+        note(f"{column}: {n_values} numbers, to be predicted (--task classification for labels).")
     elif n_values > _MANY_WHOLE and task is None:
         note(f"{column}: {n_values} numbers, taken as labels (--task regression for numbers).")
     return values.lower if many or task == "regression" else None
@@ -678,8 +674,6 @@ def _format(path: Any) -> str:
 
 def _column_names(path: Any) -> list[str]:
     """The columns of a table, or of the observations of AnnData; none for other files."""
-    from bagwise.apps.audio import read_recordings
-
     format = _format(path)
     if format == "recordings":
         return list(read_recordings(path).column_names)
@@ -693,8 +687,6 @@ def _column_names(path: Any) -> list[str]:
 
 def _read(path: Any, named: Mapping[str, Any], **settings: Any) -> Contents:
     """Read a file, and note what was left out."""
-    from bagwise.apps.audio import read_recordings
-
     own = dict(named)
     if "," in (own.get("label_set") or ""):  # a column per label
         own["label_columns"] = tuple(split_names(own.pop("label_set")))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bagwise.cli import options
 from bagwise.cli.output import note, print_address, progress, refuse_existing
-from bagwise.exceptions import InputError, LabelError
+from bagwise.exceptions import InputError, LabelError, counted
 
 if TYPE_CHECKING:
     from bagwise.evaluate import HeldOut
@@ -55,6 +55,8 @@ def report(
     extra = [*shown.values(), *axes]
     model, facts, data = open_saved(saved, columns, group=group, extra_columns=extra)
     bags, y = data.bags, known_targets(model, data, facts)
+    if folds:
+        note("Without --folds no model is fitted again, and no metrics of held-out bags are shown.")
     has_places = data.coords is not None and data.coords.shape[1:] == (2,)
     lists = _media(file.parent, data, shown)
     method, impute = facts.get("method"), facts.get("impute")
@@ -73,10 +75,10 @@ def report(
         classes=facts.get("classes"),
         facts=about if method is None else about | {"method": method},
     )
-    with progress(f"Writing a page about {len(bags)} bags"):
+    with progress(f"Writing a page about {counted(len(bags), 'bag')}"):
         page.save(output, force=force)
     size = output.stat().st_size
-    note(f"{len(bags)} bags, {size / 1e6:.2g} MB. Open this page in a browser:")
+    note(f"{counted(len(bags), 'bag')}, {size / 1e6:.2g} MB. Open this page in a browser:")
     print_address(output.resolve())
     result = {"model": saved.model, "file": file, "bags": len(bags), "bytes": size}
     return result | {"written": [output]}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bagwise.cli import options
 from bagwise.cli.output import note, print_address, progress, refuse_existing
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, counted
 
 if TYPE_CHECKING:
     from bagwise.apps.review._card import ServedMedia
@@ -79,7 +79,7 @@ def review(
     learns_errors = any(getattr(estimator, name, 0) for name in ("missing_", "spurious_"))
     found, found_sets = read_corrections(sidecar) if sidecar.exists() else ([], [])
     known: dict[str, Any] = {"corrections": found, "set_corrections": found_sets, "limit": limit}
-    with progress(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
+    with progress(f"Annotating {counted(bags.n_instances, 'instance')}"):
         queue = ReviewQueue(estimator, seen or bags, sets, names=facts.get("classes"), **known)
     with Corrections(sidecar) as corrections:
         state = Review(
@@ -96,7 +96,7 @@ def review(
             _serve(server, no_browser=no_browser)
         counts = corrections.counts() | {"label_sets": len(corrections.sets())}
     made = ", ".join(f"{counts[name]} {name}" for name in ("confirmed", "corrected", "skipped"))
-    note(f"{made}, {counts['label_sets']} labels of bags decided: {sidecar}")
+    note(f"{made}, {counted(counts['label_sets'], 'label')} of bags decided: {sidecar}")
     if counts["confirmed"] + counts["corrected"] + counts["label_sets"]:
         note(f"next: fit the model again, with --corrections {sidecar}")
     result = {"file": saved.file, "model": saved.model, "decisions": counts}
@@ -127,9 +127,9 @@ def _export(sidecar: Path, table: Path, *, force: bool) -> dict[str, Any]:
         raise InputError(f"--export {table.name}: expected a .parquet, .csv, .tsv or .json file.")
     refuse_existing([table, sets_file(table)], force=force, inputs=[sidecar])
     n_corrections, n_sets, written = export(sidecar, table, force=force)
-    note(f"{n_corrections} corrections: {table}")
+    note(f"{counted(n_corrections, 'correction')}: {table}")
     if n_sets:
-        note(f"{n_sets} labels of bags: {written[-1]}")
+        note(f"{counted(n_sets, 'label')} of bags: {written[-1]}")
     return {"corrections": n_corrections, "label_sets": n_sets, "written": written}
 
 

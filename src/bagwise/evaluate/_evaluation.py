@@ -23,7 +23,7 @@ from bagwise.evaluate._comparison import Comparison, Evaluation
 from bagwise.evaluate._held_out_bags import HeldOutBags
 from bagwise.evaluate._kept_folds import KeptFolds
 from bagwise.evaluate._measures import as_sets, check_scoring, kind_of, measures_of, scores_of
-from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
+from bagwise.exceptions import DataWarning, InputError, LabelError, counted, warn_user
 from bagwise.loops.threads import one_core_if_few
 from bagwise.validation import are_times, check_bags, check_groups, check_label_sets, check_targets
 from bagwise.validation.leaks import warn_of_leaks
@@ -98,7 +98,7 @@ def make_folds(
     unit, n_units = ("bag", len(y)) if groups is None else ("group", len(np.unique(groups)))
     if not 2 <= n_folds <= n_units:
         raise InputError(
-            f"{n_folds} folds of {n_units} {unit}(s): expected at least 2 folds, and at most as "
+            f"{n_folds} folds of {counted(n_units, unit)}: expected at least 2, and at most as "
             f"many as there are {unit}s: set cv= (--folds)."
         )
     kinds = model_selection.KFold, model_selection.StratifiedKFold
@@ -168,8 +168,8 @@ def _check_counts(labels: Array, n_folds: int) -> None:
         raise LabelError(f"all bags have the label {labels[0]!s}: there is nothing to learn.")
     if counts.min() < n_folds:
         raise LabelError(
-            f"the label {classes[counts.argmin()]!s} has {counts.min()} bag(s) for {n_folds} "
-            "folds: each fold needs one. Use fewer folds, or leave these bags out."
+            f"the label {classes[counts.argmin()]!s} has {counted(counts.min(), 'bag')} for "
+            f"{n_folds} folds: each fold needs one. Use fewer folds, or leave these bags out."
         )
 
 

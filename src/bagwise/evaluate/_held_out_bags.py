@@ -115,10 +115,6 @@ class HeldOutBags:
 
     # Measures with intervals
 
-    def draws(self, n_draws: int, seed: int) -> Ints:
-        """How often each draw contains each row; all rows of a group together."""
-        return draws_of(self.units, n_draws, seed)
-
     def intervals(
         self,
         wanted: Sequence[str] = (),
@@ -140,14 +136,12 @@ class HeldOutBags:
         confidence, n_draws, seed
             The confidence of the intervals, the number of draws, and their seed.
         """
-        once, several = np.ones((1, len(self)), dtype=int), self.draws(n_draws, seed)
-        own = self.repeat if self.kind == "numbers" else self.fold
-        by, found, sizes = own if by is None else by, [], self._sizes()
-        for W in (once, several):
-            parts = [self.take(by == k)._measured(W[:, by == k], wanted) for k in np.unique(by)]
-            found.append({name: _mean([part[name] for part in parts]) for name in parts[0]})
-        whole, draws = found
-        return {n: with_ends(float(whole[n][0]), draws[n], confidence, sizes.get(n)) for n in whole}
+        if by is None:
+            by = self.repeat if self.kind == "numbers" else self.fold
+        W, sizes = draws_of(self.units, n_draws, seed), self._sizes()
+        parts = [self.take(by == k)._measured(W[:, by == k], wanted) for k in np.unique(by)]
+        found = {name: _mean([part[name] for part in parts]) for name in parts[0]}
+        return {n: with_ends(values, confidence, sizes.get(n)) for n, values in found.items()}
 
     @property
     def units(self) -> Array:
@@ -169,7 +163,7 @@ class HeldOutBags:
         weighted["numbers"] = _of_numbers
         if self.kind in weighted and not wanted:
             return weighted[self.kind](self, W)
-        W = W[:N_SLOW]
+        W = W[: N_SLOW + 1]
         own = [self._again(np.repeat(np.arange(len(self)), w), wanted) for w in W]
         names = dict.fromkeys(name for each in own for name in each)
         return {n: np.array([each.get(n, np.nan) for each in own]) for n in names}
@@ -194,16 +188,13 @@ class HeldOutBags:
         """Measures of each class against all others, with intervals: see `Evaluation.per_class`."""
         if self.classes is None:
             raise InputError("the target is a number: there are no classes to measure.")
-        once, several = np.ones((1, len(self)), dtype=int), self.draws(N_DRAWS, seed)
-        columns: dict[str, list[Any]] = {}
+        W, columns = draws_of(self.units, N_DRAWS, seed), dict[str, list[Any]]()
         for k, (label, true, said, scores) in enumerate(self.each_class()):
-            weights = (W * self.known(k) for W in (once, several))
-            first, others = (measures_of_class(true, said, scores, W) for W in weights)
             row: dict[str, Any] = {"label": label, "bags": int(true[self.repeat == 0].sum())}
-            sizes = sizes_of_class(self.units, true, said)
-            for name, value in first.items():
-                how = others[name], confidence, sizes[name]
-                row[name], row[f"{name} lower"], row[f"{name} upper"] = with_ends(value[0], *how)
+            known = W * self.known(k)
+            of_class = intervals_of_class(true, said, scores, self.units, known, confidence)
+            for name, ends in of_class.items():
+                row |= dict(zip((name, f"{name} lower", f"{name} upper"), ends, strict=True))
             for name, value in row.items():
                 columns.setdefault(name, []).append(value)
         return columns
@@ -271,34 +262,38 @@ def _mean(parts: Sequence[Floats]) -> Floats:
     return np.where(counts > 0, total / np.maximum(counts, 1), np.nan)
 
 
-def with_ends(
-    value: float, draws: Floats, confidence: float = 0.95, size: float | None = None
-) -> tuple[float, float, float]:
-    """The value and the ends of its interval; NaN if fewer than half of the draws define it.
+def with_ends(values: Floats, confidence: float, size: float | None) -> tuple[float, float, float]:
+    """The value of the sample and the ends of its interval; NaN if few of the draws define it.
 
     Percentiles fail at 0 and 1: all draws of perfect predictions are perfect. An interval that
     reaches 0 or 1 is extended by Wilson's interval of a share, of a sample of `size`.
     """
+    value, draws = float(values[0]), values[1:]
     defined = draws[np.isfinite(draws)]
     if len(defined) * 2 < len(draws) or np.isnan(value):
-        return float(value), np.nan, np.nan
+        return value, np.nan, np.nan
     lower, upper = np.percentile(defined, (50 * (1 - confidence), 50 * (1 + confidence)))
     if size is not None and (lower <= TINY or upper >= 1 - TINY):
         z2 = ndtri((1 + confidence) / 2) ** 2 / size
         half = np.sqrt(z2 * value * (1 - value) + z2**2 / 4)
         low, high = np.clip((value + z2 / 2 + np.array([-half, half])) / (1 + z2), 0, 1)
         lower, upper = min(lower, low), max(upper, high)
-    return float(value), float(lower), float(upper)
+    return value, float(lower), float(upper)
 
 
 def draws_of(unit: Array, n_draws: int, seed: int) -> Ints:
-    """How often each draw contains each row: all rows of a unit together, (n_draws, n_rows)."""
+    """How often each draw contains each row, all rows of a unit together; first the sample itself.
+
+    An array of shape (1 + n_draws, n_rows).
+    """
     units, code = np.unique(unit, return_inverse=True)
+    sample = np.ones((1, len(unit)), dtype=int)
     if len(units) < 2:  # nothing can be said: all measures are undefined
-        return np.zeros((1, len(unit)), dtype=int)
+        return np.concatenate([sample, np.zeros_like(sample)])
     n_draws = max(N_SLOW, min(n_draws, int(LARGEST / len(unit))))
     shares = np.full(len(units), 1 / len(units))
-    return np.random.RandomState(seed).multinomial(len(units), shares, n_draws)[:, code]
+    drawn = np.random.RandomState(seed).multinomial(len(units), shares, n_draws)
+    return np.concatenate([sample, drawn[:, code]])
 
 
 # Measures of weighted bags: W of shape (n_draws, n_bags)
@@ -403,12 +398,15 @@ def measures_of_class(
     return found
 
 
-def sizes_of_class(units: Array, true: Bools, said: Bools) -> dict[str, float]:
-    """The number of units, such as patients, behind each of `measures_of_class`."""
+def intervals_of_class(
+    true: Bools, said: Bools, scores: Floats | None, units: Array, W: Ints, confidence: float
+) -> dict[str, tuple[float, float, float]]:
+    """Each of `measures_of_class` and the ends of its interval; W begins with the sample."""
     own, other, found = (len(np.unique(units[rows])) for rows in (true, ~true, said))
-    sizes: dict[str, float] = dict.fromkeys(("sensitivity", "F1", "average precision"), own)
     balanced = 4 * own * other / max(own + other, 1)
-    return sizes | {"specificity": other, "precision": found, "AUC": balanced}
+    sizes = {"specificity": other, "precision": found, "AUC": balanced}
+    measures = measures_of_class(true, said, scores, W)
+    return {n: with_ends(values, confidence, sizes.get(n, own)) for n, values in measures.items()}
 
 
 def _at_values(values: Floats, *weights: Array) -> Iterator[Floats]:

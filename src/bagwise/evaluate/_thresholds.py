@@ -7,13 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bagwise._common.types import Array, Bools, Floats
-from bagwise.evaluate._held_out_bags import (
-    N_DRAWS,
-    draws_of,
-    measures_of_class,
-    sizes_of_class,
-    with_ends,
-)
+from bagwise.evaluate._held_out_bags import N_DRAWS, draws_of, intervals_of_class
 from bagwise.exceptions import InputError
 
 RATES = ("sensitivity", "specificity", "precision")
@@ -129,13 +123,9 @@ def choose_threshold(
         if len(np.unique(positive[others])) < 2:
             raise InputError("all bags of one class are in few groups: give more groups.")
         said[~others] = values[~others] >= lowest(positive[others], values[others], rate, wanted)
-    measured = [
-        measures_of_class(positive, said, None, W)
-        for W in (np.ones((1, len(labels)), dtype=int), draws_of(units, N_DRAWS, random_state))
-    ]
-    once, several = measured
-    sizes = sizes_of_class(units, positive, said)
-    rates = {n: list(with_ends(once[n][0], several[n], size=sizes[n])) for n in RATES}
+    W = draws_of(units, N_DRAWS, random_state)
+    found = intervals_of_class(positive, said, None, units, W, 0.95)
+    rates = {name: list(found[name]) for name in RATES}
     value = lowest(positive, values, rate, wanted)
     counts = int(positive.sum()), int((~positive).sum())
     return Threshold(value, rate, wanted, rates, *counts)

@@ -148,16 +148,12 @@ def _single(model: Any, bags: Bags) -> Floats:
 
 
 def _one_removed(model: Any, bags: Bags) -> Floats:
-    whole = selection_scores(model, bags, _whole(bags))
+    all_of = ((i, np.ones((1, size), dtype=bool)) for i, size in enumerate(bags.sizes))
+    whole = selection_scores(model, bags, all_of)
     rest = np.full((bags.n_instances, *whole.shape[1:]), undecided_score(model, whole[:1].size))
     if (bags.sizes > 1).any():
         rest[bags.sizes[bags.bag_index] > 1] = selection_scores(model, bags, _removals(bags))
     return whole[bags.bag_index] - rest
-
-
-def _whole(bags: Bags) -> Iterator[Selection]:
-    for i, size in enumerate(bags.sizes):
-        yield i, np.ones((1, size), dtype=bool)
 
 
 def _removals(bags: Bags) -> Iterator[Selection]:

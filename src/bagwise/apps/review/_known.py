@@ -22,7 +22,7 @@ from bagwise.apps.audio._selections import (
 from bagwise.apps.review._queue import match_corrections
 from bagwise.apps.review._store import Correction, SetCorrection, read_corrections
 from bagwise.bags import Bags
-from bagwise.exceptions import FileFormatError, InputError
+from bagwise.exceptions import FileFormatError, InputError, counted
 from bagwise.io._contents import Contents, clip_columns
 from bagwise.io._files import FORMATS, format_errors, format_of
 from bagwise.io._table import Request, open_table, read_written
@@ -84,7 +84,7 @@ class Known:
             if labels.known[place[bag]]:
                 bounds[place[bag], column[label]] = (1, -1) if present else (0, 0)
         if used:
-            self.note(f"{len(used)} labels of bags are known from corrections.")
+            self.note(f"Known from corrections: {counted(len(used), 'label')} of bags.")
         for bag, _, _, label in self.corrections:
             if bag in place and label in column and bounds[place[bag], column[label], 1] == 0:
                 bounds[place[bag], column[label]] = 1, -1
@@ -108,7 +108,7 @@ class Known:
             if each.path.suffix.lower() == ".txt" or stem_of(each.recording) in names
         ]
         if n_others := len(self.selections) - len(used):
-            self.note(f"{n_others} labels are of other recordings and are not used.")
+            self.note(f"Not used: {counted(n_others, 'label')} of other recordings.")
         found = match_selections(used, files, clips.start, clips.end)
         for i, label in found.items():
             bag = int(bags.bag_index[i])
@@ -148,8 +148,8 @@ class Known:
                 f"none of the {n_unused} corrections is about a bag of this file: the first names "
                 f"the bag {self.corrections[0].bag!r}."
             )
-        more = f"; {n_unused} more are about bags that are not used" if n_unused else ""
-        self.note(f"{n_used} instances are known from corrections{more}.")
+        more = f" (and {n_unused} of bags that are not used)" if n_unused else ""
+        self.note(f"Known from corrections: {counted(n_used, 'instance')}{more}.")
         return labels
 
 
@@ -174,7 +174,7 @@ def read_known(path: Path, note: Callable[[str], None]) -> Known:
             selections = read_selections(path)
         found.selections = [each for each in selections if not each.is_guess]
         if n_guesses := len(selections) - len(found.selections):
-            note(f"{n_guesses} labels in {path} were not changed and are ignored.")
+            note(f"Ignored, because not changed: {counted(n_guesses, 'label')} in {path}.")
     elif name.endswith((".json", *_TABLES)):
         if name.endswith(".json"):
             found.corrections = read_annotated(path)
