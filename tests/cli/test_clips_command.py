@@ -93,7 +93,7 @@ def test_a_fit_learns_from_corrections_of_unlabelled_recordings(run, clips, tmp_
     words += ("--corrections", tmp_path / "corrections.csv", "-o", tmp_path / "model.skops")
     result = run.ok(*words)
     assert "left out" not in result.stderr
-    assert f"{len(corrections) - 1} instances are known" in result.stderr
+    assert f"Known from corrections: {len(corrections) - 1} instances" in result.stderr
     model, facts = load_model(tmp_path / "model.skops")
     assert facts["corrections"] == len(corrections) - 1
     # The same fit by hand.
