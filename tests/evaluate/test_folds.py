@@ -60,7 +60,7 @@ def test_odd_groups_are_refused(data, odd, message):
     [
         ([0, 0, 0, 0], {"n_folds": 2}, LabelError, "nothing to learn"),
         ([0, 0, 0, 1], {"n_folds": 2}, LabelError, "label 1 has 1 bag.* for 2 folds"),
-        ([0, 1, 0, 1], {"n_folds": 1}, InputError, "1 folds of 4 bag.*at least 2 folds"),
+        ([0, 1, 0, 1], {"n_folds": 1}, InputError, "1 folds of 4 bags: expected at least 2,"),
         ([0, 1, 0, 1], {"n_folds": 2, "groups": np.zeros(4)}, InputError, "2 folds of 1 group"),
         ([[0, 1]] * 3, {"n_folds": 4}, InputError, "4 folds of 3 bag.*set cv="),
     ],
