@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.stats import binomtest, norm
+from sklearn.dummy import DummyRegressor
 from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score
 
 from bagwise.classification import CitationKNN, OrdinalBagClassifier, SetKernelSVM
@@ -215,3 +216,12 @@ def test_intervals_of_r2_contain_the_expected_one_with_few_bags_per_fold(rng):
         _, lower, upper = held.intervals(n_draws=200, seed=seed)["R2"]
         inside.append(lower <= 0.5 <= upper)
     assert np.mean(inside) > 0.8
+
+
+def test_a_constant_has_no_rank_correlation_of_the_means_of_the_folds():
+    """Predictions of all folds together differ, as the means of the folds do."""
+    data = make_bags(n_bags=20, n_features=3, random_state=0)
+    y = np.array([bag.mean() for bag in data.bags])
+    found = evaluate(DummyRegressor(), data.bags, y, cv=4)
+    assert found.mean("Spearman") is None
+    assert {*found.intervals()} == {"R2", "MAE"}

@@ -189,12 +189,14 @@ class Evaluation:
         Returns
         -------
         dict of str to tuple of float
-            The ends of the interval of each measure; NaN if most draws do not define it.
+            The ends of the interval of each measure that a fold defines; NaN if most draws do not
+            define it.
         """
         others = [m for m in self.scores if not any(m.partition(" of ")[0] in k for k in OWN)]
         how: Any = {"confidence": confidence, "n_draws": n_draws, "seed": random_state}
         own = self._rows.intervals(**how) | (self._rows.intervals(others, **how) if others else {})
-        return {name: own[name][1:] for name in self.scores if name in own}
+        defined = [name for name in self.scores if self.mean(name) is not None]
+        return {name: own[name][1:] for name in defined if name in own}
 
     def by(
         self, values: ArrayLike, *, confidence: float = 0.95, random_state: int = 0
