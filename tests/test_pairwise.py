@@ -9,14 +9,18 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from bagwise import Bags, pairwise
 from bagwise._common import memory
+from bagwise.base import in_canonical_order
+from bagwise.embedding._prototypes import distinct_instances, similarity_to
 from bagwise.exceptions import InputError, NotEnoughMemoryError
 from bagwise.loops import threads
 from bagwise.pairwise import (
     bag_distances,
     bag_kernel,
+    distances_between,
     instance_kernel,
     kernel_width,
     minimax_statistics,
+    with_shared_distances,
 )
 from cases import covering, each
 
@@ -259,3 +263,29 @@ def test_a_tree_does_not_compare_all_pairs(rng, kind):
     assert time.process_time() - begun < 10
     expected = shift * np.sqrt(2)
     assert_allclose(distances, [[0, expected], [expected, 0]], rtol=1e-9)
+
+
+def test_selections_of_shared_bags_have_the_distances_of_these_bags(rng):
+    offsets = np.r_[0, np.cumsum(rng.integers(1, 5, size=12))]
+    bags = Bags(rng.integers(0, 4, size=(offsets[-1], 3)).astype(float), offsets)
+    shared, y = with_shared_distances(bags), np.arange(12) % 2
+    for first, second in (([3, 0, 7], [2, 3]), (np.arange(12), None), ([5, 1, 4, 6], None)):
+        of_shared, plain = (
+            [whole[first], None if second is None else whole[second]] for whole in (shared, bags)
+        )
+        for kind in POOL:
+            found = distances_between(*of_shared, kind=kind)
+            assert_allclose(found, distances_between(*plain, kind=kind), rtol=1e-13)
+        # Rearranged, as MILES does.
+        sorted_shared, sorted_plain = (
+            in_canonical_order(parts[0], y[: len(first)])[0] for parts in (of_shared, plain)
+        )
+        similar = [
+            similarity_to(distinct_instances(some, None, 0), some, 0.5)
+            for some in (sorted_shared, sorted_plain)
+        ]
+        assert_array_equal(*similar)
+    moved = shared.with_instances(2 * np.asarray(bags.instances))  # other instances share nothing
+    found = distances_between(moved[:5], shared[5:], kind="minmin")
+    expected = bag_distances(bags.with_instances(2 * np.asarray(bags.instances))[:5], bags[5:])
+    assert_array_equal(found, expected)

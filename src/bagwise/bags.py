@@ -86,6 +86,7 @@ class Bags:
 
     _is_validated = False  # whether `check_bags` accepted the values, and no one else has them
     _origin: Origin | None = None  # None if the instances are the rows of the user, in order
+    _shared: Any = None  # by selections of the same bags, see `with_shared_distances`
     _columns: Mapping[str, Array] = MappingProxyType({})
     _group: str | None = None
 
@@ -524,6 +525,29 @@ class Bags:
         bags._origin = order, self.offsets[:-1], len(order)
         return bags
 
+    def rearranged(self, instances: Instances, offsets: Ints, rows: slice | Ints) -> Bags:
+        """Return rows of these bags, divided in another way; they share what the bags share.
+
+        Parameters
+        ----------
+        instances : ndarray or CSR of shape (n_rows, n_features)
+            The rows.
+        offsets : ndarray of int of shape (n + 1,)
+            Where each new bag begins, and the end of the last one.
+        rows : slice or ndarray of int
+            The positions of the rows.
+
+        Returns
+        -------
+        Bags
+            Without ids, names and columns.
+        """
+        bags = Bags(instances, offsets)
+        if self._shared:
+            bags._origin = self.input_rows[rows], bags.offsets[:-1], bags.n_instances
+            bags._shared = self._shared
+        return bags
+
     def guard(self, values: Array) -> Array:
         """Mark values per instance whose order is not that of the rows of the user.
 
@@ -878,7 +902,7 @@ class Bags:
         part._origin = order, starts[key], n_rows
         if self._columns:
             part._columns, part._group = taken(self._columns, key), self._group
-        part._is_validated = self._is_validated
+        part._is_validated, part._shared = self._is_validated, self._shared
         return part
 
 

@@ -7,7 +7,7 @@ instances is never stored.
 
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -39,7 +39,8 @@ METRICS = (
     *("braycurtis", "canberra", "chebyshev", "correlation", "hamming", "jaccard", "minkowski"),
     *("sqeuclidean", *SPARSE_METRICS),
 )
-BLOCK = 2**18  # values per block, so that it stays in the cache between product and reduction
+BLOCK = 2**20  # values per block: many rows per product, and it stays in the cache
+MOST_SHARED = 10_000_000  # distances of instances to bags that are kept
 SMALL_BAGS = 128  # total rows of small bags whose kernel is computed in one call
 
 # Overhead per pair of instances, in units of one feature (1/4 ns). Kernels are computed twice if
@@ -131,11 +132,59 @@ def distances_between(
         return np.maximum(there, back.T)
     gather = {"minmin": np.minimum, "maxmin": np.maximum, "meanmin": np.add}[kind]
     symmetric = with_itself and kind == "minmin"
-    if metric == "euclidean":
+    if metric == "euclidean" and A._shared and A._shared is B._shared:
+        out = _selected(A, B, gather)
+    elif metric == "euclidean":
         out = _euclidean(A, B, gather, symmetric=symmetric)
     else:
         out = _over_pairs(A, B, _nearest(A, B, metric), gather, symmetric=symmetric)
     return out / A.sizes[:, None] if kind == "meanmin" else out
+
+
+def with_shared_distances(bags: Bags) -> Bags:
+    """Bags, the Euclidean distances between selections of which are computed once.
+
+    The distance of each instance to each bag determines them. It is computed when it is first
+    needed, and kept until ``_shared`` is cleared.
+
+    Parameters
+    ----------
+    bags : Bags
+        Validated bags.
+
+    Returns
+    -------
+    Bags
+        The same bags. Many bags share nothing.
+    """
+    root = bags.ordered_by(np.arange(bags.n_instances))
+    root._shared = {"bags": root} if len(bags) * bags.n_instances <= MOST_SHARED else {}
+    return root
+
+
+def _selected(A: Bags, B: Bags, gather: np.ufunc) -> Floats:
+    """Distances between selections of shared bags; those of A may be single instances."""
+    shared, origin = A._shared, cast(Any, B._origin)
+    root = shared["bags"]
+    if "nearest" not in shared:
+        shared["nearest"] = _euclidean(alone(root.instances), root, np.minimum, symmetric=False)
+    columns = np.searchsorted(root.offsets, origin[0][origin[1]], side="right") - 1
+    return gather.reduceat(shared["nearest"][np.ix_(A.input_rows, columns)], A.offsets[:-1])
+
+
+def alone(rows: Any) -> Bags:
+    """Each row of a table as a bag.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR
+        The table.
+
+    Returns
+    -------
+    Bags
+    """
+    return Bags(rows, np.arange(rows.shape[0] + 1))
 
 
 def bag_kernel(
@@ -402,12 +451,11 @@ def _over_pairs(
         for start in range(offsets[first], offsets[last], n_rows):
             stop = min(start + n_rows, offsets[last])
             low, high = np.searchsorted(offsets, [start, stop - 1], side="right") - 1
-            bag = low if symmetric else 0
-            columns, ends = slice(B.offsets[bag], None), B.offsets[bag:] - B.offsets[bag]
-            rows = reduce_columns(slice(start, stop), columns, ends)
+            ends = B.offsets[low if symmetric else 0 :]
+            rows = reduce_columns(slice(start, stop), slice(ends[0], None), ends - ends[0])
             begins = np.maximum(offsets[low : high + 1] - start, 0)
             block = gather.reduceat(rows, begins, axis=0)
-            here = out[low : high + 1, bag:]
+            here = out[low : high + 1, shape[1] - block.shape[1] :]
             if offsets[low] < start:  # the first bag began in the previous block
                 block[0] = gather(here[0], block[0])
             here[:] = block
@@ -487,7 +535,8 @@ def _sparse_nearest(A: Bags, B: Bags) -> Columns:
         product = safe_sparse_dot(X[rows], Y[columns].T, dense_output=True)
         product *= -2
         product += squared[columns]
-        _, column = loops.set_distances.nearest_in_bags(product, ends)
+        spans = itertools.pairwise(ends.tolist())
+        column = np.column_stack([a + product[:, a:b].argmin(axis=1) for a, b in spans])
         row = np.repeat(np.arange(rows.start, rows.stop), column.shape[1])
         difference = X[row] - Y[column.ravel() + columns.start]
         return np.sqrt(row_norms(difference, squared=True)).reshape(column.shape)
@@ -500,7 +549,8 @@ def _nearest(A: Bags, B: Bags, metric: Metric) -> Columns:
 
     def nearest(rows: slice, columns: slice, ends: Ints) -> Floats:
         distances = pairwise_distances(X[rows], Y[columns], metric=metric)
-        return loops.set_distances.nearest_in_bags(distances, ends)[0]
+        known = np.nan_to_num(distances, copy=False, nan=np.inf, posinf=np.inf)
+        return np.minimum.reduceat(known, ends[:-1], axis=1)
 
     return nearest
 
@@ -512,19 +562,17 @@ def _kernel_sums(A: Bags, B: Bags, kernel: Kernel, params: dict[str, Any]) -> Co
         return _gaussian_sums(X, Y, gamma)
 
     def sums(rows: slice, columns: slice, ends: Ints) -> Floats:
-        right = Y[columns]
-        # scikit-learn checks a table once if both are the same.
-        same = X is Y and (rows.start, rows.stop) == (columns.start, Y.shape[0])
-        values = instance_kernel(right if same else X[rows], right, kernel, params)
+        values = instance_kernel(X[rows], Y[columns], kernel, params)
         return np.add.reduceat(values, ends[:-1], axis=1, dtype=np.float64)
 
     return sums
 
 
-def _squares_fit(*tables: Any) -> bool:
-    """Whether all tables are dense, in double precision, and their squares do not overflow."""
-    dense = all(isinstance(table, np.ndarray) and table.dtype == np.float64 for table in tables)
-    return dense and all(np.vdot(table, table) < LARGEST_VALUE for table in tables)
+def _squares_fit(X: Any, Y: Any) -> bool:
+    """Whether both tables are dense, in double precision, and their squares do not overflow."""
+    dense = isinstance(X, np.ndarray) and isinstance(Y, np.ndarray)
+    dense = dense and X.dtype == Y.dtype == np.float64
+    return dense and bool(max(np.vdot(X, X), np.vdot(Y, Y)) < LARGEST_VALUE)
 
 
 def _gaussian_sums(X: Floats, Y: Floats, gamma: float) -> Columns:

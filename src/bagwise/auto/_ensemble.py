@@ -24,6 +24,7 @@ from bagwise.evaluate._evaluation import Fold
 from bagwise.exceptions import BagwiseError, InputError, NotEnoughMemoryError
 from bagwise.labels import Labels
 from bagwise.loops.threads import one_core_if_few
+from bagwise.pairwise import with_shared_distances
 from bagwise.preprocessing import BagPipeline
 from bagwise.preprocessing._bag_pipeline import instance_scaler
 from bagwise.solvers.stacking import Stack
@@ -87,7 +88,7 @@ class Ensemble:
         folds = self._folds(labels, groups, int(rng.randint(2**31)))
         y, targets = self._targets(labels)
         self.scaler_ = instance_scaler(sparse=bags.is_sparse).fit(bags)
-        bags = check_bags(None, self.scaler_.transform(bags), reset=True)
+        bags = with_shared_distances(check_bags(None, self.scaler_.transform(bags), reset=True))
         # The candidates fit parts of these bags, which no one else refers to: checked once.
         bags._is_validated = not bags.is_sparse
 
@@ -118,6 +119,7 @@ class Ensemble:
                 stack = replace(stack, weights=only, intercept=0 * stack.intercept)
             used = [m for m in range(len(ran)) if stack.weights[m].any() or m == best]
             self.estimators_ = [ran[m].member.fit_all(ran[m].rows, bags, y) for m in used]
+        bags._shared.clear()
         self.names_ = [ran[m].member.name for m in used]
         self.slopes_, self.offsets_ = stack.slopes[used], stack.offsets[used]
         self.weights_, self.intercept_ = stack.weights[used], stack.intercept

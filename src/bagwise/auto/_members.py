@@ -19,7 +19,7 @@ from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
 from bagwise.auto._methods import METHODS, find_method
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin
-from bagwise.base._finite import FLOATING_POINT, require_finite
+from bagwise.base._finite import quietly, require_finite
 from bagwise.base._pipelines import groups_for, kept_assumption, predicts_numbers, predicts_risk
 from bagwise.classification import (
     MILES,
@@ -180,9 +180,8 @@ def column_scores(model: Any, X: Any, kind: str, n_columns: int) -> Floats:
     if kind == "times":
         return np.asarray(model.predict(X), dtype=np.float64).reshape(-1, 1)
     if isinstance(model, BagClassifierMixin):  # the bags are validated already
-        with np.errstate(**FLOATING_POINT):
-            decision = model._decision(X)
-        scores = np.asarray(require_finite(decision, "the score", infinite=True), np.float64)
+        decision = require_finite(quietly(model._decision, X), "the score", infinite=True)
+        scores = np.asarray(decision, np.float64)
     elif is_regressor(model):
         return np.asarray(model.predict(X), dtype=np.float64).reshape(len(X), -1)
     elif hasattr(model, "decision_function"):

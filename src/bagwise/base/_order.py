@@ -67,7 +67,7 @@ def in_canonical_order(bags: Bags, labels: Any, *per_bag: Any) -> tuple[Any, ...
     order = np.array(sorted(range(len(bags)), key=keys.__getitem__), dtype=np.intp)
     by_bag = bags.split(inside)
     rows = np.concatenate([by_bag[i] for i in order])
-    ordered = Bags(take_rows(bags, rows), offsets_of(bags.sizes[order]))
+    ordered = bags.rearranged(take_rows(bags, rows), offsets_of(bags.sizes[order]), rows)
     if bags._columns:
         ordered = ordered.with_columns(taken(bags.columns, order), groups=bags.group_name)
     others = (None if values is None else values[order] for values in per_bag)

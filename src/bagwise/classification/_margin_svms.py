@@ -26,7 +26,7 @@ from bagwise.base._set_kernel import SetKernelMixin
 from bagwise.embedding._prototypes import distinct_instances, similarity_to
 from bagwise.labels import Labels
 from bagwise.loops.threads import block_bounds
-from bagwise.pairwise import kernel_width
+from bagwise.pairwise import alone, kernel_width
 from bagwise.solvers.bag_tables import fit_libsvm, l1_svm
 from bagwise.solvers.margin import misvm
 from bagwise.solvers.margin.feature_space import KEPT, LinearFeatures
@@ -637,7 +637,7 @@ class MILES(OneVsRestMixin, BagEstimator):
         results = self._one_vs_rest(labels, lambda signs: l1_svm(table, signs > 0, costs))
         coef = np.array([result.solution[0] for result in results])
         chosen = np.any(coef != 0, axis=0)
-        self.prototypes_, self.coef_ = prototypes[chosen], coef[:, chosen]
+        self.prototypes_, self.coef_ = prototypes[chosen].instances, coef[:, chosen]
         self.intercept_ = np.array([float(result.solution[1]) for result in results])
         return results
 
@@ -655,8 +655,8 @@ class MILES(OneVsRestMixin, BagEstimator):
 
     def _brought(self, bags: Bags) -> Array:
         """Similarity to each prototype of the nearest instance of each bag; 0 for the others."""
-        alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
-        similar = similarity_to(self.prototypes_, alone, self.gamma_)  # (n_instances, n_chosen)
+        own = alone(self.prototypes_), alone(bags.instances)
+        similar = similarity_to(*own, self.gamma_)  # (n_instances, n_chosen)
         nearest = similar == loops.segments.maximum(similar, bags.offsets)[bags.bag_index]
         equals = loops.segments.sum(nearest.astype(np.float64), bags.offsets)
         return similar * nearest / equals[bags.bag_index]

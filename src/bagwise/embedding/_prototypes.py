@@ -15,7 +15,7 @@ from bagwise.bags import Bags
 from bagwise.base import BagEstimator, UnlabelledFit
 from bagwise.base._parameters import with_parameters
 from bagwise.loops.ties import row_ranks
-from bagwise.pairwise import DISTANCES, distances_between, kernel_width
+from bagwise.pairwise import DISTANCES, alone, distances_between, kernel_width
 
 
 class BagEmbedding(UnlabelledFit, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimator):
@@ -170,18 +170,18 @@ class InstanceSimilarity(BagEmbedding):
 
     def _learn(self, bags: Bags) -> None:
         self.gamma_ = kernel_width(self.gamma, bags)
-        self.prototypes_ = distinct_instances(bags, self.n_prototypes, self.random_state)
+        self.prototypes_ = distinct_instances(bags, self.n_prototypes, self.random_state).instances
 
     def _embedded(self, bags: Bags) -> Floats:
-        return similarity_to(self.prototypes_, bags, self.gamma_)
+        return similarity_to(alone(self.prototypes_), bags, self.gamma_)
 
     @property
     def _n_features_out(self) -> int:
         return self.prototypes_.shape[0]
 
 
-def distinct_instances(bags: Bags, n_most: int | None, random_state: Any) -> Any:
-    """Distinct instances of bags, in an order that depends on their values alone.
+def distinct_instances(bags: Bags, n_most: int | None, random_state: Any) -> Bags:
+    """Distinct instances, each as a bag, in an order that depends on their values alone.
 
     Parameters
     ----------
@@ -194,22 +194,23 @@ def distinct_instances(bags: Bags, n_most: int | None, random_state: Any) -> Any
 
     Returns
     -------
-    ndarray or CSR of shape (n_distinct, n_features)
+    Bags
     """
     distinct = np.unique(row_ranks(bags.instances), return_index=True)[1]
     if n_most is not None and n_most < len(distinct):
         rng = check_random_state(random_state)
         distinct = distinct[np.sort(rng.choice(len(distinct), n_most, replace=False))]
-    return bags.instances[distinct]
+    offsets = np.arange(bags.n_instances + 1)
+    return bags.rearranged(bags.instances, offsets, slice(None))[distinct]
 
 
-def similarity_to(prototypes: Any, bags: Bags, gamma: float) -> Floats:
+def similarity_to(prototypes: Bags, bags: Bags, gamma: float) -> Floats:
     """Similarity of the nearest instance of each bag to each prototype.
 
     Parameters
     ----------
-    prototypes : ndarray or CSR of shape (n_prototypes, n_features)
-        Instances.
+    prototypes : Bags
+        Single instances.
     bags : Bags
         The bags.
     gamma : float
@@ -219,16 +220,15 @@ def similarity_to(prototypes: Any, bags: Bags, gamma: float) -> Floats:
     -------
     ndarray of shape (n_bags, n_prototypes)
     """
-    n_prototypes = prototypes.shape[0]
+    n_prototypes = len(prototypes)
     require_memory(
         2 * 8.0 * n_prototypes * len(bags),
         purpose=f"the similarity of {len(bags):,} bags to {n_prototypes:,} prototypes",
         remedy="set n_prototypes, or use fewer bags at a time",
     )
-    alone = Bags(prototypes, np.arange(n_prototypes + 1))
     # Computed from prototypes to bags: then only the nearest instance of each bag is recomputed in
     # full precision.
-    out = np.ascontiguousarray(distances_between(alone, bags, kind="minmin").T)
+    out = np.ascontiguousarray(distances_between(prototypes, bags, kind="minmin").T)
     np.square(out, out=out)
     out *= -gamma
     return np.exp(out, out=out)

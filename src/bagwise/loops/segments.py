@@ -356,33 +356,30 @@ def noisy_or_loss(start, stop, offsets, positive, weights, scores, gradient):
         for k in range(scores.shape[1]):
             doubt, largest = 0.0, -np.inf  # S = -log prod(1 - p) = sum of log(1 + exp(score))
             for j in range(first, last):
-                doubt += _log1pexp(scores[j, k])
-                largest = max(largest, scores[j, k])
+                score = scores[j, k]
+                small = np.exp(-abs(score))
+                doubt += max(score, 0.0) + np.log1p(small)
+                gradient[j, k] = (1.0 if score > 0 else small) / (1.0 + small)  # p
+                largest = max(largest, score)
+            factor = weight
             if positive[bag, k] < 0:
-                for j in range(first, last):
-                    gradient[j, k] = 0.0
-                continue
-            if not positive[bag, k]:
+                factor = 0.0
+            elif not positive[bag, k]:
                 value += weight * doubt
-                for j in range(first, last):
-                    gradient[j, k] = weight * np.exp(-_log1pexp(-scores[j, k]))
-                continue
-            if largest < -30.0:  # log(exp(S) - 1) = log S, where S may underflow
+            elif largest < -30.0:  # log(exp(S) - 1) = log S and p = exp(score), which may underflow
                 flat = 0.0
                 for j in range(first, last):
-                    flat += np.exp(scores[j, k] - largest)
-                flat = largest + np.log(flat)
+                    gradient[j, k] = np.exp(scores[j, k] - largest)
+                    flat += gradient[j, k]
+                value += weight * (doubt - largest - np.log(flat))
+                factor = -weight / flat
             else:
                 flat = doubt + np.log(-np.expm1(-doubt))
-            value += weight * (doubt - flat)  # -log(1 - exp(-S))
+                value += weight * (doubt - flat)  # -log(1 - exp(-S))
+                factor = -weight * np.exp(-flat)
             for j in range(first, last):
-                gradient[j, k] = -weight * np.exp(-_log1pexp(-scores[j, k]) - flat)
+                gradient[j, k] *= factor
     return value
-
-
-@_compiled
-def _log1pexp(value):
-    return value + np.log1p(np.exp(-value)) if value > 0 else np.log1p(np.exp(value))
 
 
 @_compiled

@@ -12,29 +12,6 @@ _compiled = compiled()
 _vectorised = compiled(fastmath={"reassoc", "contract"})
 
 
-def nearest_in_bags(distances: Array, offsets: Ints) -> tuple[Array, Ints]:
-    """For each row, the smallest entry among the columns of each bag, and its column.
-
-    Parameters
-    ----------
-    distances : ndarray of shape (n_rows, n_instances)
-        From row to instance; any monotone function of the distance.
-    offsets : ndarray of shape (n_bags + 1,)
-        Which columns belong to which bag.
-
-    Returns
-    -------
-    smallest : ndarray of shape (n_rows, n_bags)
-        ``inf`` for an empty bag.
-    column : ndarray of int64 of shape (n_rows, n_bags)
-        The first column that attains it.
-    """
-    shape = (len(distances), len(offsets) - 1)
-    smallest, column = np.empty(shape, distances.dtype), np.empty(shape, np.int64)
-    _nearest_in_bags(np.ascontiguousarray(distances), offsets, smallest, column)
-    return smallest, column
-
-
 def exact_nearest_in_bags(
     approximate: Array, slack: Floats, offsets: Ints, X: Array, Y: Array
 ) -> Floats:
@@ -103,17 +80,6 @@ def _closest_instances(start, stop, points, own, offsets, first, second, left, r
                     total += difference * difference
                 if total < best:
                     best, left[pair], right[pair] = total, i, j
-
-
-@_compiled
-def _nearest_in_bags(distances, offsets, smallest, column):
-    for i in range(distances.shape[0]):
-        for bag in range(len(offsets) - 1):
-            best, place = np.inf, offsets[bag]
-            for j in range(offsets[bag], offsets[bag + 1]):
-                if distances[i, j] < best:
-                    best, place = distances[i, j], j
-            smallest[i, bag], column[i, bag] = best, place
 
 
 @_compiled
