@@ -38,6 +38,7 @@ PARTS = (
     "auto",
     "felt",
     "methods",
+    "slides",
     "engines",
     "large_tables",
     "reading",

@@ -61,16 +61,17 @@ MISSED = """Rows that miss their goals, and why:
   without line breaks in cells, a mapped file."""
 
 
+def used():
+    """CPU seconds of this process and of finished child processes, until now."""
+    each = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(times.ru_utime + times.ru_stime for times in each)
+
+
 def cpu_seconds(run):
-    """CPU seconds of this process and of finished child processes."""
-
-    def now():
-        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-        return sum(each.ru_utime + each.ru_stime for each in used)
-
-    start = now()
+    """CPU seconds of a call."""
+    start = used()
     run()
-    return now() - start
+    return used() - start
 
 
 def best(run, rounds=3):
