@@ -155,13 +155,14 @@ def _split(level, columns, weights, place, starts, W, A, gains, thresholds, feat
 def _best_splits(
     first, last, level, columns, order, weights, place, starts, W, A, gains, thresholds
 ):
-    """Gain and threshold of the best split of each node by each feature; without gain, 0 and inf.
+    """Gain and threshold of the best split of each node by each feature; 0 and inf if none is best.
 
     The rows of node v are ``starts[v]:starts[v + 1]``, if rows are sorted by nodes.
     """
     n, n_nodes = len(place), 1 << level
     left, moduli, fit = np.empty(n), np.empty(n), np.empty(n)
     by_node, free = np.empty(n, np.int32), np.empty(n_nodes, np.int64)
+    best = np.zeros(n_nodes)  # gain of the features so far: a split with less is of no use
     for f in range(first, last):
         if n_nodes > 1:
             for v in range(n_nodes):
@@ -182,13 +183,13 @@ def _best_splits(
                 right, right_moduli = all_W - left[k], max(all_A - moduli[k], 1e-300)
                 fit[k] = left[k] ** 2 / max(moduli[k], 1e-300) + right**2 / right_moduli
             gains[f, v], thresholds[f, v] = 0.0, np.inf
-            least = whole + 1e-12 * all_A
+            least = whole + best[v] + 1e-12 * all_A
             for k in range(1, size):
                 if fit[k] > least:
                     before, value = columns[f, rows[k - 1]], columns[f, rows[k]]
                     # Rounding may leave a tiny sum of moduli on an empty side: no split there.
                     if value > before and moduli[k] > 0 and all_A - moduli[k] > 1e-12 * all_A:
-                        gains[f, v] = fit[k] - whole
+                        gains[f, v] = best[v] = fit[k] - whole
                         least = fit[k] + 1e-12 * all_A
                         middle = 0.5 * (before + value)
                         thresholds[f, v] = middle if middle < value else before
