@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from bagwise import Bags
 from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression, RankLossSIM
 from bagwise.apps.review import Correction, ReviewQueue
+from bagwise.apps.review._queue import DECIDED
 from bagwise.apps.review._store import SetCorrection
 from bagwise.exceptions import InputError
 from bagwise.labels import LabelCounts
@@ -187,3 +189,26 @@ def test_unknown_labels_and_counts_are_choices_until_they_are_decided():
     for instance in range(first, int(bags.offsets[bag + 1])):  # contradicts the counts
         queue.decide(instance, BIRDS[absent])
     assert queue.guess(first) == BIRDS[absent]
+
+
+def test_an_instance_may_have_several_labels():
+    """The model gives it one; the label set gets all, and the other instances are as before."""
+    bags = Bags([[0.0], [3.0], [0.1], [3.1], [1.5], [6.0]], [0, 2, 4, 5, 6])
+    sets = [{"owl", "wren"}, {"owl", "wren"}, {"owl"}, {"robin"}]
+    model = ORedLogisticRegression().fit(bags, sets)
+    queue = ReviewQueue(model, bags, sets)
+    assert queue.knows("owl;wren")
+    assert not queue.knows("owl;emu")
+    queue.decide(4, "owl;wren")  # the only instance of its bag
+    assert queue.guess(4) == "owl;wren"
+    assert queue.state[4] == DECIDED
+    assert queue.set_of(2) == ["owl", "wren"]
+    assert queue.unmet(2) == []
+    assert np.isfinite(queue.posterior).all()
+    again = ReviewQueue(model, bags, sets, corrections=[Correction("2", 0, 1, "owl;wren")])
+    assert again.guess(4) == "owl;wren"
+    np.testing.assert_array_equal(again.posterior, queue.posterior)
+    queue.decide(4, None)
+    assert queue.guess(4) == "owl"
+    assert queue.set_of(2) == ["owl"]
+    np.testing.assert_array_equal(queue.posterior, ReviewQueue(model, bags, sets).posterior)

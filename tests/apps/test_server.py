@@ -117,6 +117,7 @@ def test_strange_requests_change_nothing(sidecar):
         ("decide", '{"instance": -1, "label": "wren"}'),
         ("decide", '{"instance": 0, "label": "emu"}'),
         ("decide", '{"instance": 0, "label": ["wren"]}'),
+        ("decide", '{"instance": 0, "label": "wren;emu"}'),
         ("decide", "[" * 50_000),
         ("decide", '{"instance": 100000, "label": null}'),
         ("delete", "{}"),
@@ -284,6 +285,34 @@ def decide(page, key):
 
 class TestPage:
     """Pages are closed before their server ends: a browser complains about what it still loads."""
+
+    def test_several_labels_of_an_instance_are_marked_and_saved_together(self, open_page, sidecar):
+        with serving(sidecar) as (address, _), closing(open_page(address)) as page:
+            page.wait_for_selector("#choices button")
+            first = page.evaluate("card")
+            labels = [choice["label"] for choice in first["choices"]]
+            for key in ("+", "1", "2", "2", "2"):
+                page.keyboard.press(key)
+            pressed = page.eval_on_selector_all(
+                "#choices button", "all => all.map(b => b.ariaPressed)"
+            )
+            assert pressed[:2] == ["true", "true"]
+            assert page.inner_text("#status") == f"Marked: {labels[0]}, {labels[1]}. Enter saves."
+            decide(page, "Enter")
+            both = ";".join(labels[:2])
+            assert [known.label for known in read_corrections(sidecar)] == [both]
+            assert not page.is_checked("#several")  # the next instance has one label again
+            decide(page, "1")
+            second = read_corrections(sidecar)[1].label
+            assert ";" not in second
+            for key in ("u", "u"):
+                page.keyboard.press(key)
+                page.wait_for_timeout(300)
+            page.check("#several")
+            page.click("#choices button >> nth=1")
+            page.keyboard.press("+")  # no longer: what was marked is forgotten
+            decide(page, "Enter")
+            assert [known.label for known in read_corrections(sidecar)] == [first["guess"]]
 
     def test_labels_are_confirmed_and_corrected_by_keyboard(self, open_page, sidecar):
         with serving(sidecar) as (address, _), closing(open_page(address)) as page:

@@ -115,6 +115,26 @@ def test_a_label_that_somebody_heard_is_added_to_the_set(run, birds, tmp_path):
     np.testing.assert_allclose(model[-1].coef_, same.coef_, rtol=1e-6, atol=1e-9)
 
 
+def test_several_labels_of_an_instance_are_added_to_the_set_and_not_fixed(run, birds, tmp_path):
+    bags, sets, _, table, _ = birds
+    (tmp_path / "more.csv").write_text("bag,row,label\nr1,0,owl;wren\nr2,0,owl\n")
+    out = tmp_path / "model.skops"
+    words = ("fit", table, "-m", "orlr", *WORDS, "-o", out)
+    result = run.ok(*words, "--corrections", tmp_path / "more.csv")
+    assert "Known from corrections: 2 instances" in result.stderr
+    assert "1 instance with several labels: not kept fixed." in result.stderr
+    model, _ = load_model(out)
+    known = [None] * bags.n_instances
+    known[bags.offsets[2]] = "owl"
+    sets = [own | {"owl", "wren"} if i == 1 else own for i, own in enumerate(sets)]
+    sets[2] = sets[2] | {"owl"}
+    seen = model[:-1].transform(bags)
+    same = type(model[-1])().fit(seen, sets, instance_labels=known)
+    np.testing.assert_allclose(model[-1].coef_, same.coef_, rtol=1e-6, atol=1e-9)
+    (tmp_path / "more.csv").write_text("bag,row,label\nr1,0,owl;emu\n")
+    assert "owl;emu" in run.fails(*words, "-f", "--corrections", tmp_path / "more.csv").stderr
+
+
 class TestReview:
     @pytest.fixture
     def model(self, run, birds, tmp_path):

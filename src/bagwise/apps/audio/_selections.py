@@ -18,12 +18,13 @@ import numpy as np
 
 from bagwise._common.files import distinct_names, write_file
 from bagwise._common.types import Array, Bools, Floats
-from bagwise.exceptions import DataWarning, FileFormatError, InputError, warn_user
+from bagwise.exceptions import FileFormatError, InputError
 from bagwise.io._contents import clip_columns
 from bagwise.io._files import escaped, unescaped
 
 LABEL, GUESS, CHECKED = "Annotation", "Predicted", "Checked"
-LABELS = (LABEL, "annotation", "Label", "label", "Species", "species", "Common Name")
+# The usual names of the column with the label
+HEADS = (LABEL, "annotation", "Label", "label", "Species", "species", "Common Name")
 _BOX = ("Begin Time (s)", "End Time (s)", "Low Freq (Hz)", "High Freq (Hz)")
 _OURS = (LABEL, "Score", GUESS, CHECKED, "Begin File")
 _HEADING = ("Selection", "View", "Channel", *_BOX, *_OURS)
@@ -116,7 +117,7 @@ def write_selections(
             rows[recordings[i]].append(i)
     # A further column must not have the name of one that `read_selections` reads.
     further = {
-        f"{_cell(name)} (kept)" if name in {*_HEADING, *LABELS, _PATH} else _cell(name): values
+        f"{_cell(name)} (kept)" if name in {*_HEADING, *HEADS, _PATH} else _cell(name): values
         for name, values in (kept or {}).items()
     }
     folder.mkdir(parents=True, exist_ok=True)
@@ -189,7 +190,7 @@ def _raven(file: TextIO) -> Iterator[tuple[Any, ...]]:
     names = list(reader.fieldnames or ())
     # Only columns of Raven: a further column may be called file, start, ...
     clips = clip_columns(name for name in names if name in (*_HEADING, _PATH))
-    label = next((name for name in LABELS if name in names), names[7] if len(names) > 7 else None)
+    label = next((name for name in HEADS if name in names), names[7] if len(names) > 7 else None)
     if clips is None or label is None:
         raise FileFormatError(
             f"{file.name} has the columns {names[:10]}: expected a selection table, and "
@@ -232,24 +233,18 @@ def match_selections(
     Returns
     -------
     dict of int to str
-        The label of each instance that is known.
+        The label of each instance that is known; several as ``owl;wren``.
 
     Raises
     ------
     InputError
         When there is no such recording or clip.
-
-    Warns
-    -----
-    DataWarning
-        When a clip has several labels; it is left out.
     """
     names = file_names(recordings)
     rows: dict[str, list[int]] = {name: [] for name in names}
     for i, name in enumerate(recordings):
         rows[name].append(i)
-    known: dict[int, str] = {}
-    several = set()  # clips with contradictory labels
+    known: dict[int, dict[str, None]] = {}
     for selection in selections:
         own = np.array(rows[_recording_of(selection, names)])
         chosen = own[_covered(selection, start[own], end[own])]
@@ -258,16 +253,9 @@ def match_selections(
                 f"{selection.path} labels {selection.label!r} from {selection.start:g} s, where "
                 f"{selection.recording!r} has no clip."
             )
-        label = selection.label
-        several |= {i for i in chosen.tolist() if known.setdefault(i, label) != label}
-    if several:
-        i = min(several)
-        warn_user(
-            f"{len(several)} clips have several labels and are ignored, because the model gives a "
-            f"clip one label: {start[i]:g} to {end[i]:g} s of {recordings[i]} is the first.",
-            DataWarning,
-        )
-    return {i: label for i, label in known.items() if i not in several}
+        for i in chosen.tolist():
+            known.setdefault(i, {})[selection.label] = None
+    return {i: ";".join(labels) for i, labels in known.items()}
 
 
 def _recording_of(selection: Selection, names: Mapping[str, str]) -> str:
@@ -276,7 +264,7 @@ def _recording_of(selection: Selection, names: Mapping[str, str]) -> str:
         return selection.recording
     last = _last(selection.recording)
     same = [name for name in names if _last(name) == last]
-    same = same or [name for name in names if stem_of(name) == stem_of(last)]
+    same = same or [name for name in names if stem(name) == stem(last)]
     # Raven saves a.txt as a.Table.1.selections.txt; the longest name wins.
     table = selection.path.name
     fitting = [name for name, own in names.items() if table.startswith(f"{own}.")]
@@ -293,7 +281,7 @@ def _last(path: str) -> str:
     return path.replace("\\", "/").rpartition("/")[2]
 
 
-def stem_of(path: str) -> str:
+def stem(path: str) -> str:
     """The name of a recording, without folders and suffix."""
     return _AUDIO.sub("", _last(path))
 

@@ -12,14 +12,8 @@ import numpy as np
 from bagwise._common.files import write_file
 from bagwise._common.types import Bools
 from bagwise.apps.audio._recordings import recordings
-from bagwise.apps.audio._selections import (
-    LABELS,
-    Selection,
-    match_selections,
-    read_selections,
-    stem_of,
-)
-from bagwise.apps.review._queue import match_corrections
+from bagwise.apps.audio._selections import HEADS, Selection, match_selections, read_selections, stem
+from bagwise.apps.review._queue import match_corrections, single
 from bagwise.apps.review._store import Correction, SetCorrection, read_corrections
 from bagwise.bags import Bags
 from bagwise.exceptions import FileFormatError, InputError, counted
@@ -85,11 +79,12 @@ class Known:
                 bounds[place[bag], column[label]] = (1, -1) if present else (0, 0)
         if used:
             self.note(f"Known from corrections: {counted(len(used), 'label')} of bags.")
-        for bag, _, _, label in self.corrections:
-            if bag in place and label in column and bounds[place[bag], column[label], 1] == 0:
-                bounds[place[bag], column[label]] = 1, -1
-                name = data.bags.name_of(place[bag])
-                self.note(f"{label} is added to the label set of {name}: see --corrections.")
+        for bag, _, _, own in self.corrections:
+            for label in [own] if own in column else own.split(";"):
+                if bag in place and label in column and bounds[place[bag], column[label], 1] == 0:
+                    bounds[place[bag], column[label]] = 1, -1
+                    name = data.bags.name_of(place[bag])
+                    self.note(f"{label} is added to the label set of {name}: see --corrections.")
         return labels.with_bounds(bounds)
 
     def locate(self, data: Contents) -> None:
@@ -101,11 +96,11 @@ class Known:
                 "labels of parts of recordings need a table with the columns file, start and end."
             )
         bags, clips, files = data.bags, data.clips, recordings(data)
-        names = set(map(stem_of, files))
+        names = set(map(stem, files))
         used = [
             each
             for each in self.selections
-            if each.path.suffix.lower() == ".txt" or stem_of(each.recording) in names
+            if each.path.suffix.lower() == ".txt" or stem(each.recording) in names
         ]
         if n_others := len(self.selections) - len(used):
             self.note(f"Not used: {counted(n_others, 'label')} of other recordings.")
@@ -150,7 +145,10 @@ class Known:
             )
         more = f" (and {n_unused} of bags that are not used)" if n_unused else ""
         self.note(f"Known from corrections: {counted(n_used, 'instance')}{more}.")
-        return labels
+        found = single(labels)
+        if n_several := found.count(None) - labels.count(None):
+            self.note(f"{counted(n_several, 'instance')} with several labels: not kept fixed.")
+        return found
 
 
 def read_known(path: Path, note: Callable[[str], None]) -> Known:
@@ -232,7 +230,7 @@ def _read_table(path: Path, found: Known) -> None:
     with format_errors(path):
         names = open_table(path, format_of(path, None), Request()).names
     recording, start, end = clip_columns([*names, "end"]) or (None, "", "")
-    label = next((name for name in LABELS if name in names), None)
+    label = next((name for name in HEADS if name in names), None)
     if recording is None or label is None or "row" in names:
         columns = read_written(path, ["bag", "row", "label"], optional=["size"])
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

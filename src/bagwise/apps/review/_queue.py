@@ -119,6 +119,8 @@ class ReviewQueue:
 
     def guess(self, instance: int) -> str:
         """The most probable label, given all decisions; of a decided instance, the decision."""
+        if isinstance(self._known[instance], tuple):
+            return ";".join(map(self.name_of, self._known[instance]))
         return self.names[int(self.posterior[instance].argmax())]
 
     def choices(self, bag: int) -> list[str]:
@@ -136,7 +138,7 @@ class ReviewQueue:
     def unmet(self, bag: int) -> list[str]:
         """The labels of a bag without a decided instance, if too few undecided ones are left."""
         known = self._known[self._rows(bag)]
-        left = self._present(bag) - set(known)
+        left = self._present(bag) - set(_each(known))
         return sorted(map(str, left)) if len(left) > known.count(None) else []
 
     def set_of(self, bag: int) -> list[str]:
@@ -162,9 +164,9 @@ class ReviewQueue:
         instance : int
             A row of ``bags.instances``.
         label : str or None
-            The name of its label; None to undo the decision.
+            The name of its label, or of several (``owl;wren``); None to undo the decision.
         """
-        self._known[instance] = None if label is None else self._labels[label]
+        self._known[instance] = None if label is None else label_of(label, self._labels)
         self.state[instance] = OPEN if label is None else DECIDED
         bag, _ = self.place_of(instance)
         self._update(slice(bag, bag + 1))
@@ -183,6 +185,10 @@ class ReviewQueue:
             self.state[instance] = max(self.state.max(), OPEN) + 1
 
     # Names and positions
+
+    def knows(self, label: str) -> bool:
+        """Whether this is the name of a label, or of several."""
+        return label in self.names or {*label.split(";")} <= {*self.names}
 
     def place_of(self, instance: int) -> tuple[int, int]:
         """The bag of an instance, and its row inside the bag."""
@@ -230,7 +236,7 @@ class ReviewQueue:
                 continue
             own = self._bounds[bag]
             own[:] = self._given.bounds[bag]
-            seen = self._classes.intersection(self._known[self._rows(bag)])
+            seen = self._classes.intersection(_each(self._known[self._rows(bag)]))
             decided = [(self._labels[n], present) for n, present in self._changes[bag].items()]
             for label, present in [*decided, *((label, True) for label in seen)]:
                 one = own[column[label]]
@@ -239,7 +245,7 @@ class ReviewQueue:
                 elif one[0] == 0:
                     one[:] = 1, one[1] or -1
         rows = slice(int(self._bags.offsets[bags.start]), int(self._bags.offsets[bags.stop]))
-        labels, known = self._given.with_bounds(self._bounds)[bags], self._known[rows]
+        labels, known = self._given.with_bounds(self._bounds)[bags], single(self._known[rows])
         annotate = self._model.annotate_proba
         try:
             proba = annotate(self._bags[bags], labels.targets, instance_labels=known)
@@ -279,7 +285,7 @@ def match_corrections(
     Returns
     -------
     instance_labels : list of length n_instances
-        The label of each instance, None without a correction.
+        The label of each instance, a tuple of several, None without a correction.
     n_used : int
         Number of corrections about these bags.
     """
@@ -297,9 +303,26 @@ def match_corrections(
                 f"{bags.name_of(bag)} has {own} instances, and a correction is about row {row}"
                 f"{of} (rows are counted from 0): review this file again."
             )
-        labels[int(bags.offsets[bag]) + row] = names.get(label, label)
+        labels[int(bags.offsets[bag]) + row] = label_of(label, names)
         n_used += 1
     return labels, n_used
+
+
+def label_of(name: str, names: Mapping[str, Any]) -> Any:
+    """The label of a name; a tuple for several (``owl;wren``); an unknown name stays a string."""
+    parts = tuple(names[part] for part in dict.fromkeys(name.split(";")) if part in names)
+    several = len(parts) > 1 and len(parts) == name.count(";") + 1
+    return names.get(name, parts if several else name)
+
+
+def single(known: Iterable[Any]) -> list[Any]:
+    """Known labels for a model, which gives an instance one label: None where there are several."""
+    return [None if isinstance(label, tuple) else label for label in known]
+
+
+def _each(known: Iterable[Any]) -> Iterator[Any]:
+    for label in known:
+        yield from label if isinstance(label, tuple) else (label,)
 
 
 def written_names(bags: Bags) -> list[str]:

@@ -154,7 +154,7 @@ class Review:
         It is refused if another page or process made a later decision than the person has seen.
         """
         instance, label, queue = self._instance(request["instance"]), request["label"], self.queue
-        if label is not None and label not in queue.names:
+        if label is not None and not queue.knows(str(label)):
             raise ValueError(f"{label!r} is not a label")
         place, guess = queue.written(instance), queue.guess(instance)
         sure, after = float(queue.certainty(instance)), int(request.get("after", 0))
@@ -200,7 +200,7 @@ class Review:
         """Update the queue with the decision in the file."""
         standing = {(c.bag, c.row): c.label for c in self.corrections.all()}
         label = standing.get(self.queue.written(instance)[:2])
-        if label is None or label in self.queue.names:
+        if label is None or self.queue.knows(label):
             self.queue.decide(instance, label)
 
     def _instance(self, number: Any) -> int:

@@ -11,6 +11,7 @@ let place = -1; // current position in the trail
 let shown = null; // the instance on the card
 let autoplay = null; // set by the first card, then by the user
 let inDoubts = false;
+const marked = new Set(); // several labels of one instance
 
 function make(tag, properties = {}, ...children) {
   const node = Object.assign(document.createElement(tag), properties);
@@ -71,7 +72,11 @@ function show(found) {
     trail.splice(place + 1, trail.length, card.instance);
     place = trail.length - 1;
   }
-  if (isNew) showInstance();
+  if (isNew) {
+    at("several").checked = false;
+    showInstance();
+  }
+  marked.clear();
   showChoices();
   at("neighbours").replaceChildren(...card.neighbours.map(neighbour));
   const known = card.decided ? "decided" : "predicted";
@@ -159,7 +164,7 @@ function showChoices() {
     const label = make("span", { className: "label", textContent: choice.label });
     const chance = make("span", { className: "chance", textContent: card.decided && choice.label === card.guess ? "decided" : percent(choice.probability) });
     const button = make("button", { type: "button", className: choice.label === card.guess ? "guess" : "" }, ...keys, label, chance);
-    button.addEventListener("click", () => decide(choice.label));
+    button.addEventListener("click", () => choose(choice.label));
     return make("li", {}, button);
   });
   at("choices").replaceChildren(...choices);
@@ -167,9 +172,27 @@ function showChoices() {
   at("more").hidden = card.others.length === 0;
   at("unlisted").replaceChildren(...card.others.map((label) => {
     const button = make("button", { type: "button" }, make("span", { className: "label", textContent: label }));
-    button.addEventListener("click", () => decide(label));
+    button.addEventListener("click", () => choose(label));
     return make("li", {}, button);
   }));
+}
+
+function choose(label) {
+  if (!at("several").checked) {
+    decide(label);
+    return;
+  }
+  if (!marked.delete(label)) marked.add(label);
+  for (const button of document.querySelectorAll("#choices button, #unlisted button")) {
+    button.setAttribute("aria-pressed", String(marked.has(button.querySelector(".label").textContent)));
+  }
+  say(marked.size ? `Marked: ${[...marked].join(", ")}. Enter saves.` : "No label is marked.");
+}
+
+function unmark() {
+  marked.clear();
+  showChoices();
+  at("main").focus({ preventScroll: true });
 }
 
 function neighbour(item) {
@@ -247,6 +270,10 @@ const actions = {
   },
   p: play,
   " ": play,
+  "+": () => {
+    at("several").checked = !at("several").checked;
+    unmark();
+  },
   a: () => { autoplay = at("autoplay").checked = !autoplay; },
   d: () => ask(inDoubts ? "card" : "doubts"),
   ArrowLeft: () => walk(-1),
@@ -262,10 +289,10 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Enter") {
     if (over || event.target.closest("button, input, summary")) return;
     event.preventDefault();
-    decide(card.guess);
+    decide(marked.size ? [...marked].join(";") : card.guess);
   } else if (/^[1-9]$/.test(event.key)) {
     const choice = over ? undefined : card.choices[event.key - 1];
-    if (choice) decide(choice.label);
+    if (choice) choose(choice.label);
   } else if (Object.hasOwn(actions, event.key) && (!over || ["u", "?", "d"].includes(event.key))) {
     event.preventDefault();
     actions[event.key]();
@@ -279,6 +306,7 @@ document.addEventListener("click", (event) => { // so that Enter confirms again 
 });
 
 at("autoplay").addEventListener("change", () => { autoplay = at("autoplay").checked; });
+at("several").addEventListener("change", unmark);
 at("see-doubts").addEventListener("click", () => ask("doubts"));
 at("see-instances").addEventListener("click", () => ask("card"));
 for (const [id, key] of Object.entries({ undo: "u", skip: "s", play: "p", back: "ArrowLeft", forward: "ArrowRight", help: "?" })) {
