@@ -140,7 +140,7 @@ def test_label_sets_in_a_second_table(run, syllables, tmp_path):
     assert "Rows of heard.csv about bags that are not in alone.csv: 1, such as " in result.stderr
     assert {row["bag"] for row in read_rows(out)} == set(names)
     result = run(*words, "--labels", table, "--missing", "drop")
-    assert "Left out, because not in heard.csv: 1 bags" in result.stderr
+    assert "Left out, because not in heard.csv: 1 bag," in result.stderr
     assert {row["bag"] for row in read_rows(out)} == set(names[:-1])
     result = run(*words, "--labels", table, "--missing", "error")
     assert (result.exit_code, "--missing drop" in result.stderr) == (2, True)

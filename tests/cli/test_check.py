@@ -127,6 +127,17 @@ def test_fit_writes_the_threshold_into_the_model(clips, run):
     assert "no label of an instance" in run.fails("annotate", *words, "-o", folder / "o.csv").stderr
 
 
+def test_checked_instances_without_background_are_told(clips, run):
+    """Boxes of Raven are around calls: by them alone every instance has one."""
+    folder, truth = clips
+    truth[:100][truth.label[:100] != "background"].to_csv(folder / "calls.csv", index=False)
+    words = ["annotate", folder / "clips.csv", "--background", "--check"]
+    done = run.ok(*words, folder / "calls.csv", "-o", folder / "a.csv")
+    assert "Warning: calls.csv has no instance of background" in done.stderr
+    done = run.ok(*words, folder / "checked.csv", "-o", folder / "b.csv")
+    assert "Warning" not in done.stderr
+
+
 def test_clips_are_checked_by_file_and_start(clips, run):
     """The same labels as rows of a bag, and as clips of a recording, with and without their end."""
     folder, truth = clips

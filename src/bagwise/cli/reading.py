@@ -18,7 +18,7 @@ from bagwise.auto._methods import add_current_folder
 from bagwise.bags import Bags
 from bagwise.cli.options import Columns, Saved, Task, is_model, split_names
 from bagwise.cli.output import note, progress, warning
-from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
+from bagwise.exceptions import DataWarning, InputError, LabelError, counted, warn_user
 from bagwise.io._anndata import is_anndata, obs_columns
 from bagwise.io._contents import Contents, suspicion
 from bagwise.io._files import TABLES, Request, format_errors, format_of, listed, naming
@@ -710,7 +710,7 @@ def _read(path: Any, named: Mapping[str, Any], **settings: Any) -> Contents:
     if data.left_out:
         note(f"Not used as features, judging by their names: {', '.join(data.left_out)}.")
     if request.missing == "drop" and data.absent:
-        left = f"{len(data.absent)} bags, such as {listed(data.absent, 5)}"
+        left = f"{counted(len(data.absent), 'bag')}, such as {listed(data.absent, 5)}"
         note(f"Left out, because not in {title_of(request.labels)}: {left}.")
     if data.others:
         others = f"Rows of {title_of(request.labels)} about bags that are not in {name}"

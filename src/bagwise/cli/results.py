@@ -176,9 +176,9 @@ def checked_threshold(
     if strange := sorted(set().union(*own) - nothing - {*found.names}):
         names = listed([*found.names, "background"])
         raise InputError(f"{path.name} has the labels {listed(strange, 5)}: expected {names}.")
-    truth = np.array(
-        [[*(name in each for name in found.names), bool(nothing & each)] for each in own]
-    )
+    truth = np.array([[*(n in each for n in found.names), bool(nothing & each)] for each in own])
+    if not truth[:, -1].any():
+        warning(f"{path.name} has no instance of background, so that the threshold is too high.")
     found.temperature = tools.fit_temperature(proba[rows], truth)
     calibrated = tools.tempered(proba[rows], found.temperature)
     limit, table = tools.check_background(calibrated, len(found.names), truth)
