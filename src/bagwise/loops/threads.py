@@ -20,6 +20,10 @@ from bagwise._common.types import Array, Ints
 
 # Below this many values the threads cost more than they save.
 SMALL = 100_000
+# Below this many values, as in 30 MB, BLAS keeps to one core: methods factorise matrices of some
+# hundred columns thousands of times. `AutoBagClassifier` on 1.5 million values took 13 times the
+# CPU seconds, and 8 times the time, with two threads on a busy machine.
+FEW = 4_000_000
 
 
 def n_threads() -> int:
@@ -58,7 +62,7 @@ def one_core_if_small(table: Any) -> AbstractContextManager[Any]:
 
 def one_core_if_few(n_values: int) -> AbstractContextManager[Any]:
     """Keep BLAS and OpenMP on one core for few values, as `one_core_if_small` does."""
-    return library_cores(1) if n_values < 1_000_000 else nullcontext()
+    return library_cores(1) if n_values < FEW else nullcontext()
 
 
 def block_bounds(offsets: Ints, n_blocks: int) -> Ints:

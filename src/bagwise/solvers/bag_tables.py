@@ -11,7 +11,6 @@ import numpy as np
 from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 
-from bagwise._common.tables import slices
 from bagwise._common.types import Bools, Floats, Ints
 from bagwise.exceptions import InputError
 from bagwise.solvers.margin.max_margin import best_intercept
@@ -23,7 +22,6 @@ LEAST_REG = 1e-12  # relative to the mean diagonal: smaller values are lost to r
 GAP, LOOSE_GAP = 1e-11, 1e-6  # of the linear program, relative: to stop at, and to accept
 MOST_STEPS, SHRINKING = 100, 0.1  # a step aims at this share of the gap
 TINY = np.finfo(float).tiny
-BLOCK = 2**18  # values of a table that are scaled at a time
 
 
 def fit_libsvm(model: Any, table: Any, y: Any, weights: Any = None) -> bool:
@@ -185,7 +183,7 @@ def _solve(S: Floats, costs: Floats) -> tuple[Floats, float, Floats]:
     bounds = [n, 2 * n, 2 * n + len(t)]
     slack = np.concatenate([p, costs - p, 1 - t, 1 + t])
     dual = np.repeat([1.0, 2.0, 2 * p.sum() / n], [n, n, 2 * len(t)])
-    before, blocks = np.inf, slices(n, max(1, BLOCK // S.shape[1]))
+    before = np.inf
     for _ in range(MOST_STEPS):
         gap, value = float(slack @ dual), float(slack[:n].sum())
         if gap <= GAP * value or LOOSE_GAP * value >= gap > 0.9 * before:  # no more digits
@@ -196,9 +194,8 @@ def _solve(S: Floats, costs: Floats) -> tuple[Floats, float, Floats]:
         low, high, above, below = np.split(residual, bounds)
         theta, free = s + xi, np.append(1 / (u + v), 0.0)  # y'p = 0 is not free
         there = np.append(above - below, 0.0)
-        system = np.zeros((S.shape[1], S.shape[1]))
-        for rows in blocks:
-            system += S[rows].T @ (S[rows] / theta[rows, None])
+        scaled = S / np.sqrt(theta[:, None])
+        system = scaled.T @ scaled  # of a product with itself BLAS computes half
         system[np.diag_indices(len(system))] += free + LEAST_REG * (np.diagonal(system) + free)
         right = S.T @ ((low - high) / theta) + free * there
         factor = linalg.cho_factor(system, overwrite_a=True, check_finite=False)
