@@ -101,10 +101,6 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
         The class of the warning.
     """
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and _package(frame.f_globals) in WRAPPERS:
+    while frame.f_back and str(frame.f_globals.get("__name__")).split(".")[0] in WRAPPERS:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
-
-
-def _package(names: dict[str, object]) -> str:
-    return str(names.get("__name__", "")).partition(".")[0]

@@ -40,6 +40,7 @@ METRICS = (
     *("sqeuclidean", *SPARSE_METRICS),
 )
 BLOCK = 2**20  # values per block: many rows per product, and it stays in the cache
+COLUMNS = 2**12  # instances per block, in whole bags, so that many rows use them from the cache
 MOST_SHARED = 10_000_000  # distances of instances to bags that are kept
 SMALL_BAGS = 128  # total rows of small bags whose kernel is computed in one call
 
@@ -432,7 +433,7 @@ def _two_sets(X: Any, Y: Any) -> tuple[Bags, Bags | None]:
 def _over_pairs(
     A: Bags, B: Bags, reduce_columns: Columns, gather: np.ufunc, *, symmetric: bool
 ) -> Floats:
-    """Compute one number per pair of bags, from blocks of rows of A and the bags of B.
+    """Compute one number per pair of bags, from blocks of rows of A and of bags of B.
 
     ``reduce_columns(rows, columns, ends)`` returns one number for each of these rows of A and each
     bag of these rows of B, which begin and end at `ends`; `gather` reduces over the rows of a bag.
@@ -445,17 +446,20 @@ def _over_pairs(
         remedy="use fewer bags at a time",
     )
     out, offsets = np.empty(shape), A.offsets
-    n_rows = max(1, BLOCK // max(B.n_instances, shape[1]))
+    spans = threads.block_bounds(B.offsets, -(-B.n_instances // COLUMNS))
+    n_rows = max(1, BLOCK // int(np.diff(B.offsets[spans]).max()))
 
     def work(first: int, last: int) -> None:
         for start in range(offsets[first], offsets[last], n_rows):
             stop = min(start + n_rows, offsets[last])
             low, high = np.searchsorted(offsets, [start, stop - 1], side="right") - 1
-            ends = B.offsets[low if symmetric else 0 :]
-            rows = reduce_columns(slice(start, stop), slice(ends[0], None), ends - ends[0])
+            bounds = np.unique(np.maximum(spans, low if symmetric else 0))
+            ends = [B.offsets[a : b + 1] for a, b in itertools.pairwise(bounds)]
+            parts = [reduce_columns(slice(start, stop), slice(e[0], e[-1]), e - e[0]) for e in ends]
+            rows = np.hstack(parts)
             begins = np.maximum(offsets[low : high + 1] - start, 0)
             block = gather.reduceat(rows, begins, axis=0)
-            here = out[low : high + 1, shape[1] - block.shape[1] :]
+            here = out[low : high + 1, bounds[0] :]
             if offsets[low] < start:  # the first bag began in the previous block
                 block[0] = gather(here[0], block[0])
             here[:] = block
@@ -466,10 +470,7 @@ def _over_pairs(
         with threads.library_cores(1):
             n_blocks = threads.n_threads() * (4 if symmetric else 1)  # later blocks cost less
             threads.run_blocks(work, threads.block_bounds(offsets, n_blocks))
-    if symmetric:
-        below = np.tril_indices(shape[0], -1)
-        out[below] = out.T[below]
-    return out
+    return np.triu(out) + np.triu(out, 1).T if symmetric else out
 
 
 def _euclidean(A: Bags, B: Bags, gather: np.ufunc, *, symmetric: bool) -> Floats:
