@@ -12,6 +12,7 @@ import numba
 import numpy as np
 
 from bagwise.loops import label_lattice
+from bagwise.loops.arguments import Counters
 from bagwise.solvers.annotation.orlr_parts import BagLabelSets, infer
 
 from .harness import Fact, Row
@@ -46,13 +47,17 @@ def ours(log_p, counts):
 
 def recursion_of(log_p, counts):
     """A function that runs the recursion alone, without the E-step around it."""
-    posterior, table = np.empty_like(log_p), label_lattice.TABLE
-    counters = [np.array([[k, k, 0]]) for k in counts[:, 0]]  # the other label is what is left
+    n_bags, n, _ = log_p.shape
+    bags = label_lattice.labelings(np.full(n_bags, n), np.ones(n_bags, int))
+    bags.log_q[:] = log_p.ravel()
+    k = counts[:, 0]  # the other label is what is left
+    counters, every = np.column_stack([k, k, np.zeros_like(k)]), np.ones(n_bags, bool)
+    bounds = Counters(np.arange(n_bags + 1), counters, np.column_stack([k, k]))
 
     def run():
-        for b, (k, counter) in enumerate(zip(counts[:, 0], counters, strict=True)):
-            label_lattice.sum_over_counts(log_p[b], counter, (k, k), table, posterior[b])
-        return posterior
+        np.exp(bags.log_q, out=bags.posterior)
+        label_lattice.sum_over_counts(bags, every, bounds)
+        return bags.posterior.reshape(log_p.shape)
 
     return run
 

@@ -4,9 +4,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.special import log_softmax, logsumexp
+from scipy.special import log_softmax, logsumexp, softmax
 
 from bagwise.loops import label_lattice
+from bagwise.loops.arguments import Counters
 from bagwise.loops.label_lattice import sum_over_counts, sum_over_labelings
 from cases import each
 
@@ -26,9 +27,17 @@ def by_enumeration(log_q, finish, once):
     return np.log(total), absent / total, joint / total
 
 
+def one_bag(log_q):
+    bags = label_lattice.labelings(*(np.array([size]) for size in (len(log_q), log_q.shape[1] - 1)))
+    bags.log_q[:] = log_q.ravel()
+    bags.posterior[:] = np.exp(bags.log_q)
+    return bags
+
+
 def found(log_q, finish, once=False, table=label_lattice.TABLE):
-    posterior = np.empty_like(log_q)
-    return *sum_over_labelings(log_q, finish, once, table, posterior), posterior
+    bags, lacking = one_bag(log_q), finish[None, ::-1].copy()
+    total, absent = sum_over_labelings(bags, np.array([True]), lacking, once=once, table=table)
+    return total[0], absent[0], bags.posterior.reshape(log_q.shape)
 
 
 def finish_of(k, kind):
@@ -105,14 +114,17 @@ def test_operations_count_reachable_states():
 def test_rows_are_normalised(rng):
     log_q = 100 * rng.normal(size=(4, 3))
     expected = logsumexp(log_q, axis=1).sum()
-    assert label_lattice.normalise(log_q) == pytest.approx(expected)
-    np.testing.assert_allclose(np.exp(log_q).sum(axis=1), 1)
+    bags = one_bag(log_q)
+    assert label_lattice.normalise(bags) == pytest.approx(expected)
+    for q in np.exp(bags.log_q), bags.posterior:
+        np.testing.assert_allclose(q.reshape(4, 3), softmax(log_q, axis=1), rtol=1e-12)
 
 
 def counted(log_q, counters, bounds, table=label_lattice.TABLE):
-    posterior = np.empty_like(log_q)
-    counters, bounds = np.array(counters, dtype=np.int64), tuple(map(int, bounds))
-    return sum_over_counts(log_q, counters, bounds, table, posterior), posterior
+    bags = one_bag(log_q)
+    counts = Counters(np.array([0, len(counters)]), np.array(counters), np.array([bounds]))
+    total = sum_over_counts(bags, np.array([True]), counts, table=table)
+    return total[0], bags.posterior.reshape(log_q.shape)
 
 
 def by_counting(log_q, counters, bounds):

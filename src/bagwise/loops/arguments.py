@@ -88,6 +88,26 @@ class LabelSets(NamedTuple):
     spurious: float
 
 
+class Labelings(NamedTuple):
+    """Log-probabilities of the labels of the instances of bags, and of none of them.
+
+    Bag b has rows of k + 1 values from ``places[b]`` on; each row sums to 1.
+    """
+
+    offsets: Ints  # where the instances of each bag begin
+    places: Ints
+    log_q: Floats
+    posterior: Floats  # of the same shape, to be filled
+
+
+class Counters(NamedTuple):
+    """Bounds of the counts of the labels of bags; those of bag b begin at ``offsets[b]``."""
+
+    offsets: Ints
+    counters: Ints  # (n, 3): the least count, the last value, and whether more leave it there
+    counted: Ints  # (n_bags, 2): the least and the largest number of instances that are counted
+
+
 class Inference(NamedTuple):
     """What the label sets of a block of bags imply for its instances."""
 

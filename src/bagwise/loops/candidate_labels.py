@@ -10,10 +10,13 @@ that depends on its size; rows and labels are swapped if there are fewer rows.
 """
 
 import numpy as np
+from scipy.special import gammaln
 
+from bagwise._common.types import Floats, Ints
 from bagwise.loops import label_sets
+from bagwise.loops.arguments import CandidateOffsets, CandidatePosterior, CandidatePrior
 from bagwise.loops.compilation import compiled
-from bagwise.loops.label_lattice import TABLE, normalise, sum_over_labelings
+from bagwise.loops.label_lattice import labelings, normalise, sum_over_labelings
 
 # Inference method of a bag. With SUBSETS and APPROXIMATE each label has some row.
 NOTHING = label_sets.FREE  # no candidates: the rows have no label
@@ -26,7 +29,6 @@ BEST = 5  # too many matchings: the caller takes the best one
 LARGEST_PRODUCT = 1e250
 TINY = 1e-300
 
-_compiled = compiled()
 _vectorised = compiled(fastmath={"reassoc", "contract", "nsz"})
 
 
@@ -62,65 +64,72 @@ def predictive_scores(start, stop, block, labels, Z, share, model, out):
                 place += 1
 
 
-@_compiled
-def posteriors(start, stop, block, scores, null_scores, how, prior, found):
+def posteriors(
+    start: int,
+    stop: int,
+    block: CandidateOffsets,
+    scores: Floats,
+    null_scores: Floats,
+    how: Ints,
+    prior: CandidatePrior,
+    found: CandidatePosterior,
+) -> None:
     """Probability of each candidate for each row of the bags start:stop, and of none of them.
 
     `scores` and `null_scores` are log-densities plus log-priors.
     """
-    for bag in range(start, stop):
-        first, stop_row = block.offsets[bag], block.offsets[bag + 1]
-        n, k = stop_row - first, block.label_offsets[bag + 1] - block.label_offsets[bag]
-        pairs = slice(block.pair_offsets[bag], block.pair_offsets[bag + 1])
-        null = null_scores[first:stop_row]
-        if how[bag] == BEST:
-            continue
-        if how[bag] == NOTHING:
-            found.null[first:stop_row] = 1.0
-            found.log_likelihood[bag] = null.sum()
-            continue
-        weights, posterior = scores[pairs].reshape(n, k), np.empty((n, k + 1))
-        if how[bag] == MATCHING:
-            factors = _size_factors(n, k, prior.log_shown, prior.log_absent)
-            value = null.sum() + _match(weights - null.reshape(n, 1), factors, posterior)
-        else:
-            log_q = np.full((n, k + 1), -np.inf)
-            log_q[:, :k] = weights
-            if prior.may_be_null:
-                log_q[:, k] = null
-            value = label_sets.given_set(log_q, how[bag], 0.0, None, (0, n), posterior)[0]
-        found.log_likelihood[bag] = value
-        found.null[first:stop_row] = posterior[:, k]
-        found.posterior[pairs] = posterior[:, :k].copy().reshape(n * k)
+    places, ends = slice(start, stop), slice(start, stop + 1)
+    sizes, k = np.diff(block.offsets[ends]), np.diff(block.label_offsets[ends])
+    rows, how = slice(*block.offsets[[start, stop]]), how[places]
+    n, matched = np.where(how == BEST, 0, sizes), how == MATCHING
+    swapped = matched & (n < k)
+    n_labels = np.where(swapped, n, k)
+    bags = labelings(np.where(swapped, k, n), n_labels)
+    n_rows = np.diff(bags.offsets)
+    # The last column of the table of each bag: none of the candidates.
+    last = np.repeat(n_labels + 1, n_rows).cumsum() - 1
+    is_last = np.zeros(len(bags.log_q), bool)
+    is_last[last] = True
+    place = np.flatnonzero(~is_last)
+    pair = np.flatnonzero(np.repeat(n > 0, sizes * k)) + block.pair_offsets[start]
+    ratios, null, null_scores = scores[pair], np.full(len(last), -np.inf), null_scores[rows]
+    plain = np.repeat(~swapped, n_rows), np.repeat(~swapped & (n > 0), sizes)
+    null[plain[0]] = null_scores[plain[1]]
+    null[np.repeat(~matched & (k > 0) & (not prior.may_be_null), n_rows)] = -np.inf
+    if matched.any():
+        bag = np.repeat(np.arange(len(n)), n * k)
+        first = np.cumsum(n * k) - n * k
+        row, label = np.divmod(np.arange(len(bag)) - first[bag], k[bag])
+        place = place[
+            first[bag] + np.where(swapped[bag], label * n[bag] + row, row * k[bag] + label)
+        ]
+        row += (block.offsets[places] - rows.start)[bag]
+        ratios = ratios - np.where(swapped[bag], null_scores[row], 0.0)
+        null[~plain[0]] = 0.0
+    bags.log_q[place], bags.log_q[last] = ratios, null
+    values = normalise(bags)
+    if matched.any():
+        factors = _size_factors(n, k, prior.log_shown, prior.log_absent)
+        values += sum_over_labelings(bags, matched, factors, once=True)[0]
+        of_bag = np.repeat(np.arange(len(n)), sizes)
+        values += swapped * np.bincount(of_bag, null_scores, len(n))
+        some = np.bincount(row, bags.posterior[place], len(null_scores))
+        found.null[rows] = np.maximum(0.0, 1.0 - some)
+    sets = np.where(matched, RESTRICTED, how)
+    found.log_likelihood[places] = values + label_sets.given_sets(bags, n_labels, sets, 0.0)[0]
+    found.posterior[pair] = bags.posterior[place]
+    found.null[rows][plain[1]] = bags.posterior[last[plain[0]]]
 
 
-@_compiled
-def _size_factors(n, k, log_shown, log_absent):
-    """Log-factor of a matching of each size: prior of the labels shown, in random rows."""
-    most = min(n, k)
-    factor = np.full(most + 1, -np.inf)
-    log_placings = 0.0  # log of the placings of m labels in n rows, n! / (n - m)!
-    for m in range(most + 1):
-        if m == most or log_absent > -np.inf:
-            absent = (k - m) * log_absent if log_absent > -np.inf else 0.0
-            factor[m] = m * log_shown + absent - log_placings
-        if m < most:
-            log_placings += np.log(n - m)
-    return factor
+def _size_factors(n: Ints, k: Ints, log_shown: float, log_absent: float) -> Floats:
+    """Log-factor of a matching that lacks 0, 1, ... of the rows or labels that could be matched.
 
-
-@_compiled
-def _match(ratios, factors, posterior):
-    """Fill `posterior`, of shape (n, k + 1), and return the log of the sum over all matchings."""
-    n, k = ratios.shape
-    swapped = n < k
-    w = ratios.T if swapped else ratios
-    log_q, found = np.zeros((w.shape[0], w.shape[1] + 1)), np.empty((w.shape[0], w.shape[1] + 1))
-    log_q[:, :-1] = w
-    total = normalise(log_q)
-    total += sum_over_labelings(log_q, factors, True, TABLE, found)[0]
-    for i in range(n):
-        for c in range(k):
-            posterior[i, c] = found[c, i] if swapped else found[i, c]
-        posterior[i, k] = max(0.0, 1.0 - posterior[i, :k].sum()) if swapped else found[i, k]
-    return total
+    Prior of the labels shown, in random rows.
+    """
+    n, k = n[:, None], k[:, None]
+    lacking = np.arange(np.minimum(n, k).max() + 1)
+    m = np.maximum(np.minimum(n, k) - lacking, 0)
+    factors = m * log_shown - (gammaln(n + 1) - gammaln(n - m + 1))  # placings, n! / (n - m)!
+    if log_absent > -np.inf:
+        return factors + (k - m) * log_absent
+    return np.where(lacking == 0, factors, -np.inf)

@@ -2,24 +2,21 @@
 
 import numpy as np
 
-from bagwise.loops.compilation import compiled
-from bagwise.loops.label_lattice import TABLE, sum_over_counts
+from bagwise._common.types import Floats, Ints
+from bagwise.loops.arguments import Counters, Labelings
+from bagwise.loops.label_lattice import sum_over_counts
 
 
-@compiled()
-def at_least(start, stop, offsets, log_p, needed, total, posterior):
-    """For bags `start` to `stop`: P(all N_k >= needed_k), and P(z_i = k | all N_k >= needed_k).
+def at_least(offsets: Ints, log_p: Floats, needed: Ints) -> tuple[Floats, Floats]:
+    """P(all N_k >= needed_k) of each bag, and P(z_i = k | all N_k >= needed_k).
 
     `log_p` has the log-probabilities of the concepts, and in its last column that of background.
     """
-    counters = np.empty(
-        (len(needed), 3), np.int64
-    )  # least count, last value, and whether more stay
-    counters[:, 0] = counters[:, 1] = needed
-    counters[:, 2] = 1
-    for bag in range(start, stop):
-        rows = slice(offsets[bag], offsets[bag + 1])
-        n = offsets[bag + 1] - offsets[bag]
-        total[bag] = np.exp(
-            sum_over_counts(log_p[rows], counters, (np.int64(0), n), TABLE, posterior[rows])
-        )
+    K, counted = len(needed), np.zeros((len(offsets) - 1, 2), np.int64)
+    counted[:, 1] = np.diff(offsets)
+    counters = np.ones((len(counted), K, 3), np.int64)
+    counters[:, :, :2] = needed[:, None]
+    bags = Labelings(np.array(offsets), (K + 1) * offsets, log_p.ravel(), np.exp(log_p).ravel())
+    counts = Counters(K * np.arange(len(offsets)), counters.reshape(-1, 3), counted)
+    totals = sum_over_counts(bags, counted[:, 1] > 0, counts)
+    return np.exp(totals), bags.posterior.reshape(log_p.shape)

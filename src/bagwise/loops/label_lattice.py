@@ -20,12 +20,19 @@ counter ends at the largest count that is allowed; if none is, at the smallest o
 instances leave it there. S = prod(cap_c + 1). The first counter, the longest one, changes within a
 block.
 
+Values are probabilities or, for the bags in which these underflow, logarithms: numba compiles the
+functions for logarithms on their first use.
+
 Blocks without a state that i instances can reach and n - i can complete are skipped: with as many
 instances as are needed, most are.
 """
 
+import math
+
 import numpy as np
 
+from bagwise._common.types import Bools, Floats, Ints
+from bagwise.loops.arguments import Counters, Labelings
 from bagwise.loops.compilation import compiled
 
 TABLE = 2**20  # values of the forward table stored at once; a larger one is recomputed in parts
@@ -40,88 +47,96 @@ _vectorised = compiled(fastmath={"reassoc", "contract", "nsz"})
 _unsigned = np.uint64  # an index of this type is not checked for being negative
 
 
-@_compiled
-def operations(sizes, n_labels, spurious):
+def operations(sizes: Ints, n_labels: Ints, spurious: bool) -> Floats:
     """Cost of one pass over each bag: instances x states x labels, without unreachable states.
 
     With `spurious` a state need not be completed.
     """
-    out = np.empty(len(sizes))
-    for bag in range(len(sizes)):
-        n, k = sizes[bag], n_labels[bag]
-        total, choose = 0.0, 1.0
-        for level in range(k + 1):
-            last = n if spurious else min(n, n - k + level)
-            total += choose * max(0, last - max(1, level) + 1)
-            choose *= (k - level) / (level + 1)
-        out[bag] = k * total
-    return out
+    n, k = np.asarray(sizes, np.float64), np.asarray(n_labels, np.float64)
+    total, choose = np.zeros(len(n)), np.ones(len(n))
+    for level in range(int(k.max(initial=0)) + 1):
+        last = n if spurious else np.minimum(n, n - k + level)
+        reached = np.maximum(0.0, last - max(1, level) + 1)
+        total += np.where(level <= k, choose * reached, 0.0)
+        choose *= np.maximum(k - level, 0.0) / (level + 1)
+    return k * total
 
 
-@_compiled
-def normalise(log_q):
-    """Subtract from each row the logarithm of its sum; return the sum of these logarithms."""
-    total = 0.0
-    for i in range(len(log_q)):
-        norm = log_sum(log_q[i])
-        log_q[i] -= norm
-        total += norm
-    return total
+def labelings(sizes: Ints, n_labels: Ints) -> Labelings:
+    """Arrays for bags of so many instances and labels, to be filled."""
+    offsets, places = np.zeros((2, len(sizes) + 1), np.int64)
+    sizes.cumsum(out=offsets[1:])
+    (sizes * (n_labels + 1)).cumsum(out=places[1:])
+    log_q, posterior = np.empty((2, places[-1]))
+    return Labelings(offsets, places, log_q, posterior)
 
 
-@_compiled
-def log_sum(log_values):
-    """Logarithm of a sum, from the logarithms of its terms."""
-    top, total = log_values.max(), 0.0
-    for c in range(len(log_values)):
-        total += np.exp(log_values[c] - top)
-    return top + np.log(total)
-
-
-@_compiled
-def sum_over_labelings(log_q, finish, once, table, posterior):
-    """Sum the weights of all labelings of a bag, and find the posterior label of each instance.
-
-    Parameters
-    ----------
-    log_q : ndarray of shape (n, k + 1)
-        Log-probabilities of the labels, and of none of them; rows sum to 1.
-    finish : ndarray of shape (k + 1,)
-        Logarithm of the weight of a labeling that has m of the labels.
-    once : bool
-        Whether at most one instance has each label.
-    table : int
-        Number of values of the forward table stored at once: see `TABLE`.
-    posterior : ndarray of shape (n, k + 1)
-        Receives the probability of each label for each instance; rows sum to 1.
+def normalise(bags: Labelings) -> Floats:
+    """Subtract from each row of log q the logarithm of its sum, and set the posterior to q.
 
     Returns
     -------
-    log_total : float
-    absent : float
+    ndarray of shape (n_bags,)
+        The sum of these logarithms.
+    """
+    totals = np.zeros(len(bags.offsets) - 1)
+    _normalise(*bags, totals)
+    return totals
+
+
+@_compiled
+def _normalise(offsets, places, log_q, posterior, totals):
+    for bag in range(len(totals)):
+        n = offsets[bag + 1] - offsets[bag]
+        width = (places[bag + 1] - places[bag]) // max(n, 1)
+        for i in range(n):
+            first = places[bag] + i * width
+            top, norm = -np.inf, 0.0
+            for at in range(first, first + width):
+                top = max(top, log_q[at])
+            for at in range(first, first + width):
+                norm += math.exp(log_q[at] - top)
+            norm = top + math.log(norm)
+            totals[bag] += norm
+            for at in range(first, first + width):
+                log_q[at] -= norm
+                posterior[at] = math.exp(log_q[at])
+
+
+def sum_over_labelings(
+    bags: Labelings, chosen: Bools, lacking: Floats, *, once: bool = False, table: int = TABLE
+) -> tuple[Floats, Floats]:
+    """Sum the weights of all labelings of bags, and find the posterior label of each instance.
+
+    Parameters
+    ----------
+    bags : Labelings
+        The bags; the posteriors of those that are chosen are filled.
+    chosen : ndarray of bool of shape (n_bags,)
+        Which bags.
+    lacking : ndarray of shape (n_bags, n)
+        Logarithm of the weight of a labeling that lacks m of the labels.
+    once : bool, default=False
+        Whether at most one instance has each label.
+    table : int
+        Number of values of the forward table stored at once.
+
+    Returns
+    -------
+    log_totals : ndarray of shape (n_bags,)
+        0 for other bags.
+    absent : ndarray of shape (n_bags,)
         The expected number of labels that no instance has.
     """
-    k = log_q.shape[1] - 1
-    width = max(k, 3)
-    logs = np.full((len(log_q), width + 1), -np.inf)
-    logs[:, :k] = log_q[:, :k]
-    logs[:, width] = log_q[:, k]
-    joint = np.empty_like(logs)
-    q = np.exp(logs)
-    total, absent = _pass(q, k, np.exp(finish), finish, once, table, None, joint)
-    if total > UNDERFLOW:
-        total = np.log(total)
-    else:
-        total, absent = _pass(logs, k, finish, finish, once, table, True, joint)
-        joint = np.exp(joint - total)
-    for i in range(len(posterior)):
-        posterior[i, :k] = joint[i, :k]
-        posterior[i, k] = joint[i, width]
-        posterior[i] /= posterior[i].sum()
-    return total, absent
+    totals, absent = np.where(chosen, np.nan, 0.0), np.zeros(len(chosen))
+    for log in None, True:
+        if np.isnan(totals).any():
+            _sum_over_sets(*bags, lacking, once or None, table, log, totals, absent)
+    return totals, absent
 
 
-# `log` is None, or True if values are logarithms: numba compiles a version for each.
+# `log` is None, or True if values are logarithms, and so is `once`: numba compiles a version for
+# each. A bag whose total is NaN is to be summed.
 
 
 @_compiled
@@ -130,16 +145,61 @@ def _times(x, y, log):
 
 
 @_compiled
-def _plus(x, y, log):
-    if log is None:
-        return x + y
+def log_plus(x, y):
+    """Logarithm of a sum, from the logarithms of its terms."""
     if x == -np.inf or y == -np.inf:
         return max(x, y)
-    return max(x, y) + np.log1p(np.exp(-abs(x - y)))
+    return max(x, y) + math.log1p(math.exp(-abs(x - y)))
 
 
 @_compiled
-def _pass(q, k, finish, log_finish, once, table, log, joint):
+def _plus(x, y, log):
+    return x + y if log is None else log_plus(x, y)
+
+
+@_vectorised
+def _sum_over_sets(offsets, places, log_q, posterior, lacking, once, table, log, totals, absent):
+    for bag in range(len(totals)):
+        if not np.isnan(totals[bag]):
+            continue
+        n = offsets[bag + 1] - offsets[bag]
+        k = (places[bag + 1] - places[bag]) // n - 1
+        if once is None and k == 1:
+            free = -np.inf
+            for i in range(n):
+                free = max(free, log_q[places[bag] + 2 * i + 1])
+            if free == -np.inf:  # there is nothing to choose
+                totals[bag] = lacking[bag, 0]
+                continue
+        width = max(k, 3)
+        q, joint = np.empty((n, width + 1)), np.empty((n, width + 1))
+        for i in range(n):
+            first = places[bag] + i * (k + 1)
+            for c in range(k, width):
+                q[i, c] = 0.0 if log is None else -np.inf
+            for c in range(k + 1):
+                value = log_q[first + c]
+                q[i, c if c < k else width] = math.exp(value) if log is None else value
+        total, lost = _pass(q, k, lacking[bag], once, table, log, joint)
+        if log is None:
+            if not total > UNDERFLOW:
+                continue
+            totals[bag] = math.log(total)
+        else:
+            totals[bag] = total
+        absent[bag] = lost
+        for i in range(n):
+            first, norm = places[bag] + i * (k + 1), 0.0
+            for c in range(k + 1):
+                value = joint[i, c if c < k else width]
+                posterior[first + c] = value if log is None else math.exp(value - total)
+                norm += posterior[first + c]
+            for c in range(k + 1):
+                posterior[first + c] /= norm
+
+
+@_vectorised
+def _pass(q, k, lacking, once, table, log, joint):
     """Fill `joint`; return the sum over labelings, and the expected number of absent labels.
 
     A small forward table is stored as a whole. A large one is stored at every s-th instance only,
@@ -148,60 +208,58 @@ def _pass(q, k, finish, log_finish, once, table, log, joint):
     n, width = len(q), q.shape[1] - 1
     start, size = (1 << width) - (1 << k), 1 << width
     zero = 0.0 if log is None else -np.inf
-    counts = np.zeros(size >> 3, np.int64)  # number of bits of each block
+    counts = np.empty(size >> 3, np.int64)  # number of bits of each block
+    counts[0] = 0
     for block in range(1, len(counts)):
         counts[block] = counts[block >> 1] + (block & 1)
     least = 0  # number of labels that a labeling needs
-    while least < k and log_finish[least] == -np.inf:
+    while least < k and lacking[k - least] == -np.inf:
         least += 1
     # After i instances, a state that counts has between low + i and high + i bits: see `_skipped`.
     low, high = least + width - k - n, width - k
-    s = n if (n + 1) * size <= table else int(np.ceil(np.sqrt(n)))
+    s = n if (n + 1) * size <= table else math.ceil(math.sqrt(n))
     n_parts = (n + s - 1) // s
-    a, kept = np.empty((s + 1, size)), np.empty((n_parts, size))
-    a[0] = zero
-    a[0, start] = 1.0 if log is None else 0.0
-    for part in range(n_parts):
-        kept[part] = a[0]
-        stop = min(n, (part + 1) * s)
-        for i in range(part * s, stop):
-            j = i - part * s
+    a, kept, b = np.empty((s + 1, size)), np.empty((n_parts, size)), np.empty((2, size))
+    sums, total, absent = np.empty(8 * (width + 1)), zero, zero
+    for state in range(size):
+        kept[0, state] = b[n & 1, state] = zero
+    kept[0, start] = 1.0 if log is None else 0.0
+    for turn in range(2 * n_parts - 1):  # forward through all parts, then back
+        part = min(turn, 2 * (n_parts - 1) - turn)
+        first, stop = part * s, min(n, (part + 1) * s)
+        for state in range(size):
+            a[0, state] = kept[part, state]
+        for i in range(first, stop):
+            j = i - first
             _forward(q[i], width, low + i + 1, high + i + 1, counts, once, log, a[j], a[j + 1])
-        if stop < n:
-            a[0] = a[s]
-    end = a[n - (n_parts - 1) * s]
-    after, before = np.full(size, zero), np.empty(size)
-    total = absent = zero
-    for state in range(start & 7, size):
-        if not _skipped(counts[state >> 3], low + n, high + n) and state & start == start:
-            m = counts[state >> 3] + (state & 1) + (state >> 1 & 1) + (state >> 2 & 1) - width + k
-            after[state] = finish[m]
-            weight = _times(end[state], finish[m], log)
-            total = _plus(total, weight, log)
-            if m < k:
-                absent = _plus(absent, _times(weight, _value(k - m, log), log), log)
+        if turn < n_parts - 1:
+            for state in range(size):
+                kept[part + 1, state] = a[s, state]
+            continue
+        if turn == n_parts - 1:
+            for state in range(start & 7, size):
+                seen = not _skipped(counts[state >> 3], low + n, high + n)
+                if seen and state & start == start:
+                    m = width - counts[state >> 3]
+                    m -= (state & 1) + (state >> 1 & 1) + (state >> 2 & 1)
+                    weight = math.exp(lacking[m]) if log is None else lacking[m]
+                    b[n & 1, state] = weight
+                    weight = _times(a[stop - first, state], weight, log)
+                    total = _plus(total, weight, log)
+                    if m > 0:
+                        times = float(m) if log is None else math.log(m)
+                        absent = _plus(absent, _times(weight, times, log), log)
+            if total == zero:
+                break
+        for i in range(stop - 1, first - 1, -1):
+            after, before = b[(i + 1) & 1], b[i & 1]
+            _backward(
+                q[i], width, low + i, high + i, counts, once, log, a[i - first], after, before,
+                joint[i], sums,
+            )  # fmt: skip
     if total == zero:
         return total, 0.0
-    sums = np.empty(8 * (width + 1))
-    for part in range(n_parts - 1, -1, -1):
-        stop = min(n, (part + 1) * s)
-        if stop < n:
-            a[0] = kept[part]
-            for i in range(part * s, stop):
-                j = i - part * s
-                _forward(q[i], width, low + i + 1, high + i + 1, counts, once, log, a[j], a[j + 1])
-        for i in range(stop - 1, part * s - 1, -1):
-            row, past = joint[i], a[i - part * s]
-            _backward(
-                q[i], width, low + i, high + i, counts, once, log, past, after, before, row, sums
-            )
-            after, before = before, after
-    return total, absent / total if log is None else np.exp(absent - total)
-
-
-@_compiled
-def _value(x, log):
-    return float(x) if log is None else np.log(x)
+    return total, absent / total if log is None else math.exp(absent - total)
 
 
 @_compiled
@@ -226,7 +284,7 @@ def _forward(q, k, low, high, counts, once, log, a, new):
             for c in range(3):
                 if j >> c & 1:
                     before = a[block + _unsigned(j - (1 << c))]
-                    if not once:
+                    if once is None:
                         before = _plus(before, here, log)
                     value = _plus(value, _times(q[c], before, log), log)
             new[block + _unsigned(j)] = value
@@ -236,7 +294,7 @@ def _forward(q, k, low, high, counts, once, log, a, new):
                 less, chance = block - bit, q[c]
                 for j in range(8):
                     before, state = a[less + _unsigned(j)], block + _unsigned(j)
-                    if not once:
+                    if once is None:
                         before = _plus(before, a[state], log)
                     new[state] = _plus(new[state], _times(chance, before, log), log)
 
@@ -245,8 +303,8 @@ def _forward(q, k, low, high, counts, once, log, a, new):
 def _backward(q, k, low, high, counts, once, log, a, b, new, joint, sums):
     """Compute B before an instance from B after it, and the joint probability of its labels."""
     zero = 0.0 if log is None else -np.inf
-    none = sum0 = sum1 = sum2 = zero
-    sums[:] = zero  # of each further label, for each of the eight states of a block
+    for at in range(8 * (k + 1)):  # of each label, for each of the eight states of a block
+        sums[at] = zero
     for h in range(len(counts)):
         block = _unsigned(h) << _unsigned(3)
         if _skipped(counts[h], low, high):
@@ -256,31 +314,23 @@ def _backward(q, k, low, high, counts, once, log, a, b, new, joint, sums):
             continue
         for j in range(8):
             past, ahead = a[block + _unsigned(j)], b[block + _unsigned(j)]
-            value = _times(q[k], ahead, log)
-            none = _plus(none, _times(past, ahead, log), log)
-            if not (once and j & 1):
-                ahead = b[block + _unsigned(j | 1)]
-                value = _plus(value, _times(q[0], ahead, log), log)
-                sum0 = _plus(sum0, _times(past, ahead, log), log)
-            if not (once and j & 2):
-                ahead = b[block + _unsigned(j | 2)]
-                value = _plus(value, _times(q[1], ahead, log), log)
-                sum1 = _plus(sum1, _times(past, ahead, log), log)
-            if not (once and j & 4):
-                ahead = b[block + _unsigned(j | 4)]
-                value = _plus(value, _times(q[2], ahead, log), log)
-                sum2 = _plus(sum2, _times(past, ahead, log), log)
+            value, at = _times(q[k], ahead, log), 8 * k + j
+            sums[at] = _plus(sums[at], _times(past, ahead, log), log)
+            for c in range(3):
+                if once is None or not j >> c & 1:
+                    ahead, at = b[block + _unsigned(j | (1 << c))], 8 * c + j
+                    value = _plus(value, _times(q[c], ahead, log), log)
+                    sums[at] = _plus(sums[at], _times(past, ahead, log), log)
             new[block + _unsigned(j)] = value
         for c in range(3, k):
             bit = _unsigned(1) << _unsigned(c)
-            if not (once and block & bit):
+            if once is None or not block & bit:
                 more, chance, place = block | bit, q[c], _unsigned(8 * c)
                 for j in range(8):
                     ahead, state = b[more + _unsigned(j)], block + _unsigned(j)
                     new[state] = _plus(new[state], _times(chance, ahead, log), log)
                     at = place + _unsigned(j)
                     sums[at] = _plus(sums[at], _times(a[state], ahead, log), log)
-    sums[0], sums[8], sums[16], sums[8 * k] = sum0, sum1, sum2, none
     for c in range(k + 1):
         total = zero
         for j in range(8):
@@ -322,7 +372,9 @@ def plan(sizes, lower, upper, background, max_operations, caps, saturates, spare
     k = lower.shape[1]
     most = np.empty(k, np.int64)
     for bag in range(len(sizes)):
-        n, needed, room = sizes[bag], lower[bag].sum(), 0
+        n, needed, room = sizes[bag], 0, 0
+        for c in range(k):
+            needed += lower[bag, c]
         n_free, possible = int(background), needed <= n
         for c in range(k):
             top = n if upper[bag, c] == NO_LIMIT else min(upper[bag, c], n)
@@ -361,172 +413,201 @@ def plan(sizes, lower, upper, background, max_operations, caps, saturates, spare
                 saturates[bag, c] = False
 
 
-@_compiled
-def sum_over_counts(log_q, counters, bounds, table, posterior):
+def sum_over_counts(
+    bags: Labelings, chosen: Bools, counts: Counters, *, table: int = TABLE
+) -> Floats:
     """Sum the weights of the labelings whose counts are in a box; find the posterior labels.
 
     Parameters
     ----------
-    log_q : ndarray of shape (n, k + 1)
-        Log-probabilities of the labels that are counted, and of all others; rows sum to 1.
-    counters : ndarray of int64 of shape (k, 3)
-        The least count, the last value of the counter, and whether it saturates.
-    bounds : tuple of int
-        The least and the largest number of instances that are counted.
+    bags : Labelings
+        The bags, after `normalise`; the posteriors of those that are chosen are filled.
+    chosen : ndarray of bool of shape (n_bags,)
+        Which bags.
+    counts : Counters
+        Bounds of the counts.
     table : int
-        Number of values of the forward table stored at once: see `TABLE`.
-    posterior : ndarray of shape (n, k + 1)
-        Receives the probability of each label for each instance; rows sum to 1.
+        Number of values of the forward table stored at once.
 
     Returns
     -------
-    float
-        log of the sum; -inf if it is 0.
+    ndarray of shape (n_bags,)
+        log of the sum; -inf if it is 0, and 0 for other bags.
     """
-    k, size = len(counters), 1.0
-    for c in range(k):
-        size *= counters[c, 1] + 1.0
-    if size <= FEW and (len(log_q) + 1) * size <= table:
-        total, shared = _few_states(np.exp(log_q), counters, bounds, posterior)
-        if shared >= LOST:
-            return total
-    order, longest = np.arange(k), counters[:, 1].argmax()
-    order[0], order[longest] = longest, 0  # the first changes within a block
-    chosen = counters[order]
-    logs, joint = np.empty_like(log_q), np.empty_like(log_q)
-    for c in range(k):
-        logs[:, c] = log_q[:, order[c]]
-    logs[:, k] = log_q[:, k]
-    total, shared = _count_pass(np.exp(logs), chosen, bounds, table, None, joint)
-    if shared < LOST:
-        total, shared = _count_pass(logs, chosen, bounds, table, True, joint)
-    for c in range(k):
-        posterior[:, order[c]] = joint[:, c]
-    posterior[:, k] = joint[:, k]
-    return total
+    totals = np.where(chosen, np.nan, 0.0)
+    if chosen.any():
+        _few_states(*bags, *counts, table, totals)
+    for log in None, True:
+        if np.isnan(totals).any():
+            _sum_over_blocks(*bags, *counts, table, log, totals)
+    return totals
 
 
 @_compiled
-def _few_states(q, counters, bounds, joint):
-    """As `_count_pass`, for few states; one more receives what is beyond a bound."""
-    n, k, size = len(q), len(counters), 1
-    for c in range(k):
-        size *= counters[c, 1] + 1
-    then, after, before = np.empty((size, k), np.int64), np.zeros(size + 1), np.zeros(size + 1)
-    for state in range(size):
-        step, n_counted, enough = 1, 0, True
-        for c in range(k):
-            value = state // step % (counters[c, 1] + 1)
-            n_counted += value
-            enough &= value >= counters[c, 0]
-            then[state, c] = state if counters[c, 2] else size
-            if value < counters[c, 1]:
-                then[state, c] = state + step
-            step *= counters[c, 1] + 1
-        if enough and bounds[0] <= n_counted <= bounds[1]:
-            after[state] = 1.0
-    a = np.zeros((n + 1, size + 1))
-    a[0, 0] = 1.0
-    total, shared = 0.0, 1.0
-    for i in range(n):
-        past, new = a[i], a[i + 1]
+def _few_states(offsets, places, log_q, posterior, label_offsets, counters, counted, table, totals):
+    """Sum over the bags with few states; one more state receives what is beyond a bound."""
+    for bag in range(len(totals)):
+        n, first = offsets[bag + 1] - offsets[bag], label_offsets[bag]
+        k, size = label_offsets[bag + 1] - first, np.int64(1)
+        for c in range(first, first + k):
+            size = min(size * (counters[c, 1] + 1), FEW + 1)
+        if not np.isnan(totals[bag]) or size > FEW or (n + 1) * size > table:
+            continue
+        then, a = np.empty((size, k), np.int64), np.empty((n + 1, size + 1))
+        b, joint = np.empty((2, size + 1)), np.empty(k + 1)
         for state in range(size):
-            mass = past[state]
-            if mass > 0.0:
-                new[state] += mass * q[i, k]
-                for c in range(k):
-                    new[then[state, c]] += mass * q[i, c]
-        total += _scaled(new[:size])
-    found = (a[n] * after).sum()
-    if found == 0.0:
-        return -np.inf, 0.0
-    for i in range(n - 1, -1, -1):
-        past, row = a[i], joint[i]
-        row[:] = 0.0
-        for state in range(size):
-            mass, value = past[state], q[i, k] * after[state]
-            row[k] += mass * value
+            step, n_counted, enough = 1, 0, True
             for c in range(k):
-                more = q[i, c] * after[then[state, c]]
-                row[c] += mass * more
-                value += more
-            before[state] = value
-        common = row.sum()
-        shared = min(shared, common)
-        if common == 0.0:
-            return -np.inf, 0.0
-        row /= common
-        _scaled(before[:size])
-        after, before = before, after
-    return total + np.log(found), shared
+                least, last = counters[first + c, 0], counters[first + c, 1]
+                value = state // step % (last + 1)
+                n_counted += value
+                enough &= value >= least
+                then[state, c] = state if counters[first + c, 2] else size
+                if value < last:
+                    then[state, c] = state + step
+                step *= last + 1
+            enough &= counted[bag, 0] <= n_counted <= counted[bag, 1]
+            b[n & 1, state] = 1.0 if enough else 0.0
+            a[0, state] = 0.0
+        a[0, 0], b[0, size], b[1, size] = 1.0, 0.0, 0.0
+        total, found, shared = 0.0, 0.0, 1.0
+        for i in range(n):
+            at, past, new = places[bag] + i * (k + 1), a[i], a[i + 1]
+            for state in range(size + 1):
+                new[state] = 0.0
+            for state in range(size):
+                mass = past[state]
+                if mass > 0.0:
+                    new[state] += mass * posterior[at + k]
+                    for c in range(k):
+                        new[then[state, c]] += mass * posterior[at + c]
+            total += _scaled(new, size)
+        for state in range(size):
+            found += a[n, state] * b[n & 1, state]
+        for i in range(n - 1, -1, -1):
+            at, past = places[bag] + i * (k + 1), a[i]
+            after, before = b[(i + 1) & 1], b[i & 1]
+            for c in range(k + 1):
+                joint[c] = 0.0
+            for state in range(size):
+                mass, value = past[state], posterior[at + k] * after[state]
+                joint[k] += mass * value
+                for c in range(k):
+                    more = posterior[at + c] * after[then[state, c]]
+                    joint[c] += mass * more
+                    value += more
+                before[state] = value
+            common = 0.0
+            for c in range(k + 1):
+                common += joint[c]
+            shared = min(shared, common)
+            if common == 0.0:
+                break
+            for c in range(k + 1):
+                posterior[at + c] = joint[c] / common
+            _scaled(before, size)
+        if shared >= LOST:
+            totals[bag] = total + math.log(found)
 
 
 @_compiled
-def _count_pass(q, counters, bounds, table, log, joint):
+def _sum_over_blocks(
+    offsets, places, log_q, posterior, label_offsets, counters, counted, table, log, totals
+):
+    for bag in range(len(totals)):
+        if not np.isnan(totals[bag]):
+            continue
+        n, first = offsets[bag + 1] - offsets[bag], label_offsets[bag]
+        k, longest = label_offsets[bag + 1] - first, 0
+        order, chosen = np.empty(k + 1, np.int64), np.empty((k, 3), np.int64)
+        q, joint = np.empty((n, k + 1)), np.empty((n, k + 1))
+        for c in range(k + 1):
+            order[c] = c
+            if c < k and counters[first + c, 1] > counters[first + longest, 1]:
+                longest = c
+        order[0], order[longest] = longest, 0  # the first changes within a block
+        for c in range(k):
+            for j in range(3):
+                chosen[c, j] = counters[first + order[c], j]
+        for i in range(n):
+            for c in range(k + 1):
+                value = log_q[places[bag] + i * (k + 1) + order[c]]
+                q[i, c] = math.exp(value) if log is None else value
+        low, high = counted[bag, 0], counted[bag, 1]
+        total, shared = _count_pass(q, chosen, low, high, table, log, joint)
+        if log is None and shared < LOST:
+            continue
+        totals[bag] = total
+        for i in range(n):
+            for c in range(k + 1):
+                posterior[places[bag] + i * (k + 1) + order[c]] = joint[i, c]
+
+
+@_compiled
+def _count_pass(q, counters, lowest, highest, table, log, joint):
     """Fill `joint`, whose rows sum to 1; return log of the sum, and what A and B share at least.
 
     A and B are scaled when they are small. What underflows does not matter if they share enough of
     their mass at each instance.
     """
     n, k = len(q), len(counters)
-    caps, zero = counters[:, 1], 0.0 if log is None else -np.inf
-    width, n_blocks = caps[0] + 1, np.int64(1)
-    steps = np.zeros(k, np.int64)  # from a state to that with one more instance
+    width, n_blocks, zero = counters[0, 1] + 1, 1, 0.0 if log is None else -np.inf
+    steps = np.empty(k, np.int64)  # from a state to that with one more instance
     steps[0] = 1
     for c in range(1, k):
         steps[c] = n_blocks * width
-        n_blocks *= caps[c] + 1
+        n_blocks *= counters[c, 1] + 1
     # Of each block: its counters, the instances it has, and those it needs.
-    values = np.zeros((n_blocks, k), np.int64)
-    spent, owed = np.zeros(n_blocks, np.int64), np.zeros(n_blocks, np.int64)
+    values = np.empty((n_blocks, k), np.int64)
+    spent, owed = np.empty(n_blocks, np.int64), np.empty(n_blocks, np.int64)
     for h in range(n_blocks):
+        spent[h] = owed[h] = 0
         for c in range(1, k):
-            values[h, c] = h * width // steps[c] % (caps[c] + 1)
+            values[h, c] = h * width // steps[c] % (counters[c, 1] + 1)
             spent[h] += values[h, c]
             owed[h] += max(counters[c, 0] - values[h, c], 0)
     lattice = counters, steps, values, spent, owed
     size = n_blocks * width
-    s = n if (n + 1) * size <= table else int(np.ceil(np.sqrt(n)))
+    s = n if (n + 1) * size <= table else math.ceil(math.sqrt(n))
     n_parts = (n + s - 1) // s
-    a, kept = np.empty((s + 1, size)), np.empty((n_parts, size))
-    a[0] = zero
-    a[0, 0] = 1.0 if log is None else 0.0
-    total, shared = 0.0, 1.0
-    for part in range(n_parts):
-        kept[part] = a[0]
-        stop = min(n, (part + 1) * s)
-        for i in range(part * s, stop):
-            j = i - part * s
-            total += _count_forward(q[i], i + 1, n, lattice, log, a[j], a[j + 1])
-        if stop < n:
-            a[0] = a[s]
-    end = a[n - (n_parts - 1) * s]
-    after, before, found = np.full(size, zero), np.empty(size), zero
-    for h in range(n_blocks):
-        for j in range(counters[0, 0] if owed[h] == 0 else width, width):
-            if bounds[0] <= spent[h] + j <= bounds[1]:
-                after[h * width + j] = 1.0 if log is None else 0.0
-                found = _plus(found, end[h * width + j], log)
+    a, kept, b = np.empty((s + 1, size)), np.empty((n_parts, size)), np.empty((2, size))
+    total, found, shared = 0.0, zero, 1.0
+    for state in range(size):
+        kept[0, state] = b[n & 1, state] = zero
+    kept[0, 0] = 1.0 if log is None else 0.0
+    for turn in range(2 * n_parts - 1):  # forward through all parts, then back
+        part = min(turn, 2 * (n_parts - 1) - turn)
+        first, stop = part * s, min(n, (part + 1) * s)
+        for state in range(size):
+            a[0, state] = kept[part, state]
+        for i in range(first, stop):
+            scale = _count_forward(q[i], i + 1, n, lattice, log, a[i - first], a[i - first + 1])
+            total += scale if turn < n_parts else 0.0
+        if turn < n_parts - 1:
+            for state in range(size):
+                kept[part + 1, state] = a[s, state]
+            continue
+        if turn == n_parts - 1:
+            for h in range(n_blocks):
+                for j in range(counters[0, 0] if owed[h] == 0 else width, width):
+                    if lowest <= spent[h] + j <= highest:
+                        state = h * width + j
+                        b[n & 1, state] = 1.0 if log is None else 0.0
+                        found = _plus(found, a[stop - first, state], log)
+            if found == zero:
+                break
+        for i in range(stop - 1, first - 1, -1):
+            after, before = b[(i + 1) & 1], b[i & 1]
+            common = _count_backward(
+                q[i], i, n, lattice, log, a[i - first], after, before, joint[i]
+            )
+            shared = min(shared, common)
     if found == zero:
-        joint[:] = 0.0
+        for i in range(n):
+            for c in range(k + 1):
+                joint[i, c] = 0.0
         return -np.inf, 0.0
-    total += found if log is not None else np.log(found)
-    for part in range(n_parts - 1, -1, -1):
-        stop = min(n, (part + 1) * s)
-        if stop < n:
-            a[0] = kept[part]
-            for i in range(part * s, stop):
-                j = i - part * s
-                _count_forward(q[i], i + 1, n, lattice, log, a[j], a[j + 1])
-        for i in range(stop - 1, part * s - 1, -1):
-            past = a[i - part * s]
-            common = _count_backward(q[i], i, n, lattice, log, past, after, before, joint[i])
-            if log is None:
-                shared = min(shared, common)
-                if common == 0.0:
-                    return -np.inf, 0.0
-            after, before = before, after
-    return total, shared
+    return total + (math.log(found) if log is None else found), shared
 
 
 @_vectorised
@@ -539,15 +620,18 @@ def _count_forward(q, i, n, lattice, log, a, new):
         base, low = h * width, max(0, counters[0, 0] - (n - i - owed[h]))
         high = min(cap, i - spent[h])
         if owed[h] > n - i or low > high:
-            new[base : base + width] = zero
+            low, high = width, width - 1
+        first, stop, one = _unsigned(base + low), _unsigned(base + high + 1), _unsigned(1)
+        for j in range(_unsigned(base), first):
+            new[j] = zero
+        for j in range(stop, _unsigned(base + width)):
+            new[j] = zero
+        if low > high:
             continue
-        new[base : base + low] = zero
-        new[base + high + 1 : base + width] = zero
         stay = q[k]
         for c in range(1, k):
             if counters[c, 2] and values[h, c] == counters[c, 1]:
                 stay = _plus(stay, q[c], log)
-        first, stop, one = _unsigned(base + low), _unsigned(base + high + 1), _unsigned(1)
         for j in range(first, stop):
             new[j] = _times(stay, a[j], log)
         for j in range(max(first, _unsigned(base) + one), stop):
@@ -559,20 +643,20 @@ def _count_forward(q, i, n, lattice, log, a, new):
                 chance, step = q[c], _unsigned(steps[c])
                 for j in range(first, stop):
                     new[j] = _plus(new[j], _times(chance, a[j - step], log), log)
-    return 0.0 if log is not None else _scaled(new)
+    return 0.0 if log is not None else _scaled(new, len(new))
 
 
 @_vectorised
-def _scaled(values):
-    """Divide values by their sum if it is small; return its logarithm, or 0."""
+def _scaled(values, size):
+    """Divide the first values by their sum if it is small; return its logarithm, or 0."""
     total = 0.0
-    for j in range(len(values)):
+    for j in range(size):
         total += values[j]
     if total >= SMALL or total == 0.0:
         return 0.0
-    for j in range(len(values)):
+    for j in range(size):
         values[j] /= total
-    return np.log(total)
+    return math.log(total)
 
 
 @_vectorised
@@ -584,16 +668,20 @@ def _count_backward(q, i, n, lattice, log, a, b, new, joint):
     counters, steps, values, spent, owed = lattice
     k, cap, width = len(counters), counters[0, 1], counters[0, 1] + 1
     zero = 0.0 if log is None else -np.inf
-    joint[:] = zero
+    for c in range(k + 1):
+        joint[c] = zero
     for h in range(len(spent)):
         base, low = h * width, max(0, counters[0, 0] - (n - i - owed[h]))
         high = min(cap, i - spent[h])
         if owed[h] > n - i or low > high:
-            new[base : base + width] = zero
-            continue
-        new[base : base + low] = zero
-        new[base + high + 1 : base + width] = zero
+            low, high = width, width - 1
         first, stop, one = _unsigned(base + low), _unsigned(base + high + 1), _unsigned(1)
+        for j in range(_unsigned(base), first):
+            new[j] = zero
+        for j in range(stop, _unsigned(base + width)):
+            new[j] = zero
+        if low > high:
+            continue
         stay, total = q[k], zero
         for c in range(1, k):
             if counters[c, 2] and values[h, c] == counters[c, 1]:
@@ -620,13 +708,15 @@ def _count_backward(q, i, n, lattice, log, a, b, new, joint):
             elif counters[c, 2]:
                 total = same
             joint[c] = _plus(joint[c], total, log)
+    total = zero
     for c in range(k + 1):
         joint[c] = _times(q[c], joint[c], log)
+        total = _plus(total, joint[c], log)
+    for c in range(k + 1):
+        if log is not None:
+            joint[c] = math.exp(joint[c] - total)
+        elif total > 0.0:
+            joint[c] /= total
     if log is None:
-        common = joint.sum()
-        if common > 0.0:
-            joint /= common
-        _scaled(new)
-        return common
-    joint[:] = np.exp(joint - log_sum(joint))
-    return 0.0
+        _scaled(new, len(new))
+    return total

@@ -11,10 +11,20 @@ is not reported leaves the state unchanged, like a free label. The weight of a f
 lacks m labels of the set is spurious^m, since any of the labels may be listed by mistake.
 """
 
+import math
+
 import numpy as np
 
+from bagwise._common.types import Bools, Floats, Ints
+from bagwise.loops.arguments import Counters, Inference, Labelings, LabelSets
 from bagwise.loops.compilation import compiled
-from bagwise.loops.label_lattice import TABLE, normalise, sum_over_counts, sum_over_labelings
+from bagwise.loops.label_lattice import (
+    labelings,
+    log_plus,
+    normalise,
+    sum_over_counts,
+    sum_over_labelings,
+)
 
 # Inference method of a bag.
 FREE = 0  # the label set is unknown: plain softmax
@@ -30,8 +40,9 @@ MAX_SWEEPS = 2000
 _compiled = compiled()
 
 
-@_compiled
-def posteriors(start, stop, sets, scores, weights, found):
+def posteriors(
+    start: int, stop: int, sets: LabelSets, scores: Floats, weights: Floats, found: Inference
+) -> None:
     """Posterior of each instance's label and log-probability of the label sets, bags start:stop.
 
     `sets` are `LabelSets`, `found` is the `Inference` to be filled, `scores` are the logits. With
@@ -39,205 +50,189 @@ def posteriors(start, stop, sets, scores, weights, found):
     bag, the gradient of minus the log-likelihood in the scores. With known labels of instances, the
     probability is that of the label set and the known labels.
     """
-    missing, gradient, n_classes = sets.missing, len(weights) > 0, scores.shape[1]
-    for bag in range(start, stop):
-        first, n, how = sets.offsets[bag], sets.offsets[bag + 1] - sets.offsets[bag], sets.how[bag]
-        of_bag = slice(sets.set_offsets[bag], sets.set_offsets[bag + 1])
-        labels = np.arange(n_classes) if how == FREE else sets.labels[of_bag]
-        free = sets.free[sets.free_offsets[bag] : sets.free_offsets[bag + 1]]
-        log_reported = 0.0 if how == FREE else np.log1p(-missing)
-        may_be_silent = len(free) > 0 or (how != FREE and missing > 0.0)
-        k = len(labels)
-        codes = sets.codes[first : first + n] if len(sets.codes) else np.full(n, -1)
-        log_p, log_q = scores[first : first + n].copy(), np.full((n, k + 1), -np.inf)
-        normalise(log_p)
-        for i in range(n):
-            for c in range(k):
-                if codes[i] < 0 or codes[i] == labels[c]:
-                    log_q[i, c] = log_p[i, labels[c]] + log_reported
-            if may_be_silent:
-                log_q[i, k] = _log_silent(log_p[i], free, missing, codes[i])
-        log_silent = log_q[:, k].copy()
-        posterior = np.empty((n, k + 1))
-        bounds = sets.counted[bag, 0], sets.counted[bag, 1]
-        value, found.settled[bag], n_spurious = given_set(
-            log_q, how, sets.spurious, _taken(sets.counters, of_bag), bounds, posterior
-        )
-        if how == RESTRICTED:
-            value = -np.inf
-        elif how != FREE:
-            value += sets.n_absent[bag] * np.log1p(-sets.spurious)
-        elif codes.max() < 0:
-            value = 0.0  # nothing is known: without the error of rounding
-        found.log_likelihood[bag] = value
-        found.counts[bag] = 0.0
-        found.counts[bag, 2] = n_spurious
-        sign = -weights[bag] if gradient else 1.0
-        for i in range(n):
-            row = found.posterior[first + i]
-            for c in range(n_classes):
-                row[c] = -sign * np.exp(log_p[i, c]) if gradient else 0.0
-            reported = 0.0
-            for c in range(k):
-                row[labels[c]] += sign * posterior[i, c]
-                reported += posterior[i, c]
-            if may_be_silent:
-                silent = posterior[i, k]
-                share = _spread(
-                    sign * silent, log_p[i], log_silent[i], free, missing, codes[i], row
-                )
-                found.counts[bag, 0] += share * silent
-                found.counts[bag, 1] += reported
+    block, n_classes = slice(start, stop), scores.shape[1]
+    how, label_offsets = sets.how[block], sets.set_offsets[start : stop + 1]
+    n_labels = np.where(how == FREE, n_classes, np.diff(label_offsets))
+    bags = labelings(np.diff(sets.offsets[start : stop + 1]), n_labels)
+    rows = slice(sets.offsets[start], sets.offsets[stop])
+    log_p, log_silent = np.empty_like(scores[rows]), np.empty(bags.offsets[-1])
+    _weigh(start, sets, n_labels, scores, *bags, log_p, log_silent)
+    values, counts = normalise(bags), None
+    if sets.counters is not None:
+        counts = Counters(label_offsets, sets.counters, sets.counted[block])
+    chances, found.settled[block], spurious = given_sets(bags, n_labels, how, sets.spurious, counts)
+    chances += sets.n_absent[block] * np.log1p(-sets.spurious)
+    chances[how == RESTRICTED] = -np.inf
+    unknown = how == FREE
+    if len(sets.codes):
+        unknown &= np.maximum.reduceat(sets.codes[rows], bags.offsets[:-1]) < 0
+    values[unknown] = 0.0  # without the error of rounding
+    found.log_likelihood[block] = values + np.where(how == FREE, 0.0, chances)
+    found.counts[block, :2], found.counts[block, 2] = 0.0, spurious
+    _spread(start, sets, n_labels, weights, *bags, log_p, log_silent, found)
 
 
-# `counters` is None for label sets: numba then compiles no recursion over counts.
+def given_sets(
+    bags: Labelings,
+    n_labels: Ints,
+    how: Ints,
+    spurious: float,
+    counts: Counters | None = None,
+) -> tuple[Floats, Bools, Floats]:
+    """Fill the posteriors of bags after `normalise`, from log-weights of their labels and of none.
 
-
-@_compiled
-def _taken(counters, which):
-    if counters is None:
-        return None
-    return counters[which]
-
-
-@_compiled
-def given_set(log_q, how, spurious, counters, bounds, posterior):
-    """Fill the posterior of a bag from log-weights of its labels and of none, which it normalises.
-
-    Without `counters`, each label has one or more instances; see `sum_over_counts`. Returns the
-    log-probability of the label set, whether belief propagation settled, and the expected number of
-    spurious labels.
+    Without `counts`, each label has one or more instances. Returns the log-probability of what is
+    known of each bag, whether belief propagation settled, and the expected number of spurious
+    labels.
     """
-    total, k = normalise(log_q), log_q.shape[1] - 1
-    if how == APPROXIMATE:
-        value, settled, n_spurious = propagate(log_q, spurious, counters, posterior)
-        return total + value, settled, n_spurious
-    posterior[:] = np.exp(log_q)
-    if counters is not None and how == COUNTED and k > 0:
-        return total + sum_over_counts(log_q, counters, bounds, TABLE, posterior), True, 0.0
-    if how != EXACT or k == 0 or (k == 1 and log_q[:, 1].max() == -np.inf):
-        return total, True, 0.0  # there is nothing to choose
-    finish = np.full(k + 1, -np.inf)
-    finish[k] = 0.0
+    settled = np.ones(len(how), bool)
+    chosen = (how == EXACT) & (n_labels > 0)
+    lacking = np.full((len(how), n_labels[chosen].max(initial=0) + 1), -np.inf)
+    lacking[:, 0] = 0.0
     if spurious > 0.0:
-        finish[:] = np.arange(k, -1, -1) * np.log(spurious)
-    value, n_spurious = sum_over_labelings(log_q, finish, False, TABLE, posterior)
-    return total + value, True, n_spurious
+        lacking[:] = np.arange(lacking.shape[1]) * np.log(spurious)
+    values, n_spurious = sum_over_labelings(bags, chosen, lacking)
+    if counts is not None:
+        values += sum_over_counts(bags, (how == COUNTED) & (n_labels > 0), counts)
+    for bag in np.flatnonzero(how == APPROXIMATE):
+        q = bags.posterior[bags.places[bag] : bags.places[bag + 1]].reshape(-1, n_labels[bag] + 1)
+        own = None if counts is None else counts.counters[counts.offsets[bag] :][: n_labels[bag]]
+        values[bag], settled[bag], n_spurious[bag] = propagate(q, spurious, own)
+    return values, settled, n_spurious
 
 
-@_compiled
-def _log_silent(log_p, free, missing, code):
-    """Log-weight of a free label or of no report, and of the label of the instance if known."""
-    log_missing = np.log(missing) if missing > 0.0 else -np.inf
-    log_free = -np.inf
-    for c in free:
-        if c == code:
-            return log_p[code]
-        log_free = np.logaddexp(log_free, log_p[c])
-    if code >= 0:
-        return log_p[code] + log_missing
-    return np.logaddexp(log_missing, log_free + np.log1p(-missing))
-
-
-@_compiled
-def _spread(mass, log_p, log_silent, free, missing, code, row):
-    """Distribute the probability of free labels and of no report over the labels of an instance.
-
-    `log_silent` is the sum of their weights. Returns the share that is due to an unreported label.
-    """
-    if code >= 0:
-        row[code] += mass
-        for c in free:
-            if c == code:
-                return 0.0
-        return 1.0
-    if log_silent == -np.inf:
-        return 0.0
-    unreported = 0.0  # not missing * exp(...), which is NaN for very unlikely candidates
-    if missing > 0.0:
-        unreported = missing * np.exp(-log_silent)
-        for c in range(len(row)):
-            row[c] += mass * unreported * np.exp(log_p[c])
-    some = 0.0
-    for c in free:
-        share = np.exp(log_p[c] - log_silent)
-        row[c] += mass * (share - unreported * np.exp(log_p[c]))
-        some += share * missing
-    return unreported - some
-
-
-@_compiled
-def propagate(log_q, spurious, counters, belief):
+def propagate(q: Floats, spurious: float, counters: Ints | None) -> tuple[float, bool, float]:
     """Loopy belief propagation between the labels of instances and the bounds of the counts.
 
     mu[i, c]: probability that instance i has label c, without the constraint on c; r[i, c]: ratio
     of the probabilities that the count of c is allowed if i has c, and if not. In a label set, that
-    some instance has c or c is spurious. Returns the Bethe approximation of log P(all), whose
-    derivative in log q is the belief, whether the messages converged, and the expected number of
-    spurious labels.
+    some instance has c or c is spurious. Replaces the probabilities q by the beliefs. Returns the
+    Bethe approximation of log P(all), whose derivative in log q is the belief, whether the messages
+    converged, and the expected number of spurious labels.
     """
-    q = np.exp(log_q)
-    n, k = len(q), q.shape[1] - 1
-    r = np.ones((n, k + 1))  # without a constraint on the last column
-    mu, rest, totals = np.empty((n, k)), np.empty((n, k)), np.ones(n)  # q is normalised
-    news, chances = np.empty(n), np.empty(k)
-    belief[:] = q
+    belief, p = q.copy(), q[:, :-1]
+    r, totals = np.ones(q.shape), np.ones((len(q), 1))  # no constraint on the last column
     settled = False
     for sweep in range(MAX_SWEEPS + 1):
-        for i in range(n):
-            for c in range(k):
-                others = max(totals[i] - q[i, c] * r[i, c], 0.0)
-                norm = max(q[i, c] + others, TINY)
-                mu[i, c] = min(q[i, c] / norm, 1.0 - 1e-16)
-                rest[i, c] = max(others / norm, 1e-16)
-        damping = 0.0 if sweep < 20 else 0.5
-        for c in range(k):
-            chances[c] = _ratios(mu[:, c], rest[:, c], spurious, counters, c, news)
-            if settled or sweep == MAX_SWEEPS:
-                continue
-            for i in range(n):
-                new = news[i]
-                if damping > 0.0:
-                    new = np.exp(damping * np.log(r[i, c]) + (1.0 - damping) * np.log(new))
-                r[i, c] = new
+        others = np.maximum(totals - p * r[:, :-1], 0.0)
+        norm = np.maximum(p + others, TINY)
+        mu, rest = np.minimum(p / norm, 1.0 - 1e-16), np.maximum(others / norm, 1e-16)
+        ratios, chances = _ratios(mu, rest, spurious, counters)
         if settled or sweep == MAX_SWEEPS:
             break
-        change = 0.0
-        for i in range(n):
-            totals[i] = (q[i] * r[i]).sum()
-            for c in range(k + 1):
-                new = q[i, c] * r[i, c] / totals[i]
-                change = max(change, abs(new - belief[i, c]))
-                belief[i, c] = new
-        settled = change < SETTLED
+        r[:, :-1] = ratios if sweep < 20 else np.sqrt(r[:, :-1]) * np.sqrt(ratios)
+        new = q * r
+        totals = new.sum(axis=1, keepdims=True)
+        new /= totals
+        settled, belief = bool(np.abs(new - belief).max() < SETTLED), new
     # Sum of log Z over instances and labels, minus pairs.
-    value, excess = np.log(totals).sum() + chances.sum(), 0.0
-    for c in range(k):
-        value -= np.log(mu[:, c] * r[:, c] + rest[:, c]).sum()
-        if spurious > 0.0:
-            excess += spurious * np.exp(np.log1p(-mu[:, c]).sum() - chances[c])
-    return value, settled, excess
+    value = np.log(totals).sum() + chances.sum() - np.log(mu * r[:, :-1] + rest).sum()
+    excess = spurious * np.exp(np.log1p(-mu).sum(axis=0) - chances).sum() if spurious else 0.0
+    q[:] = belief
+    return float(value), settled, float(excess)
+
+
+def _ratios(
+    mu: Floats, rest: Floats, spurious: float, counters: Ints | None
+) -> tuple[Floats, Floats]:
+    """The messages of all labels, and the log-probabilities that their counts are allowed."""
+    n, k = mu.shape
+    before, after = np.zeros((2, n + 1, k))  # log-probabilities that no earlier, no later one has c
+    log_none = np.log1p(-mu)
+    log_none.cumsum(axis=0, out=before[1:])
+    log_none[::-1].cumsum(axis=0, out=after[1:])
+    before += np.log1p(-spurious)
+    ratios = 1.0 / np.maximum(-np.expm1(before[:-1] + after[-2::-1]), TINY)
+    chances = np.log(np.maximum(-np.expm1(before[-1]), TINY))
+    if counters is not None and (some := (counters[:, 1] > 1) | (counters[:, 2] == 0)).any():
+        m, pair = np.count_nonzero(some), np.stack([np.maximum(mu, TINY), rest], axis=2)[:, some]
+        bags = labelings(np.full(m, n), np.ones(m, np.int64))
+        bags.log_q[:] = np.log(pair).swapaxes(0, 1).ravel()
+        bags.posterior[:] = np.exp(bags.log_q)
+        each = Counters(np.arange(m + 1), counters[some], np.tile([0, n], (m, 1)))
+        values = sum_over_counts(bags, np.ones(m, bool), each)
+        yes, no = bags.posterior.reshape(m, n, 2).transpose(2, 1, 0)
+        odds = yes / np.maximum(no, TINY) * pair[..., 1] / pair[..., 0]
+        ratios[:, some] = np.clip(odds, TINY, 1.0 / TINY)
+        chances[some] = np.maximum(values, np.log(TINY))
+    return ratios, chances
 
 
 @_compiled
-def _ratios(mu, rest, spurious, counters, c, news):
-    """Fill the messages of one label; return the log-probability that its count is allowed."""
-    n = len(mu)
-    if counters is not None and (counters[c, 1] > 1 or not counters[c, 2]):
-        log_q, posterior = np.empty((n, 2)), np.empty((n, 2))
-        for i in range(n):
-            log_q[i, 0], log_q[i, 1] = np.log(max(mu[i], TINY)), np.log(rest[i])
-        value = sum_over_counts(log_q, counters[c : c + 1], (np.int64(0), n), TABLE, posterior)
-        for i in range(n):
-            odds = posterior[i, 0] / max(posterior[i, 1], TINY) * rest[i] / max(mu[i], TINY)
-            news[i] = min(max(odds, TINY), 1.0 / TINY)
-        return max(value, np.log(TINY))
-    later = np.empty(n + 1)
-    later[n] = 0.0
-    for i in range(n - 1, -1, -1):
-        later[i] = later[i + 1] + np.log1p(-mu[i])
-    earlier = np.log1p(-spurious)
-    for i in range(n):
-        news[i] = 1.0 / max(-np.expm1(earlier + later[i + 1]), TINY)
-        earlier += np.log1p(-mu[i])
-    return np.log(max(-np.expm1(earlier), TINY))
+def _weigh(start, sets, n_labels, scores, offsets, places, log_q, posterior, log_p, log_silent):
+    """Fill log p, and log-weights of the labels of each bag and of none of them, from `start`."""
+    missing, n_classes = sets.missing, scores.shape[1]
+    log_missing = math.log(missing) if missing > 0.0 else -np.inf
+    for bag in range(len(n_labels)):
+        known, k = sets.how[start + bag] != FREE, n_labels[bag]
+        base, here = sets.set_offsets[start + bag], sets.offsets[start + bag]
+        free = sets.free[sets.free_offsets[start + bag] : sets.free_offsets[start + bag + 1]]
+        log_reported = math.log1p(-missing) if known else 0.0
+        for row in range(offsets[bag], offsets[bag + 1]):
+            i, at = here + row - offsets[bag], places[bag] + (row - offsets[bag]) * (k + 1)
+            code = sets.codes[i] if len(sets.codes) else -1
+            top, norm, silent = -np.inf, 0.0, -np.inf
+            for c in range(n_classes):
+                top = max(top, scores[i, c])
+            for c in range(n_classes):
+                norm += math.exp(scores[i, c] - top)
+            norm = top + math.log(norm)
+            for c in range(n_classes):
+                log_p[row, c] = scores[i, c] - norm
+            for c in range(k):
+                label = sets.labels[base + c] if known else c
+                may_be = code < 0 or code == label
+                log_q[at + c] = log_p[row, label] + log_reported if may_be else -np.inf
+            if len(free) > 0 or (known and missing > 0.0):  # a free label, or no report
+                for c in free:
+                    silent = log_plus(silent, log_p[row, c])
+                silent = log_plus(log_missing, silent + math.log1p(-missing))
+                if code >= 0:
+                    silent = log_p[row, code] + log_missing
+                    for c in free:
+                        if c == code:
+                            silent = log_p[row, code]
+            log_q[at + k] = log_silent[row] = silent
+
+
+@_compiled
+def _spread(
+    start, sets, n_labels, weights, offsets, places, log_q, posterior, log_p, log_silent, found
+):
+    """Distribute the probabilities of counted labels, and of none, over the classes."""
+    missing, gradient, n_classes = sets.missing, len(weights) > 0, log_p.shape[1]
+    for bag in range(len(n_labels)):
+        known, k = sets.how[start + bag] != FREE, n_labels[bag]
+        base, here = sets.set_offsets[start + bag], sets.offsets[start + bag]
+        free = sets.free[sets.free_offsets[start + bag] : sets.free_offsets[start + bag + 1]]
+        sign = -weights[start + bag] if gradient else 1.0
+        for row in range(offsets[bag], offsets[bag + 1]):
+            i, at = here + row - offsets[bag], places[bag] + (row - offsets[bag]) * (k + 1)
+            code = sets.codes[i] if len(sets.codes) else -1
+            out, reported = found.posterior[i], 0.0
+            for c in range(n_classes):
+                out[c] = -sign * math.exp(log_p[row, c]) if gradient else 0.0
+            for c in range(k):
+                out[sets.labels[base + c] if known else c] += sign * posterior[at + c]
+                reported += posterior[at + c]
+            if len(free) == 0 and (missing == 0.0 or not known):
+                continue
+            silent, unreported, some = posterior[at + k], 0.0, 0.0
+            mass = sign * silent
+            if code >= 0:
+                out[code] += mass
+                unreported = 1.0
+                for c in free:
+                    if c == code:
+                        unreported = 0.0
+            elif log_silent[row] > -np.inf:
+                if missing > 0.0:  # not missing * exp(...), NaN for very unlikely candidates
+                    unreported = missing * math.exp(-log_silent[row])
+                    for c in range(n_classes):
+                        out[c] += mass * unreported * math.exp(log_p[row, c])
+                for c in free:
+                    share = math.exp(log_p[row, c] - log_silent[row])
+                    out[c] += mass * (share - unreported * math.exp(log_p[row, c]))
+                    some += share * missing
+            found.counts[start + bag, 0] += (unreported - some) * silent
+            found.counts[start + bag, 1] += reported

@@ -24,7 +24,6 @@ from scipy.special import logsumexp
 
 from bagwise import loops
 from bagwise._common.types import Bools, Floats, Ints
-from bagwise.loops.threads import over_bags
 from bagwise.solvers.result import SolverResult, lbfgs
 
 WRONG = 0.02  # also keeps the gradient finite; flipped labels (15 %) need no larger value
@@ -66,9 +65,8 @@ def enough_of_each(
     """
     if dependence > 1:
         return _dependent(log_p, offsets, dependence)
-    pi, posterior = np.empty(len(offsets) - 1), np.empty_like(log_p)
     log_q = np.roll(log_p, -1, axis=1)  # background last
-    over_bags(loops.concept_lattice.at_least, offsets, log_q, np.array(needed), pi, posterior)
+    pi, posterior = loops.concept_lattice.at_least(offsets, log_q, np.array(needed))
     change = posterior[:, :-1] - np.exp(log_p[:, 1:])
     return pi, change * np.repeat(pi, np.diff(offsets))[:, None]
 
