@@ -14,8 +14,7 @@ from bagwise.annotation import M3MIML, RankLossSIM
 from bagwise.annotation._annotator import best_threshold
 from bagwise.datasets import load_letter_frost
 from bagwise.exceptions import LabelError
-from bagwise.loops import segments
-from bagwise.solvers.annotation.rank_loss import rank_loss_sim
+from bagwise.solvers.annotation.rank_loss import rank_loss, rank_loss_sim
 from cases import each
 
 
@@ -51,18 +50,17 @@ class TestRankLoss:
     def test_the_loss_is_that_of_loops(self, rng, data):
         _, sets, _ = data
         sets[0], sets[1] = 0, 1  # say nothing
-        scores, gradient = rng.normal(size=(20, 3)), np.empty((20, 3))
-        loss = segments.rank_loss(scores, sets == 1, 0.0, gradient)
+        scores = rng.normal(size=(20, 3))
+        loss, _ = rank_loss(scores, sets == 1, 0.0)
         assert loss == pytest.approx(rank_loss_by_loops(scores, sets))
-        near = segments.rank_loss(scores, sets == 1, 0.05, gradient)
+        near, _ = rank_loss(scores, sets == 1, 0.05)
         assert loss - 0.025 <= near <= loss
 
     def test_the_gradient_is_that_of_the_rounded_loss(self, rng, data):
         _, sets, _ = data
 
         def value(flat, part=0):
-            gradient = np.empty((20, 3))
-            loss = segments.rank_loss(flat.reshape(20, 3), sets == 1, 0.3, gradient)
+            loss, gradient = rank_loss(flat.reshape(20, 3), sets == 1, 0.3)
             return (loss, gradient.ravel())[part]
 
         start = rng.normal(size=60)

@@ -115,7 +115,7 @@ def test_rows_are_normalised(rng):
     log_q = 100 * rng.normal(size=(4, 3))
     expected = logsumexp(log_q, axis=1).sum()
     bags = one_bag(log_q)
-    assert label_lattice.normalise(bags) == pytest.approx(expected)
+    assert label_lattice.normalise(bags, np.array([2])) == pytest.approx(expected)
     for q in np.exp(bags.log_q), bags.posterior:
         np.testing.assert_allclose(q.reshape(4, 3), softmax(log_q, axis=1), rtol=1e-12)
 

@@ -108,6 +108,15 @@ class Counters(NamedTuple):
     counted: Ints  # (n_bags, 2): the least and the largest number of instances that are counted
 
 
+class Plan(NamedTuple):
+    """The counters of bags, as planned by `label_lattice.plan`."""
+
+    caps: Ints  # last value of each counter; -1 if none is needed, -2 for an impossible label
+    saturates: Bools  # whether further instances leave a counter at its last value
+    spare: Ints  # the label that the counters of the others leave, -1 if there is none
+    states: Floats  # number of states of each bag; 0 if no labeling is allowed
+
+
 class Inference(NamedTuple):
     """What the label sets of a block of bags imply for its instances."""
 

@@ -12,6 +12,7 @@ import numpy as np
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.loops.arguments import read_only
 from bagwise.loops.compilation import compiled
+from bagwise.loops.segments import argmax
 from bagwise.loops.threads import bag_bounds, run_blocks
 
 _compiled = compiled()
@@ -78,7 +79,8 @@ def nearest(costs: Array, offsets: Ints, label_offsets: Ints) -> Ints:
     ndarray of int64 of shape (n_rows,)
         The index of each row's label among the candidates of its bag; -1 if there are none.
     """
-    return _over_bags(_nearest, costs, offsets, label_offsets, offsets[-1])
+    n_labels = np.repeat(np.diff(label_offsets), np.diff(offsets))
+    return argmax(np.negative(costs), np.append(0, n_labels.cumsum()))
 
 
 def nearest_rows(costs: Array, offsets: Ints, label_offsets: Ints) -> Ints:
@@ -150,15 +152,6 @@ def _distances(
                         total += difference * difference
                     out[place] = total
                 place += 1
-
-
-@_compiled
-def _nearest(start, stop, offsets, costs, label_offsets, cost_offsets, places):
-    for i in range(start, stop):
-        n_labels = label_offsets[i + 1] - label_offsets[i]
-        for row in range(offsets[i], offsets[i + 1]):
-            first = cost_offsets[i] + (row - offsets[i]) * n_labels
-            places[row] = _first_smallest(costs, first, n_labels, 1)
 
 
 @_compiled

@@ -97,17 +97,15 @@ def posteriors(
     null[plain[0]] = null_scores[plain[1]]
     null[np.repeat(~matched & (k > 0) & (not prior.may_be_null), n_rows)] = -np.inf
     if matched.any():
-        bag = np.repeat(np.arange(len(n)), n * k)
+        row = np.repeat(np.arange(len(null_scores)), np.repeat(np.where(n > 0, k, 0), sizes))
         first = np.cumsum(n * k) - n * k
-        row, label = np.divmod(np.arange(len(bag)) - first[bag], k[bag])
-        place = place[
-            first[bag] + np.where(swapped[bag], label * n[bag] + row, row * k[bag] + label)
-        ]
-        row += (block.offsets[places] - rows.start)[bag]
-        ratios = ratios - np.where(swapped[bag], null_scores[row], 0.0)
+        for bag in np.flatnonzero(swapped):
+            mine = slice(first[bag], first[bag] + n[bag] * k[bag])
+            place[mine] = place[mine].reshape(k[bag], n[bag]).T.ravel()
+        ratios = ratios - np.where(np.repeat(swapped, n * k), null_scores[row], 0.0)
         null[~plain[0]] = 0.0
     bags.log_q[place], bags.log_q[last] = ratios, null
-    values = normalise(bags)
+    values = normalise(bags, n_labels)
     if matched.any():
         factors = _size_factors(n, k, prior.log_shown, prior.log_absent)
         values += sum_over_labelings(bags, matched, factors, once=True)[0]

@@ -8,6 +8,8 @@ of EM-DD.
 
 import numpy as np
 
+from bagwise._common.types import Bools, Floats, Ints
+from bagwise.loops.arguments import read_only
 from bagwise.loops.compilation import compiled
 
 # An instance at the concept itself is positive with probability 1 - 1e-8, not 1: if a negative bag
@@ -53,14 +55,6 @@ def _distance(x, t, weight):
 
 
 @_compiled
-def _add_moments(coefficient, x, t, first, second):
-    for k in range(len(t)):
-        difference = x[k] - t[k]
-        first[k] += coefficient * difference
-        second[k] += coefficient * difference * difference
-
-
-@_compiled
 def _log_expm1(value):
     """``log(exp(value) - 1)`` for value > 0."""
     return value if value > 36.0 else np.log(np.expm1(value))
@@ -69,11 +63,11 @@ def _log_expm1(value):
 @_compiled
 def _density(X, rows, offsets, positive, z, gradient, distance):
     n_features = X.shape[1]
-    t, s = z[:n_features], z[n_features:]
-    weight = s * s
+    t, s, weight = z[:n_features], z[n_features:], np.empty(n_features)
     first, second = gradient[:n_features], gradient[n_features:]
-    first[:] = 0.0
-    second[:] = 0.0
+    for k in range(n_features):
+        weight[k] = s[k] * s[k]
+        first[k] = second[k] = 0.0
     value = 0.0
     for bag in range(len(offsets) - 1):
         start, stop = offsets[bag], offsets[bag + 1]
@@ -98,7 +92,11 @@ def _density(X, rows, offsets, positive, z, gradient, distance):
             slope = -_log_expm1(distance[j])
             coefficient = np.exp(slope - flat) if positive[bag] else -np.exp(slope)
             if abs(coefficient) > 1e-18:
-                _add_moments(coefficient, X[rows[j]], t, first, second)
+                x = X[rows[j]]
+                for k in range(n_features):
+                    difference = x[k] - t[k]
+                    first[k] += coefficient * difference
+                    second[k] += coefficient * difference * difference
     for k in range(n_features):
         first[k] *= -2.0 * weight[k]
         second[k] *= 2.0 * s[k]
@@ -112,28 +110,39 @@ def _log_doubt(d):
 
 
 @_compiled
+def _combine(out, a, x, b, y):
+    """Set out to a x + b y."""
+    for k in range(len(out)):
+        out[k] = a * x[k] + b * y[k]
+
+
+@_compiled
 def minimise(X, rows, offsets, positive, z, curve, tol):
     """Minimise from z in place by L-BFGS and fill `curve`; return the steps and convergence."""
     size = len(z)
     steps, changes = np.empty((MEMORY, size)), np.empty((MEMORY, size))
     scale, share = np.empty(MEMORY), np.empty(MEMORY)
-    gradient, new_gradient, trial = np.empty(size), np.empty(size), np.empty(size)
+    gradient, new_gradient = np.empty(size), np.empty(size)
+    trial, direction = np.empty(size), np.empty(size)
     work = np.empty(len(rows))
     value = _density(X, rows, offsets, positive, z, gradient, work)
     held = 0
     for iteration in range(len(curve)):
         curve[iteration] = value
-        direction = -gradient
+        _combine(direction, -1.0, gradient, 0.0, gradient)
         for back in range(min(held, MEMORY)):
             m = (held - 1 - back) % MEMORY
             share[m] = scale[m] * _dot(steps[m], direction)
-            direction -= share[m] * changes[m]
+            _combine(direction, 1.0, direction, -share[m], changes[m])
         if held > 0:
             m = (held - 1) % MEMORY
-            direction /= scale[m] * _dot(changes[m], changes[m])
+            length = scale[m] * _dot(changes[m], changes[m])
+            for k in range(size):
+                direction[k] /= length
         for forth in range(min(held, MEMORY)):
             m = (held - min(held, MEMORY) + forth) % MEMORY
-            direction += (share[m] - scale[m] * _dot(changes[m], direction)) * steps[m]
+            missing = share[m] - scale[m] * _dot(changes[m], direction)
+            _combine(direction, 1.0, direction, missing, steps[m])
         slope = _dot(gradient, direction)
         if not slope < 0.0:
             return iteration + 1, True
@@ -141,7 +150,7 @@ def minimise(X, rows, offsets, positive, z, curve, tol):
         accepted = False
         new_value = value
         for _ in range(40):
-            trial[:] = z + step * direction
+            _combine(trial, 1.0, z, step, direction)
             new_value = _density(X, rows, offsets, positive, trial, new_gradient, work)
             if new_value <= value + 1e-4 * step * slope:
                 accepted = True
@@ -153,15 +162,15 @@ def minimise(X, rows, offsets, positive, z, curve, tol):
         if not accepted:
             return iteration + 1, True
         m = held % MEMORY
-        steps[m] = trial - z
-        changes[m] = new_gradient - gradient
+        _combine(steps[m], 1.0, trial, -1.0, z)
+        _combine(changes[m], 1.0, new_gradient, -1.0, gradient)
         curvature = _dot(steps[m], changes[m])
         if curvature > 1e-10 * _dot(changes[m], changes[m]):
             scale[m] = 1.0 / curvature
             held += 1
         gain = value - new_value
-        z[:] = trial
-        gradient[:] = new_gradient
+        for k in range(size):
+            z[k], gradient[k] = trial[k], new_gradient[k]
         value = new_value
         curve[iteration] = value
         if gain <= tol * max(value, tol):
@@ -170,35 +179,35 @@ def minimise(X, rows, offsets, positive, z, curve, tol):
 
 
 @_compiled
-def _nearest(X, offsets, z, rows):
-    n_features = X.shape[1]
-    weight = z[n_features:] ** 2
+def _nearest(X, offsets, t, weight, rows):
     for bag in range(len(offsets) - 1):
         best = np.inf
         rows[bag] = offsets[bag]  # if all distances are NaN
         for j in range(offsets[bag], offsets[bag + 1]):
-            distance = _distance(X[j], z[:n_features], weight)
+            distance = _distance(X[j], t, weight)
             if distance < best:
                 best, rows[bag] = distance, j
 
 
-@_compiled
-def minimise_in_rounds(X, offsets, positive, z, curve, max_iter, tol):
+def minimise_in_rounds(
+    X: Floats, offsets: Ints, positive: Bools, z: Floats, curve: Floats, max_iter: int, tol: float
+) -> tuple[int, bool]:
     """EM-DD: `minimise` on the nearest instance of each bag, in rounds; return their number too."""
-    n_bags = len(offsets) - 1
-    alone = np.arange(n_bags + 1)
+    n_bags, n_features = len(offsets) - 1, X.shape[1]
+    (alone,) = read_only(np.arange(n_bags + 1))
     rows, work, gradient = np.empty(n_bags, np.int64), np.empty(n_bags), np.empty(len(z))
-    _nearest(X, offsets, z, rows)
-    value = _density(X, rows, alone, positive, z, gradient, work)
-    trial, steps = z.copy(), np.empty(max_iter)
+
+    def select(z: Floats) -> float:
+        _nearest(X, offsets, z[:n_features], z[n_features:] ** 2, rows)
+        return float(_density(X, rows, alone, positive, z, gradient, work))
+
+    value, trial, steps = select(z), z.copy(), np.empty(max_iter)
     for turn in range(len(curve)):
         minimise(X, rows, alone, positive, trial, steps, tol)
-        _nearest(X, offsets, trial, rows)
-        new_value = _density(X, rows, alone, positive, trial, gradient, work)
+        new_value = select(trial)
         ended = not new_value < value - tol * max(value, tol)
         if new_value < value:
-            z[:] = trial
-            value = new_value
+            z[:], value = trial, new_value
         curve[turn] = value
         if ended:
             return turn + 1, True

@@ -330,16 +330,15 @@ def descend(
     z, before = np.empty((2, len(f)))
     random = np.array([2 * seed + 1], np.uint64)
     mixed = groups.patterns * weights  # (n_groups, n_labels)
-    least = _least_group(rows, groups.patterns)
+    means, least = mixed.sum(axis=1), _least_group(rows, groups.patterns)
+    known = problem, state, groups, mixed, means, least
     # Between two calls of a few tenths of a second, Python handles signals such as Ctrl-C.
     at_once = max(1, WORK // (1 + n * (10 + 2 * _length(rows) * n_labels)))
     found = Descent(0, np.inf, np.inf)
     done = False
     while not done and found.n_passes < max_passes:
         n_most = min(at_once, max_passes - found.n_passes)
-        made, done, primal, gap = _descend(
-            problem, state, groups, mixed, least, tol, n_most, active, n_active, z, before, random
-        )
+        made, done, primal, gap = _descend(*known, tol, n_most, active, n_active, z, before, random)
         found = Descent(found.n_passes + made, primal, gap)
     return found
 
@@ -426,35 +425,38 @@ def _length(rows: Rows) -> int:
 
 @_compiled
 def _descend(
-    problem, state, groups, mixed, least, tol, max_passes, active, n_active, z, before, random
+    problem, state, groups, mixed, means, least, tol, n_most, active, n_active, z, before, random
 ):
-    """Make up to `max_passes` passes over the active variables, group by group.
+    """Make up to `n_most` passes over the active variables, group by group.
 
     The slack of a variable is its contribution to the duality gap. Returns the number of passes,
     whether the gap is small enough, the primal value and the gap.
     """
     n_passes, done = 0, False
-    while not done and n_passes < max_passes:
+    while not done and n_passes < n_most:
         n_passes += 1
-        all_active = n_active.sum() == len(state.alpha)
+        n_before = n_after = 0
         for g in range(len(n_active)):
             group = active[groups.bounds[g] : groups.bounds[g + 1]]
+            n_before += n_active[g]
             _shuffle(group, n_active[g], random)
             if n_active[g] < least[g]:
                 n_active[g] = _visit_singly(problem, state, group, n_active[g])
-                continue
-            if least[g] > 0:
-                _mix(mixed[g], state.f, state.E, z, before)
-            vector = z if least[g] > 0 else state.f
-            n_active[g] = _visit_group(problem, state, vector, group, n_active[g])
-            if least[g] > 0:
-                _unmix(groups.patterns[g], mixed[g], state.f, state.E, z, before)
+            elif least[g] == 0:
+                n_active[g] = _visit_group(problem, state, state.f, group, n_active[g])
+            else:
+                _mix(mixed[g], means[g], state.f, state.E, z, before)
+                n_active[g] = _visit_group(problem, state, z, group, n_active[g])
+                _unmix(groups.patterns[g], means[g], state.f, state.E, z, before)
+            n_after += n_active[g]
         primal, gap = _values(state.alpha, problem.costs, state.gradient, state.slack)
         small = gap <= tol * primal
-        done = small and all_active
-        if small or n_active.sum() == 0:
-            active[:] = groups.order  # skipped variables are visited once more
-            n_active[:] = np.diff(groups.bounds)
+        done = small and n_before == len(state.alpha)
+        if small or n_after == 0:  # skipped variables are visited once more
+            for k in range(len(active)):
+                active[k] = groups.order[k]
+            for g in range(len(n_active)):
+                n_active[g] = groups.bounds[g + 1] - groups.bounds[g]
     return n_passes, done, primal, gap
 
 
@@ -472,17 +474,15 @@ def _shuffle(variables, n, random):
 
 
 @_compiled
-def _mix(mixed, f, E, z, before):
+def _mix(mixed, mean, f, E, z, before):
     """Form z = sum_t mu_t p_t v_t, where mixed_t = mu_t p_t and v_t = f + E_t."""
-    mean = mixed.sum()
     for k in range(len(f)):
         z[k] = before[k] = _entry(k, mean, f, mixed, E)
 
 
 @_compiled
-def _unmix(pattern, mixed, f, E, z, before):
+def _unmix(pattern, mean, f, E, z, before):
     """Add p_t times the change of z to each v_t."""
-    mean = mixed.sum()
     for k in range(len(f)):
         change = z[k] - before[k]
         if change != 0.0:

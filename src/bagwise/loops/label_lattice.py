@@ -32,7 +32,7 @@ import math
 import numpy as np
 
 from bagwise._common.types import Bools, Floats, Ints
-from bagwise.loops.arguments import Counters, Labelings
+from bagwise.loops.arguments import Counters, Labelings, Plan
 from bagwise.loops.compilation import compiled
 
 TABLE = 2**20  # values of the forward table stored at once; a larger one is recomputed in parts
@@ -71,7 +71,7 @@ def labelings(sizes: Ints, n_labels: Ints) -> Labelings:
     return Labelings(offsets, places, log_q, posterior)
 
 
-def normalise(bags: Labelings) -> Floats:
+def normalise(bags: Labelings, n_labels: Ints) -> Floats:
     """Subtract from each row of log q the logarithm of its sum, and set the posterior to q.
 
     Returns
@@ -79,28 +79,16 @@ def normalise(bags: Labelings) -> Floats:
     ndarray of shape (n_bags,)
         The sum of these logarithms.
     """
-    totals = np.zeros(len(bags.offsets) - 1)
-    _normalise(*bags, totals)
+    n, totals = np.diff(bags.offsets), np.zeros(len(n_labels))
+    widths = np.repeat(n_labels + 1, n)
+    first, log_q, q = widths.cumsum() - widths, bags.log_q, bags.posterior
+    norms = np.maximum.reduceat(log_q, first)
+    np.exp(np.subtract(log_q, np.repeat(norms, widths), out=q), out=q)
+    norms += np.log(np.add.reduceat(q, first))
+    log_q -= np.repeat(norms, widths)
+    np.exp(log_q, out=q)
+    np.add.at(totals, np.repeat(np.arange(len(n)), n), norms)
     return totals
-
-
-@_compiled
-def _normalise(offsets, places, log_q, posterior, totals):
-    for bag in range(len(totals)):
-        n = offsets[bag + 1] - offsets[bag]
-        width = (places[bag + 1] - places[bag]) // max(n, 1)
-        for i in range(n):
-            first = places[bag] + i * width
-            top, norm = -np.inf, 0.0
-            for at in range(first, first + width):
-                top = max(top, log_q[at])
-            for at in range(first, first + width):
-                norm += math.exp(log_q[at] - top)
-            norm = top + math.log(norm)
-            totals[bag] += norm
-            for at in range(first, first + width):
-                log_q[at] -= norm
-                posterior[at] = math.exp(log_q[at])
 
 
 def sum_over_labelings(
@@ -253,10 +241,10 @@ def _pass(q, k, lacking, once, table, log, joint):
                 break
         for i in range(stop - 1, first - 1, -1):
             after, before = b[(i + 1) & 1], b[i & 1]
+            row, past = joint[i], a[i - first]
             _backward(
-                q[i], width, low + i, high + i, counts, once, log, a[i - first], after, before,
-                joint[i], sums,
-            )  # fmt: skip
+                q[i], width, low + i, high + i, counts, once, log, past, after, before, row, sums
+            )
     if total == zero:
         return total, 0.0
     return total, absent / total if log is None else math.exp(absent - total)
@@ -314,13 +302,13 @@ def _backward(q, k, low, high, counts, once, log, a, b, new, joint, sums):
             continue
         for j in range(8):
             past, ahead = a[block + _unsigned(j)], b[block + _unsigned(j)]
-            value, at = _times(q[k], ahead, log), 8 * k + j
-            sums[at] = _plus(sums[at], _times(past, ahead, log), log)
+            value, own = _times(q[k], ahead, log), _unsigned(8 * k + j)
+            sums[own] = _plus(sums[own], _times(past, ahead, log), log)
             for c in range(3):
                 if once is None or not j >> c & 1:
-                    ahead, at = b[block + _unsigned(j | (1 << c))], 8 * c + j
+                    ahead, own = b[block + _unsigned(j | (1 << c))], _unsigned(8 * c + j)
                     value = _plus(value, _times(q[c], ahead, log), log)
-                    sums[at] = _plus(sums[at], _times(past, ahead, log), log)
+                    sums[own] = _plus(sums[own], _times(past, ahead, log), log)
             new[block + _unsigned(j)] = value
         for c in range(3, k):
             bit = _unsigned(1) << _unsigned(c)
@@ -329,8 +317,8 @@ def _backward(q, k, low, high, counts, once, log, a, b, new, joint, sums):
                 for j in range(8):
                     ahead, state = b[more + _unsigned(j)], block + _unsigned(j)
                     new[state] = _plus(new[state], _times(chance, ahead, log), log)
-                    at = place + _unsigned(j)
-                    sums[at] = _plus(sums[at], _times(a[state], ahead, log), log)
+                    own = place + _unsigned(j)
+                    sums[own] = _plus(sums[own], _times(a[state], ahead, log), log)
     for c in range(k + 1):
         total = zero
         for j in range(8):
@@ -341,8 +329,7 @@ def _backward(q, k, low, high, counts, once, log, a, b, new, joint, sums):
 # Counts
 
 
-@_compiled
-def plan(sizes, lower, upper, background, max_operations, caps, saturates, spare, states):
+def plan(sizes: Ints, lower: Ints, upper: Ints, background: bool, max_operations: float) -> Plan:
     """Choose the counters of each bag, and count its states before anything is allocated.
 
     A label without a bound needs no counter, nor does one whose bound is implied by the others. If
@@ -359,58 +346,35 @@ def plan(sizes, lower, upper, background, max_operations, caps, saturates, spare
         Whether instances may have none of the labels.
     max_operations : float
         Cost beyond which all bounds are kept: the bag will be approximated.
-    caps : ndarray of int64 of shape (n_bags, n_labels)
-        Receives the last value of each counter; -1 for a label that is not counted, -2 for one that
-        no instance can have.
-    saturates : ndarray of bool of shape (n_bags, n_labels)
-        Receives whether further instances leave a counter at its last value.
-    spare : ndarray of int64 of shape (n_bags,)
-        Receives the label that is left, -1 if there is none.
-    states : ndarray of float64 of shape (n_bags,)
-        Receives the number of states; 0 if no labeling is allowed.
+
+    Returns
+    -------
+    Plan
     """
-    k = lower.shape[1]
-    most = np.empty(k, np.int64)
-    for bag in range(len(sizes)):
-        n, needed, room = sizes[bag], 0, 0
-        for c in range(k):
-            needed += lower[bag, c]
-        n_free, possible = int(background), needed <= n
-        for c in range(k):
-            top = n if upper[bag, c] == NO_LIMIT else min(upper[bag, c], n)
-            left = n - needed + lower[bag, c]  # what the other labels leave
-            saturates[bag, c] = top >= left
-            most[c] = max(min(top, left), 0)
-            room += top
-            possible &= lower[bag, c] <= top
-            if saturates[bag, c] and lower[bag, c] == 0:
-                n_free += 1
-        spare[bag], full = -1, 1.0
-        for c in range(k):
-            if needed == n:  # each label has exactly the least number
-                most[c], saturates[bag, c], n_free = lower[bag, c], False, 0
-            free = saturates[bag, c] and lower[bag, c] == 0
-            caps[bag, c] = lower[bag, c] if saturates[bag, c] else most[c]
-            if most[c] == 0 or upper[bag, c] == 0:
-                caps[bag, c] = -2
-            elif free:
-                caps[bag, c] = -1
-            full *= caps[bag, c] + 1.0 if caps[bag, c] > 0 else 1.0
-        states[bag] = full if possible and (background or room >= n) else 0.0
-        if n_free or not states[bag]:
-            continue
-        every, n_possible = 1.0, 0
-        for c in range(k):
-            every *= most[c] + 1.0
-            n_possible += most[c] > 0
-        last = most.argmax()
-        every /= most[last] + 1.0
-        exact = needed == n or n_possible <= 2 or n * every * n_possible <= max_operations
-        if exact and every < full:
-            states[bag], spare[bag] = every, last
-            for c in range(k):
-                caps[bag, c] = -1 if c == last else most[c] if most[c] > 0 else -2
-                saturates[bag, c] = False
+    n, needed = sizes[:, None], lower.sum(axis=1, keepdims=True)
+    top = np.where(upper == NO_LIMIT, n, np.minimum(upper, n))
+    left = n - needed + lower  # what the other labels leave
+    exact = needed == n  # each label has exactly the least number
+    saturates = (top >= left) & ~exact
+    most = np.where(exact, lower, np.maximum(np.minimum(top, left), 0))
+    free = saturates & (lower == 0)
+    caps = np.where(free, -1, np.where(saturates, lower, most))
+    caps[(most == 0) | (upper == 0)] = -2
+    full = np.where(caps > 0, caps + 1.0, 1.0).prod(axis=1)
+    possible = (needed <= n).all(axis=1) & (lower <= top).all(axis=1)
+    possible &= background | (top.sum(axis=1) >= sizes)
+    # If nothing is free, the label with the largest counter is spared.
+    rows, last = np.arange(len(n)), most.argmax(axis=1)
+    others = most + 1.0
+    others[rows, last] = 1.0
+    every, n_possible = others.prod(axis=1), (most > 0).sum(axis=1)
+    spared = possible & (every < full) & (exact[:, 0] | ~(background | free.any(axis=1)))
+    spared &= exact[:, 0] | (n_possible <= 2) | (sizes * every * n_possible <= max_operations)
+    own = np.where(most > 0, most, -2)
+    own[rows, last] = -1
+    caps, saturates = np.where(spared[:, None], own, caps), saturates & ~spared[:, None]
+    states = np.where(possible, np.where(spared, every, full), 0.0)
+    return Plan(caps, saturates, np.where(spared, last, -1), states)
 
 
 def sum_over_counts(
@@ -448,7 +412,7 @@ def _few_states(offsets, places, log_q, posterior, label_offsets, counters, coun
     """Sum over the bags with few states; one more state receives what is beyond a bound."""
     for bag in range(len(totals)):
         n, first = offsets[bag + 1] - offsets[bag], label_offsets[bag]
-        k, size = label_offsets[bag + 1] - first, np.int64(1)
+        k, size = label_offsets[bag + 1] - first, 1
         for c in range(first, first + k):
             size = min(size * (counters[c, 1] + 1), FEW + 1)
         if not np.isnan(totals[bag]) or size > FEW or (n + 1) * size > table:
@@ -481,7 +445,7 @@ def _few_states(offsets, places, log_q, posterior, label_offsets, counters, coun
                     new[state] += mass * posterior[at + k]
                     for c in range(k):
                         new[then[state, c]] += mass * posterior[at + c]
-            total += _scaled(new, size)
+            total += _scaled(new[:size])
         for state in range(size):
             found += a[n, state] * b[n & 1, state]
         for i in range(n - 1, -1, -1):
@@ -505,7 +469,7 @@ def _few_states(offsets, places, log_q, posterior, label_offsets, counters, coun
                 break
             for c in range(k + 1):
                 posterior[at + c] = joint[c] / common
-            _scaled(before, size)
+            _scaled(before[:size])
         if shared >= LOST:
             totals[bag] = total + math.log(found)
 
@@ -643,18 +607,18 @@ def _count_forward(q, i, n, lattice, log, a, new):
                 chance, step = q[c], _unsigned(steps[c])
                 for j in range(first, stop):
                     new[j] = _plus(new[j], _times(chance, a[j - step], log), log)
-    return 0.0 if log is not None else _scaled(new, len(new))
+    return 0.0 if log is not None else _scaled(new)
 
 
 @_vectorised
-def _scaled(values, size):
-    """Divide the first values by their sum if it is small; return its logarithm, or 0."""
+def _scaled(values):
+    """Divide values by their sum if it is small; return its logarithm, or 0."""
     total = 0.0
-    for j in range(size):
+    for j in range(len(values)):
         total += values[j]
     if total >= SMALL or total == 0.0:
         return 0.0
-    for j in range(size):
+    for j in range(len(values)):
         values[j] /= total
     return math.log(total)
 
@@ -718,5 +682,5 @@ def _count_backward(q, i, n, lattice, log, a, b, new, joint):
         elif total > 0.0:
             joint[c] /= total
     if log is None:
-        _scaled(new, len(new))
+        _scaled(new)
     return total

@@ -55,9 +55,11 @@ def posteriors(
     n_labels = np.where(how == FREE, n_classes, np.diff(label_offsets))
     bags = labelings(np.diff(sets.offsets[start : stop + 1]), n_labels)
     rows = slice(sets.offsets[start], sets.offsets[stop])
-    log_p, log_silent = np.empty_like(scores[rows]), np.empty(bags.offsets[-1])
-    _weigh(start, sets, n_labels, scores, *bags, log_p, log_silent)
-    values, counts = normalise(bags), None
+    log_p, log_silent = scores[rows].copy(), np.empty(bags.offsets[-1])
+    log_p -= log_p.max(axis=1, keepdims=True)
+    log_p -= np.log(np.exp(log_p).sum(axis=1, keepdims=True))
+    _weigh(start, sets, n_labels, *bags, log_p, log_silent)
+    values, counts = normalise(bags, n_labels), None
     if sets.counters is not None:
         counts = Counters(label_offsets, sets.counters, sets.counted[block])
     chances, found.settled[block], spurious = given_sets(bags, n_labels, how, sets.spurious, counts)
@@ -73,11 +75,7 @@ def posteriors(
 
 
 def given_sets(
-    bags: Labelings,
-    n_labels: Ints,
-    how: Ints,
-    spurious: float,
-    counts: Counters | None = None,
+    bags: Labelings, n_labels: Ints, how: Ints, spurious: float, counts: Counters | None = None
 ) -> tuple[Floats, Bools, Floats]:
     """Fill the posteriors of bags after `normalise`, from log-weights of their labels and of none.
 
@@ -145,7 +143,7 @@ def _ratios(
     ratios = 1.0 / np.maximum(-np.expm1(before[:-1] + after[-2::-1]), TINY)
     chances = np.log(np.maximum(-np.expm1(before[-1]), TINY))
     if counters is not None and (some := (counters[:, 1] > 1) | (counters[:, 2] == 0)).any():
-        m, pair = np.count_nonzero(some), np.stack([np.maximum(mu, TINY), rest], axis=2)[:, some]
+        m, pair = int(some.sum()), np.stack([np.maximum(mu, TINY), rest], axis=2)[:, some]
         bags = labelings(np.full(m, n), np.ones(m, np.int64))
         bags.log_q[:] = np.log(pair).swapaxes(0, 1).ravel()
         bags.posterior[:] = np.exp(bags.log_q)
@@ -159,9 +157,9 @@ def _ratios(
 
 
 @_compiled
-def _weigh(start, sets, n_labels, scores, offsets, places, log_q, posterior, log_p, log_silent):
-    """Fill log p, and log-weights of the labels of each bag and of none of them, from `start`."""
-    missing, n_classes = sets.missing, scores.shape[1]
+def _weigh(start, sets, n_labels, offsets, places, log_q, posterior, log_p, log_silent):
+    """Fill log-weights of the labels of each bag and of none of them, for bags from `start` on."""
+    missing = sets.missing
     log_missing = math.log(missing) if missing > 0.0 else -np.inf
     for bag in range(len(n_labels)):
         known, k = sets.how[start + bag] != FREE, n_labels[bag]
@@ -170,15 +168,7 @@ def _weigh(start, sets, n_labels, scores, offsets, places, log_q, posterior, log
         log_reported = math.log1p(-missing) if known else 0.0
         for row in range(offsets[bag], offsets[bag + 1]):
             i, at = here + row - offsets[bag], places[bag] + (row - offsets[bag]) * (k + 1)
-            code = sets.codes[i] if len(sets.codes) else -1
-            top, norm, silent = -np.inf, 0.0, -np.inf
-            for c in range(n_classes):
-                top = max(top, scores[i, c])
-            for c in range(n_classes):
-                norm += math.exp(scores[i, c] - top)
-            norm = top + math.log(norm)
-            for c in range(n_classes):
-                log_p[row, c] = scores[i, c] - norm
+            code, silent = sets.codes[i] if len(sets.codes) else -1, -np.inf
             for c in range(k):
                 label = sets.labels[base + c] if known else c
                 may_be = code < 0 or code == label

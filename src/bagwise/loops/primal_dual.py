@@ -14,26 +14,6 @@ _inlined = compiled(inline="always")
 
 
 @_compiled
-def moments(start, stop, offsets, values, codes, weights, extra, first, second):
-    """Weighted sums of `values` and their squares, per bag and class.
-
-    An instance has the weight ``weights[bag]``, times ``1 + extra`` in the class of its bag, whose
-    fit includes `extra` more copies of the scores.
-    """
-    for bag in range(start, stop):
-        for m in range(values.shape[1]):
-            first[bag, m] = second[bag, m] = 0.0
-        for i in range(offsets[bag], offsets[bag + 1]):
-            for m in range(values.shape[1]):
-                first[bag, m] += values[i, m]
-                second[bag, m] += values[i, m] * values[i, m]
-        for m in range(values.shape[1]):
-            times = weights[bag] * (1.0 + extra if codes[bag] == m else 1.0)
-            first[bag, m] *= times
-            second[bag, m] *= times
-
-
-@_compiled
 def update_bags(
     start, stop, offsets, codes, weights, mask, settings, scores, change, t, u, lam, entries, report
 ):

@@ -3,7 +3,7 @@
 All functions take `values` of shape (n_instances,) or (n_instances, n_columns), aligned with the
 instances, and `offsets`; they return one value per bag (and column). Empty bags give the neutral
 value of the reduction (``-inf``, ``inf``, ``0``, index ``-1``). NaN is not handled: validation
-rejects it. Two losses of pooled scores follow: noisy-or, and rank loss between labels.
+rejects it. The loss of noisy-or follows.
 """
 
 import math
@@ -380,33 +380,3 @@ def noisy_or_loss(start, stop, offsets, positive, weights, scores, gradient):
             for j in range(first, last):
                 gradient[j, k] *= factor
     return value
-
-
-@_compiled
-def rank_loss(scores, carried, width, gradient):
-    """Mean over bags of the mean over pairs of (1 - score of carried + score of other)_+.
-
-    The hinge is smoothed: quadratic up to `width`, then linear. Fills `gradient`, the derivative
-    in the scores.
-    """
-    n_bags, n_classes = scores.shape
-    total = 0.0
-    for bag in range(n_bags):
-        n_carried = np.sum(carried[bag])
-        n_pairs = n_carried * (n_classes - n_carried)
-        gradient[bag] = 0.0
-        if n_pairs == 0:
-            continue
-        weight = 1.0 / (n_pairs * n_bags)
-        for p in range(n_classes):
-            if not carried[bag, p]:
-                continue
-            for q in range(n_classes):
-                missed = 1.0 - scores[bag, p] + scores[bag, q]
-                if carried[bag, q] or missed <= 0.0:
-                    continue
-                slope = weight if missed >= width else weight * missed / width
-                total += slope * (missed - 0.5 * width if missed >= width else 0.5 * missed)
-                gradient[bag, p] -= slope
-                gradient[bag, q] += slope
-    return total

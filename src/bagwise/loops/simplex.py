@@ -5,10 +5,12 @@ in each step, for a piecewise linear model max_k (A mu)_k of a convex function o
 and the nearest point at which it is below a level.
 """
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import nnls
 
-from bagwise._common.types import Bools, Floats, Ints
+from bagwise._common.types import Bools, Floats
 from bagwise.loops.compilation import compiled
 
 Projection = tuple[Floats, Bools, Bools]
@@ -82,14 +84,7 @@ def project(values, offsets, caps):
 
 
 def step_length(
-    start: Floats,
-    way: Floats,
-    sigma: float,
-    constant: float,
-    bend: float,
-    noise: float,
-    offsets: Ints,
-    caps: Floats,
+    start: Floats, way: Floats, sigma: float, constant: float, bend: float, noise: float, *caps: Any
 ) -> tuple[float, Projection]:
     """Exact line search: where ``constant + bend t - way . project(start - t sigma way)`` is 0.
 
@@ -105,8 +100,8 @@ def step_length(
         The linear part of the slope, which does not decrease in t.
     noise : float
         A slope at 0 above ``-noise`` may be due to rounding: the full step is then taken.
-    offsets, caps
-        As for `project`.
+    *caps
+        `offsets` and `caps` of `project`.
 
     Returns
     -------
@@ -115,14 +110,14 @@ def step_length(
     projection : tuple
         The result of `project` there.
     """
-    slope_low = constant - float(way @ project(start, offsets, caps)[0])
+    slope_low = constant - float(way @ project(start, *caps)[0])
     if slope_low > -noise:
-        return 1.0, project(start - sigma * way, offsets, caps)
+        return 1.0, project(start - sigma * way, *caps)
     enough = 0.1 * abs(slope_low)
     low, high, slope_high = 0.0, 1.0, np.inf
     length, halve = 1.0, False
     while high - low > 1e-12:
-        found = project(start - length * sigma * way, offsets, caps)
+        found = project(start - length * sigma * way, *caps)
         slope = constant + bend * length - float(way @ found[0])
         if abs(slope) <= enough or (length == 1.0 and slope < 0):
             return length, found
@@ -132,7 +127,7 @@ def step_length(
             low, slope_low = length, slope
         length = low + (high - low) * (0.5 if halve else slope_low / (slope_low - slope_high))
         halve = not halve
-    return length, project(start - length * sigma * way, offsets, caps)
+    return length, project(start - length * sigma * way, *caps)
 
 
 def least(A: Floats) -> tuple[float, Floats]:
@@ -177,8 +172,7 @@ def nearest_below(A: Floats, mu: Floats, level: float) -> Floats:
     slack = np.append(level - A @ mu, mu)
     normals = rows - rows.mean(axis=1, keepdims=True)
     E = np.vstack([-normals.T, -slack])
-    target = np.zeros(n + 1)
-    target[-1] = 1.0
+    target = np.append(np.zeros(n), 1.0)
     residual = E @ nnls(E, target, maxiter=100 * len(rows))[0] - target
     x = np.maximum(mu - residual[:-1] / residual[-1], 0.0)
     return x / x.sum()

@@ -24,6 +24,7 @@ from scipy.special import logsumexp
 
 from bagwise import loops
 from bagwise._common.types import Bools, Floats, Ints
+from bagwise.loops.arguments import Counters, Labelings
 from bagwise.solvers.result import SolverResult, lbfgs
 
 WRONG = 0.02  # also keeps the gradient finite; flipped labels (15 %) need no larger value
@@ -65,8 +66,15 @@ def enough_of_each(
     """
     if dependence > 1:
         return _dependent(log_p, offsets, dependence)
-    log_q = np.roll(log_p, -1, axis=1)  # background last
-    pi, posterior = loops.concept_lattice.at_least(offsets, log_q, np.array(needed))
+    n_bags, K = len(offsets) - 1, len(needed)
+    log_q = np.roll(log_p, -1, axis=1).ravel()  # background last
+    bags = Labelings(np.array(offsets), (K + 1) * offsets, log_q, np.exp(log_q))
+    counters = np.ones((n_bags, K, 3), np.int64)  # least count, last value; more may follow
+    counters[:, :, :2] = np.array(needed)[:, None]
+    counted = np.column_stack([np.zeros_like(offsets[1:]), np.diff(offsets)])
+    counts = Counters(K * np.arange(n_bags + 1), counters.reshape(-1, 3), counted)
+    pi = np.exp(loops.label_lattice.sum_over_counts(bags, counted[:, 1] > 0, counts))
+    posterior = bags.posterior.reshape(log_p.shape)
     change = posterior[:, :-1] - np.exp(log_p[:, 1:])
     return pi, change * np.repeat(pi, np.diff(offsets))[:, None]
 

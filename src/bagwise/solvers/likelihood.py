@@ -63,6 +63,7 @@ def diverse_density(
     """
     descent = loops.diverse_density
     starts = np.hstack([points, np.full(points.shape, np.sqrt(weight))])
+    X, offsets, positive = read_only(X, offsets, positive)
 
     def descend(i: int, _: int) -> tuple[Floats, Floats, bool]:
         concept, curve = starts[i], np.empty(max_rounds or max_iter)
@@ -134,9 +135,8 @@ def mil_boost(
     value = loss(*known, scores, gradient)
     for _ in track(range(n_estimators)):
         weights = -gradient[:, 0]
-        feature, threshold, leaf, place = trees.grow_tree(
-            columns, order, weights, max_depth, bounds
-        )
+        tree = trees.grow_tree(columns, order, weights, max_depth, bounds)
+        feature, threshold, leaf, place = tree
         outputs = leaf[place][:, None]
         if weights @ outputs[:, 0] <= tol * n_bags:
             break

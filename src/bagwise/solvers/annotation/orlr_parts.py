@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from bagwise.compute.arrays import (
     log_softmax,
 )
 from bagwise.compute.tensors import Replay, has_kernels, torch
-from bagwise.loops.arguments import Inference, LabelSets, read_only
+from bagwise.loops.arguments import Inference, LabelSets, Plan, read_only
 from bagwise.loops.threads import SMALL, block_bounds, n_threads, run_blocks
 
 BLOCK = 2**23  # scores in memory at once
@@ -40,15 +40,6 @@ UNDERFLOW = 1e-250
 Rates = tuple[float, float]  # probabilities that a label is missing, and that it is spurious
 CORRECT: Rates = (0.0, 0.0)
 NO_CODES = np.empty(0, np.int64)
-
-
-class Plan(NamedTuple):
-    """The counters of bags: see `loops.label_lattice.plan`."""
-
-    caps: Ints
-    saturates: Bools
-    spare: Ints
-    states: Floats
 
 
 @dataclass(frozen=True)
@@ -94,12 +85,8 @@ class BagLabelSets:
 
     def _planned(self, sizes: Ints, lower: Ints, upper: Ints) -> Plan:
         """The counters of counts between these bounds."""
-        n, shape = len(sizes), lower.shape
-        found = np.empty(shape, np.int64), np.empty(shape, bool), np.empty(n, np.int64), np.empty(n)
-        bounds = np.ascontiguousarray(lower), np.ascontiguousarray(upper)
-        limits = self.background, float(self.max_operations)
-        loops.label_lattice.plan(sizes, *bounds, *limits, *found)
-        return Plan(*found)
+        limits = self.background, self.max_operations
+        return loops.label_lattice.plan(sizes, lower, upper, *limits)
 
     @cached_property
     def plan(self) -> Plan:

@@ -69,7 +69,7 @@ def rank_loss_sim(
 
         def objective(W: Floats) -> tuple[float, Floats]:
             pooled = loops.segments.sum(weights * (rows @ W.T), offsets)
-            loss, slope = _rank_loss(pooled, carried, ROUND)
+            loss, slope = rank_loss(pooled, carried, ROUND)
             gradient = (weights * slope[bag]).T @ rows + penalty * W
             return loss + 0.5 * float(np.sum(penalty * W**2)), gradient
 
@@ -87,7 +87,7 @@ def rank_loss_sim(
         solved &= exactly
         scores = rows @ W.T
         pooled = loops.segments.sum(loops.segments.softmax(scores, offsets) * scores, offsets)
-        value = 0.5 * float(np.sum(penalty * W**2)) + _rank_loss(pooled, carried, 0.0)[0]
+        value = 0.5 * float(np.sum(penalty * W**2)) + rank_loss(pooled, carried, 0.0)[0]
         if not curve or value < min(curve):
             best = W
         curve.append(value)
@@ -99,6 +99,20 @@ def rank_loss_sim(
     return SolverResult(planes, curve, converged and solved)
 
 
-def _rank_loss(scores: Floats, carried: Bools, width: float) -> tuple[float, Floats]:
-    gradient = np.empty_like(scores)
-    return loops.segments.rank_loss(scores, carried, width, gradient), gradient
+def rank_loss(scores: Floats, carried: Bools, width: float) -> tuple[float, Floats]:
+    """Mean over bags of the mean over pairs of (1 - score of carried + score of other)_+.
+
+    The hinge is smoothed: quadratic up to `width`, then linear. Also returns the derivative in the
+    scores.
+    """
+    bag, label = np.nonzero(carried)
+    n_carried = np.count_nonzero(carried, axis=1)
+    n_pairs = n_carried * (carried.shape[1] - n_carried)
+    missed = np.where(carried[bag], 0.0, 1.0 - scores[bag, label, None] + scores[bag])
+    missed = np.maximum(missed, 0.0)
+    weights = 1.0 / (np.maximum(n_pairs, 1) * len(scores))[bag, None]
+    slope = weights * (np.minimum(missed / width, 1.0) if width else missed > 0.0)
+    loss = float((slope * (missed - 0.5 * np.minimum(missed, width))).sum())
+    gradient = loops.segments.sum(slope, np.append(0, n_carried.cumsum()))
+    gradient[bag, label] -= slope.sum(axis=1)
+    return loss, gradient

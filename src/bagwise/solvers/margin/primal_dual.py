@@ -266,10 +266,8 @@ class PrimalDualPart(BasePart):
 
     def _allocate(self) -> None:
         # Allocating these arrays in each iteration would cost as much as filling them.
-        n_bags, n_columns = len(self.bags), self.problem.n_columns
         self.changed = np.empty_like(self.scores)
-        self.moments = np.empty((2, n_bags, n_columns))
-        self.report = np.empty((n_bags, 3))
+        self.report = np.empty((len(self.bags), 3))
 
     def project(self) -> tuple[Array, Array]:
         """Compute residual' X and the sums of the residual, per class."""
@@ -307,15 +305,15 @@ class PrimalDualPart(BasePart):
 
         Stores X step' for the next `update`.
         """
-        p, (first, second) = self.problem, self.moments
+        p = self.problem
         if sparse.issparse(self.X):
             self.changed[:] = product(self.X, step)
         else:
             self._change_all(step)
-        loop = loops.primal_dual.moments
-        arrays = p.codes, p.weights, p.n_copies, first, second
-        threads.over_bags(loop, p.offsets, self.changed, *arrays)
-        return first.sum(axis=0), second.sum(axis=0)
+        changed = self.changed.astype(np.float64, copy=False)
+        sums = (loops.segments.sum(each, p.offsets) for each in (changed, changed * changed))
+        first, second = ((each * p.bag_weights).sum(axis=0) for each in sums)
+        return first, second
 
     def update(self, settings: Settings) -> tuple[Array, Array, Array]:
         """Run lines 9 to 16 of Algorithm 1; return squared gaps, their scale, hinge, `project`."""
