@@ -16,7 +16,7 @@ this process.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -67,7 +67,7 @@ class Problem:
         """Number of linear systems: one per column, unless all columns have the same weights."""
         return self.n_columns if self.n_copies else 1
 
-    @property
+    @cached_property
     def bag_weights(self) -> Floats:
         """D: the weight of the instances of each bag in the fit of each column."""
         own = self.codes[:, None] == np.arange(self.n_columns)
@@ -311,8 +311,8 @@ class PrimalDualPart(BasePart):
         else:
             self._change_all(step)
         changed = self.changed.astype(np.float64, copy=False)
-        sums = (loops.segments.sum(each, p.offsets) for each in (changed, changed * changed))
-        first, second = ((each * p.bag_weights).sum(axis=0) for each in sums)
+        sums = loops.segments.sum(np.stack([changed, changed * changed], axis=1), p.offsets)
+        first, second = np.einsum("bsm,bm->sm", sums, p.bag_weights)
         return first, second
 
     def update(self, settings: Settings) -> tuple[Array, Array, Array]:
