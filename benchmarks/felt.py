@@ -53,9 +53,11 @@ MISSED = """Rows that miss their goals, and why:
   distances, the sorted features and the kernel. Tried: predictor and corrector in the program (a
   third fewer factorisations, but other weights in a class whose optimum is nearly degenerate), and
   a loose program until no feature is missing (as slow: the last program is solved twice).
-- Empty cache: the lattice of counts is compiled for probabilities and for logarithms, and PLDA
-  compiles it without using it. numba also compiles the message of each assignment of an array to
-  a slice. Tried: one type of the bounds, no sort and no sum over an axis in compiled functions.
+- Empty cache: each compiled function takes a tenth to a whole second, WellSVM's step under several
+  label vectors and PLDA's recursion over label sets most. Logarithms are compiled when they are
+  needed; compiled code assigns no arrays and sorts only for quantiles. Tried without gain: fewer
+  optimisations of LLVM, divisions without a test for zero, functions without an entry for Python,
+  calls instead of inlined steps.
 - CSV: pyarrow alone takes longer than polars to convert the numbers, and the ids are read in a
   pass of their own before the features. Tried without gain: blocks of 256 kB to 16 MB, a file
   without line breaks in cells, a mapped file."""
