@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.exceptions import DataNotFoundError
-from bagwise.loops.threads import one_core_if_small
+from bagwise.loops.threads import one_core_if_few
 from bagwise.solvers.annotation.orlr_parts import BagLabelSets, infer
 from reproduction.bag_data import load_dataset
 
@@ -72,7 +72,7 @@ def birds():
         return
     rows = StandardScaler().fit_transform(data.bags.instances)
     bags = data.bags.with_instances(rows)
-    with one_core_if_small(rows), warnings.catch_warnings():
+    with one_core_if_few(rows.size), warnings.catch_warnings():
         warnings.simplefilter("error")
         for tol in (1e-4, 1e-5):
             model = ORedLogisticRegression(tol=tol)

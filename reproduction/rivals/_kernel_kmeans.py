@@ -13,7 +13,7 @@ from bagwise._common.types import Ints
 from bagwise.base import RowEstimator, fit_method
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.base._parameters import with_parameters
-from bagwise.loops.threads import one_core_if_small
+from bagwise.loops.threads import one_core_if_few
 from bagwise.validation import check_rows
 from reproduction.rivals._row_clusterer import check_number_of_rows
 from reproduction.rivals.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
@@ -125,7 +125,7 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
             check_number_of_rows("KernelKMeans with a kernel", rows.shape[0])
         space = self._space(rows.astype(np.float64, copy=False))
         rng = check_random_state(self.random_state)
-        with one_core_if_small(rows):
+        with one_core_if_few(rows.size):
             lengths = squared_lengths(space)
             results = []
             for _ in self._track(range(self.n_init), "start"):

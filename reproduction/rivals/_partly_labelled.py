@@ -11,7 +11,7 @@ from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
-from bagwise.loops.threads import one_core_if_small
+from bagwise.loops.threads import one_core_if_few
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 from bagwise.validation import check_partial_labels, check_rows
@@ -50,7 +50,7 @@ class PartlyLabelledClassifier(BagClassifierMixin, KernelMachine, RowEstimator):
         rows = rows.astype(np.float64, copy=False)
         signs = [labels.signs(k) for k in labels.positives]
         shares = self._shares(labels)
-        with one_core_if_small(rows):
+        with one_core_if_few(rows.size):
             results = self._learn(rows, signs, shares)
         self._keep_progress(results, "raise max_iter, scale the features, or lower C1 and C2")
         self.classes_ = labels.classes

@@ -11,7 +11,7 @@ from bagwise._common.types import Floats, Ints
 from bagwise.base import RowEstimator, fit_method
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.exceptions import InputError
-from bagwise.loops.threads import one_core_if_small
+from bagwise.loops.threads import one_core_if_few
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 from bagwise.validation import check_rows
@@ -105,7 +105,7 @@ class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
         self, solver: Callable[..., SolverResult], space: FeatureSpace, rows: Any
     ) -> SolverResult:
         """Run a solver that starts from labels 1 and -1, chosen by `init`."""
-        with one_core_if_small(rows), one_core_if_sparse(rows):
+        with one_core_if_few(rows.size), one_core_if_sparse(rows):
             return solver(
                 space,
                 self._start(space),

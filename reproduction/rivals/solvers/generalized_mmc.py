@@ -31,7 +31,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from bagwise._common.types import Floats
 from bagwise.compute.arrays import eigenvectors
 from bagwise.exceptions import InputError
-from bagwise.loops.threads import one_core_if_small
+from bagwise.loops.threads import one_core_if_few
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 from reproduction.rivals.solvers.linear_algebra import cholesky_inverse, cholesky_solve, dense_gram
@@ -66,7 +66,7 @@ def generalized_mmc(
     K = dense_gram(space)
     n = len(K)
     K[np.diag_indices(n)] += 1 / C
-    with one_core_if_small(K):
+    with one_core_if_few(K.size):
         try:
             M = cholesky_inverse(linalg.cholesky(K, lower=True))
         except LinAlgError as error:

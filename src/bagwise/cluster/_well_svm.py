@@ -16,7 +16,7 @@ from bagwise.base._finite import require_finite
 from bagwise.base._label_machine import LabelMachine
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.exceptions import InputError
-from bagwise.loops.threads import one_core_if_small
+from bagwise.loops.threads import one_core_if_few
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.wellsvm.well_svm import BoundedLabels, aligned_start, canonical_order, well_svm
 from bagwise.validation import check_rows
@@ -210,7 +210,7 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         n = X.shape[0]
         # ceil((N - beta) / 2) of each sign, despite rounding errors, and at most half of the rows
         labels = BoundedLabels(n, min(int(np.ceil(n * (1 - self.balance) / 2 - 1e-9)), n // 2))
-        with one_core_if_small(X):
+        with one_core_if_few(X.size):
             (result,) = self._learn(X, [labels], int(rng.randint(2**31 - 1)))
         mixture = result.solution
         self.label_vectors_, self.label_weights_ = mixture.signs.T.copy(), mixture.weights

@@ -19,7 +19,7 @@ from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.base._set_kernel import sums_by_bag
 from bagwise.embedding._prototypes import BagEmbedding
 from bagwise.exceptions import InputError
-from bagwise.loops.threads import one_core_if_small
+from bagwise.loops.threads import one_core_if_few
 from bagwise.loops.ties import row_ranks
 from bagwise.solvers.principal_components import principal_components, row_moments
 
@@ -110,7 +110,7 @@ class FisherVector(BagEmbedding):
     def _learn(self, bags: Bags) -> None:
         rng = check_random_state(self.random_state)
         rows = _drawn_instances(bags, self.max_instances, rng)
-        with one_core_if_small(rows):
+        with one_core_if_few(rows.size):
             center, projection = principal_axes(rows, self.n_pca)
             mixture = diagonal_mixture((rows - center) @ projection, self.n_components, rng)
         self.weights_, self.means_, self.covariances_ = mixture

@@ -89,8 +89,8 @@ class ExtraTrees(ClassifierMixin, BaseEstimator):
         """Grow the trees on rows `X` with classes `y`."""
         self.classes_, codes = np.unique(y, return_inverse=True)
         columns = np.arange(len(self.classes_)) if len(self.classes_) != 2 else np.array([1])
-        forest = Forest(self.n_estimators, max_features="sqrt", random_state=self.random_state)
         indicator = (codes[:, None] == columns).astype(np.float64)
+        forest = Forest(self.n_estimators, "sqrt", self.random_state)
         self.forest_ = forest.fit(X, indicator, sample_weight)
         return self
 

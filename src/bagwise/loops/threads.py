@@ -51,17 +51,12 @@ def library_cores(n_cores: int) -> AbstractContextManager[Any]:
     return controller.limit(limits=n_cores)
 
 
-def one_core_if_small(table: Any) -> AbstractContextManager[Any]:
-    """Keep BLAS and OpenMP on one core while they work on a small table.
+def one_core_if_few(n_values: int) -> AbstractContextManager[Any]:
+    """Keep BLAS and OpenMP on one core while they work on few values.
 
     Threads gain nothing there, and on a busy machine they wait for each other: a factorisation
     of a hundred columns then takes fifty times longer.
     """
-    return one_core_if_few(table.shape[0] * table.shape[1])
-
-
-def one_core_if_few(n_values: int) -> AbstractContextManager[Any]:
-    """Keep BLAS and OpenMP on one core for few values, as `one_core_if_small` does."""
     return library_cores(1) if n_values < FEW else nullcontext()
 
 

@@ -14,7 +14,7 @@ from bagwise.base._label_machine import LabelMachine
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
-from bagwise.loops.threads import one_core_if_small
+from bagwise.loops.threads import one_core_if_few
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.wellsvm.well_svm import PartialLabels, canonical_order, supervised, well_svm
 from bagwise.validation import check_partial_labels, check_rows
@@ -159,7 +159,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         shares = _shares(self.balance, labels)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         problems = [_one_vs_rest(labels, k, shares[k]) for k in labels.positives]
-        with one_core_if_small(X):
+        with one_core_if_few(X.size):
             results = self._learn(X, problems, seed)
         self.classes_ = labels.classes
         self.label_vectors_ = [result.solution.signs.T.copy() for result in results]

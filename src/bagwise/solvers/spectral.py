@@ -26,7 +26,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import offsets_of
 from bagwise.compute.arrays import with_fixed_signs
-from bagwise.loops.threads import one_core_if_small
+from bagwise.loops.threads import one_core_if_few
 from bagwise.loops.ties import row_ranks
 from bagwise.solvers.result import SolverResult
 
@@ -225,7 +225,7 @@ def leading_eigenvectors(
     filled, fresh = 0, _random_block(block, basis[:, :0], rng)
     curve: list[float] = []
     verified, converged = -np.inf, False
-    with one_core_if_small(basis):
+    with one_core_if_few(basis.size):
         while not converged and len(curve) < max_iter:
             while filled < size:
                 step = slice(filled, filled + block)
