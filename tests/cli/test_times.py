@@ -53,6 +53,34 @@ def test_evaluate_times(run, timed):
     assert 0 < method["integrated Brier"]["mean"] < 0.25
 
 
+def test_a_column_named_label_is_not_the_target(run, tmp_path):
+    """Slides of one patient may have different labels: they are merged by their times."""
+    rows, labels = [["bag", "x"]], [["id", "patient", "label", "dead", "months"]]
+    for i in range(44):
+        rows += [[f"b{i}", i % 7], [f"b{i}", i % 5]]
+        labels += [
+            [
+                f"b{i}",
+                f"p{i // 2}",
+                ("ill", "well")[i % 2],
+                "yes" if i // 2 % 3 else "no",
+                1 + i // 2,
+            ]
+        ]
+    slides = write_rows(tmp_path / "slides.csv", rows)
+    words = ("--labels", write_rows(tmp_path / "labels.csv", labels), "--id-column", "id", *TIMES)
+    table = tmp_path / "predicted.csv"
+    run("evaluate", slides, *words, *NSK, "--merge", "patient", "--predictions", table)
+    assert len(read_rows(table)) == 22
+    assert "well" not in run("info", slides, *words).stdout
+
+
+def test_an_event_is_1_or_0(run, tmp_path):
+    """R codes events as 2 and censoring as 1."""
+    path = write_rows(tmp_path / "timed.csv", rows_of(bad=("2", "3.5")))
+    assert "2' in the column dead: expected 1 or 0" in run.fails("info", path, *TIMES).stderr
+
+
 def test_no_model_needs_the_patches_of_scikit_survival(timed):
     """Importing scikit-survival adds methods to scikit-learn's Pipeline."""
     code = (

@@ -1,5 +1,7 @@
 """Predictions of an evaluation, and bootstrap intervals: against bags that are really repeated."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import binomtest, norm
@@ -191,6 +193,19 @@ def test_intervals_of_few_separated_bags_contain_the_expected_auc(n_each, rng):
         assert lower <= ends[0] + 1e-12
         assert upper >= ends[1] - 1e-12
     assert np.mean(inside) > 0.93 > 0.8 > np.mean(percentiles)
+
+
+@pytest.mark.parametrize("n_groups", [4, 8])
+def test_intervals_of_few_groups_contain_chance_where_groups_differ(n_groups, rng):
+    """Each group is scored well or badly by chance; of percentiles alone 77 of 100 contain .5."""
+    inside, y = [], np.arange(10 * n_groups) % 2 == 1
+    groups = np.repeat(np.arange(n_groups), 10)
+    for seed in range(200):
+        scores = rng.normal(size=n_groups)[groups] * y + rng.normal(size=len(y))
+        held = replace(drawn(y, predicted=scores > 0, scores=scores, fold=groups), groups=groups)
+        _, lower, upper = held.intervals(n_draws=200, seed=seed)["AUC"]
+        inside.append(lower <= 0.5 <= upper)
+    assert np.mean(inside) > 0.83
 
 
 def test_perfect_predictions_of_more_bags_are_surer():

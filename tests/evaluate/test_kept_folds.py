@@ -58,7 +58,7 @@ def test_finished_folds_are_not_fitted_again(tmp_path, names):
     assert len(list(tmp_path.rglob("*.npz"))) == 6  # three folds of both
     Interrupted.last = 10**9
     steps = []
-    with pytest.warns(UserWarning, match="6 of 8 fits are those of an interrupted evaluation"):
+    with pytest.warns(UserWarning, match="6 of 8 fits are of an interrupted evaluation"):
         again = compare(
             models, data.bags, y, cv=4, resume=tmp_path, after_fold=lambda: steps.append(1)
         )

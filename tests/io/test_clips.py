@@ -134,5 +134,5 @@ def test_labels_of_recordings_are_found_with_and_without_folder_and_ending(clips
     assert data.classes.tolist() == ["owl", "wren"]
     assert data.label_sets.tolist() == [[0, 1], [-1, -1], [1, 0]]
     twice = pd.DataFrame({"file": ["x/a.wav", "y/a.wav"], "label_set": ["wren", "owl"]})
-    with pytest.raises(BagwiseError, match="both the bag 'a'"):
+    with pytest.raises(BagwiseError, match="both of the bag 'a'"):
         read_bags(frame, labels=twice)

@@ -48,7 +48,7 @@ def test_slides_are_found_with_and_without_the_suffix(slides):
 
 def test_a_suffix_is_not_guessed(slides):
     folder, table = slides
-    with pytest.raises(LabelError, match=r"'S0\.svs' and 'S0\.tif', which are both the bag 'S0'"):
+    with pytest.raises(LabelError, match=r"'S0\.svs' and 'S0\.tif', both of the bag 'S0'"):
         read_bags(folder, labels={"S0.svs": 0, "S0.tif": 1, "S1": 0, "S2": 0, "S3": 0})
     with pytest.raises(LabelError, match="no entry for 1 of 4 bags, such as 'S3'"):
         read_bags(folder, labels={"S0.svs": 0, "S1": 1, "S2": 0, "S3.new": 0}, missing="error")

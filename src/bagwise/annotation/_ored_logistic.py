@@ -34,8 +34,7 @@ UNSEEN = 1e4
 # Warnings, with the names of the bags
 IMPOSSIBLE = "are left out ({}): more labels than instances, or none, which needs background=True."
 APPROXIMATE = (
-    "have too many labels, or counts of them, for max_operations ({}): approximated by belief "
-    "propagation."
+    "have too many labels, or counts, for max_operations ({}): approximated by belief propagation."
 )
 EMPTY = "have an empty label set ({}), taken as unknown: fit with background=True?"
 

@@ -102,8 +102,7 @@ class Method:
         if label_sets and not self.label_sets:
             able = ", ".join(method.name for method in METHODS.values() if method.label_sets)
             raise InputError(
-                f"{self.name} learns from one label per bag, and these bags have label sets: use "
-                f"{able}."
+                f"{self.name} learns from one label per bag, not from label sets: use {able}."
             )
 
     def for_numbers(self) -> "Method":

@@ -44,8 +44,8 @@ _REST = "not "  # what the other labels are called with --pos-label
 _WIDE = 200  # features from which --pca is recommended
 _MANY, _FEW = 10, 5  # numbers of distinct values, not all integers
 _MANY_WHOLE = 20  # number of distinct integers
-_EVENTS = dict.fromkeys(["1", "true", "yes", "dead", "deceased", "event"], "1")
-_EVENTS |= dict.fromkeys(["0", "false", "no", "alive", "living", "censored"], "0")
+_EVENTS = dict.fromkeys(["1.0", "true", "yes", "dead", "deceased", "event"], "1")
+_EVENTS |= dict.fromkeys(["0.0", "false", "no", "alive", "living", "censored"], "0")
 
 
 def read_columns(path: Any, chosen: Columns, *, learn: bool = True, **more: Any) -> Contents:
@@ -693,9 +693,11 @@ def _read(path: Any, named: Mapping[str, Any], **settings: Any) -> Contents:
     own["bag_columns"] = [*own.pop("use_columns", ()), *settings.pop("bag_columns", ())]
     wanted = [own.pop(role) for role in ("event", "time") if role in own]
     kept, is_time = list(own.get("keep") or ()), bool(wanted)
+    # A column of the usual name is not the label then.
+    spare = {"label"} & {*_column_names((settings | own).get("labels") or path)} if is_time else ()
     if "," in (own.get("label") or "") and own["label"] not in _column_names(path):
         wanted = split_names(own.pop("label"))  # several numbers
-    own["keep"] = list(dict.fromkeys([*kept, *wanted]))
+    own["keep"] = list(dict.fromkeys([*kept, *wanted, *spare]))
     request = Request(**own, **settings)
     name, is_file = title_of(path), isinstance(path, Path)
     where = naming(path, request.labels) if is_file else nullcontext()
@@ -706,7 +708,8 @@ def _read(path: Any, named: Mapping[str, Any], **settings: Any) -> Contents:
         data = read_contents(source, request)
     if wanted:
         data.targets = _targets(data, wanted, is_time=is_time)
-        data.columns = {n: v for n, v in data.columns.items() if n not in wanted or n in kept}
+        aside = {*wanted, *spare} - {*kept}
+        data.columns = {n: v for n, v in data.columns.items() if n not in aside}
     if data.left_out:
         note(f"Not used as features, judging by their names: {', '.join(data.left_out)}.")
     if request.missing == "drop" and data.absent:
@@ -736,7 +739,7 @@ def _targets(data: Contents, names: list[str], *, is_time: bool) -> Array:
             text = str(cell).strip().lower()
             text = _EVENTS.get(text.partition(":")[2] or text, text) if field == "event" else text
             try:
-                found[field][i] = float(text)
+                found[field][i] = ("0", "1").index(text) if field == "event" else float(text)
             except ValueError:
                 expected = "1 or 0, yes or no, dead or alive" if field == "event" else "a number"
                 raise LabelError(

@@ -90,8 +90,7 @@ class DistributedBags(Bags):
     def instances(self) -> NoReturn:
         """Not available in this process: raises InputError."""
         raise InputError(
-            "the instances are on the workers of a cluster, but this runs in one process: use "
-            "bags.collect()."
+            "this runs in one process, and the bags are on a cluster: use bags.collect()."
         )
 
     @property

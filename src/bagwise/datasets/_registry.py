@@ -199,8 +199,7 @@ def read_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
             arrays = {name: file[name] for name in file.files}
     except Exception as error:  # a damaged zip file raises many kinds of errors
         raise FileFormatError(
-            f"{path} cannot be read as an npz file: it may be truncated or damaged ({error}). "
-            "Replace it."
+            f"{path} cannot be read as an npz file, and may be damaged ({error}): replace it."
         ) from error
     if missing := [name for name in names if name not in arrays]:
         raise FileFormatError(f"{path} lacks the arrays {missing}: it is another file.")

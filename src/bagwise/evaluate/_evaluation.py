@@ -405,8 +405,7 @@ def cross_validate(
     if kept is not None and len(left) < len(cells):
         n_kept = f"{len(cells) - len(left)} of {len(cells)}"
         warn_user(
-            f"{n_kept} fits are those of an interrupted evaluation: to repeat them, delete "
-            f"{kept.folder}."
+            f"{n_kept} fits are of an interrupted evaluation: to repeat them, delete {kept.folder}."
         )
     for _ in range(len(cells) - len(left)):
         after_fold()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri, stdtrit
 from sklearn import metrics as sk
 from sklearn.base import BaseEstimator
 
@@ -23,6 +23,7 @@ from bagwise.validation import are_times, time_texts
 N_DRAWS = 1000
 N_SLOW = 200  # draws of measures that are computed one draw after the other
 LARGEST = 2e7  # values of W
+FEW = 10  # units whose intervals are also t intervals
 TINY = 1e-12  # a smaller spread is a rounding error
 # Measures between 0 and 1 of all bags; that of the balanced ones depends on the classes.
 _SHARES = ("accuracy", "within one", "one-error", "average precision", "C index", "Uno's C")
@@ -141,7 +142,8 @@ class HeldOutBags:
         W, sizes = draws_of(self.units, n_draws, seed), self._sizes()
         parts = [self.take(by == k)._measured(W[:, by == k], wanted) for k in np.unique(by)]
         found = {name: _mean([part[name] for part in parts]) for name in parts[0]}
-        return {n: with_ends(values, confidence, sizes.get(n)) for n, values in found.items()}
+        n = len(np.unique(self.units))
+        return {k: with_ends(values, confidence, n, sizes.get(k)) for k, values in found.items()}
 
     @property
     def units(self) -> Array:
@@ -262,22 +264,30 @@ def _mean(parts: Sequence[Floats]) -> Floats:
     return np.where(counts > 0, total / np.maximum(counts, 1), np.nan)
 
 
-def with_ends(values: Floats, confidence: float, size: float | None) -> tuple[float, float, float]:
+def with_ends(
+    values: Floats, confidence: float, n_units: int, size: float | None
+) -> tuple[float, float, float]:
     """The value of the sample and the ends of its interval; NaN if few of the draws define it.
 
-    Percentiles fail at 0 and 1: all draws of perfect predictions are perfect. An interval that
-    reaches 0 or 1 is extended by Wilson's interval of a share, of a sample of `size`.
+    Percentiles of draws of few units are too narrow: they are expanded as t quantiles are
+    (Hesterberg 2015, section 4.2). They fail at 0 and 1: all draws of perfect predictions are
+    perfect. An interval that reaches 0 or 1 is extended by Wilson's interval of a share, of a
+    sample of `size`.
     """
     value, draws = float(values[0]), values[1:]
     defined = draws[np.isfinite(draws)]
     if len(defined) * 2 < len(draws) or np.isnan(value):
         return value, np.nan, np.nan
-    lower, upper = np.percentile(defined, (50 * (1 - confidence), 50 * (1 + confidence)))
+    expanded = np.sqrt(n_units / (n_units - 1)) * stdtrit(n_units - 1, (1 + confidence) / 2)
+    lower, upper = np.quantile(defined, (ndtr(-expanded), ndtr(expanded)))
+    if n_units < FEW:  # their draws are few, too
+        half = expanded * defined.std()
+        lower, upper = min(lower, value - half), max(upper, value + half)
     if size is not None and (lower <= TINY or upper >= 1 - TINY):
         z2 = ndtri((1 + confidence) / 2) ** 2 / size
         half = np.sqrt(z2 * value * (1 - value) + z2**2 / 4)
-        low, high = np.clip((value + z2 / 2 + np.array([-half, half])) / (1 + z2), 0, 1)
-        lower, upper = min(lower, low), max(upper, high)
+        low, high = (value + z2 / 2 + np.array([-half, half])) / (1 + z2)
+        lower, upper = max(0.0, min(lower, low)), min(1.0, max(upper, high))
     return value, float(lower), float(upper)
 
 
@@ -402,11 +412,13 @@ def intervals_of_class(
     true: Bools, said: Bools, scores: Floats | None, units: Array, W: Ints, confidence: float
 ) -> dict[str, tuple[float, float, float]]:
     """Each of `measures_of_class` and the ends of its interval; W begins with the sample."""
-    own, other, found = (len(np.unique(units[rows])) for rows in (true, ~true, said))
+    known = W[0] > 0
+    own, other, found = (len(np.unique(units[known & rows])) for rows in (true, ~true, said))
     balanced = 4 * own * other / max(own + other, 1)
     sizes = {"specificity": other, "precision": found, "AUC": balanced}
     measures = measures_of_class(true, said, scores, W)
-    return {n: with_ends(values, confidence, sizes.get(n, own)) for n, values in measures.items()}
+    n = len(np.unique(units[known]))
+    return {k: with_ends(v, confidence, n, sizes.get(k, own)) for k, v in measures.items()}
 
 
 def _at_values(values: Floats, *weights: Array) -> Iterator[Floats]:

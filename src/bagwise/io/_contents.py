@@ -526,8 +526,7 @@ def warn_of_labels(contents: Contents) -> None:
         if labels.classes.dtype.kind == "i" and len(labels.classes) > 2 and -1 in labels.classes:
             warn_user(
                 f"{labels.counts[0]} of {len(labels)} bags have the label -1, which is read as a "
-                "label like the others. If it means that the label is unknown, leave these cells "
-                "empty.",
+                "label like the others. If it means an unknown label, leave these cells empty.",
                 DataWarning,
             )
     if classes is not None:

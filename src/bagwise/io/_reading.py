@@ -561,8 +561,7 @@ def _entries(bags: Bags, known: Sequence[str]) -> Ints:
             if len(found) > 1:
                 one, other = known[found[0]], known[found[1]]
                 raise LabelError(
-                    f"labels= has {one!r} and {other!r}, which are both the bag {fold(one)!r}: "
-                    "keep one."
+                    f"labels= has {one!r} and {other!r}, both of the bag {fold(one)!r}: keep one."
                 )
             rows[i] = found[0]
     if len(rows) and (rows < 0).all():

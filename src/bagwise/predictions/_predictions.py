@@ -164,8 +164,7 @@ class Predictions:
             return _pipelines.instance_model(self.model, self.bags)
         if not is_clusterer(last) and (self.bags.sizes != 1).any():
             raise InputError(
-                f"{type(last).__name__} works on rows: give bags of one instance each, such as a "
-                "2-D array."
+                f"{type(last).__name__} works on rows: give bags of one instance each, or an array."
             )
         estimator, rows = _pipelines.last_step(self.model, self.bags.instances)
         return estimator, self.bags.with_instances(rows)

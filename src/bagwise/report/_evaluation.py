@@ -78,8 +78,7 @@ def _fair(
     """The bags on which metrics are computed, and a sentence about their bias."""
     if held_out is not None:
         return known, (
-            f"Metrics by {held_out.how}: each {unit} was predicted by a model that was not fitted "
-            "on it."
+            f"Metrics by {held_out.how}: the model that predicted a {unit} was not fitted on it."
         )
     new = known if seen is None else known & ~seen
     if seen is None or not new.any():
@@ -213,8 +212,7 @@ def _assess(subject: Predictions, known: Labels, rows: Bools, found: HeldOut) ->
     predicted = subject.labels(found.predicted)
     if known.has_sets and not predicted.has_sets:
         raise LabelError(
-            "the model predicts one label per bag, and y contains label sets: give one label per "
-            "bag, or none."
+            "the model predicts one label per bag, and y contains label sets: leave them out."
         )
     scores, proba = found.scores, found.probabilities
     if scores is None and proba is not None:

@@ -112,8 +112,7 @@ def lbfgs(
         if not (np.isfinite(value) and np.isfinite(np.vdot(gradient, gradient))):
             raise InputError(
                 "the objective exceeds the range of floating-point numbers: scale the features "
-                "(InstanceTransformer(StandardScaler())), and choose weights and regularisation "
-                "nearer to 1."
+                "(InstanceTransformer(StandardScaler())), and regularise with values nearer to 1."
             )
         return value, gradient.ravel()
 

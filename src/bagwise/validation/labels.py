@@ -598,8 +598,7 @@ def _is_minus_one(column: Array) -> Bools:
     """Mask of the unlabelled rows, whose label is -1."""
     if column.dtype.kind in "US" and (column == "-1").any():
         raise LabelError(
-            "y contains the string '-1': unlabelled rows have the number -1, in a list or an "
-            "object array."
+            "y contains the string '-1': unlabelled rows have the number -1 (list, object array)."
         )
     if column.dtype == object:  # one by one: numpy would compare a tuple as an array
         return np.array([is_unlabelled(label) for label in column], dtype=bool)

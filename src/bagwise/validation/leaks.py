@@ -151,8 +151,7 @@ def _same_groups(bags: Bags, folds: list[tuple[Ints, Ints]]) -> list[Leak]:
             n_bags, n_values = int(divided.sum()), len(np.unique(codes[divided]))
             text = (
                 f"{n_bags} bags with {n_values} values of {what} are {where}, such as {{}}. If "
-                "bags with one value belong together, as the slides of a patient do, give them as "
-                "groups."
+                "bags of one value belong together, as slides of a patient do, give them as groups."
             )
             found.append(_leak("same group", text, bags, np.flatnonzero(divided)))
     return found
