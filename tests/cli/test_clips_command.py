@@ -1,5 +1,7 @@
 """Sound clips on the command line: times, Raven, Audacity, and reading corrections."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from cli.tables import read_rows, write_rows
@@ -214,6 +216,57 @@ def test_a_fit_has_background_and_doubts_sets_where_asked(run, clips, tmp_path):
     for option in ("--background", "--noisy-sets"):
         refused = run(*words, "m3miml", option, "--force")
         assert f"{option} does not apply to m3miml" in refused.stderr
+
+
+def test_checked_clips_may_be_named_by_file_and_start(run, clips, tmp_path):
+    pytest.importorskip("skops")
+    table, labels, heard = clips  # two recordings have no labels, and are left out of the fit
+    own = [[Path(r["file_path"]).name, r["start"]] for r in read_rows(table)]
+    named = [[*clip, bird] for clip, bird in zip(own, heard, strict=True)]
+    # A clip begins every 1.5 s.
+    rows = [[r["file_path"], round(float(r["start"]) / 1.5)] for r in read_rows(table)]
+    numbered = [[*row, bird] for row, bird in zip(rows, heard, strict=True)]
+    checked = [
+        write_rows(tmp_path / "a.csv", [["file", "start", "label"], *named[:20]]),
+        write_rows(tmp_path / "b.csv", [["bag", "row", "label"], *numbered[:20]]),
+    ]
+    found = []
+    for path in checked:
+        fit = ("fit", table, "--labels", labels, "--label-set", "species", "-m", "orlr")
+        out = tmp_path / f"{path.stem}.skops"
+        result = run.ok(*fit, "--background", "--check", path, "-o", out)
+        assert "20 checked instances" in result.stdout
+        found.append(load_model(out)[1])
+    for name in ("background_above", "temperature"):
+        assert found[0][name] == found[1][name]
+
+
+def test_the_noisy_or_names_several_species_of_a_clip_or_none(run, clips, tmp_path):
+    pytest.importorskip("skops")
+    table, labels, _ = clips
+    model, out = tmp_path / "m.skops", tmp_path / "p.csv"
+    fit = ("fit", table, "--labels", labels, "--label-set", "species", "-m", "noisy-or")
+    run.ok(*fit, "-o", model)
+    rows = [list(row.values()) for row in read_rows(table)]
+    rows.append(["silent.wav", 0, 3, "-4,-4,-4"])
+    new = write_rows(tmp_path / "new.csv", [["file_path", "start", "end", "embedding"], *rows])
+    run.ok("predict", model, new, "--raven", tmp_path / "raven", "-o", out)
+    found, written = read_rows(tmp_path / "p.instances.csv"), []
+    sizes = set()
+    for row in found:
+        chances = {bird: float(row[f"probability_{bird}"]) for bird in sorted(BIRDS)}
+        own = [bird for bird, chance in chances.items() if chance >= 0.3]
+        assert row["predicted"] == ";".join(own)
+        sizes.add(len(own))
+        if own:
+            written.append((row["predicted"], f"{min(chances[bird] for bird in own):.4f}"))
+    assert {0, 1, 2} <= sizes
+    lines = [
+        line.split("\t")
+        for path in (tmp_path / "raven").iterdir()
+        for line in path.read_text().splitlines()[1:]
+    ]
+    assert sorted((line[7], line[8]) for line in lines) == sorted(written)
 
 
 def test_what_needs_times_says_so(run, clips, tmp_path):

@@ -111,7 +111,7 @@ def test_the_background_has_a_probability(rng):
         named = model.predict_instances(bags, background_above=limit)
         np.testing.assert_array_equal(strict, named)
     plain = ORedLogisticRegression().fit(bags, sets)
-    with pytest.raises(InputError, match="is for a model with background"):
+    with pytest.raises(InputError, match="needs a model with background"):
         Predictions(plain, bags).instance_table(background_above=0.5)
 
 

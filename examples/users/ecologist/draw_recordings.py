@@ -106,9 +106,8 @@ def main():
     write("truth.csv", truth)
     n_clips = len(tables["clips.csv"]) - 1
     rows = np.sort(np.random.default_rng(1).choice(n_clips, min(100, n_clips), replace=False))
-    per_recording = int((SECONDS - LENGTH) / STEP) + 1
-    checked = [[truth[i + 1][0], i % per_recording, truth[i + 1][3]] for i in rows]
-    write("checked.csv", [["bag", "row", "label"], *checked])
+    checked = [[truth[i + 1][k] for k in (0, 1, 3)] for i in rows]
+    write("checked.csv", [["file", "start", "label"], *checked])
     print(f"{options.recordings} recordings, {len(truth) - 1} clips of {LENGTH:g} s")
 
 

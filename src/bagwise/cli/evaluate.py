@@ -110,8 +110,8 @@ def evaluate(
     for name, found in chosen.items():
         make_for_task(found, settings[name], task.task if columns.event is None else "survival")
     about: Any = {"bag_columns": [by] if by not in (None, group) else []}
-    bags, labels = read_labelled(file, columns, positive=task.positive, group=group, **about)
-    group = bags.group_name  # the file may know it
+    data, labels = read_labelled(file, columns, positive=task.positive, group=group, **about)
+    bags, group = data.bags, data.bags.group_name  # the file may know the group
     check_features(bags, steps, wide=set(chosen) != {"pooled-trees"})
     # The scorers of scikit-learn expect the positive label to be 1.
     target = target_of(labels, task, bags, columns.label, coded=bool(scoring))

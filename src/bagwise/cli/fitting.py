@@ -182,9 +182,10 @@ def learn(
     wanted = task.task if columns.event is None else "survival"
     estimator = reading.make_for_task(chosen, settings, wanted)
     corrected = reading.read_known(corrections, estimator, chosen.name)
-    bags, labels = reading.read_labelled(
+    data, labels = reading.read_labelled(
         source, columns, positive=task.positive, group=group, corrected=corrected
     )
+    bags = data.bags
     reading.check_features(bags, steps, wide=chosen.name != "pooled-trees")
     chosen.check_labels(label_sets=labels.has_sets)
     target = reading.target_of(labels, task, bags, columns.label)
@@ -223,7 +224,7 @@ def learn(
     if len(bags) <= MOST_MARKS:  # by which a report recognises the bags
         facts["training"] = fingerprints(bags)
     single, sets = (None, labels) if labels.has_sets else (labels, None)
-    data = Contents(bags, labels=single, label_sets=sets)
+    data = Contents(bags, labels=single, label_sets=sets, clips=data.clips)
     if labels.classes.dtype.names:
         data = Contents(bags, targets=labels.values)
     return Fitted(model, facts, target, data, source)

@@ -68,7 +68,7 @@ def predict(
         table = found.bag_table(separator=separator, coverage=coverage)
         instances: dict[str, Any] | None = None
         if found.scores_instances:
-            instances = found.instance_table(background_above=background_above)
+            instances = found.instance_table(background_above=background_above, separator=separator)
         elif found.is_regressor and "predicted" in table:  # one number
             of_bags, instances = found.contribution_tables()
             table |= of_bags
@@ -86,7 +86,7 @@ def predict(
         write_columns(beside, instances, force=force)
         note(f"{counted(bags.n_instances, 'instance')}: {beside}")
         if folders:
-            named = instances | label_columns(instances)
+            named = instances | label_columns(instances, separator)
             results.write_folders(
                 folders, data, named, background=found.background_name, force=force
             )

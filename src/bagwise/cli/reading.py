@@ -108,7 +108,7 @@ def read_labelled(
     group: str | None = None,
     corrected: _known.Known | None = None,
     bag_columns: Sequence[str] = (),
-) -> tuple[Bags, Labels]:
+) -> tuple[Contents, Labels]:
     """Read bags to learn from: those without a label are left out, with a note.
 
     Parameters
@@ -129,8 +129,8 @@ def read_labelled(
 
     Returns
     -------
-    bags : Bags
-        The bags whose labels are known, with their groups and columns.
+    data : Contents
+        The bags whose labels are known, with their groups, columns and clips.
     labels : Labels
         Their labels.
     """
@@ -158,8 +158,8 @@ def read_labelled(
     if not known.any():
         raise LabelError("no bag has a label.")
     if data.targets is not None:
-        return data.bags[known], labels[known]
-    return data.bags[known], _positive_last(labels[known], positive)
+        return data.take(np.flatnonzero(known)), labels[known]
+    return data.take(np.flatnonzero(known)), _positive_last(labels[known], positive)
 
 
 def read_known(path: Path | None, estimator: Any, method: str) -> _known.Known | None:

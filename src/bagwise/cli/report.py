@@ -55,8 +55,6 @@ def report(
     extra = [*shown.values(), *axes]
     model, facts, data = open_saved(saved, columns, group=group, extra_columns=extra)
     bags, y = data.bags, known_targets(model, data, facts)
-    if folds:
-        note("Without --folds no model is fitted again, and no metrics of held-out bags are shown.")
     has_places = data.coords is not None and data.coords.shape[1:] == (2,)
     lists = _media(file.parent, data, shown)
     method, impute = facts.get("method"), facts.get("impute")

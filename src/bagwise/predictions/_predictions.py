@@ -144,10 +144,7 @@ class Predictions:
         self.classes: Array = np.array([]) if own is None or self.is_regressor else np.asarray(own)
         names = self.label_names = self.classes if classes is None else np.asarray(classes)
         if names.shape != self.classes.shape:
-            raise InputError(
-                f"classes has {len(names)} names, but the model has {len(self.classes)} classes: "
-                "give one name each."
-            )
+            raise InputError(f"classes has {len(names)} names for {len(self.classes)} classes.")
         self.class_names, self.names = names, [str(name) for name in names.tolist()]
         self.threshold = getattr(model, "threshold_", None) if threshold is None else threshold
         if self.threshold is not None and len(self.classes) != 2:
@@ -453,7 +450,9 @@ class Predictions:
         reference = getattr(self.model, "likeness_", None)
         return None if reference is None else like_training(reference, self.bags)
 
-    def instance_table(self, *, background_above: float | None = None) -> Columns:
+    def instance_table(
+        self, *, background_above: float | None = None, separator: str = ";"
+    ) -> Columns:
         """Collect the predictions for each instance.
 
         Parameters
@@ -461,13 +460,16 @@ class Predictions:
         background_above : float, default=None
             For a model with background: an instance is background if its background probability
             exceeds this value. By default if background is more probable than every class.
+        separator : str, default=";"
+            Separator of several labels of an instance.
 
         Returns
         -------
         dict of str to ndarray of shape (n_instances,)
             ``bag`` and ``row`` (inside the bag, 0-based); ``score`` (for ``classes_[1]``) or
             ``score_<class>``; ``probability_<class>`` if the model has it; ``predicted``, the class
-            of the instance by its own score (``background`` for a background class without a name);
+            of the instance by its own score (``background`` for a background class without a name),
+            by the noisy-or all labels with a probability of at least 0.3, several or none;
             ``key``, true for the key instance of a bag, or of any predicted label for label sets.
 
         Raises
@@ -480,9 +482,12 @@ class Predictions:
         if not self.is_regressor:
             shares = self.call("predict_proba_instances")
             table |= self._per_class("probability", shares)
+            sets = self.call("predict_instance_sets")  # of the noisy-or
             if shares is not None and self.background_name is not None:
                 chosen = likeliest(shares, len(self.classes), background_above)
                 table["predicted"] = self.label_names[chosen]
+            elif sets is not None and self.call("predict").ndim == 2:
+                table["predicted"] = self._joined(sets, separator)
             else:
                 table["predicted"] = self._named(self.call("predict_instances"))
         return table | {"key": self._are_in([row for row, _ in self.keys])}
@@ -607,20 +612,21 @@ class Predictions:
         return self.label_names[self.labels(labels, "instances").codes]
 
 
-def label_columns(instances: Columns) -> Columns:
-    """The label of each instance of an instance table and its probability."""
+def label_columns(instances: Columns, separator: str) -> Columns:
+    """The label of each instance of an instance table and its probability, of several the least."""
     labels = instances["predicted"]
-    names, codes = np.unique(labels, return_inverse=True)
-    shares = np.stack([instances[f"probability_{name}"] for name in names.tolist()])
-    return {"label": labels, "probability": shares[codes, np.arange(len(labels))]}
+    shares = np.ones(len(labels))
+    for label in np.unique(labels).tolist():
+        names = [label] if f"probability_{label}" in instances else label.split(separator)
+        own = [instances[f"probability_{name}"] for name in names if name]
+        shares = np.where(labels == label, np.min([shares, *own], axis=0), shares)
+    return {"label": labels, "probability": shares}
 
 
 def refuse_background_above(model: Any, background_above: float | None) -> None:
     """Reject a background threshold if the model has no background."""
     if background_above is not None and getattr(model, "background_label_", None) is None:
-        raise InputError(
-            "background_above= is for a model with background: fit it with background=True."
-        )
+        raise InputError("background_above= needs a model with background: background=True.")
 
 
 def check_background(proba: Array, n_labels: int, truth: Bools) -> tuple[float, dict[str, Any]]:

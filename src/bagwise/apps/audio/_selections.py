@@ -99,7 +99,7 @@ def write_selections(
     kept : mapping of str to sequence, default=None
         Further columns, a value per instance; not written for Audacity.
     background : object, default=None
-        The label of clips that are left out.
+        The label of clips that are left out, besides the empty one.
     force : bool
         Whether files may be overwritten.
 
@@ -113,7 +113,7 @@ def write_selections(
     rows: dict[str, list[int]] = {name: [] for name in recordings}
     labels = table["label"].tolist()
     for i in np.lexsort((end, start)).tolist():
-        if background is None or labels[i] != background:
+        if labels[i] not in ("", background):
             rows[recordings[i]].append(i)
     # A further column must not have the name of one that `read_selections` reads.
     further = {
