@@ -85,6 +85,7 @@ def test_the_gain_has_the_sign_of_the_better_method():
         gained = gains("labels", results["labels"], method, other)
         assert len(gained) == 8
         assert all(np.sign(by_measure["AUC"][0]) == sign for by_measure in gained.values())
+    assert gains("labels", results["labels"], "nsk", "nsk") == {}  # `add auto` shows its table only
 
 
 def test_the_stored_predictions_have_the_kept_means():

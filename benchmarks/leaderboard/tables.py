@@ -110,7 +110,7 @@ def gains(
 ) -> dict[str, dict[str, list[float]]]:
     """How much better a method is than another, with its interval, by data set and measure."""
     gained: dict[str, dict[str, list[float]]] = {}
-    for name, by_method in found.items():
+    for name, by_method in found.items() if method != reference else ():
         if any("failed" in by_method.get(m, {"failed": ""}) for m in (method, reference)):
             continue
         two = [evaluation(m, by_method[m]) for m in (reference, method)]

@@ -1,5 +1,6 @@
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from sklearn.model_selection import (
 
 from bagwise import Bags
 from bagwise.classification import CitationKNN, SetKernelSVM
-from bagwise.cli.evaluate import _announce
+from bagwise.cli.evaluate import _announce, _warning
 from bagwise.datasets import load_letter_carroll
 from bagwise.evaluate import _baselines, compare
 from bagwise.evaluate._baselines import (
@@ -93,7 +94,15 @@ def test_the_warning_is_on_stderr_and_in_the_json_document(run, slides):
     result = run("evaluate", slides, *words)
     assert "Warning: citation-knn is not significantly better than pooled" in result.stderr
     setting, _ = evaluated(run, slides, *words)
-    assert len(setting["warnings"]) == 1
+    assert [text.endswith("; try -m auto.") for text in setting["warnings"]] == [True]
+
+
+@pytest.mark.parametrize("chosen", [["nsk"], ["nsk", "auto"]])
+def test_a_method_that_was_compared_is_no_advice(chosen):
+    difference = SimpleNamespace(name="nsk", verdict="unclear", mean=-0.1, measure="AUC", size="")
+    labels = SimpleNamespace(has_sets=False)
+    advised = "try -m auto" in _warning(difference, labels, dict.fromkeys(chosen))
+    assert advised == ("auto" not in chosen)
 
 
 @pytest.mark.filterwarnings("always::bagwise.exceptions.DataWarning")

@@ -1,5 +1,6 @@
 """``-m module:Class``: estimators of the user in fit, evaluate and the list of candidates."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from bagwise.auto import AutoBagClassifier
 from bagwise.auto._methods import find_method
 from bagwise.datasets import make_bags
+from bagwise.evaluate import Comparison, Evaluation
 from bagwise.exceptions import InputError
 
 pytest.importorskip("pyarrow")
@@ -70,6 +72,21 @@ class Broken(ClassifierMixin, BaseEstimator):
     predict = None
 
 
+class PerInstance(MeanLogistic):
+    def decision_function(self, X):
+        return self.model_.decision_function(np.concatenate(list(X)))
+
+
+class OneArray(MeanLogistic):
+    def fit(self, X, y):
+        return super().fit(np.asarray(X), y)
+
+
+class Signs(MeanLogistic):
+    def predict(self, X):
+        return 2 * super().predict(X) - 1
+
+
 def function():
     pass
 '''
@@ -116,14 +133,35 @@ def test_the_smallest_class_and_a_regressor(own, run):
     assert pd.read_csv("r2.csv").R2[0] > 0.7
 
 
-def test_numbers_are_written_as_latex_too(own, run):
-    pytest.importorskip("jinja2")
-    run.ok("evaluate", "bags.csv", "-m", "nsk", "-m", "mind", "--folds", "3", "-o", "scores.tex")
+def test_two_tables_are_written_as_latex(own, run):
+    """The numbers of the JSON document, rounded once."""
+    words = ["evaluate", "bags.csv", "-m", "nsk", "-m", "alone:MeanLogistic", "--folds", "3"]
+    found = json.loads(run.ok(*words, "-o", "scores.tex", "--json").stdout)
     text = Path("scores.tex").read_text()
-    assert text.startswith("\\begin{tabular}")
-    assert [line.split(" & ")[0] for line in text.splitlines()[4:6]] == ["nsk", "mind"]
-    assert "p\\_value" in text
-    assert "NaN" not in text
+    assert text.count("\\begin{table}") == text.count("\\end{table}") == 2
+    assert "AUC minus that of nsk, positive if better, with 95\\% intervals: corrected" in text
+    rows = [line.removesuffix(" \\\\").split(" & ") for line in text.splitlines() if " & " in line]
+    assert rows[0] == ["method", "accuracy", "balanced accuracy", "AUC", "log loss"]
+    for row, method in zip(rows[1:5], found["methods"], strict=True):
+        assert row[0] == method["name"]
+        for shown, measure in zip(row[1:], rows[0][1:], strict=True):
+            own = method.get(measure)
+            ends = own and f"{own['mean']:.3f} ({own['lower']:.3f} to {own['upper']:.3f})"
+            assert shown == (ends or "")
+    assert rows[5] == ["method", "difference", "p"]
+    for row, test in zip(rows[6:], found["differences"], strict=True):
+        ends = f"{test['mean']:.3f} ({test['lower']:.3f} to {test['upper']:.3f})"
+        assert row[1].replace("$-$", "-") == ends
+        p_value = test["p_value"]
+        assert row[2] == ("$<$ 0.001" if p_value < 0.001 else f"{p_value:.3f}")
+
+
+def test_names_are_escaped_and_undefined_cells_are_empty():
+    scores = {"f1_macro": [0.0625, 0.0], "AUC": [np.nan, np.nan]}
+    text = Comparison([Evaluation("a & b_c-1", scores, [0.1, 0.1])], 0.5).to_latex("f1_macro")
+    assert text.splitlines()[2] == "method & f1\\_macro & AUC \\\\"
+    assert text.splitlines()[4] == "a \\& b\\_c-1 & 0.031 &  \\\\"
+    assert text.count("\\begin{table}") == 1
 
 
 def test_the_method_of_the_guide_runs(own, run):
@@ -138,6 +176,7 @@ def test_the_method_of_the_guide_runs(own, run):
 def test_what_is_wrong_is_said(own, run):
     for name, words in {
         "alone:Missing": "alone has no Missing",
+        "alone.Labels": "Did you mean alone:Labels?",
         "alone:function": "expected a classifier or regressor",
         "absent.module:Class": "cannot be imported: ModuleNotFoundError",
         "alone:Labels": "needs label: give --set label=VALUE",
@@ -146,11 +185,16 @@ def test_what_is_wrong_is_said(own, run):
     assert (
         "predicts labels" in run.fails("evaluate", "numbers.csv", "-m", "alone:MeanLogistic").stderr
     )
-    broken = run("evaluate", "bags.csv", "-m", "alone:Broken")
-    assert broken.exit_code == 1
-    assert "ZeroDivisionError" in broken.stderr
-    assert "alone.py, line" in broken.stderr
-    assert "bug in bagwise" not in broken.stderr
+    for name, words in {
+        "Broken": "ZeroDivisionError: division by zero. This is an error in alone:Broken.fit (",
+        "OneArray": "into one array: use bags.instances, or bags[i] for one bag. This is an error",
+        "PerInstance": "alone:PerInstance.decision_function returned ",
+        "Signs": "alone:Signs.predict returned the label -1: expected one of 0, 1.",
+    }.items():
+        broken = run("evaluate", "bags.csv", "-m", f"alone:{name}")
+        assert broken.exit_code == (1 if "This is an error" in words else 2)
+        assert words in broken.stderr
+        assert "bug in bagwise" not in broken.stderr
     with pytest.raises(InputError, match="has no parameter 'c'"):
         find_method("alone:MeanLogistic").make({"c": 1})
 

@@ -1,5 +1,7 @@
 """The measures of a fold, against counts of pairs and against scikit-learn."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -11,8 +13,10 @@ from bagwise.evaluate import evaluate
 from bagwise.evaluate._measures import (
     label_set_log_loss,
     mean_area_under_roc,
+    predictions_of,
     scores_of,
 )
+from bagwise.exceptions import InputError
 
 
 def model_measures(model, bags, y, *, classes):
@@ -95,12 +99,35 @@ def test_a_test_part_of_one_class_has_a_log_loss():
     assert np.isnan(measures["AUC"])
 
 
-def test_probabilities_that_are_not_finite_have_no_log_loss():
-    y = np.array([0, 1])
-    measures = model_measures(
-        Fixed([0, 1], [[np.nan, np.nan], [0.5, 0.5]]), y, y, classes=np.array([0, 1])
-    )
-    assert np.isnan(measures["log loss"])
+@pytest.mark.parametrize(
+    ("method", "values", "message"),
+    [
+        ("predict", [0, 1], "predict returned 2 values for 3 bags: return one per bag"),
+        ("predict", [-1, 1, 1], "predict returned the label -1: expected one of 0, 1"),
+        ("predict", ["0", "1", "1"], "predict returned the label '0': expected one of 0, 1"),
+        ("decision_function", 0.5, "returned 1 value for 3 bags: return one per bag"),
+        ("decision_function", [0.5, np.nan, 1], "returned nan: expected finite numbers"),
+        ("decision_function", [0.5, np.inf, 1], "returned inf: expected finite numbers"),
+        ("decision_function", np.ones((3, 3)), "3 columns for 2 classes: return one per class"),
+        ("predict_proba", [0.5, 0.5, 0.5], "1 column for 2 classes: return one per class"),
+        ("predict_proba", [[0, 1], [1, 0], [np.nan, 1]], "nan: expected probabilities from 0 to 1"),
+        ("predict_proba", [[0, 1], [1, 0], [-1, 2]], "-1: expected probabilities from 0 to 1"),
+    ],
+)
+def test_what_is_not_one_result_per_bag_is_refused(method, values, message):
+    y = np.array([0, 1, 1])
+    model = SimpleNamespace(predict=lambda bags: y, classes_=[0, 1])
+    setattr(model, method, lambda bags: values)
+    with pytest.raises(InputError, match=message) as refused:
+        predictions_of(model, y, np.array([0, 1]))
+    assert message in str(refused.value)
+    assert "types:SimpleNamespace." in str(refused.value)
+
+
+def test_infinite_scores_of_a_label_of_no_bag_are_kept():
+    scores = np.array([[np.inf, 0.5], [np.inf, -np.inf]])
+    model = SimpleNamespace(decision_function=lambda bags: scores)
+    assert predictions_of(model, [0, 1], None)["decision_function"].tolist() == scores.tolist()
 
 
 def test_the_measures_of_models_of_three_classes(rng):
@@ -123,7 +150,7 @@ def test_the_log_loss_of_label_sets_is_the_mean_over_labels(rng):
     sets, proba = rng.integers(0, 2, size=(6, 3)), rng.uniform(size=(6, 3))
     sets[0], sets[1] = 0, 1  # each label is carried and missing
     expected = np.mean([log_loss(sets[:, k], proba[:, k]) for k in range(3)])
-    found = model_measures(Fixed([0, 1, 2], proba), None, sets, classes=np.arange(2))
+    found = model_measures(Fixed([0, 1, 2], proba), sets, sets, classes=np.arange(2))
     assert found["log loss"] == pytest.approx(expected)
     more = np.vstack([sets, [[-1, -1, -1]]]), np.vstack([proba, [[0.9, 0.9, 0.9]]])
     assert label_set_log_loss(*more) == pytest.approx(expected)  # unknown sets are left out

@@ -242,6 +242,8 @@ def find_method(name: str, command: str | None = None) -> Method:
     places = {_letters(text): m.name for m in reversed(methods) for text in _own_names(m)}
     near = difflib.get_close_matches(_letters(name), places, n=3, cutoff=0.6)
     hint = f" Did you mean {' or '.join({places[text]: 0 for text in near})}?" if near else ""
+    if "." in name:
+        hint = f" Did you mean {':'.join(name.rsplit('.', 1))}?"
     choices = ", ".join(method.name for method in methods)
     raise InputError(f"Unknown method {name!r}.{hint} Choose from {choices}.")
 

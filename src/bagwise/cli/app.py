@@ -29,7 +29,7 @@ from bagwise.cli.options import EXIT_CODES, Application, Columns, flag
 from bagwise.cli.predict import predict
 from bagwise.cli.report import report
 from bagwise.cli.review import review
-from bagwise.exceptions import BagwiseError
+from bagwise.exceptions import WRAPPERS, BagwiseError
 
 BAD_INPUT, BUG, INTERRUPTED = 2, 1, 130
 CLOSED_OUTPUT = 141  # the shell's status of a program that SIGPIPE ended
@@ -98,15 +98,23 @@ def _print_error(error: Exception, *, debug: bool) -> int:
         message = _as_options(message)
     else:
         message = f"{type(error).__name__}: {message.rstrip('.')}. "
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        code = BUG
-        if Path(place.filename).parent == Path.cwd():  # an estimator of the user
-            message += f"This is an error in {place.filename}, line {place.lineno}."
-        else:
-            message += "This is a bug in bagwise"
-            message += "." if debug else ": add --debug to see where, and report it."
+        place, code = _place_of_user(error), BUG
+        message += (
+            f"This is an error in {place}" if place else "This is a bug in bagwise, report it"
+        )
+        message += "." if debug else ": add --debug to see where."
     typer.echo(typer.style("Error:", fg="red", bold=True) + f" {message}", err=True)
     return code
+
+
+def _place_of_user(error: Exception) -> str | None:
+    """The method of an estimator outside bagwise in which an error arose, and the line."""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        of = type(frame.f_locals.get("self"))
+        if hasattr(of, "get_params") and of.__module__.partition(".")[0] not in WRAPPERS:
+            file = Path(frame.f_code.co_filename).name
+            return f"{of.__module__}:{of.__qualname__}.{frame.f_code.co_name} ({file}, line {line})"
+    return None
 
 
 def _as_options(message: str) -> str:

@@ -38,10 +38,8 @@ def audit(
     settings = options.parameters_by_method(values, chosen)
     models = {name: audited_model(found, settings[name]) for name, found in chosen.items()}
     with progress("Auditing") as step:
-        checks = {
-            name: check_assumptions(model, seeds=seeds, after_fit=step)
-            for name, model in models.items()
-        }
+        how: Any = {"seeds": seeds, "after_fit": step}
+        checks = {name: check_assumptions(model, **how) for name, model in models.items()}
     if len(checks) == 1:
         ((name, check),) = checks.items()
         table = check.table()

@@ -139,7 +139,7 @@ def evaluate(
     trees = next((found.name for found in comparison if found.name in _TREES), None)
     beside = comparison.differences(measure, reference=trees) if trees else []
     no_better = [d for d in beside if d.name in chosen and d.n_folds and d.verdict != "better"]
-    warnings = [_warning(difference, labels) for difference in no_better]
+    warnings = [_warning(difference, labels, chosen) for difference in no_better]
     times = f", {repeats} times" if repeats > 1 else ""
     whole = f", each {group} in one fold" if group is not None else ""
     setting = f"{len(bags)} bags{target.positive}, {folds} folds{times}{whole}"
@@ -160,9 +160,7 @@ def evaluate(
         print_table(_with_ends(rows), title=f"{name}: each {by}")
     if output is not None:
         if output.suffix == ".tex":
-            frame = comparison.to_frame(measure)
-            text = frame.to_latex(index=False, escape=True, float_format="%.3f", na_rep="-")
-            write_file(output, text, force=force)
+            write_file(output, comparison.to_latex(measure), force=force)
         else:
             write_columns(output, comparison.numbers(measure), force=force)
         note(f"Scores: {output}")
@@ -175,9 +173,8 @@ def evaluate(
     facts |= {"task": target.task, "group": group, "folds": folds, "repeats": repeats}
     facts |= {"seed": seed, "pca": steps.pca, "impute": steps.impute, "parameters": values}
     facts |= {"methods": [*map(_summary, comparison, intervals)], "per_class": by_class}
-    facts |= {"by": by, "parts": parts}
     facts |= {"differences": [difference.summary() for difference in differences]}
-    return facts | {"warnings": warnings, "written": written}
+    return facts | {"by": by, "parts": parts, "warnings": warnings, "written": written}
 
 
 def _announce(models: dict[str, Any], bags: Bags, y: Any, n_fits: int) -> None:
@@ -203,8 +200,7 @@ def _announce(models: dict[str, Any], bags: Bags, y: Any, n_fits: int) -> None:
                     clone(model).fit(bags[few], y[few])
     except ValueError:  # too few bags for a method, which says so for all of them
         return
-    each = (time.perf_counter() - start) * len(bags) / len(few) / len(models)
-    seconds = n_fits * each
+    seconds = (time.perf_counter() - start) * len(bags) / len(few) / len(models) * n_fits
     told = f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
     note(f"about {told}; after Ctrl-C the same command continues with the folds that are left")
 
@@ -239,11 +235,12 @@ def _by_class(
 
 def _with_ends(rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """Values with the ends of their intervals, in one cell."""
+    from bagwise.evaluate._comparison import cell
+
     table: dict[str, list[Any]] = {n: rows[n] for n in ("label", "part", "bags") if n in rows}
     for name in (name.removesuffix(" lower") for name in rows if name.endswith(" lower")):
         cells = zip(*(rows[name + end] for end in ("", " lower", " upper")), strict=True)
-        shown = ["" if isnan(v) else f"{v:.2f} ({a:.2f} to {b:.2f})" for v, a, b in cells]
-        table[name] = [text.removesuffix(" (nan to nan)") for text in shown]  # of one group
+        table[name] = [cell(*own, digits=2) for own in cells]
     return table
 
 
@@ -258,7 +255,7 @@ def _named(table: dict[str, Any], target: Target) -> dict[str, Any]:
     return {heads.get(column, column): values for column, values in table.items()}
 
 
-def _warning(difference: Difference, labels: Any) -> str:
+def _warning(difference: Difference, labels: Any, chosen: dict[str, Any]) -> str:
     """A sentence about a method that is not significantly better than pooled trees."""
     verdict = "worse" if difference.verdict == "worse" else "not significantly better"
     size = f"{'better' if difference.mean > 0 else 'worse'} {difference.size}"
@@ -266,5 +263,5 @@ def _warning(difference: Difference, labels: Any) -> str:
         size = f"the same mean {difference.measure}"
     other = "pooled-trees" if difference.name == "auto" else "auto"
     learns = not labels.has_sets or (other == "auto" and labels.whole.all())
-    size += f"; try -m {other}" if learns else ""
+    size += f"; try -m {other}" if learns and other not in chosen else ""
     return f"{difference.name} is {verdict} than pooled trees: {size}."

@@ -115,8 +115,7 @@ def fit(
     """
     sets = label_set if isinstance(label_set, str | None) else f"{','.join(label_set)},"
     target = label if isinstance(label, str | None) else ",".join(label)
-    given = {"bag": bag, "label": target, "label_set": sets}
-    given["looked_for"] = looked_for
+    given = {"bag": bag, "label": target, "label_set": sets, "looked_for": looked_for}
     given |= {"event": event, "time": time}
     listed = {"features": _names(features), "exclude": _names(exclude), "keep": _names(meta)}
     listed["use_columns"] = _names(use_columns)

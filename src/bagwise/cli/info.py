@@ -7,6 +7,7 @@ import platform
 import re
 import tomllib
 from collections.abc import Iterable
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -148,9 +149,7 @@ def _summarise(bags: Bags) -> dict[str, Any]:
         "empty_bags": int((sizes == 0).sum()),
         "values": f"{'sparse ' if bags.is_sparse else ''}{bags.dtype}",
         "missing_values": missing,
-        "constant_features": [
-            int(j) if names is None else names[j] for j in np.flatnonzero(constant)
-        ],
+        "constant_features": [*compress(names or range(bags.n_features), constant)],
     }
 
 

@@ -215,9 +215,8 @@ def _printed_steps(task: str, total: int | None, cycle: int) -> Callable[..., No
             printed = now
             of_all = "" if total is None else f" of {total}"
             left = ""
-            if total is not None and n < total:
-                seconds = (now - times[max(n - cycle, 0)]) / min(n, cycle) * (total - n)
-                left = f", {'about' if n > cycle else 'up to'} {seconds:.0f} s left"
+            if total is not None and cycle < n < total:
+                left = f", about {(now - times[n - cycle]) / cycle * (total - n):.0f} s left"
             note(f"{task}, {n}{of_all} after {now - start:.0f} s{left}" + f": {done}" * bool(done))
 
     return step

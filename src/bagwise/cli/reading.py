@@ -137,8 +137,7 @@ def read_labelled(
     if group is not None and chosen.labels is not None and corrected is None:
         # Bags that are not in the table are left out in any case, and need no group.
         chosen = replace(chosen, missing=chosen.missing or "drop")
-    more: dict[str, Any] = {"bag_columns": [*bag_columns]} if bag_columns else {}
-    data = _without_empty(read_columns(path, chosen, group=group, **more))
+    data = _without_empty(read_columns(path, chosen, group=group, bag_columns=bag_columns))
     if data.bags.groups is None and isinstance(path, Path):
         _note_group(chosen)
     single, labels = data.labels, data.label_sets
@@ -348,8 +347,7 @@ def target_of(labels: Labels, task: Task, bags: Bags, name: Any, *, coded: bool 
 def _several(values: Array) -> Target:
     """The target of several columns: times to an event, or a matrix of numbers."""
     if values.dtype == TIMES:
-        events = f" ({int(values['event'].sum())} events)"
-        return Target(values, True, False, [], events)
+        return Target(values, True, False, [], f" ({int(values['event'].sum())} events)")
     numbers = structured_to_unstructured(values).view(Numbers)
     numbers.columns = list(values.dtype.names or ())
     return Target(numbers, True, False, [], "")
@@ -473,9 +471,7 @@ def _positive_last(labels: Labels, positive: str | None) -> Labels:
 # Saved models
 
 
-def open_saved(
-    saved: Saved, chosen: Columns, *, labelled: bool = True, merged: bool = True, **more: Any
-) -> tuple[Any, dict[str, Any], Contents]:
+def open_saved(saved: Saved, chosen: Columns, **how: Any) -> tuple[Any, dict[str, Any], Contents]:
     """Load a model, and read the columns it was fitted on, and labels if there are any.
 
     Parameters
@@ -485,12 +481,8 @@ def open_saved(
     chosen : Columns
         The columns named now; the others are as in the fit. A label column of the fit may be
         absent: new bags need no labels.
-    labelled : bool, default=True
-        Whether labels are read; otherwise the label columns of the model are left out.
-    merged : bool, default=True
-        Whether bags are merged as in the fit.
-    **more
-        As in `Request`.
+    **how
+        As for `read_as_fitted`.
 
     Returns
     -------
@@ -512,8 +504,7 @@ def open_saved(
     if metadata.get("threshold") is not None:
         model.threshold_ = metadata["threshold"]["value"]
     check_is_fitted(model)
-    how: Any = {"labelled": labelled, "merged": merged}
-    return model, metadata, read_as_fitted(model, metadata, saved.file, chosen, **how, **more)
+    return model, metadata, read_as_fitted(model, metadata, saved.file, chosen, **how)
 
 
 def read_as_fitted(
@@ -536,8 +527,14 @@ def read_as_fitted(
         What its file contains besides.
     source : Path, data frame or AnnData
         The bags.
-    chosen, labelled, merged, **more
-        As for `open_saved`.
+    chosen : Columns
+        The columns named now; the others are as in the fit.
+    labelled : bool, default=True
+        Whether labels are read; otherwise the label columns of the model are left out.
+    merged : bool, default=True
+        Whether bags are merged as in the fit.
+    **more
+        As in `Request`.
 
     Returns
     -------

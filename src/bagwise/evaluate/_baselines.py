@@ -160,8 +160,8 @@ class LabelFrequencies(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Array) -> Self:
         """Count the labels of the bags; `X` is ignored."""
         sets = np.asarray(as_sets(y))
-        known = np.maximum((sets >= 0).sum(axis=0), 1)  # a label may be unknown, -1
-        self.shares_ = (sets == 1).sum(axis=0) / known
+        known = np.ma.masked_less(sets, 0)  # a label may be unknown, -1
+        self.shares_ = np.ma.filled(known.mean(axis=0), 0.0)
         self.classes_ = np.arange(len(self.shares_))
         return self
 

@@ -1,5 +1,6 @@
 """What an evaluation returns: scores of one or several models, their differences and ranks."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
@@ -8,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from bagwise._common.extras import import_extra
 from bagwise._common.types import Array, Floats
 from bagwise.evaluate._held_out_bags import N_DRAWS, HeldOutBags
 from bagwise.evaluate._measures import MEASURES, check_name, is_lower_better
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, counted
 
 OWN = MEASURES.values()
 _SURE = 0.95  # smallest probability at which models are called equal
+_LATEX = {ord(c): f"\\{c}" for c in "&%$#_{}"} | {ord("<"): "$<$", ord("\\"): r"\textbackslash{}"}
 _LIKELY = 0.75  # smallest probability at which one is "probably better"
 
 
@@ -230,8 +231,7 @@ class Evaluation:
             row = {"part": part, "bags": len(np.unique(held.position))}
             how: Any = {"confidence": confidence, "seed": random_state}
             for name, ends in held.intervals(by=held.repeat, **how).items():
-                keys = (name, f"{name} lower", f"{name} upper")
-                row |= dict(zip(keys, ends, strict=True))
+                row |= dict(zip((name, f"{name} lower", f"{name} upper"), ends, strict=True))
             for name, value in row.items():
                 columns.setdefault(name, []).append(value)
         return columns
@@ -405,7 +405,8 @@ class Comparison(Sequence[Evaluation]):
         """
         columns = {"method": self.names}
         for measure in self.measures:
-            columns[measure] = [_cell(evaluation, measure) for evaluation in self]
+            pairs = [(cell(each.mean(measure)), cell(each.std(measure))) for each in self]
+            columns[measure] = [" ± ".join(filter(None, pair)) for pair in pairs]
         columns["time"] = [f"{sum(evaluation.seconds):.1f} s" for evaluation in self]
         return columns
 
@@ -437,20 +438,19 @@ class Comparison(Sequence[Evaluation]):
             (``AUC sd``); ``difference`` from the first model with its interval (``lower``,
             ``upper``) and ``p_value``; ``seconds``. None for what is undefined.
         """
-        by_name = {found.name: found.summary() for found in self.differences(measure)}
-        rows = []
-        for found in self:
-            row: dict[str, Any] = {"method": found.name}
-            for name in self.measures:
-                row |= {name: found.mean(name), f"{name} sd": found.std(name)}
-            difference = by_name.get(found.name, {})
-            row["difference"] = difference.get("mean")
-            row |= {name: difference.get(name) for name in ("lower", "upper", "p_value")}
-            rows.append(row | {"seconds": sum(found.seconds)})
-        return {name: np.array([row[name] for row in rows], dtype=object) for name in rows[0]}
+        columns: dict[str, list[Any]] = {"method": self.names}
+        for name in self.measures:
+            columns[name] = [found.mean(name) for found in self]
+            columns[f"{name} sd"] = [found.std(name) for found in self]
+        tests = [found.summary() for found in self.differences(measure)]  # the first has none
+        for name in ("mean", "lower", "upper", "p_value"):
+            head = "difference" if name == "mean" else name
+            columns[head] = [None, *(found[name] for found in tests)]
+        columns["seconds"] = [sum(found.seconds) for found in self]
+        return {name: np.array(values, dtype=object) for name, values in columns.items()}
 
-    def to_frame(self, measure: str | None = None) -> Any:
-        """Return `numbers` as a pandas data frame, whose ``to_latex()`` is a table for a paper.
+    def to_latex(self, measure: str | None = None) -> str:
+        """Return two tables for a paper (LaTeX with booktabs): the scores, and the differences.
 
         Parameters
         ----------
@@ -459,12 +459,23 @@ class Comparison(Sequence[Evaluation]):
 
         Returns
         -------
-        pandas.DataFrame
+        str
+            The mean of each measure with its interval (see `Evaluation.intervals`); then the
+            differences from the first model, if there are others. Undefined cells are empty.
         """
-        pandas = import_extra("pandas", extra="frames")
-        frame = pandas.DataFrame(self.numbers(measure))
-        numeric = [name for name in frame.columns if name != "method"]
-        return frame.astype(dict.fromkeys(numeric, float)).round(4)
+        rows, folds = [["method", *self.measures]], counted(len(self[0].seconds), "fold")
+        for each in self:
+            ends = each.intervals() if each.held_out else {}
+            rows.append([each.name, *(cell(each.mean(m), *ends.get(m, ())) for m in self.measures)])
+        text = _latex(rows, f"Means over {folds}, with 95% intervals by bootstrap.")
+        tests = [["method", "difference", "p"]]
+        for d in (found := self.differences(measure)):
+            p_value = "< 0.001" if d.p_value < 0.001 else cell(d.p_value)
+            tests.append([d.name, cell(d.mean, d.lower, d.upper), p_value])
+        if found:
+            about = f"{found[0].measure} minus that of {self[0].name}, positive if better"
+            text += _latex(tests, f"{about}, with 95% intervals: corrected resampled t-test.")
+        return text
 
     def differences(
         self,
@@ -500,21 +511,18 @@ class Comparison(Sequence[Evaluation]):
         other = _scores(self[self.names.index(reference)], measure)
         settings: Any = {"rope": rope, "confidence": confidence}
         found = []
-        for evaluation in self:
-            if evaluation.name == reference:
-                continue
-            scores = _scores(evaluation, measure)
+        for each in (each for each in self if each.name != reference):
+            scores = _scores(each, measure)
             if len(scores) != len(other):
                 raise InputError(
-                    f"{evaluation.name} has {len(scores)} folds and {reference} {len(other)}: a "
+                    f"{each.name} has {len(scores)} folds and {reference} {len(other)}: a "
                     "comparison needs the same folds."
                 )
             gains = (other - scores) if is_lower_better(measure) else (scores - other)
             gains, test = gains[~np.isnan(gains)], TTest(*[np.nan] * 7)
             if len(gains):
                 test = corrected_t_test(gains, test_ratio=self.test_ratio, **settings)
-            names = (evaluation.name, reference, measure)
-            found.append(Difference(*names, len(gains), *test, **settings))
+            found.append(Difference(each.name, reference, measure, len(gains), *test, **settings))
         return found
 
     def known_measure(self, measure: str | None = None) -> str:
@@ -531,9 +539,20 @@ def _scores(evaluation: Evaluation, measure: str) -> Floats:
     return np.array(evaluation.scores.get(measure, [np.nan] * len(evaluation.seconds)))
 
 
-def _cell(evaluation: Evaluation, measure: str) -> str:
-    mean = evaluation.mean(measure)
-    return "" if mean is None else f"{mean:.3f} ± {evaluation.std(measure):.3f}"
+def cell(value: float | None, *ends: float, digits: int = 3) -> str:
+    """A number and its interval, if they are defined: "0.853 (0.801 to 0.902)"."""
+    if value is None or np.isnan(value):
+        return ""
+    shown = " to ".join(f"{end:.{digits}f}" for end in ends if not np.isnan(end))
+    return f"{value:.{digits}f}" + (f" ({shown})" if shown else "")
+
+
+def _latex(rows: Sequence[Sequence[str]], caption: str) -> str:
+    head, *lines = (" & ".join(c.translate(_LATEX) for c in row) + r" \\" for row in rows)
+    lines = [r"\toprule", head, r"\midrule", *lines, r"\bottomrule", r"\end{tabular}"]
+    start = rf"\begin{{table}}\caption{{{caption.translate(_LATEX)}}}\begin{{tabular}}"
+    text = "\n".join([f"{start}{{{'l' * len(rows[0])}}}", *lines, r"\end{table}", ""])
+    return re.sub(r"(?<![\w-])-(?=\d)", "$-$", text)  # minus
 
 
 # Ranks of models over several data sets

@@ -343,9 +343,7 @@ def compare(
     how: Any = {"classes": classes, "order": order, "targets": names}
     how["whole"] = prepared.y if kind == "times" else None
     judge = partial(scores_of, scoring=wanted, **how)
-    kept = None
-    if resume is not None:
-        kept = KeptFolds(Path(resume), models, prepared, (wanted, how))
+    kept = None if resume is None else KeptFolds(Path(resume), models, prepared, (wanted, how))
     told: Any = {"n_jobs": n_jobs, "after_fold": after_fold, "kept": kept}
     judged = cross_validate(models, prepared, judge, **told)
     if kept is not None:

@@ -123,8 +123,7 @@ def held_out_predictions(
     (parts,) = cross_validate({"model": model}, prepared, predict, after_fold=after_fold)
     found: dict[str, Any] = dict.fromkeys(METHODS)
     for method in parts[0][0]:
-        values = np.concatenate([predicted[method] for predicted, _ in parts])
-        found[method] = values[np.argsort(tested)]
+        found[method] = np.concatenate([part[method] for part, _ in parts])[np.argsort(tested)]
     predicted, scores, proba = found.values()
     if predicted is None:  # a model of label sets that only scores labels
         predicted = (proba > 0.5 if scores is None else scores > 0).astype(int)

@@ -100,7 +100,7 @@ class HeldOutBags:
                 values = self.found[key].reshape(len(self), -1)
                 if self.is_labelled and len(self.classes) == 2:
                     columns[name] = values[:, -1]
-                elif values.shape[1] == len(self.classes):  # not pairs of classes
+                else:
                     columns |= {f"{name}:{c}": values[:, k] for k, c in enumerate(self.classes)}
         return columns
 
@@ -210,14 +210,12 @@ class HeldOutBags:
         """Each class: whether bags have it and are predicted to have it, and their scores of it."""
         assert self.classes is not None
         scores = self.found.get("decision_function", self.found.get("predict_proba"))
+        columns = None if scores is None else scores.reshape(len(self), -1)
+        two = self.is_labelled and len(self.classes) == 2
         for k, label in enumerate(np.asarray(self.classes).tolist()):
             own = None
-            if scores is not None:
-                columns = scores.reshape(len(self), -1)
-                two = self.is_labelled and len(self.classes) == 2
-                own = columns[:, -1] * (2 * k - 1) if two else None
-                if not two and columns.shape[1] == len(self.classes):
-                    own = columns[:, k]
+            if columns is not None:
+                own = columns[:, -1] * (2 * k - 1) if two else columns[:, k]
             if self.is_labelled:
                 yield label, self.y == label, self.found["predict"] == label, own
             else:
@@ -257,11 +255,7 @@ def _named(name: str, values: Array) -> Columns:
 
 def _mean(parts: Sequence[Floats]) -> Floats:
     """Mean over the parts in which a measure is defined; NaN if there is none."""
-    values = np.array(parts)
-    defined = np.isfinite(values)
-    counts = defined.sum(axis=0)
-    total = np.where(defined, values, 0.0).sum(axis=0)
-    return np.where(counts > 0, total / np.maximum(counts, 1), np.nan)
+    return np.ma.filled(np.ma.masked_invalid(parts).mean(axis=0), np.nan)
 
 
 def with_ends(
@@ -334,7 +328,7 @@ def _of_labels(held: HeldOutBags, W: Ints) -> dict[str, Floats]:
     proba = held.found.get("predict_proba")
     if proba is not None:
         own = np.take_along_axis(proba, np.searchsorted(classes, y)[:, None], axis=1)[:, 0]
-        trained = np.isin(y, classes[proba.any(axis=0)]).all() and np.isfinite(proba).all()
+        trained = np.isin(y, classes[proba.any(axis=0)]).all()
         losses = -np.log(np.clip(own / proba.sum(axis=1), np.finfo(float).eps, 1))
         found["log loss"] = _share(losses, W) if trained else np.full(len(W), np.nan)
     return found

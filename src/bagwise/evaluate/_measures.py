@@ -12,7 +12,7 @@ from sklearn import metrics as sk
 from bagwise import metrics
 from bagwise._common.types import Array, Bools, Floats
 from bagwise.base._pipelines import final_estimator, predicts_numbers, survival_functions
-from bagwise.exceptions import InputError, did_you_mean
+from bagwise.exceptions import InputError, counted, did_you_mean
 from bagwise.labels import Intervals, LabelCounts
 from bagwise.solvers.censored import concordance
 from bagwise.solvers.survival import step_values
@@ -84,55 +84,47 @@ def check_scoring(scoring: str | Iterable[str] | None, kind: str) -> list[str] |
 
 
 def scores_of(
-    model: Any,
-    bags: Any,
-    y: Array,
-    *,
-    classes: Array,
-    scoring: Sequence[str] | None,
-    order: Sequence[Any] | None = None,
-    targets: Sequence[Any] = (),
-    whole: Array | None = None,
+    model: Any, bags: Any, y: Array, *, classes: Array, scoring: Sequence[str] | None, **how: Any
 ) -> tuple[dict[str, float], dict[str, Array]]:
     """Compute the scores named by `scoring` for a fitted model; by default all of bagwise.
 
     `classes` are the sorted labels of all folds: each fold has the same measures, even if its
-    training part lacks a label. `order` are the labels as grades, lowest first; `targets` the names
-    of several numbers, `whole` the times of all folds. Returns the scores, and the predictions by
-    method.
+    training part lacks a label. `how` are further arguments of `measures_of`: `order`, the labels
+    as grades, lowest first; `targets`, the names of several numbers; `whole`, the times of all
+    folds. Returns the scores, and the predictions by method.
     """
-    kind = kind_of(y, numbers=predicts_numbers(model), grades=order is not None)
+    kind = kind_of(y, numbers=predicts_numbers(model), grades=how.get("order") is not None)
     own, is_class = MEASURES[kind], kind in ("labels", "grades")
     found = predictions_of(model, bags, classes if is_class else None)
-    if whole is not None:
+    if (whole := how.get("whole")) is not None:
         curves = survival_functions(model, bags)
         found["survival"] = np.array([step_values(c.x, c.y, time_grid(whole)) for c in curves])
-    if scoring is not None and set(own).isdisjoint(scoring):
-        measures = {}
-    else:
-        how: Any = {"classes": classes, "order": order, "targets": targets, "whole": whole}
-        measures = measures_of(found, y, kind=kind, **how)
-    if scoring is None:
-        return measures, found
-    scores = {
-        name: measures.get(name, np.nan)
-        if name in own
-        else _scikit_learn_score(name, model, bags, y, classes)
-        for name in scoring
-    }
-    return scores, found
+    measures: dict[str, float] = {}
+    if scoring is None or not set(own).isdisjoint(scoring):
+        measures = measures_of(found, y, kind=kind, classes=classes, **how)
+    if scoring is not None:
+        measures = {
+            name: measures.get(name, np.nan)
+            if name in own
+            else _scikit_learn_score(name, model, bags, y, classes)
+            for name in scoring
+        }
+    return measures, found
 
 
-def predictions_of(
-    model: Any, bags: Any, classes: Array | None, methods: Sequence[str] = METHODS
-) -> dict[str, Array]:
+def predictions_of(model: Any, bags: Any, classes: Array | None) -> dict[str, Array]:
     """Call the methods that a fitted model has.
 
     With `classes`, a class that the model was not trained on has a column too: the score minus
-    infinity, the probability 0.
+    infinity, the probability 0. What is not one result per bag is refused.
     """
-    found = {m: np.asarray(getattr(model, m)(bags)) for m in methods if hasattr(model, m)}
-    if classes is not None and len(own := getattr(model, "classes_", classes)) < len(classes):
+    found = {m: np.atleast_1d(getattr(model, m)(bags)) for m in METHODS if hasattr(model, m)}
+    own: Any = getattr(model, "classes_", classes)
+    for method, values in found.items():
+        if fault := _fault(method, values, len(bags), classes, own):
+            of = type(final_estimator(model))
+            raise InputError(f"{of.__module__}:{of.__qualname__}.{method} returned {fault}.")
+    if classes is not None and len(own) < len(classes):
         for method in found.keys() - {"predict"}:
             values = found[method]
             if values.ndim == 1:  # two classes
@@ -141,6 +133,24 @@ def predictions_of(
             found[method] = np.full((len(values), len(classes)), fill)
             found[method][:, np.searchsorted(classes, own)] = values
     return found
+
+
+def _fault(method: str, values: Array, n_bags: int, classes: Array | None, own: Any) -> str:
+    """What is wrong with the results of a method, perhaps of a class of the user; else empty."""
+    if len(values) != n_bags:
+        return f"{counted(len(values), 'value')} for {counted(n_bags, 'bag')}: return one per bag"
+    if method == "predict" and classes is not None:
+        other = sorted({*values.ravel().tolist()}.difference(known := classes.tolist()), key=str)
+        return f"the label {other[0]!r}: expected one of {str(known)[1:-1]}" if other else ""
+    proba, columns = method == "predict_proba", values[:1].size
+    if classes is not None and columns != len(own) and (proba or columns > 1 or len(own) > 2):
+        return f"{counted(columns, 'column')} for {len(own)} classes: return one per class"
+    # Of a label that all training bags have, or none, a set has an infinite score.
+    endless = classes is None and method == "decision_function"
+    wrong, kind = np.isnan(values) if endless else ~np.isfinite(values), "finite numbers"
+    if proba:
+        wrong, kind = ~(abs(values - 0.5) < 0.5 + 1e-6), "probabilities from 0 to 1"
+    return f"{values[wrong].flat[0]}: expected {kind}" if wrong.any() else ""
 
 
 def measures_of(
@@ -178,7 +188,7 @@ def measures_of(
     if proba is not None:
         # A class without training bags has probability 0: one test bag would dominate the mean.
         trained = classes[proba.any(axis=0)]
-        defined = np.isin(y, trained).all() and bool(np.isfinite(proba).all())
+        defined = np.isin(y, trained).all()
         measures["log loss"] = float(sk.log_loss(y, proba, labels=classes)) if defined else np.nan
     return measures
 

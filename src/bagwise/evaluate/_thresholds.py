@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bagwise._common.types import Array, Bools, Floats
+from bagwise.evaluate._comparison import cell
 from bagwise.evaluate._held_out_bags import N_DRAWS, draws_of, intervals_of_class
 from bagwise.exceptions import InputError
 
@@ -48,10 +49,7 @@ class Threshold:
 
     def __str__(self) -> str:
         """Describe the threshold and its rates in one sentence."""
-        found = (
-            f"{name} {value:.3f} ({low:.3f} to {high:.3f})"
-            for name, (value, low, high) in self.rates.items()
-        )
+        found = (f"{name} {cell(*ends)}" for name, ends in self.rates.items())
         return (
             f"threshold {self.value:.4g} for a {self.rate} of {self.wanted:g}; to expect: "
             f"{', '.join(found)}; {self.n_positive} positive and {self.n_negative} negative bags."
