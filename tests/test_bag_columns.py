@@ -147,6 +147,13 @@ def test_columns_of_a_frame_and_of_a_table_beside_it():
     found = Bags.from_frame(one, bag="bag", bag_columns=["age", "site"], groups="patient")
     same(found, dict(bags.columns))
     assert found.feature_names == ["u", "v"]
+    rows = beside.loc[np.repeat(beside.index, 2)].assign(
+        text=[f"s{i}" for i in range(2 * len(beside))]
+    )
+    with pytest.raises(InputError, match=r"'a'.*several values in the column 'text'"):
+        read_bags(frame, labels=rows, bag="bag", bag_columns=["age"], meta=["text"])
+    kept = read_bags(frame, labels=rows, bag="bag", bag_columns=["age"], meta=["site"]).meta["site"]
+    assert kept.tolist() == [dict(beside[["bag", "site"]].to_numpy())[b] for b in frame.bag]
     one.loc[1, "site"] = "Kiel"
     with pytest.raises(InputError, match=r"'a'.*several values in the column 'site'"):
         Bags.from_frame(one, bag="bag", bag_columns=["age", "site"], groups="patient")

@@ -7,9 +7,12 @@ import pandas as pd
 import pytest
 
 from bagwise import Bags
-from bagwise.classification import SingleInstanceClassifier
+from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
+from bagwise.classification import ConceptCountsClassifier, SetKernelSVM, SingleInstanceClassifier
+from bagwise.cluster import BagConstrainedSpectralClustering
 from bagwise.exceptions import InputError
 from bagwise.io import read_bags
+from bagwise.predictions import instance_attributions
 from bagwise.preprocessing import InstancePCA, make_bag_pipeline
 
 
@@ -98,6 +101,35 @@ def test_pandas_refuses_values_in_another_order(table):
     assert np.allclose(data.bags.in_input_order(scores), alone)
     assert all(isinstance(value, float) for value in (scores.max(), scores.mean()))
     assert type(np.asarray(scores)) is np.ndarray
+
+
+def test_pandas_refuses_all_values_of_instances(table):
+    bags = Bags.from_frame(table, bag="bag", features=["x", "z"])
+    sets = [{"p"}, {"q"}] * 3 + [set(), {"p"}]
+    ored = ORedLogisticRegression(background=True).fit(bags, sets)
+    noisy, y = NoisyOrLogisticRegression().fit(bags, sets), np.arange(8) % 2
+    spectral = BagConstrainedSpectralClustering(2, random_state=0)
+    for values in (
+        ored.annotate(bags, sets),
+        ored.annotate_proba(bags, sets)[:, 0],
+        ored.predict_proba_instances(bags)[:, 1],
+        noisy.annotate(bags, sets),
+        noisy.annotate_proba(bags, sets)[:, 1],
+        noisy.annotate_sets(bags, sets)[:, 0],
+        noisy.predict_instance_sets(bags)[:, 0],
+        ConceptCountsClassifier(random_state=0).fit(bags, y).instance_proba(bags),
+        spectral.fit_predict(bags),
+        spectral.predict_instances(bags),
+        instance_attributions(SetKernelSVM().fit(bags, y), bags, method="single"),
+        instance_attributions(ored, bags, n_samples=2)[:, 0],
+    ):
+        assert len(values) == len(table)
+        with pytest.raises(InputError, match="in_input_order"):
+            table["value"] = values
+    own = [name for name in dir(noisy) if "instance" in name or "annotate" in name]
+    known = "annotate annotate_proba annotate_sets instance_pooling key_instances predict_instances"
+    known += " predict_instance_sets predict_proba_instances score_instances"
+    assert {name for name in own if name[0] != "_"} == set(known.split())  # a new one belongs above
 
 
 def test_sorted_rows_are_assigned_as_they_are(table):

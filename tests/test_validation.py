@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator
@@ -6,6 +7,7 @@ from sklearn.base import BaseEstimator
 from bagwise import Bags
 from bagwise.base import BagEstimator
 from bagwise.classification import CitationKNN, SetKernelSVM
+from bagwise.evaluate import find_leaks
 from bagwise.exceptions import BagwiseError, InputError, LabelError, SparseInputError
 from bagwise.io._contents import check_contents
 from bagwise.labels import Labels
@@ -18,6 +20,8 @@ from bagwise.validation import (
     check_partial_labels,
     check_rows,
     check_sample_weight,
+    check_targets,
+    check_times,
     is_table,
 )
 from cases import each
@@ -335,3 +339,33 @@ def test_a_trailing_nul_is_refused(call):
     bags = Bags(np.eye(4), [0, 1, 2, 4])
     with pytest.raises(InputError, match=r"'a\\x00' ends with a NUL"):
         call(bags)
+
+
+@each(
+    "use",
+    [
+        lambda bags, y: SetKernelSVM().fit(bags, y),
+        lambda bags, y: SetKernelRegressor().fit(bags, y),
+        lambda bags, y: check_groups(y, bags),
+        lambda bags, y: check_sample_weight(y, bags),
+        lambda bags, y: check_label_sets(pd.get_dummies(y).astype(int), bags),
+        lambda bags, y: check_label_sets(y.map({0: set(), 1: {"fox"}}), bags),
+        lambda bags, y: check_times(pd.DataFrame({"event": y > 0, "time": y + 1.0}), bags),
+        lambda bags, y: check_targets(pd.DataFrame({"u": y, "v": y}), bags),
+        lambda bags, y: find_leaks(bags, y),
+        lambda bags, y: check_contents(bags, y=y),
+        lambda bags, y: check_contents(bags, label_sets=pd.get_dummies(y)),
+    ],
+)
+def test_an_index_of_ids_has_the_order_of_the_bags(rng, use):
+    for ids in (["d", "a", "c", "b"], [7, 3, 5, 4]):
+        bags = Bags(rng.normal(size=(8, 2)), [0, 2, 4, 6, 8], ids=ids)
+        y = pd.Series([0, 1, 1, 0], index=sorted(ids))
+        with pytest.raises(LabelError, match=r"in another order: give .*\.loc\[bags\.ids\], or"):
+            use(bags, y)
+        use(bags, y.loc[bags.ids])
+        use(bags, y.reset_index(drop=True))  # numbers of rows, as the columns of a frame have
+        part = bags[[1, 0, 2]]  # a part of the labels, as in a search
+        if isinstance(ids[0], str):
+            with pytest.raises(LabelError, match="in another order"):
+                use(part, y.iloc[[2, 0, 1]])

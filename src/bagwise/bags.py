@@ -828,9 +828,7 @@ class Bags:
         return get_namespace(self._source.offsets)[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        raise TypeError(
-            "Bags do not turn into one array: use bags.instances, or bags[i] for one bag."
-        )
+        raise TypeError("Bags are not one array: use bags.instances, or bags[i] for one bag.")
 
     def __repr__(self) -> str:
         kind = ", sparse" if self.is_sparse else ""

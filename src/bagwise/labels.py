@@ -593,8 +593,7 @@ class LabelCounts:
         self.classes = np.arange(n_classes) if classes is None else plain_array(classes)
         if len(self.classes) != n_classes or len(set(self.classes.tolist())) < n_classes:
             raise LabelError(
-                f"the counts have {n_classes} columns for the classes {short_list(self.classes)}: "
-                "give each class one column."
+                f"{n_classes} columns for the classes {short_list(self.classes)}: give one each."
             )
         self._shares: Array | None = None  # (n_bags, n_classes, 2), NaN where there is none
         limited = self.upper != UNLABELLED
@@ -835,6 +834,20 @@ def refuse_masked(values: Any, what: str = "labels, ids or weights") -> None:
         raise LabelError(
             f"{what} are a masked array: leave the masked entries out, or fill them with None, as "
             "in values.astype(object).filled(None)."
+        )
+
+
+def refuse_other_order(values: Any, ids: Any, name: str = "y") -> None:
+    """Raise `LabelError` if values of pandas have ids of bags as index, in another order."""
+    if ids is None or not hasattr(values, "iloc"):
+        return
+    names, own = values.index.tolist(), ids.tolist()
+    moved = {one for one, other in zip(names, own, strict=False) if one != other}.intersection(own)
+    # Integers may be row numbers: they are ids if the bags have no others.
+    if any(isinstance(one, str) for one in moved) or (moved and set(own) == set(names)):
+        raise LabelError(
+            f"the index of {name} has the ids of the bags in another order: give {name}.loc"
+            f"[bags.ids], or {name}.to_numpy() if its rows are in the order of the bags."
         )
 
 

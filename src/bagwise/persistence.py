@@ -112,9 +112,7 @@ def save_model(
     for part in (model, *model.get_params().values()):
         reason = getattr(part, "_cannot_be_saved", None)
         if reason is not None:
-            raise ModelFileError(
-                f"{type(part).__name__} cannot be saved as a skops file: {reason}."
-            )
+            raise ModelFileError(f"{type(part).__name__} cannot be saved by skops: {reason}.")
     notes = {"format": FORMAT, "metadata": dict(metadata or {})}
     notes |= {"bagwise_version": bagwise.__version__, "sklearn_version": sklearn.__version__}
     try:

@@ -125,7 +125,7 @@ def test_media_come_from_the_folder_of_the_table(run, slides, model, page):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--image", "nothing"), "there is no column 'nothing'"),
+        (("--image", "nothing"), "no column 'nothing'"),
         (("--image", "patient"), "'p0' is not a file that a page can show as image"),
         (("--group", "nothing"), "no column 'nothing'"),
         (("--label", "nothing"), "no column 'nothing'"),

@@ -127,7 +127,7 @@ def test_what_csv_does_not_contain(tmp_path, bags):
     assert data.classes.tolist() == ["a"]
     data = read_bags(path, classes=["never", "a"])
     assert data.label_sets.tolist() == [[0, 1], [-1, -1], [0, 0]]
-    with pytest.raises(LabelError, match="'a' is not among the classes"):
+    with pytest.raises(LabelError, match="'a' is not in classes="):
         read_bags(path, classes=["b"])
 
 

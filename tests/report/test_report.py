@@ -407,7 +407,7 @@ def test_labels_may_be_missing(bags, y):
     assert "10 labelled bags" in text_of(html)
     named = Report(model, bags, np.where(y == "yes", "bad", "good"), classes=["good", "bad"])
     assert payload(named.to_html())["bags"]["truth"] == np.where(y == "yes", "bad", "good").tolist()
-    with pytest.raises(LabelError, match="y contains label sets"):
+    with pytest.raises(LabelError, match="y has label sets"):
         Report(model, bags, [{label} for label in y]).to_html()
     assert headings(Report(model, bags, [None] * 12).to_html()) == COMMON
 
@@ -434,7 +434,7 @@ def test_copies_and_groups_are_told(bags, y):
     text = text_of(Report(model, bags.with_instances(rows), y, groups=groups).to_html())
     assert "Possible leak: 2 of 36 instances have copies in a bag of another group" in text
     assert "2 groups. 2 of them contain bags with different labels" in text
-    with pytest.raises(InputError, match=r"groups has the shape \(1,\) for 12 bags"):
+    with pytest.raises(InputError, match=r"groups has shape \(1,\) for 12 bags"):
         Report(model, bags, groups=["p1"]).to_html()
 
 

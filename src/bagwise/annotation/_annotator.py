@@ -46,7 +46,10 @@ class AnnotatorMixin(BagClassifierMixin):
         ndarray of shape (n_instances,)
             Values of ``classes_``, aligned with ``bags.instances``.
         """
-        return guarded(self._given_sets(X, label_sets, self._annotated), X)
+        return self._of_instances(X, label_sets, self._annotated)
+
+    def _of_instances(self, X: Any, label_sets: Any, compute: Callable[[Bags, Labels], Any]) -> Any:
+        return guarded(self._given_sets(X, label_sets, compute), X)
 
     def _given_sets(
         self, X: Any, label_sets: Any, compute: Callable[[Bags, Labels], Any], scores: bool = False

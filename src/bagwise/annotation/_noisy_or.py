@@ -16,6 +16,7 @@ from bagwise.annotation._ored_logistic import UNSEEN
 from bagwise.bags import Bags
 from bagwise.base import WeightedFit
 from bagwise.base._parameters import with_parameters
+from bagwise.base._scoring import guarded
 from bagwise.compute import over_partitions
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
@@ -158,7 +159,7 @@ class NoisyOrLogisticRegression(WeightedFit, KernelAnnotator):
         """
         limit = _checked_threshold(threshold)
         proba = self._evaluate(X, lambda bags: expit(self._score(bags)), scores=True)
-        return (proba >= limit).astype(np.int64)
+        return guarded((proba >= limit).astype(np.int64), X)
 
     def annotate_proba(self, X: Any, label_sets: Any) -> Array:
         """Probability of each label for each instance, given the label set of its bag.
@@ -175,7 +176,7 @@ class NoisyOrLogisticRegression(WeightedFit, KernelAnnotator):
             In the order of ``classes_``. Each label has its own probability: rows need not sum
             to 1. 0 outside the label set.
         """
-        return self._given_sets(
+        return self._of_instances(
             X, label_sets, lambda bags, labels: self._posterior(bags, labels.indicator)
         )
 
@@ -198,7 +199,7 @@ class NoisyOrLogisticRegression(WeightedFit, KernelAnnotator):
             most probable instance, even below the threshold.
         """
         limit = _checked_threshold(threshold)
-        return self._given_sets(X, label_sets, partial(self._shown, threshold=limit))
+        return self._of_instances(X, label_sets, partial(self._shown, threshold=limit))
 
     def log_likelihood(self, X: Any, label_sets: Any) -> Array:
         """Log-probability of each label set.

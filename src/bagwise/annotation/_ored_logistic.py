@@ -356,7 +356,8 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
             1, and are 0 outside the label set unless labels may be `missing`, or the set counts as
             unknown.
         """
-        return np.concatenate(self._posterior(X, label_sets, instance_labels)[0])
+        posterior, _ = self._posterior(X, label_sets, instance_labels)
+        return guarded(np.concatenate(posterior), X)
 
     def log_likelihood(self, X: Any, label_sets: Any, *, instance_labels: Any = None) -> Array:
         """Log-probability of each label set.
@@ -442,10 +443,7 @@ class ORedLogisticRegression(OneLabelEach, KernelAnnotator):
         background = self.background_label_
         is_count, rates = labels.kind == "counts", (self.missing_, self.spurious_)
         if is_count and any(rates):
-            raise LabelError(
-                "missing= and spurious= are rates of errors in label sets: with counts, leave them "
-                "at 0, or give wider bounds."
-            )
+            raise LabelError("with counts, leave missing= and spurious= at 0, or widen the bounds.")
         known = check_instance_labels(instance_labels, bags, labels, background=background)
         codes = NO_CODES if known is None else known.codes
         about = background is not None, self.max_operations, codes, *rates

@@ -101,9 +101,7 @@ class Method:
         """Refuse label sets if the method learns from one label per bag."""
         if label_sets and not self.label_sets:
             able = ", ".join(method.name for method in METHODS.values() if method.label_sets)
-            raise InputError(
-                f"{self.name} learns from one label per bag, not from label sets: use {able}."
-            )
+            raise InputError(f"{self.name} learns one label per bag, not label sets: use {able}.")
 
     def for_numbers(self) -> "Method":
         """Return the variant that predicts a numeric target, or raise an error if there is none."""

@@ -386,7 +386,7 @@ class BagClassifierMixin(ClassifierMixin):
         -------
         ndarray of shape (n_instances, n_classes)
         """
-        return self._evaluate(X, self._instance_probabilities)
+        return guarded(self._evaluate(X, self._instance_probabilities), X)
 
     @available_if(lambda self: self._finds_key_instances())
     def key_instances(self, X: Any, label: Any = None) -> Ints:

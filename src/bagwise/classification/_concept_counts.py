@@ -18,6 +18,7 @@ from bagwise.bags import Bags
 from bagwise.base import BagEstimator, OneVsRestMixin, fit_method, one_vs_rest_probabilities
 from bagwise.base._kernel_machine import kernel_scores, nystroem_features, nystroem_of, transformed
 from bagwise.base._parameters import COUNT, POSITIVE, with_parameters
+from bagwise.base._scoring import guarded
 from bagwise.classification._training import held_out_folds
 from bagwise.exceptions import DataWarning, InputError, warn_user
 from bagwise.solvers.concept_counts import (
@@ -321,7 +322,7 @@ class ConceptCountsClassifier(OneVsRestMixin, BagEstimator):
         ndarray of shape (n_instances,) or (n_instances, n_classes)
             For the positive one of two classes, or for each class.
         """
-        return self._evaluate(X, partial(self._posterior, y=y))
+        return guarded(self._evaluate(X, partial(self._posterior, y=y)), X)
 
     def _posterior(self, bags: Bags, y: Any) -> Array:
         if y is None:

@@ -20,7 +20,7 @@ from bagwise._common.types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator
 from bagwise.base._parameters import COUNT, with_parameters
-from bagwise.base._scoring import pool
+from bagwise.base._scoring import guarded, pool
 from bagwise.base._survival import SurvivalMixin, also_for_times
 from bagwise.classification import _training
 from bagwise.compute.arrays import dense, like, relu, tanh, to_numpy
@@ -388,7 +388,7 @@ class AttentionMIL(_training.LogitClassifierMixin, BagEstimator):
         ndarray of shape (n_instances,)
             Aligned with ``bags.instances``; the values of a bag sum to 1.
         """
-        return self._evaluate(X, lambda bags: self._shares(bags)[0].mean(axis=1))
+        return guarded(self._evaluate(X, lambda bags: self._shares(bags)[0].mean(axis=1)), X)
 
     def _score(self, bags: Bags) -> Array:
         """Terms of the instances, the mean over the networks; they sum to the logits of the bag."""

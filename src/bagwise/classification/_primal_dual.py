@@ -238,10 +238,7 @@ class PrimalDualMISVM(LinearBagClassifier):
         if self.kernel == "linear":
             return LinearSpace(bags)
         if not is_here(bags):
-            raise InputError(
-                "bags on a device or a cluster are fitted with kernel='linear'; for other kernels "
-                "use Nystroem features."
-            )
+            raise InputError("kernels of bags elsewhere: use kernel='linear' on Nystroem features.")
         n = bags.n_instances
         if self.kernel == "precomputed" and bags.n_features != n:
             raise InputError(

@@ -15,6 +15,7 @@ from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator
 from bagwise.base._parameters import with_parameters
+from bagwise.base._scoring import guarded
 from bagwise.classification._training import TRAINING, LogitClassifierMixin
 from bagwise.compute.arrays import to_numpy
 from bagwise.compute.batches import Batches, device_named
@@ -156,7 +157,7 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
         ndarray of shape (n_instances,) or (n_instances, any)
             Aligned with ``bags.instances``.
         """
-        return self._evaluate(X, self._score)
+        return guarded(self._evaluate(X, self._score), X)
 
     def _network(self, bags: Bags, n_outputs: int, rng: Any) -> tuple[Any, dict[str, Any]]:
         """Copy the module, or make a new one by calling the function."""

@@ -238,7 +238,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         ndarray of shape (n_instances,)
             ``labels_``, aligned with ``bags.instances``.
         """
-        return self.fit(X, y, **kwargs).labels_
+        return guarded(self.fit(X, y, **kwargs).labels_, X)
 
     def predict_instances(self, X: Any) -> Ints:
         """Find the cluster of new instances, by the Nyström extension of the eigenvectors.

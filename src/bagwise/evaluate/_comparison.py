@@ -88,9 +88,7 @@ def corrected_t_test(
     """
     values = np.asarray(differences, dtype=float)
     if values.ndim != 1 or not len(values) or not (np.abs(values) < 1e100).all():
-        raise InputError(
-            f"differences have the shape {values.shape}: expected one finite number per fold."
-        )
+        raise InputError(f"differences of shape {values.shape}: expected a finite number per fold.")
     if not (0 < test_ratio < np.inf and 0 < confidence < 1 and 0 <= rope < np.inf):
         raise InputError(
             f"test_ratio is {test_ratio}, confidence {confidence} and rope {rope}: expected the "

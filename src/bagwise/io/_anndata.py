@@ -52,9 +52,7 @@ def read_anndata(adata: Any, request: Request, workspace: Workspace) -> Contents
         _table.require_column(obs, name, " in obs")
     request = _table.find_roles(obs, request)
     if request.bag is None:
-        raise InputError(
-            f"the bag column is unknown. Name it with bag=: obs has {listed(obs.names)}."
-        )
+        raise InputError(f"the bag column is unknown: set bag=. obs has {listed(obs.names)}.")
     rows = group(obs.column(request.bag), request.bag)
     table, names = _features(adata, request.use_rep)
     is_sorted = is_range(rows.order)

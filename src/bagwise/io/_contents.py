@@ -27,6 +27,7 @@ from bagwise.labels import (
     is_missing,
     plain_array,
     refuse_masked,
+    refuse_other_order,
     sorted_labels,
 )
 
@@ -231,6 +232,7 @@ def check_contents(
                 "intervals and times of bags cannot be written: keep them in a table with a row "
                 "per bag, and read it with labels=."
             )
+        refuse_other_order(y, bags.ids)
         labels = _array(y)
         if labels.shape != (len(bags),):
             hint = " Label sets are given as label_sets=." if labels.ndim == 2 else ""
@@ -263,6 +265,7 @@ def _array(values: Any) -> Array:
 
 def _label_sets(label_sets: Any, classes: Array | None, bags: Bags) -> Labels:
     """Label sets from a 0/1 array or a list of sets, or counts, also as an array of bounds."""
+    refuse_other_order(label_sets, bags.ids, "label_sets")
     is_array = hasattr(label_sets, "ndim")
     sets: Any = label_sets if is_array else list(label_sets)
     n_sets = sets.shape[0] if is_array else len(sets)
@@ -785,9 +788,7 @@ def _places(classes: list[Any]) -> Callable[[Any], int]:
 
     def place(label: Any) -> int:
         if _written(label) not in position:
-            raise LabelError(
-                f"the label {label!r} is not among the classes {sorted(position)} (classes=)."
-            )
+            raise LabelError(f"the label {label!r} is not in classes={sorted(position)}.")
         return position[_written(label)]
 
     return place

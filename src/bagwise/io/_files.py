@@ -290,7 +290,5 @@ def assign(target: Array, values: Array) -> None:
         raise InputError(f"a value does not fit {target.dtype}: choose another dtype=.") from error
     exact = target.dtype.kind == "f" or target.dtype == values.dtype
     if not exact and not np.array_equal(target, values):
-        raise InputError(
-            f"{values.dtype} values do not fit {target.dtype} exactly: choose another dtype=."
-        )
+        raise InputError(f"{values.dtype} values do not fit {target.dtype}: set another dtype=.")
     release_pages(target)

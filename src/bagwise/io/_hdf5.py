@@ -176,9 +176,7 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
     (`scratch`).
     """
     if request.exclude or (request.features is not None and len(request.features) != 1):
-        raise InputError(
-            "in HDF5 files features= names the one dataset, and exclude= has no meaning."
-        )
+        raise InputError("in HDF5, features= names the one dataset, and exclude= has no meaning.")
     notes = _read_notes(path)
     columns: dict[str, Any] = notes.get("bag_columns", {})
     given = [("group", request.group), *(("bag_columns", name) for name in request.bag_columns)]

@@ -23,6 +23,7 @@ from bagwise.io._contents import (
     Column,
     Contents,
     check_contents,
+    constant_in_bags,
     group,
     is_id_name,
     merge_contents,
@@ -530,8 +531,7 @@ def _tabled_labels(
             f"{_files.listed(table.names)}."
         )
     rows = group(table.column(request.bag, convert="integers"), request.bag)
-    first = rows.order[rows.offsets[:-1]]
-    kept = {name: read_column(table, name, "all").take(first) for name in others}
+    kept = {n: constant_in_bags(read_column(table, n, "all"), rows, n) for n in others}
     names = [str(name) for name in rows.ids.tolist()]
     return names, bag_columns(table, request, rows), kept, request
 

@@ -788,9 +788,7 @@ def read_column(source: Source, name: str, convert: Conversion) -> Column:
 def require_column(source: Source, name: str, detail: str = "") -> None:
     """Raise an error if a table has no column of this name."""
     if name not in source.names:
-        raise InputError(
-            f"there is no column {name!r}{detail}: the columns are {listed(source.names)}."
-        )
+        raise InputError(f"no column {name!r}{detail}: the columns are {listed(source.names)}.")
 
 
 def _features(source: Source, request: Request) -> list[str]:

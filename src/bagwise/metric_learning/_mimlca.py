@@ -393,7 +393,5 @@ class MultiInstanceKMeans(LabelAssigner):
             return np.eye(n_features, dtype=dtype)
         components = np.asarray(self.components, dtype=dtype)
         if components.ndim != 2 or components.shape[1] != n_features:
-            raise InputError(
-                f"components has shape {components.shape}: expected (any, {n_features})."
-            )
+            raise InputError(f"components has shape {components.shape}, not (any, {n_features}).")
         return components

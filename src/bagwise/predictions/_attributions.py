@@ -14,7 +14,7 @@ from sklearn.utils import Bunch, check_random_state, check_scalar
 from bagwise._common.types import Array, Bools, Floats
 from bagwise.bags import Bags
 from bagwise.base._pipelines import instance_model
-from bagwise.base._scoring import instance_scores
+from bagwise.base._scoring import guarded, instance_scores
 from bagwise.base._selections import (
     BLOCK,
     Selection,
@@ -121,9 +121,9 @@ def instance_attributions(
     rng = check_random_state(random_state)
     bags = check_bags(None, X, reset=True, allow_nan=True)
     if method == "sampled":
-        return _sampled(model, bags, int(n_samples), rng)
+        return guarded(_sampled(model, bags, int(n_samples), rng), X)
     calls = {"score": _own_scores, "single": _single, "one_removed": _one_removed}
-    return calls[method](model, bags)
+    return guarded(calls[method](model, bags), X)
 
 
 def _own_scores(model: Any, bags: Bags) -> Floats:

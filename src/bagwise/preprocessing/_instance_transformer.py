@@ -112,7 +112,7 @@ class InstanceTransformer(BagTransformerMixin, BagEstimator):
         """
         bags = self._read(X, reset=True)
         fresh = clone(self._given)
-        y_instances = None if y is None else check_length(np.asarray(y), bags)[bags.bag_index]
+        y_instances = None if y is None else np.asarray(check_length(y, bags))[bags.bag_index]
         if is_here(bags):
             fitted = _naming_bags(partial(_fitted_here, fresh, y_instances), bags)
         else:
@@ -229,9 +229,7 @@ def _fitted_on_workers(transformer: Any, bags: Bags) -> Any:
     if not get_tags(transformer).requires_fit:
         return transformer.fit(np.zeros((1, bags.n_features)))
     if not hasattr(transformer, "partial_fit"):
-        raise InputError(
-            f"{type(transformer).__name__} has no partial_fit: fit it on bags.collect()."
-        )
+        raise InputError(f"{type(transformer).__name__} has no partial_fit: fit on bags.collect().")
     return fold_bags(lambda model, some: model.partial_fit(_rows(some)), transformer, bags)
 
 

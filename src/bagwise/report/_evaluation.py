@@ -211,9 +211,7 @@ def _assess(subject: Predictions, known: Labels, rows: Bools, found: HeldOut) ->
     """Reorder predictions by the known labels."""
     predicted = subject.labels(found.predicted)
     if known.has_sets and not predicted.has_sets:
-        raise LabelError(
-            "the model predicts one label per bag, and y contains label sets: leave them out."
-        )
+        raise LabelError("the model predicts one label per bag; y has label sets: leave them out.")
     scores, proba = found.scores, found.probabilities
     if scores is None and proba is not None:
         scores = proba[:, 1] if proba.shape[1] == 2 and not predicted.has_sets else proba

@@ -18,6 +18,7 @@ from bagwise.labels import (
     plain_array,
     refuse_masked,
     refuse_nul,
+    refuse_other_order,
     short_list,
     sorted_labels,
 )
@@ -47,7 +48,7 @@ def check_bag_labels(y: Any, bags: Bags, *, min_classes: int = 1) -> Labels:
     if isinstance(y, Labels) and y._is_validated and len(y.classes) >= min_classes:
         return check_length(y, bags)
     column = _label_column(y.values if isinstance(y, Labels) else y)
-    check_length(column, bags)
+    check_length(y, bags)
     for i in _first_missing(column):
         raise LabelError(f"{_absent(column[i], bags.name_of(i))} Leave it out or label it.")
     labels = Labels("single", *_classes_of(column, min_classes))
@@ -90,8 +91,7 @@ def check_grades(y: Any, bags: Bags, ordered_classes: Any = None) -> Labels:
     for k in [k for k, label in enumerate(classes) if label not in order][:1]:
         i = int(np.argmax(labels.codes == k))
         raise LabelError(
-            f"{bags.name_of(i)} has the grade {classes[k]!r}, which is not among the ordered "
-            f"classes {short_list(order)}."
+            f"{bags.name_of(i)} has the grade {classes[k]!r}, not in ordered_classes {order}."
         )
     ranks = np.argsort([order.index(label) for label in classes])
     return Labels("single", labels.classes[ranks], np.argsort(ranks)[labels.codes])
@@ -124,7 +124,7 @@ def check_numbers(y: Any, bags: Bags) -> Floats:
             "MultiOutputRegressor of scikit-learn with this regressor."
         )
     column = _label_column(y)
-    check_length(column, bags)
+    check_length(y, bags)
     for i in _first_missing(column):
         raise LabelError(f"{_absent(column[i], bags.name_of(i), 'number')} Leave it out.")
     try:
@@ -136,9 +136,7 @@ def check_numbers(y: Any, bags: Bags) -> Floats:
         ) from error
     largest = np.abs(numbers).max(initial=0)
     if not largest <= LARGEST_NUMBER:
-        raise LabelError(
-            f"y contains {largest:.3g}, whose square overflows: give it in a larger unit."
-        )
+        raise LabelError(f"y contains {largest:.3g}, whose square overflows: use a larger unit.")
     return numbers
 
 
@@ -159,9 +157,10 @@ def check_intervals(y: Any, bags: Bags) -> Intervals:
     """
     if not isinstance(y, Intervals):
         column = _label_column(y)
+        check_length(y, bags)
         if column.dtype.kind not in "OUST":
             return Intervals(*[check_numbers(column, bags)] * 2)
-        cells = [None if is_missing(v) else v for v in check_length(column, bags).tolist()]
+        cells = [None if is_missing(v) else v for v in column.tolist()]
         y = Intervals.from_strings(cells, name_of=bags.name_of)
     check_length(y, bags)
     ends = np.array([y.lower, y.upper])
@@ -209,9 +208,7 @@ def check_partial_labels(y: Any, n_rows: int, *, min_classes: int = 2) -> Labels
     """
     column = _label_column(y)
     if len(column) != n_rows:
-        raise LabelError(
-            f"y has {len(column)} labels for {n_rows} rows: give one per row, -1 if unknown."
-        )
+        raise LabelError(f"{len(column)} labels for {n_rows} rows: give one each, -1 if unknown.")
     for i in _first_missing(column):
         raise LabelError(f"{_absent(column[i], f'row {i}')} Mark unlabelled rows with -1.")
     known = ~_is_minus_one(column)
@@ -419,11 +416,11 @@ def check_label(label: Any, classes: Array) -> int:
 
 
 def check_length(y: Any, bags: Bags) -> Any:
-    """Check that there is one label per bag.
+    """Check that there is one label per bag, and that an index of ids has the order of the bags.
 
     Parameters
     ----------
-    y : array or sequence
+    y : array, sequence, or Series or frame of pandas
         A label, or another value, per bag.
     bags : Bags
         The bags they belong to.
@@ -438,6 +435,8 @@ def check_length(y: Any, bags: Bags) -> Any:
         single = len(bags) == bags.n_instances
         hint = " Here each bag has one row: see Bags.from_groups." if single else ""
         raise LabelError(f"y has {n_labels} labels for {len(bags)} bags: give one per bag.{hint}")
+    if hasattr(y, "iloc"):
+        refuse_other_order(y, bags.ids)
     return y
 
 
@@ -462,11 +461,10 @@ def check_groups(groups: Any, bags: Bags) -> Bags:
     groups = own if groups is None else groups
     listed = isinstance(groups, list | tuple)  # NumPy would turn NaN among strings into "nan"
     refuse_masked(groups, "groups")
+    refuse_other_order(groups, bags.ids, "groups")
     column = plain_array(groups) if listed else np.asarray(groups)
     if column.shape != (len(bags),):
-        raise InputError(
-            f"groups has the shape {column.shape} for {len(bags)} bags: give one each."
-        )
+        raise InputError(f"groups has shape {column.shape} for {len(bags)} bags: give one each.")
     for i in np.flatnonzero([is_missing(group) for group in column])[:1]:
         raise InputError(f"{bags.name_of(i)} has no group ({column[i]}): give it its own.")
     if own is None:
@@ -499,6 +497,7 @@ def check_sample_weight(sample_weight: Any, bags: Bags) -> Floats:
     from bagwise._common.sklearn import _check_sample_weight
 
     refuse_masked(sample_weight, "the sample_weight")
+    refuse_other_order(sample_weight, bags.ids, "sample_weight")
     try:
         weights = _check_sample_weight(sample_weight, np.empty(len(bags)), dtype=np.float64)
     except (TypeError, ValueError) as error:

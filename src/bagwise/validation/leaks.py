@@ -16,7 +16,7 @@ from bagwise.compute.arrays import dense
 from bagwise.compute.blocks import row_blocks
 from bagwise.exceptions import DataWarning, warn_user
 from bagwise.labels import is_missing
-from bagwise.validation import check_bags, check_groups
+from bagwise.validation import check_bags, check_groups, check_length
 
 MOST = 6_000  # instances compared with each other, of a slab of the space
 WIDEST = 32  # features; more are projected at random
@@ -110,7 +110,7 @@ def find_leaks(
     found = [*_same_bags(bags, parts), *_same_groups(bags, parts), *_copies(bags)]
     plain = isinstance(y, list | tuple | np.ndarray) or hasattr(y, "to_numpy")
     if plain and np.ndim(y) == 1 and not np.asarray(y).dtype.names:  # neither sets nor times
-        found += _labels(bags, y)
+        found += _labels(bags, check_length(y, bags))
     return found
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from bagwise._common.types import Array
 from bagwise.bags import Bags
 from bagwise.exceptions import LabelError
-from bagwise.labels import Intervals
+from bagwise.labels import Intervals, refuse_other_order
 from bagwise.validation import labels
 
 TIMES = np.dtype([("event", bool), ("time", np.float64)])
@@ -49,6 +49,7 @@ def check_times(y: Any, bags: Bags, *, need_event: bool = True, allow_nan: bool 
     structured array of shape (n_bags,)
         With the fields ``event`` (bool) and ``time`` (float64), finite and not negative.
     """
+    refuse_other_order(y, bags.ids)
     if y is None:
         raise LabelError("this estimator requires y to be passed, but the target y is None.")
     if len(getattr(y, "columns", ())) == 2:  # a data frame
@@ -98,6 +99,7 @@ def check_targets(y: Any, bags: Bags) -> Any:
     if are_times(y):
         return check_times(y, bags)
     if np.ndim(y) == 2 and np.shape(y)[1] > 1 and not isinstance(y, Intervals):
-        return np.column_stack([labels.check_numbers(column, bags) for column in np.asarray(y).T])
+        columns = np.asarray(labels.check_length(y, bags)).T
+        return np.column_stack([labels.check_numbers(column, bags) for column in columns])
     known = labels.check_intervals(y, bags)
     return known.lower if known.exact.all() else known
