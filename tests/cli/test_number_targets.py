@@ -1,6 +1,7 @@
 """Regression on the command line: detected or requested, evaluated, fitted, predicted."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -44,6 +45,17 @@ def test_evaluate_detects_numbers(run, table):
         assert word in found.stdout
     assert "positive" not in found.stdout
     assert "baseline: pooled trees" not in found.stdout  # it is one of the methods
+
+
+def test_an_interval_contains_the_value_beside_it(run, table):
+    """That of all folds together; the mean of the folds may be outside."""
+    found = run("evaluate", table, *COLUMNS, "--exclude", "scaffold", "-m", "nsk", "--folds", "4")
+    rows = re.findall(r"(-?[\d.]+) \((-?[\d.]+) to (-?[\d.]+)\)", found.stdout)
+    assert "all folds together" in found.stdout
+    assert len(rows) >= 6  # R2 and MAE of the method and of two baselines
+    for row in rows:
+        value, lower, upper = map(float, row)
+        assert lower <= value <= upper
 
 
 @pytest.mark.parametrize("method", ["nsk", "pooled-trees"])

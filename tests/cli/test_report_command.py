@@ -53,7 +53,7 @@ def test_the_page_knows_which_bags_the_model_was_fitted_on(run, slides, page):
     run.ok("report", model, slides, "--group", "patient", "-o", page)
     text = page.read_text(encoding="utf-8")
     assert "on the 4 labelled bags that the model was not fitted on; 20 others are" in text
-    assert "0 contain bags the model was fitted on, and other bags" in text
+    assert "In 0 of them the model was fitted on some bags, not on all" in text
 
 
 def test_folds_give_the_figures(run, slides, model, page):

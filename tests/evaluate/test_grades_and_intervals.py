@@ -53,6 +53,12 @@ def test_the_log_likelihood_is_that_of_normal_errors(rng):
 
     best = minimize(loss, [0.0], method="Nelder-Mead").fun
     assert interval_measures(known, predicted)["log-likelihood"] == pytest.approx(-best, abs=1e-4)
+    found = interval_measures(known, predicted)
+    exact = np.flatnonzero(known.exact)
+    assert found["MAE"] == pytest.approx(np.abs(truth - predicted)[exact].mean())
+    others = [i for i in range(40) if i not in exact]
+    inside = [lower[i] <= predicted[i] <= upper[i] for i in others]
+    assert found["within bounds"] == pytest.approx(np.mean(inside))
     far = interval_measures(Intervals([0, 50.0], [0, np.inf]), np.array([0.0, 0.0]))
     assert np.isfinite(far["log-likelihood"])
 
@@ -78,7 +84,7 @@ def test_intervals_are_evaluated():
     known = Intervals.from_strings(cells)
     for y in (cells, known):
         found = evaluate(CensoredBagRegressor(), BAGS, y, cv=3)
-        assert list(found.scores) == ["C index", "log-likelihood"]
+        assert list(found.scores) == ["C index", "log-likelihood", "MAE", "within bounds"]
         assert found.mean("C index") > 0.7
     held = held_out_predictions(CensoredBagRegressor(), BAGS, known, cv=3)
     assert interval_measures(known, held.predicted)["C index"] > 0.7

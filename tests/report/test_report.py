@@ -40,7 +40,7 @@ from bagwise.embedding import BagDissimilarity, BagStatistics
 from bagwise.evaluate import HeldOut, held_out_predictions
 from bagwise.evaluate._held_out import predictions_of_models
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError, OutputExistsError
-from bagwise.labels import LabelCounts, Labels
+from bagwise.labels import Intervals, LabelCounts, Labels
 from bagwise.metric_learning import MIMLCA
 from bagwise.metrics import average_precision, coverage, one_error
 from bagwise.predictions import Predictions, instance_attributions
@@ -516,7 +516,7 @@ def test_figures_are_of_bags_the_model_has_not_seen(bags, y):
     text = text_of(Report(model, bags, truth, seen=seen, groups=groups).to_html())
     assert "on the 6 labelled bags that the model was not fitted on; 6 others are" in text
     assert "this model 0.000" in text
-    assert "1 contain bags the model was fitted on, and other bags" in text
+    assert "In 1 of them the model was fitted on some bags, not on all" in text
     text = text_of(Report(model, bags, y, seen=np.ones(12)).to_html())
     assert "The model was fitted on these bags, so these metrics are optimistic" in text
     text = text_of(Report(model, bags, y, seen=np.zeros(12)).to_html())
@@ -570,6 +570,47 @@ def test_held_out_numbers_are_compared_with_baselines(bags):
     assert "baseline: mean" in html
     assert "contribution" in html  # ridge scores no instances
     assert payload(html)["bags"]["heldOut"] == [f"{value:.4g}" for value in found]
+
+
+def comparison_rows(html):
+    """The table of metrics: the cells of each model by heading."""
+    table = html.split("this model", 1)[0].rsplit("<table", 1)[1] + html.split("this model", 1)[1]
+    heads = re.findall(r"<th[^>]*>([^<]+)</th>", table.split("</thead>")[0])
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", html.split("baseline: mean", 1)[1])
+    return dict(zip(heads[1:], cells, strict=False))
+
+
+@pytest.mark.parametrize("kind", ["numbers", "bounds", "times"])
+def test_models_of_folds_are_not_ranked_against_each_other(bags, kind):
+    """The mean of the other folds is high where the own numbers are low, but it ranks nothing."""
+    numbers = np.arange(12.0)
+    y = numbers
+    if kind == "bounds":
+        y = Intervals(np.where(numbers < 2, -np.inf, numbers), numbers)
+    if kind == "times":
+        y = np.array([(True, 1 + v) for v in numbers], dtype=[("event", bool), ("time", float)])
+    model = SetKernelCox() if kind == "times" else make_pipeline(BagStatistics(), Ridge())
+    model.fit(bags, y if kind == "times" else numbers)
+    fold = np.arange(12) % 3
+    means = np.array([numbers[fold != k].mean() for k in fold])
+    held_out = HeldOut(numbers, fold=fold, baselines={"mean": HeldOut(means)})
+    row = comparison_rows(Report(model, bags, y, held_out=held_out).to_html())
+    if kind == "numbers":
+        assert row["Spearman"] == ""
+        assert row["R2"] == f"{r2_score(numbers, means):.3f}"
+    else:
+        assert row["C index"] == "0.500"
+
+
+def test_an_area_is_the_mean_of_those_of_the_folds(bags, y, rng):
+    model, fold = SingleInstanceClassifier().fit(bags, y), np.arange(12) // 6
+    scores = rng.normal(size=12) + 5 * fold
+    areas = [roc_auc_score(y[fold == k] == "yes", scores[fold == k]) for k in (0, 1)]
+    constant = HeldOut(y, 1.0 - fold, classes=["no", "yes"])
+    held_out = HeldOut(y, scores, classes=["no", "yes"], fold=fold, baselines={"flat": constant})
+    text = text_of(Report(model, bags, y, held_out=held_out).to_html())
+    assert f"this model 1.000 1.000 {np.mean(areas):.3f}" in text
+    assert "baseline: flat 1.000 1.000 0.500" in text
 
 
 def test_times_have_fields_of_any_name(bags):

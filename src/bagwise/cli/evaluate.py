@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bagwise.cli.reading import Target
     from bagwise.evaluate._comparison import Comparison, Difference, Evaluation
 
-    Intervals = dict[str, tuple[float, float]]
+    Intervals = dict[str, tuple[float, ...]]
 
 _LARGE = 2e7  # bytes of instances from which the time is estimated
 _PER_CLASS = ("score", "probability")
@@ -70,12 +70,13 @@ def evaluate(
 
     A label column with many different numbers is a regression target (--task): the scores are R2,
     MAE (mean absolute error) and Spearman (rank correlation), and the baselines are the mean and
-    pooled trees. If some are bounds, such as <5, >=10 or 4-6, the scores are the C index and the
-    log-likelihood. With --order 0,1,2,3 the labels are grades: the scores are quadratic kappa, MAE
-    and the share of errors within one grade, and the baselines are classifiers without an order.
-    --label a,b predicts several numbers. With the columns --event dead --time months the target is
-    the time to an event: the scores are the C index of Harrell and of Uno and the integrated Brier
-    score, and the baselines Kaplan-Meier and a random survival forest on pooled statistics.
+    pooled trees. If some are bounds, such as <5, >=10 or 4-6, the scores are the C index, the
+    log-likelihood, MAE of the exact numbers and the share of predictions within bounds. With
+    --order 0,1,2,3 the labels are grades: the scores are quadratic kappa, MAE and the share of
+    errors within one grade, and the baselines are classifiers without an order. --label a,b
+    predicts several numbers. With the columns --event dead --time months the target is the time to
+    an event: the scores are the C index of Harrell and of Uno and the integrated Brier score, and
+    the baselines Kaplan-Meier and a random survival forest on pooled statistics.
 
     ```
     bagwise evaluate musk1.csv
@@ -146,10 +147,11 @@ def evaluate(
     print_table(comparison.table(), title=f"{setting}: mean ± sd")
     shown = [str(found) for found in differences if found.name not in _UNINFORMED]
     print_lines(line.removeprefix("baseline: ") for line in shown)
-    intervals = [found.intervals() for found in comparison]
+    intervals = [found.intervals(with_value=True) for found in comparison]
+    pooled = target.is_number and not (target.has_bounds or target.has_times)
     title = f"95% intervals: bootstrap by {group or 'bag'}"
-    title += ", all folds together" if target.task == "regression" else ""
-    print_table(_intervals(comparison, intervals), title=title)
+    title += ", all folds together" if pooled else ""
+    print_table(_intervals(comparison, intervals, pooled=pooled), title=title)
     by_class = {} if target.is_number else _by_class(comparison, chosen, target)
     for name, rows in by_class.items():
         if len(rows["label"]) > 2:
@@ -209,16 +211,22 @@ def _summary(found: Evaluation, intervals: Intervals) -> dict[str, Any]:
     """The evaluation of a method for JSON, with the intervals of its measures."""
     summary = found.summary()
     for measure, ends in intervals.items():
-        summary[measure] |= dict(zip(("lower", "upper"), ends, strict=True))
+        summary[measure] |= dict(zip(("lower", "upper"), ends[1:], strict=True))
     return summary
 
 
-def _intervals(comparison: Comparison, intervals: list[Intervals]) -> dict[str, list[str]]:
-    """The intervals of each method; empty cells if they are undefined."""
-    table = {"method": comparison.names}
+def _intervals(
+    comparison: Comparison, intervals: list[Intervals], *, pooled: bool
+) -> dict[str, list[str]]:
+    """The intervals of each method; empty cells if they are undefined.
+
+    A value of all folds together (`pooled`) is not the mean of the folds, and is shown.
+    """
+    table, cell = {"method": comparison.names}, "{1:.3f} to {2:.3f}"
+    cell = f"{{0:.3f}} ({cell})" if pooled else cell
     for measure in comparison.measures:
-        ends = [own.get(measure, (nan, nan)) for own in intervals]
-        table[measure] = ["" if isnan(low) else f"{low:.3f} to {high:.3f}" for low, high in ends]
+        rows = [own.get(measure, (nan, nan, nan)) for own in intervals]
+        table[measure] = ["" if isnan(row[1]) else cell.format(*row) for row in rows]
     return table
 
 

@@ -70,8 +70,7 @@ def pooled_trees_regressor(n_estimators: int = 300) -> Any:
     -------
     Pipeline
     """
-    trees = Forest(n_estimators, max_features=1 / 3, random_state=0)
-    return make_pipeline(BagStatistics(), trees)
+    return make_pipeline(BagStatistics(), Forest(n_estimators, max_features=1 / 3, random_state=0))
 
 
 BASELINES = ("majority", "pooled trees")  # part of every evaluation

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from bagwise._common.types import Array, Floats
-from bagwise.evaluate._held_out_bags import N_DRAWS, HeldOutBags
+from bagwise.evaluate._held_out_bags import N_DRAWS, HeldOutBags, add_row
 from bagwise.evaluate._measures import MEASURES, check_name, is_lower_better
 from bagwise.exceptions import InputError, counted
 
@@ -91,9 +91,8 @@ def corrected_t_test(
         raise InputError(f"differences of shape {values.shape}: expected a finite number per fold.")
     if not (0 < test_ratio < np.inf and 0 < confidence < 1 and 0 <= rope < np.inf):
         raise InputError(
-            f"test_ratio is {test_ratio}, confidence {confidence} and rope {rope}: expected the "
-            "ratio of test bags to training bags (0.25 for five folds), a number "
-            "between 0 and 1, and one of at least 0."
+            f"test_ratio is {test_ratio}, confidence {confidence} and rope {rope}: expected "
+            "numbers above 0 (0.25 for five folds), between 0 and 1, and of at least 0."
         )
     values = np.where(np.abs(values) < 1e-12, 0.0, values)  # smaller values are rounding errors
     n_folds, mean = len(values), float(values.mean())
@@ -164,8 +163,13 @@ class Evaluation:
         return self._rows.table(self.name)
 
     def intervals(
-        self, *, confidence: float = 0.95, n_draws: int = N_DRAWS, random_state: int = 0
-    ) -> dict[str, tuple[float, float]]:
+        self,
+        *,
+        confidence: float = 0.95,
+        n_draws: int = N_DRAWS,
+        random_state: int = 0,
+        with_value: bool = False,
+    ) -> dict[str, tuple[float, ...]]:
         """Compute an interval of each measure, by bootstrap over groups of bags.
 
         Each draw consists of as many groups (such as patients; without groups: bags) as there are,
@@ -184,6 +188,9 @@ class Evaluation:
             Number of draws; 200 for scorers of scikit-learn, numbers in intervals and times.
         random_state : int, default=0
             Seed of the draws.
+        with_value : bool, default=False
+            Whether the value comes before the ends: for numbers that of all folds together, which
+            is not the mean of the folds.
 
         Returns
         -------
@@ -195,7 +202,7 @@ class Evaluation:
         how: Any = {"confidence": confidence, "n_draws": n_draws, "seed": random_state}
         own = self._rows.intervals(**how) | (self._rows.intervals(others, **how) if others else {})
         defined = [name for name in self.scores if self.mean(name) is not None]
-        return {name: own[name][1:] for name in defined if name in own}
+        return {name: own[name][not with_value :] for name in defined if name in own}
 
     def by(
         self, values: ArrayLike, *, confidence: float = 0.95, random_state: int = 0
@@ -227,11 +234,8 @@ class Evaluation:
         for part in np.unique(own).tolist():
             held = rows.take(own == part)
             row = {"part": part, "bags": len(np.unique(held.position))}
-            how: Any = {"confidence": confidence, "seed": random_state}
-            for name, ends in held.intervals(by=held.repeat, **how).items():
-                row |= dict(zip((name, f"{name} lower", f"{name} upper"), ends, strict=True))
-            for name, value in row.items():
-                columns.setdefault(name, []).append(value)
+            found = held.intervals(by=held.repeat, confidence=confidence, seed=random_state)
+            add_row(columns, row, found)
         return columns
 
     def per_class(self, *, confidence: float = 0.95, random_state: int = 0) -> dict[str, list[Any]]:
@@ -513,8 +517,7 @@ class Comparison(Sequence[Evaluation]):
             scores = _scores(each, measure)
             if len(scores) != len(other):
                 raise InputError(
-                    f"{each.name} has {len(scores)} folds and {reference} {len(other)}: a "
-                    "comparison needs the same folds."
+                    f"{len(scores)} and {len(other)} folds: a comparison needs the same folds."
                 )
             gains = (other - scores) if is_lower_better(measure) else (scores - other)
             gains, test = gains[~np.isnan(gains)], TTest(*[np.nan] * 7)
@@ -630,8 +633,7 @@ def critical_difference(n_models: int, n_data_sets: int, *, alpha: float = 0.05)
     """
     if n_models < 2 or not 0 < alpha < 1:
         raise InputError(
-            f"{n_models} models and alpha {alpha}: expected at least 2 models, and alpha between "
-            "0 and 1, such as 0.05."
+            f"{n_models} models, alpha {alpha}: expected at least 2 models, and alpha from 0 to 1."
         )
     # The quantile for infinitely many degrees of freedom; Demsar's Table 5 divides it by sqrt(2).
     q = stats.studentized_range.ppf(1 - alpha, n_models, np.inf) / np.sqrt(2)

@@ -143,8 +143,7 @@ def prepare(
         return Prepared(bags, targets, folds, together, classes)
     if repeats != 1:
         raise InputError(
-            f"repeats is {repeats}, and cv gives the folds: use a number of folds as cv, or a "
-            "splitter that repeats, such as RepeatedStratifiedKFold."
+            f"repeats is {repeats}, and cv gives the folds: use a number of folds as cv."
         )
     splitter = model_selection.check_cv(cv, targets, classifier=not numbers)
     folds = list(splitter.split(np.zeros(len(targets)), targets, together))
@@ -227,12 +226,12 @@ def evaluate(model: Any, X: Any, y: ArrayLike, **settings: Any) -> Evaluation:
     R2, MAE (mean absolute error) and Spearman (rank correlation), for several numbers also of each
     of them. If a model is an `OrdinalBagClassifier`, labels are grades: quadratic kappa, MAE (in
     grades) and within one, the share of bags with an error of at most one grade. For intervals: C
-    index, the share of pairs of bags with disjoint intervals in the right order, and the
-    log-likelihood (for normal errors). For times to an event: C index (Harrell's), Uno's C, which
-    does not depend on censoring, and the integrated Brier score of the survival functions (see
-    `bagwise.metrics`). Models with ``predict_proba`` also have the log loss, for
-    label sets the mean over all labels. Log loss, one-error, coverage and MAE are better when
-    lower.
+    index, the share of pairs of bags with disjoint intervals in the right order, the
+    log-likelihood (for normal errors), MAE of the exact numbers, and within bounds, the share of
+    the others whose prediction is possible. For times to an event: C index (Harrell's), Uno's C,
+    which does not depend on censoring, and the integrated Brier score of the survival functions
+    (see `bagwise.metrics`). Models with ``predict_proba`` also have the log loss, for label sets
+    the mean over all labels. Log loss, one-error, coverage and MAE are better when lower.
 
     Examples
     --------
@@ -322,10 +321,7 @@ def compare(
     8
     """
     if not isinstance(models, Mapping) or not models:
-        raise InputError(
-            f"models is {models!r}: expected a dict of models by name, such as "
-            '{"nsk": SetKernelSVM()}.'
-        )
+        raise InputError(f"models is {models!r}: expected a dict of models by name.")
     are_regressors = {predicts_numbers(model) for model in models.values()}
     if len(are_regressors) > 1:
         raise InputError("some models are regressors: compare models that predict the same.")

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bagwise._common.types import Array, Bools, Floats
+from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base._pipelines import predicts_numbers
 from bagwise.evaluate._evaluation import Splitter, cross_validate, make_folds, prepare
@@ -37,6 +37,8 @@ class HeldOut:
     classes : array-like of shape (n_classes,), default=None
         The labels of the columns; a single column of scores belongs to the last class. By default
         the classes of the model in the report.
+    fold : ndarray of int of shape (n_bags,), default=None
+        The fold of each bag: AUC, C index and Spearman are then means over the folds.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class HeldOut:
     how: str = "held out"
     baselines: Mapping[str, Self] = field(default_factory=dict, repr=False)
     classes: ArrayLike | None = None
+    fold: Ints | None = field(default=None, repr=False)
 
     def expand(self, labelled: Bools) -> Self:
         """Extend the predictions from the labelled bags to all bags; the others have none.
@@ -78,6 +81,7 @@ class HeldOut:
             predicted=expanded(self.predicted, -1 if self.predicted.ndim == 2 else None),
             scores=expanded(self.scores, 0.0),
             probabilities=expanded(self.probabilities, 0.0),
+            fold=expanded(self.fold, -1),
         )
 
 
@@ -128,7 +132,8 @@ def held_out_predictions(
     if predicted is None:  # a model of label sets that only scores labels
         predicted = (proba > 0.5 if scores is None else scores > 0).astype(int)
     how = f"{len(folds)}-fold cross-validation{'' if prepared.groups is None else ', groups whole'}"
-    return HeldOut(predicted, scores, proba, how, classes=classes)
+    fold = np.repeat(np.arange(len(folds)), [len(test) for _, test in folds])[np.argsort(tested)]
+    return HeldOut(predicted, scores, proba, how, classes=classes, fold=fold)
 
 
 def predictions_of_models(
@@ -175,8 +180,7 @@ def predictions_of_models(
         else:  # codes, because np.unique (in the folds) cannot sort labels of several types
             own = Labels.from_values(own.tolist(), own.classes.tolist())
             targets, strata, names = own.codes, np.asarray(own.texts), own.classes
-    numbers = not isinstance(y, Labels)
-    how: Any = {"groups": labelled.groups, "numbers": numbers}
+    how: Any = {"groups": labelled.groups, "numbers": not isinstance(y, Labels)}
     folds = make_folds(strata, n_folds=n_folds, seed=seed, **how)
     found = []
     for model in models:

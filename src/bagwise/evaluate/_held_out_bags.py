@@ -15,7 +15,7 @@ from sklearn import metrics as sk
 from sklearn.base import BaseEstimator
 
 from bagwise._common.types import Array, Bools, Floats, Ints
-from bagwise.evaluate._measures import label_set_log_loss, label_set_measures
+from bagwise.evaluate._measures import label_set_log_loss, label_set_measures, mean_of_defined
 from bagwise.exceptions import InputError
 from bagwise.labels import Intervals
 from bagwise.validation import are_times, time_texts
@@ -141,7 +141,7 @@ class HeldOutBags:
             by = self.repeat if self.kind == "numbers" else self.fold
         W, sizes = draws_of(self.units, n_draws, seed), self._sizes()
         parts = [self.take(by == k)._measured(W[:, by == k], wanted) for k in np.unique(by)]
-        found = {name: _mean([part[name] for part in parts]) for name in parts[0]}
+        found = {name: mean_of_defined([part[name] for part in parts]) for name in parts[0]}
         n = len(np.unique(self.units))
         return {k: with_ends(values, confidence, n, sizes.get(k)) for k, values in found.items()}
 
@@ -153,6 +153,8 @@ class HeldOutBags:
     def _sizes(self) -> dict[str, float]:
         """The size of the sample behind each measure that is a share."""
         sizes: dict[str, float] = dict.fromkeys(_SHARES, len(np.unique(self.units)))
+        if self.kind == "intervals":
+            sizes["within bounds"] = len(np.unique(self.units[~self.y.exact]))
         if self.is_labelled:
             counts = [len(np.unique(self.units[self.y == label])) for label in np.unique(self.y)]
             balanced = len(counts) ** 2 / sum(1 / n for n in counts)
@@ -195,10 +197,7 @@ class HeldOutBags:
             row: dict[str, Any] = {"label": label, "bags": int(true[self.repeat == 0].sum())}
             known = W * self.known(k)
             of_class = intervals_of_class(true, said, scores, self.units, known, confidence)
-            for name, ends in of_class.items():
-                row |= dict(zip((name, f"{name} lower", f"{name} upper"), ends, strict=True))
-            for name, value in row.items():
-                columns.setdefault(name, []).append(value)
+            add_row(columns, row, of_class)
         return columns
 
     def known(self, k: int) -> Bools:
@@ -253,9 +252,12 @@ def _named(name: str, values: Array) -> Columns:
     return {f"{name}:{k}": column for k, column in enumerate(values.T)}
 
 
-def _mean(parts: Sequence[Floats]) -> Floats:
-    """Mean over the parts in which a measure is defined; NaN if there is none."""
-    return np.ma.filled(np.ma.masked_invalid(parts).mean(axis=0), np.nan)
+def add_row(columns: dict[str, list[Any]], row: dict[str, Any], found: Mapping[str, Any]) -> None:
+    """Add a row to a table: its first cells, then each measure and the ends of its interval."""
+    for name, ends in found.items():
+        row |= dict(zip((name, f"{name} lower", f"{name} upper"), ends, strict=True))
+    for name, value in row.items():
+        columns.setdefault(name, []).append(value)
 
 
 def with_ends(
@@ -320,11 +322,11 @@ def _of_labels(held: HeldOutBags, W: Ints) -> dict[str, Floats]:
     right = (predicted == y).astype(float)
     found["accuracy"] = _share(right, W)
     recalls = [_share(np.where(y == label, right, np.nan), W) for label in np.unique(y)]
-    found["balanced accuracy"] = _mean(recalls)
+    found["balanced accuracy"] = mean_of_defined(recalls)
     each = [(true, own) for _, true, _, own in held.each_class() if own is not None]
     if each:
         each = each[-1:] if len(classes) == 2 else each
-        found["AUC"] = _mean([weighted_area(true, own, W) for true, own in each])
+        found["AUC"] = mean_of_defined([weighted_area(true, own, W) for true, own in each])
     proba = held.found.get("predict_proba")
     if proba is not None:
         own = np.take_along_axis(proba, np.searchsorted(classes, y)[:, None], axis=1)[:, 0]

@@ -23,10 +23,11 @@ MEASURES = {
     "labels": ("accuracy", "balanced accuracy", "AUC", "log loss"),
     "label sets": ("one-error", "coverage", "average precision", "log loss"),
     "numbers": ("R2", "MAE", "Spearman"),
-    "intervals": ("C index", "log-likelihood"),
+    "intervals": ("C index", "log-likelihood", "MAE", "within bounds"),
     "times": ("C index", "Uno's C", "integrated Brier"),
 }
 MEASURES["grades"] = ("quadratic kappa", "MAE", "within one", *MEASURES["labels"])
+OF_RANKS = {"AUC", "C index", "Uno's C", "Spearman"}
 METHODS = ("predict", "decision_function", "predict_proba")
 
 
@@ -224,7 +225,8 @@ def interval_measures(truth: Intervals, predicted: Array) -> dict[str, float]:
     """Compare predicted numbers with intervals of the true ones.
 
     The log-likelihood, a mean over the bags, is that of normal errors of the deviation that makes
-    it largest: of the density for exact numbers, of the probability of the interval for others.
+    it largest: of the density for exact numbers, of the probability of the interval for others. MAE
+    is of the exact numbers, "within bounds" the share of the others whose prediction is possible.
     """
     (lower, upper), exact = (truth.lower - predicted, truth.upper - predicted), truth.exact
     flip = lower > 0  # the tail that is small, for accuracy
@@ -241,8 +243,10 @@ def interval_measures(truth: Intervals, predicted: Array) -> dict[str, float]:
 
     bounds = np.log(largest) + np.log([1e-6, 10])
     best = minimize_scalar(loss, bounds=bounds, method="bounded")
-    ranked = concordance(truth.lower, truth.upper, predicted)
-    return {"C index": ranked, "log-likelihood": -float(best.fun)}
+    ranked, possible = concordance(truth.lower, truth.upper, predicted), (lower <= 0) & (upper >= 0)
+    found = {"C index": ranked, "log-likelihood": -float(best.fun)}
+    found["MAE"] = float(mean_of_defined(np.abs(lower[exact])))
+    return found | {"within bounds": float(mean_of_defined(possible[~exact]))}
 
 
 def time_grid(whole: Array) -> Floats:
@@ -324,5 +328,21 @@ def mean_area_under_roc(truth: Array, scores: Array, classes: Array) -> float:
     if len(classes) == 2:
         return area_under_roc(truth == classes[1], columns[:, -1])
     areas = [area_under_roc(truth == label, columns[:, k]) for k, label in enumerate(classes)]
-    defined = [area for area in areas if not np.isnan(area)]
-    return float(np.mean(defined)) if defined else np.nan
+    return float(mean_of_defined(areas))
+
+
+def mean_of_defined(parts: Sequence[Any]) -> Any:
+    """Mean over the parts in which a measure is defined; NaN if there is none."""
+    return np.ma.filled(np.ma.masked_invalid(parts).mean(axis=0), np.nan)
+
+
+def ranked_in_folds(measure: Any, fold: Array, *columns: Any) -> dict[str, float]:
+    """Measures of all bags; those of ranks are means over the folds, each of one model.
+
+    Ranks of predictions by several models would compare the models: the mean of the training part
+    is higher where the numbers that were held out are lower.
+    """
+    found: dict[str, float] = measure(*columns)
+    parts = [measure(*(column[fold == k] for column in columns)) for k in np.unique(fold)]
+    ranked = found.keys() & OF_RANKS
+    return found | {n: float(mean_of_defined([part[n] for part in parts])) for n in ranked}

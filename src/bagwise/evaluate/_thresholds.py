@@ -133,10 +133,7 @@ def check_rate(given: dict[str, float | None]) -> tuple[str, float]:
     """The one rate that was given; an error if there is none, or several."""
     found = [(name, value) for name, value in given.items() if value is not None]
     if len(found) != 1 or not 0 < found[0][1] < 1:
-        raise InputError(
-            "expected one of sensitivity, specificity and precision, between 0 and 1, such as "
-            f"sensitivity=0.95; got {dict(found)}."
-        )
+        raise InputError(f"got {dict(found)}: expected one of {', '.join(RATES)}, between 0 and 1.")
     return found[0]
 
 

@@ -193,8 +193,7 @@ def _add_clusters(found: Predictions, ranking: Ranking) -> None:
     clusters = learned if clusters is None else clusters
     if bags is None or clusters is None or len(clusters) != bags.n_instances:
         raise InputError(
-            f"{type(estimator).__name__} cannot cluster these instances: give those it was fitted "
-            "on, as rows if it clusters rows."
+            f"{type(estimator).__name__} cannot cluster these instances: give those of its fit."
         )
     if are_those_of_fit(learned, clusters):
         clusters = learned
@@ -273,13 +272,12 @@ def doubted_bags(model: Any, X: Any, label_sets: Any) -> dict[str, Array]:
     estimator, seen = instance_model(model, bags)
     if seen is None or not hasattr(estimator, "spurious_"):
         raise InputError(
-            f"{type(estimator).__name__} has no probabilities of wrong label sets: expected a "
-            "fitted ORedLogisticRegression."
+            f"{type(estimator).__name__} has no probabilities of wrong label sets: use a fitted "
+            "ORedLogisticRegression."
         )
     if estimator.missing_ == estimator.spurious_ == 0:
         raise InputError(
-            "the model assumes that all label sets are right: fit it with missing='learn' and "
-            "spurious='learn'."
+            "the model trusts all label sets: fit it with missing='learn' and spurious='learn'."
         )
     sets = check_label_sets(label_sets, seen, classes=estimator.classes_).indicator
     doubts = wrong_labels(estimator, seen, sets)

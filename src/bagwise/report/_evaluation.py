@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,14 +23,9 @@ MOST_CLASSES = 16  # of a confusion matrix
 MOST_CURVES = 12
 MOST_ROWS = 60
 PRECISION = average_precision_score, "Precision-recall curve", "Average precision"
-DECISIVE = (
-    "quadratic kappa",
-    "AUC",
-    "average precision",
-    "accuracy",
-    "MAE",
-    "C index",
-)  # the first of them compares models
+_IN_FOLDS = " AUC, C index and Spearman are means of the folds; curves are of all folds together."
+# The first of them compares models.
+DECISIVE = ("quadratic kappa", "AUC", "average precision", "accuracy", "C index", "MAE")
 
 
 def evaluation_section(
@@ -58,7 +54,7 @@ def evaluation_section(
     found = held_out or HeldOut(predicted, scores, proba, classes=subject.classes)
     models = {"this model": found}
     models |= {f"baseline: {name}": other for name, other in found.baselines.items()}
-    n_bags = len(subject.bags)
+    fold, n_bags = found.fold, len(subject.bags)
     for n in (len(each.predicted) for each in models.values()):
         if n != n_bags:
             raise InputError(f"{n} held-out predictions for {n_bags} bags: give one each.")
@@ -68,7 +64,7 @@ def evaluation_section(
     rows, how = _fair(assess, seen, held_out, subject.unit)
     compare = _of_numbers if subject.is_regressor else _of_labels
     compare = compare if subject.known_times is None else _of_times
-    parts = compare(subject, known, rows, models)
+    parts = compare(subject, known, rows, models, np.zeros(n_bags) if fold is None else fold)
     return Section("Evaluation", how, *parts) if parts else None
 
 
@@ -77,9 +73,8 @@ def _fair(
 ) -> tuple[Bools, str]:
     """The bags on which metrics are computed, and a sentence about their bias."""
     if held_out is not None:
-        return known, (
-            f"Metrics by {held_out.how}: the model that predicted a {unit} was not fitted on it."
-        )
+        how = f"Metrics by {held_out.how}: the model that predicted a {unit} was not fitted on it."
+        return known, how + ("" if held_out.fold is None else _IN_FOLDS)
     new = known if seen is None else known & ~seen
     if seen is None or not new.any():
         start, end = ("If the", ",") if seen is None else ("The", ", so")
@@ -102,16 +97,16 @@ def _comparison(measures: Mapping[str, Mapping[str, Any]], caption: str) -> list
     table: dict[str, list[Any]] = {"model": list(measures)}
     table |= {name: [row.get(name) for row in measures.values()] for name in own}
     parts: list[Any] = [Table(table, caption)]
-    decisive = next((name for name in DECISIVE if own.get(name) is not None), None)
+    decisive = next((name for name in DECISIVE if np.isfinite(own.get(name, np.nan))), None)
     if decisive is None:
         return parts
     sign = -1 if decisive in _measures.LOWER_IS_BETTER else 1
-    rivals = {name: row.get(decisive) for name, row in measures.items() if name != "this model"}
+    rivals = {name: row[decisive] for name, row in measures.items() if name != "this model"}
     return parts + [
         f"The model is not better than the {name.replace(':', '')}: {decisive} "
         f"{own[decisive]:.3f} against {value:.3f}."
         for name, value in rivals.items()
-        if value is not None and sign * value >= sign * own[decisive]
+        if sign * value >= sign * own[decisive]
     ]
 
 
@@ -166,21 +161,26 @@ class _Assessment:
         known = self.truth[:, k] >= 0
         return self.truth[known, k] == 1, values[known, k]
 
-    def measures(self) -> dict[str, float | None]:
+    def measures(self, fold: Array) -> dict[str, float]:
         """The metrics of one model."""
         if self.has_sets:
             scores = self.scores
             return {} if scores is None else {**_measures.label_set_measures(self.truth, scores)}
-        areas = list(self.per_label(_measures.area_under_roc).values())
-        area = float(np.mean(areas)) if areas else None
-        measures = _measures.label_measures(*self.codes) | {"AUC": area}
+        measures = {**_measures.label_measures(*self.codes), "AUC": np.nan}
+        if self.scores is not None:
+            measures |= _measures.ranked_in_folds(_area, fold, self.truth, self.scores)
         if self.order is None or (self.codes[1] < 0).any():
             return measures
         return _measures.grade_measures(*self.codes, self.order) | measures
 
 
+def _area(truth: Array, scores: Array) -> dict[str, float]:
+    each = [_measures.area_under_roc(a == 1, b) for a, b in zip(truth.T, scores.T, strict=True)]
+    return {"AUC": float(_measures.mean_of_defined(each))}
+
+
 def _of_labels(
-    subject: Predictions, known: Labels, rows: Bools, models: Mapping[str, HeldOut]
+    subject: Predictions, known: Labels, rows: Bools, models: Mapping[str, HeldOut], fold: Array
 ) -> list[Any]:
     found = {name: _assess(subject, known, rows, each) for name, each in models.items()}
     assessed, has_sets = found["this model"], known.has_sets
@@ -195,7 +195,7 @@ def _of_labels(
         caption = "One-error and coverage are better when lower, average precision when higher"
         if (assessed.truth < 0).any():
             caption += "; labels that are unknown are left out"
-    measures = {name: each.measures() for name, each in found.items()}
+    measures = {name: each.measures(fold[rows]) for name, each in found.items()}
     return [
         *_comparison(measures, caption),
         [_confusions(assessed, subject.unit), _label_table(assessed, subject.unit)],
@@ -323,7 +323,7 @@ def as_numbers(values: Array) -> Floats:
 
 
 def _of_numbers(
-    subject: Predictions, truth: Any, rows: Bools, models: Mapping[str, HeldOut]
+    subject: Predictions, truth: Any, rows: Bools, models: Mapping[str, HeldOut], fold: Array
 ) -> list[Any]:
     predicted = {name: as_numbers(each.predicted) for name, each in models.items()}
     own = predicted["this model"]
@@ -334,7 +334,10 @@ def _of_numbers(
     at = np.where(np.isfinite(known.lower), known.lower, known.upper)  # where a bag is drawn
     if len(predicted) == 1:
         predicted["baseline: mean"] = np.full(len(at), at[bags].mean())
-    measures = {name: _errors(truth[bags], values[bags]) for name, values in predicted.items()}
+    measures = {
+        name: _measures.ranked_in_folds(_errors, fold[bags], truth[bags], values[bags])
+        for name, values in predicted.items()
+    }
     caption = f"{len(bags):,} bags; MAE and RMSE are better when lower, the others when higher"
     ax = axes("observed", "predicted", diagonal=True)
     link_points(ax.scatter(at[bags], own[bags], c=[DOTS] * len(bags), s=16), bags.tolist())
@@ -349,14 +352,16 @@ def _of_numbers(
 
 
 def _of_times(
-    subject: Predictions, truth: Array, rows: Bools, models: Mapping[str, HeldOut]
+    subject: Predictions, truth: Array, rows: Bools, models: Mapping[str, HeldOut], fold: Array
 ) -> list[Any]:
     """Concordance, and the curves of Kaplan and Meier of thirds of the bags by risk."""
     predicted = {name: as_numbers(each.predicted) for name, each in models.items()}
     bags = np.flatnonzero(rows & np.isfinite(predicted["this model"]))
     known = truth[bags]
+    measure = partial(_measures.time_measures, whole=known)
     measures = {
-        name: _measures.time_measures(known, values[bags]) for name, values in predicted.items()
+        name: _measures.ranked_in_folds(measure, fold[bags], known, values[bags])
+        for name, values in predicted.items()
     }
     parts = _comparison(measures, f"{len(bags):,} bags; higher is better")
     risk = predicted["this model"][bags]

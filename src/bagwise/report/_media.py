@@ -80,8 +80,7 @@ class Media:
             values, n = getattr(self, name), bags.n_instances
             if values is not None and len(values) != n:
                 raise InputError(
-                    f"media.{name} has {len(values)} entries for {n} instances: give one each, "
-                    "None if there is none."
+                    f"media.{name} has {len(values)} entries for {n} instances: give one each."
                 )
 
 

@@ -248,11 +248,8 @@ def _groups(known: Labels | None, unit: str, group_of: Ints, seen: Bools | None)
         text += f" {n_mixed:,} of them contain {unit}s with different labels."
     if seen is not None:
         n_split = _have_several(group_of, seen.astype(int)).sum()
-        text += f" {n_split:,} contain {unit}s the model was fitted on, and other {unit}s."
-    return (
-        f"{text} {unit.capitalize()}s of one group must not be on both sides of a split between "
-        "training and test."
-    )
+        text += f" In {n_split:,} of them the model was fitted on some {unit}s, not on all."
+    return f"{text} Training and test {unit}s must not be of one group."
 
 
 def _have_several(number: Ints, values: Ints) -> Bools:

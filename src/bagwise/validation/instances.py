@@ -313,8 +313,7 @@ def check_similarity(similarity: Any, n_instances: int) -> Any:
         raise InputError(f"the similarities cannot be used: {error}") from error
     if checked.shape != (n_instances, n_instances):
         raise InputError(
-            f"the similarities have shape {checked.shape} for {n_instances} instances: expected a "
-            "row and a column per instance."
+            f"the similarities have shape {checked.shape}: expected {n_instances} rows and columns."
         )
     asymmetry = abs(checked - checked.T).max()
     if checked.min() < 0 or asymmetry > 1e-6 * max(checked.max(), 1e-300):

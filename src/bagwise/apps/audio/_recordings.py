@@ -309,8 +309,7 @@ def _from_index(path: Path, ids: tuple[int, ...]) -> Array:
         raise FileFormatError(f"{path} is not a USearch index, or it is damaged.") from error
     if not found.all():
         raise FileFormatError(
-            f"window {ids[int(found.argmin())]} has no embedding in {path}: commit the database "
-            "with Perch-Hoplite first."
+            f"window {ids[int(found.argmin())]} has no embedding in {path}: commit the database."
         )
     return np.asarray(vectors.get(keys, dtype="f32"))
 

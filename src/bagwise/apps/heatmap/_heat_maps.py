@@ -269,8 +269,7 @@ class HeatMaps:
             texts.insert(0, found[0])
         if n_seen := columns["fitted on"].count(True):
             texts.append(
-                f"The model was fitted on {n_seen} of these slides: its predictions for them are "
-                "better than for new slides."
+                f"The model was fitted on {n_seen} of these slides: it knows their labels."
             )
         shown = {name: c for name, c in columns.items() if any(v is not None for v in c)}
         table = Table(shown, "Slides, highest score first", bags=range(len(maps)))
