@@ -13,6 +13,8 @@ from bagwise.cli.options import JSON, flag
 from bagwise.cli.output import as_records, note, print_json, print_table, progress
 from bagwise.exceptions import InputError, OutputExistsError
 from reproduction import (
+    Experiment,
+    Paper,
     Plan,
     Report,
     Store,
@@ -25,8 +27,22 @@ from reproduction import (
     units_to_do,
     write_report,
 )
+from reproduction.fetch import NAMES
 
 __all__ = ["app", "reproduce"]
+
+# Loaders of data in the package, and functions that draw data without a file.
+SHIPPED = {
+    "bagwise.datasets:load_letter_carroll",
+    "bagwise.datasets:load_letter_frost",
+    "bagwise.datasets:load_musk1",
+    "bagwise.datasets:make_bags",
+    "reproduction.sources:load_clean1",
+    "reproduction.sources:make_overlapping_calls",
+    "reproduction.sources:make_region_bags",
+    "reproduction.sources:make_rings",
+    "reproduction.sources:make_text_rows",
+}
 
 
 class _Command(OneLineErrors, TyperCommand):
@@ -86,7 +102,7 @@ def reproduce(
             "--jobs", "-j", min=1, help="Number of processes; more than one distorts the times."
         ),
     ] = 1,
-    show: bool = flag("--show", "Run nothing; show stored results."),
+    show: bool = flag("--show", "Run nothing and write nothing; show stored results."),
     keep: bool = flag("--keep", "Keep means and verdicts for the pages in docs."),
     json: bool = JSON,
     debug: bool = flag("--debug", "Show where in the code an error arose."),
@@ -120,6 +136,7 @@ def reproduce(
         wanted.narrowed(parts)  # report a wrong name before looking for data
         plan = make_plan(chosen, wanted if full else wanted.shortened(parts))
         work.append((plan, Store(output / chosen.name / f"{name}.jsonl")))
+    _note_absent(chosen, [plan.narrowed(parts) for plan, _ in work])
     if not show:
         _run([(plan.narrowed(parts), store) for plan, store in work], jobs)
     for plan, store in work:
@@ -128,10 +145,11 @@ def reproduce(
             _print(report)
         # The page always shows the whole experiment, also with --only.
         label = plan.experiment.name if full else f"{plan.experiment.name}-quick"
-        written = write_report(whole, output / chosen.name, label)
+        written = [] if show else write_report(whole, output / chosen.name, label)
         if keep:
             written.append(keep_results(whole))
-        note(f"Written: {', '.join(str(path) for path in written)}")
+        if written:
+            note(f"Written: {', '.join(str(path) for path in written)}")
         failed = failed or bool(report.failures())
         documents.append(_document(report, written))
     if json:
@@ -148,12 +166,36 @@ def _list_papers(*, json: bool) -> None:
         "experiment": [entry.name for _, entry in entries],
         "title": [entry.title for _, entry in entries],
         "data": [", ".join(entry.data) for _, entry in entries],
+        "shipped": [", ".join(_shipped(paper, entry)) for paper, entry in entries],
     }
     if json:
         print_json(as_records(columns))
         return
+    columns["shipped"] = [
+        "all" if own == every else own
+        for own, every in zip(columns["shipped"], columns["data"], strict=True)
+    ]
     print_table(columns)
+    note("Data that are not shipped: python -m reproduction.fetch (musk2, elephant), BAGWISE_DATA.")
     note("To run one: python -m reproduction PAPER EXPERIMENT --quick. Methods: --only NAME.")
+
+
+def _shipped(paper: Paper, experiment: Experiment) -> list[str]:
+    """The data sets of an experiment that need no file: in the package, or drawn."""
+    chosen = [(name, paper.data[name]) for name in experiment.data]
+    return [name for name, each in chosen if each.options.get("loader", each.source) in SHIPPED]
+
+
+def _note_absent(paper: Paper, plans: list[Plan]) -> None:
+    """Print where to get the data sets that are absent."""
+    absent = [n for plan in plans for n in plan.experiment.data if n in plan.absent]
+    for name in dict.fromkeys(absent):
+        own = paper.data[name].options
+        file = own.get("name", own.get("file", name))
+        how = (
+            f"python -m reproduction.fetch {file}" if file in NAMES else "put it into BAGWISE_DATA"
+        )
+        note(f"{paper.data[name].title} is absent: {how}")
 
 
 def _run(work: list[tuple[Plan, Store]], jobs: int) -> None:

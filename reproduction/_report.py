@@ -32,8 +32,8 @@ class Verdict:
     Attributes
     ----------
     word : str
-        "matches", "better", "below", "faster", "slower", "finished", "not comparable", "not run",
-        "not available", "failed", or "" if nothing was published.
+        "matches", "above" (a loss: "better"), "below", "faster", "slower", "finished", "not
+        comparable", "not run", "not available", "failed", or "" if nothing was published.
     detail : str
         The amount or the reason.
     difference : float or None
@@ -98,7 +98,7 @@ def judge(
     if abs(gain) <= max(tolerance * deviation, ROUNDING) + 1e-12:
         return Verdict("matches", difference=difference)
     if gain > 0:
-        return Verdict("better", difference=difference)
+        return Verdict("better" if metric.kind == "loss" else "above", difference=difference)
     amount = f"by {-gain:.3f}" if difference is None else f"by {-difference:.1f} sd"
     return Verdict("below", amount, difference)
 

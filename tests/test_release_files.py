@@ -12,6 +12,8 @@ ROOT = Path(__file__).parent.parent
 PAPER = (ROOT / "paper" / "paper.md").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
+PAPERS = ("brand2021", "pham2014", "pei2014", "law2017", "li2013")  # of `bagwise.published`
+
 
 def entries():
     """The references of the paper: fields by key."""
@@ -62,6 +64,22 @@ def test_zenodo_has_the_title_and_licence_of_the_project():
     cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert found["title"] in cited
     assert {*found["keywords"]} <= {*PROJECT["keywords"]}
+
+
+def test_the_citation_has_the_papers_of_the_bibliography():
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    log = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    released = re.search(r"^date-released: (\S+)$", text, flags=re.MULTILINE)[1]
+    assert f"## {bagwise.__version__} ({released})" in log
+    cited = text.partition("references:\n")[2].split("  - type: ")[1:]
+    assert len(cited) == len(PAPERS)
+    for entry, key in zip(cited, PAPERS, strict=True):
+        known = entries()[key]
+        names = [name.partition(",")[0] for name in known["author"].split(" and ")]
+        assert re.findall(r"family-names: ([^,]+),", entry) == names
+        for field in ("title", "journal", "booktitle", "volume", "year"):
+            plain = re.sub(r"[{}]", "", known.get(field, "")).lower()
+            assert plain in entry.lower()
 
 
 def test_the_recipe_of_conda_has_the_requirements_of_the_project():

@@ -5,9 +5,12 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from bagwise.exceptions import DataNotFoundError
 from cases import each
+from reproduction import _building as building
 from reproduction import _runner as runner
-from reproduction.__main__ import app
+from reproduction import list_papers, load_paper
+from reproduction.__main__ import SHIPPED, app
 
 QUICK = ("pdmisvm", "figure10", "--quick", "--only", "pdmisvm-exact")
 
@@ -46,6 +49,40 @@ def test_a_part_of_an_experiment(run, output):
     ]
     page = (output / "pdmisvm" / "figure10-quick.md").read_text()
     assert "not run" in page  # the page is of the whole experiment
+
+
+def test_stored_results_are_shown_and_nothing_is_written(run, output):
+    run(*QUICK, "-o", output)
+    files = {path: path.stat().st_mtime_ns for path in output.rglob("*")}
+    shown = run(*QUICK, "--show", "-o", output)
+    assert "Ours" in shown.stdout
+    assert "Written" not in shown.stderr
+    assert {path: path.stat().st_mtime_ns for path in output.rglob("*")} == files
+
+
+def test_where_to_get_absent_data_is_printed(run, output, tmp_path, monkeypatch):
+    monkeypatch.setenv("BAGWISE_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    building._load.cache_clear()
+    only = ("--only", "elephant", "--only", "fox", "--only", "pdmisvm-exact")
+    done = run("pdmisvm", "table1", *only, "-o", output)
+    assert "Elephant is absent: python -m reproduction.fetch elephant" in done.stderr
+    assert "Fox is absent: put it into BAGWISE_DATA" in done.stderr
+
+
+def test_shipped_data_need_no_file_and_others_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("BAGWISE_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    building._load.cache_clear()
+    data = [entry for name in list_papers() for entry in load_paper(name).data.values()]
+    sources = {entry.options.get("loader", entry.source): entry for entry in data}
+    assert sources.keys() > SHIPPED
+    for source, entry in sources.items():
+        if source not in SHIPPED:
+            with pytest.raises(DataNotFoundError):
+                building.load_data(entry.source, entry.options, 0)
+        elif not source.endswith("make_text_rows"):  # large
+            assert building.load_data(entry.source, entry.options, 0)
 
 
 def test_all_runs_every_experiment_in_full(run, output, tiny_file):

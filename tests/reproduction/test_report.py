@@ -27,11 +27,11 @@ SCORE, LOSS, TIME = Metric("ACC"), Metric("one-error", kind="loss"), Metric("s",
         (0.76, [0.80, 0.05], SCORE, "matches", -0.8),
         (0.75, [0.80, 0.05], SCORE, "matches", -1.0),  # one deviation is still a match
         (0.74, [0.80, 0.05], SCORE, "below: by 1.2 sd", -1.2),
-        (0.86, [0.80, 0.05], SCORE, "better", 1.2),
+        (0.86, [0.80, 0.05], SCORE, "above", 1.2),
         (0.26, [0.20, 0.05], LOSS, "below: by 1.2 sd", -1.2),
         (0.10, [0.20, 0.05], LOSS, "better", 2.0),
         (0.5004, [0.5, 0.0], SCORE, "matches", None),  # no deviation: equal as printed
-        (0.51, [0.5, 0.0], SCORE, "better", None),
+        (0.51, [0.5, 0.0], SCORE, "above", None),
         (0.45, [0.5], SCORE, "below: by 0.050", None),
         (2.0, [10.0], TIME, "faster: 5.0 x", None),
         (10.0, [2.0], TIME, "slower: 5.0 x", None),
