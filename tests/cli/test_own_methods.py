@@ -187,7 +187,7 @@ def test_what_is_wrong_is_said(own, run):
     )
     for name, words in {
         "Broken": "ZeroDivisionError: division by zero. This is an error in alone:Broken.fit (",
-        "OneArray": "into one array: use bags.instances, or bags[i] for one bag. This is an error",
+        "OneArray": "one array: use bags.instances, or bags[i] for one bag. This is an error",
         "PerInstance": "alone:PerInstance.decision_function returned ",
         "Signs": "alone:Signs.predict returned the label -1: expected one of 0, 1.",
     }.items():

@@ -109,6 +109,7 @@ def test_a_test_part_of_one_class_has_a_log_loss():
         ("decision_function", [0.5, np.nan, 1], "returned nan: expected finite numbers"),
         ("decision_function", [0.5, np.inf, 1], "returned inf: expected finite numbers"),
         ("decision_function", np.ones((3, 3)), "3 columns for 2 classes: return one per class"),
+        ("decision_function", ["a", "b", "c"], "values of type <U1: expected numbers"),
         ("predict_proba", [0.5, 0.5, 0.5], "1 column for 2 classes: return one per class"),
         ("predict_proba", [[0, 1], [1, 0], [np.nan, 1]], "nan: expected probabilities from 0 to 1"),
         ("predict_proba", [[0, 1], [1, 0], [-1, 2]], "-1: expected probabilities from 0 to 1"),

@@ -146,6 +146,8 @@ def _fault(method: str, values: Array, n_bags: int, classes: Array | None, own: 
     proba, columns = method == "predict_proba", values[:1].size
     if classes is not None and columns != len(own) and (proba or columns > 1 or len(own) > 2):
         return f"{counted(columns, 'column')} for {len(own)} classes: return one per class"
+    if values.dtype.kind not in "biuf":
+        return f"values of type {values.dtype}: expected numbers"
     # Of a label that all training bags have, or none, a set has an infinite score.
     endless = classes is None and method == "decision_function"
     wrong, kind = np.isnan(values) if endless else ~np.isfinite(values), "finite numbers"
