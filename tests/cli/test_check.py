@@ -91,6 +91,7 @@ def test_annotate_uses_the_threshold(clips, run):
     done = run.ok("annotate", *words, "-o", folder / "out.csv")
     assert "100 checked instances, by the threshold of background" in done.stdout
     assert "is right most often, and is used" in done.stderr
+    assert "chosen on these instances; either of several labels counts as right" in done.stderr
     assert "of the most probable labels are right; their mean probability was" in done.stderr
     found = pd.read_csv(folder / "out.csv")
     assert (found.label == truth.label).mean() > 0.9
@@ -119,7 +120,7 @@ def test_fit_writes_the_threshold_into_the_model(clips, run):
     for table, message in {
         "bag,row,label\nr00,0,none\n": "has the labels 'none': expected 'owl', 'wren',",
         "file,label\n": "no column 'bag' in checked.csv, which needs bag, row, label",
-        "file,start,label\nr00,0,owl\n": "need a table with the columns file, start and end",
+        "file,start,label\nr00,0,owl\n": "need the columns file, start and end",
     }.items():
         (folder / "checked.csv").write_text(table)
         assert message in run.fails("annotate", *words, "-o", folder / "o.csv").stderr

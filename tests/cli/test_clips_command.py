@@ -153,7 +153,7 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
     assert missing in " ".join(result.stderr.split())
     assert servers[0].media is None
     assert servers[0].places[1] == "1.5 to 4.5 s"
-    assert "there is no sound to play" in run(*review, "--autoplay").stderr
+    assert "--autoplay needs sounds" in run(*review, "--autoplay").stderr
     (tmp_path / "audio").mkdir()
     write_tone(tmp_path / "audio" / "r0.wav", seconds=5.0)
 
@@ -280,7 +280,7 @@ def test_what_needs_times_says_so(run, clips, tmp_path):
     assert "need the times of clips" in run(*words, "--raven", tmp_path / "r").stderr
     (tmp_path / "a.txt").write_text("0.0\t3.0\twren\n")
     told = run(*words, "--corrections", tmp_path / "a.txt").stderr
-    assert "need a table with the columns file, start and end" in " ".join(told.split())
+    assert "need the columns file, start and end" in " ".join(told.split())
 
 
 def test_a_report_plays_the_clips_whose_recordings_are_found(run, clips, tmp_path):

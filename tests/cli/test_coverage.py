@@ -50,10 +50,16 @@ def test_sets_have_the_names_of_the_classes(table, run, tmp_path):
     expected = model.predict_set(bags, 0.95)
     names = np.array(facts["classes"])
     assert names.tolist() == ["tumour", "healthy"]
-    assert found["set"].tolist() == [";".join(names[row]) for row in expected]
+    assert found["set"].tolist() == [";".join(names[row]) or "{}" for row in expected]
     assert 60 < expected.sum() < 120
     truth = pd.read_csv(table / "all.csv").groupby("bag").label.first()
     assert np.mean([own in cell for own, cell in zip(truth, found["set"], strict=True)]) > 0.9
+    done = run.ok(*words, "--coverage", "0.3", "-f")
+    few = pd.read_csv(tmp_path / "m.csv")  # {} is a value, an empty cell would be missing
+    empty = ~model.predict_set(bags, 0.3).any(axis=1)
+    assert empty.any()
+    assert (few["set"] == "{}").tolist() == empty.tolist()
+    assert f"{empty.sum()} sets are {{}}: no class is plausible" in done.stderr
     by_class = model.predict_set(bags, 0.95, by="class")
     own = model[-1].predict_set(model[:-1].transform(bags), 0.95, "class")
     np.testing.assert_array_equal(by_class, own)

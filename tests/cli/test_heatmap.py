@@ -50,7 +50,7 @@ def test_a_table_with_coordinates(run, tmp_path):
     model = tmp_path / "model.skops"
     run.ok("fit", table, *COLUMNS, "-m", "sil", "-o", model)
     words = ("heatmap", model, table, "-o", tmp_path / "maps")
-    assert "name the position of each patch" in run(*words).stderr
+    assert "use the HDF5 files (a table: --coords X,Y)" in run(*words).stderr
     run.ok(*words, "--coords", "x,y", "--top", 1)
     found = {row["slide"]: int(float(row["x"])) for row in top_patches(tmp_path / "maps")}
     first = {}

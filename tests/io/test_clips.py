@@ -100,12 +100,24 @@ def test_clips_stay_with_instances_when_bags_are_merged(clips):
             "row 1 has '1,x'.*2 numbers",
         ),
         ("e.csv", "file,start,end,embedding\na,0,3,red big\n", "these columns are not numbers"),
+        ("e.csv", "file,start,e\na,0,1\n", "of 'file' have a 'start' and no end: add a column end"),
     ],
 )
 def test_damage_is_told(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
     with pytest.raises((InputError, FileFormatError), match=message):
         read_bags(tmp_path / name)
+
+
+def test_a_start_without_an_end_is_no_feature(tmp_path):
+    path = tmp_path / "clips.csv"
+    path.write_text("file,start,e\na,0,1\na,3,2\nb,0,3\n")
+    with pytest.raises(InputError, match="have a 'start' and no end"):
+        read_bags(path, bag="file")
+    for given in ({"exclude": ["start"]}, {"meta": ["start"]}, {"features": ["e"]}):
+        assert read_bags(path, bag="file", **given).bags.feature_names == ["e"]
+    both = read_bags(path, bag="file", features=["start", "e"])  # asked for
+    assert both.bags.n_features == 2
 
 
 @pytest.mark.parametrize(

@@ -471,10 +471,11 @@ def _refuse_counts(sets: BagLabelSets, labels: Labels, bags: Bags) -> None:
         pairs = zip(labels.names, known.texts[0], strict=True)
         cells = [f"{name}: {text}" for name, text in pairs if text]
         cells = cells[:8] + ["..."] * (len(cells) > 8)
-        reason = (
-            f"no labeling has them. They need {known.lower.sum()} instances, and allow "
-            f"{min(n, upper)} (background=True allows instances that have no label)."
-        )
+        need, most = known.lower.sum(), min(n, upper)
+        fix = "background=True allows instances that have no label"
+        if need > n:
+            fix = "count instances, such as clips, and not calls, or write 1+"
+        reason = f"no labeling has them. They need {need} instances, and allow {most} ({fix})."
         if not sets.impossible[bag]:
             reason = "they need a table of more than 512 MB. Give lower counts, or split the bag."
         raise LabelError(f"{bags.name_of(bag)} with {n} instances, {', '.join(cells)}: {reason}")

@@ -77,6 +77,8 @@ def predict(
     written = [output]
     write_columns(output, table, force=force)
     note(f"{counted(len(bags), 'bag')}: {output}")
+    if n_empty := list(table.get("set", [])).count("{}"):
+        note(f"{n_empty} sets are {{}}: no class is plausible, unlike the training or in between.")
     if instances is None:
         name = type(found.estimator).__name__
         kind = name if "predicted" in table else "a model of several numbers"

@@ -35,7 +35,7 @@ def places(data: Contents, axes: list[str], file: Path) -> Any:
             raise InputError(f"the columns {', '.join(axes)} must be numbers.") from error
         return np.array(columns).T
     if data.coords is None:
-        raise InputError(f"{file} has no coords: name the position of each patch by --coords X,Y.")
+        raise InputError(f"{file} has no coords: use the HDF5 files (a table: --coords X,Y).")
     return data.coords
 
 
@@ -184,6 +184,7 @@ def checked_threshold(
     limit, table = tools.check_background(calibrated, len(found.names), truth)
     print_table(table, title=f"{n} checked instances, by the threshold of background")
     note(f"--background-above {limit:.4g} is right most often, and is used")
+    note("The threshold was chosen on these instances; either of several labels counts as right.")
     right = truth[np.arange(len(rows)), calibrated.argmax(axis=1)].mean()
     before, after = (p.max(axis=1).mean() for p in (proba[rows], calibrated))
     note(

@@ -68,9 +68,7 @@ def review(
     fitted, facts, data = open_saved(saved, columns, extra_columns=extra)
     bags, served = data.bags, _media(media.only, data, folder)
     if autoplay and (served is None or served.kind != "audio"):
-        raise InputError(
-            "--autoplay: there is no sound to play. Name its column (--audio) or --media-folder."
-        )
+        raise InputError("--autoplay needs sounds: name their column (--audio) or --media-folder.")
     estimator, seen = instance_model(fitted, bags)
     labels = labels_for(fitted, data, facts)
     if labels is None:

@@ -250,9 +250,8 @@ def check_contents(
         refuse_masked(coords, "coords")
         contents.coords = np.asarray(coords)
         if contents.coords.shape[:1] != (bags.n_instances,):
-            raise InputError(
-                f"coords has shape {contents.coords.shape} for {bags.n_instances} instances."
-            )
+            shape = contents.coords.shape
+            raise InputError(f"coords has shape {shape} for {bags.n_instances} instances.")
     for name, values in (extras or {}).items():
         refuse_masked(values, f"the values of {name!r}")
     contents.extras = {name: np.asarray(values) for name, values in (extras or {}).items()}

@@ -36,6 +36,7 @@ from bagwise.io._contents import Contents, check_contents, find_suspects
 from bagwise.io._files import FORMATS, Request, Workspace, assign, format_errors, listed
 from bagwise.labels import Labels, plain_array
 
+_JOIN = " Join other files, such as a CSV of each recording, to one table: docs/data.md#recordings."
 _SIDECAR = "bags.json"
 _VERSION = 1
 _BESIDE = ("coords", "instance_labels")  # optional datasets of a file
@@ -63,9 +64,8 @@ class _BagFile:
                 )
             for name, shape in self.shapes.items():
                 if shape[:1] != features[:1]:
-                    raise FileFormatError(
-                        f"{path}: {name} has shape {shape} for {features[0]} instances."
-                    )
+                    shapes = f"{name} has shape {shape} for {features[0]} instances"
+                    raise FileFormatError(f"{path}: {shapes}.")
             attributes = getattr(parts.get("coords"), "attrs", {})
             self.patch_size, self.slide_size = _sizes(attributes)
         self._changed = path.stat().st_mtime_ns
@@ -264,7 +264,7 @@ def _bag_paths(path: Path, notes: dict[str, Any]) -> list[Path]:
         if len(with_features) == 1:
             return _of_one_kind(with_features[0])
         shown = [str(p.relative_to(path)) for p in with_features or inner]
-        hint = f" These folders in it do, give one: {listed(shown, 5)}." if shown else ""
+        hint = f" These folders in it do, give one: {listed(shown, 5)}." if shown else _JOIN
         raise DataNotFoundError(f"the folder {str(path)!r} has no .h5, .hdf5 or .pt file.{hint}")
     expected = [path / name for name in notes["files"]] if notes else found
     for odd in sorted(set(expected) ^ set(found))[:1]:

@@ -550,9 +550,7 @@ def _sizes_of_lists(source: Source, features: list[str]) -> Ints | None:
 def _rows_of_bags(source: Source, request: Request, sizes: Ints | None) -> Grouping:
     """The rows of each bag; one row per bag if there are lists of known sizes."""
     if request.bag is None and sizes is None:
-        raise InputError(
-            f"the bag column is unknown. Name it with bag=: the columns are {listed(source.names)}."
-        )
+        raise InputError(f"name the bag column with bag=, one of {listed(source.names)}.")
     if request.bag is None and sizes is not None:
         names = Column(np.arange(len(sizes)), list(range(len(sizes))))
     else:
@@ -677,7 +675,14 @@ def _numbers(source: Source, names: Sequence[str]) -> Floats:
 def _clips(source: Source, request: Request) -> tuple[str | None, str, str] | None:
     """The columns of the times of clips, unless they are requested as something else."""
     taken = {*request.roles.values(), *request.exclude, *(request.features or ())}
-    clips = clip_columns(name for name in source.names if name not in taken - {request.bag})
+    free = [name for name in source.names if name not in taken - {request.bag}]
+    file, start, _ = clip_columns([*free, "end"]) or (None, "", "")
+    clips = clip_columns(free)
+    if clips is None and file and request.features is None and start not in request.beside:
+        raise InputError(
+            f"the clips of {file!r} have a {start!r} and no end: add a column end, in seconds, or "
+            f"leave {start!r} out with exclude=[...]."
+        )
     if clips is None or any(source.kind(name) != "number" for name in clips[1:]):
         return None
     return (None, *clips[1:]) if clips[0] == request.bag else clips
@@ -806,9 +811,8 @@ def _features(source: Source, request: Request) -> list[str]:
     odd = [f"{name!r} ({source.kind(name)})" for name in left if source.kind(name) not in _NUMERIC]
     if odd:
         raise InputError(
-            f"these columns are not numbers: {', '.join(odd[:10])}. Name the feature columns with "
-            "features=[...], leave these out with exclude=[...], copy them to the results with "
-            "meta=[...], or declare them with bag=, label= or label_set=."
+            f"these columns are not numbers: {', '.join(odd[:10])}. Name features by features=, "
+            "or these: exclude=, meta= (copied to the results), bag=, label=, label_set=."
         )
     if not left:
         raise InputError(f"no feature column is left of {listed(source.names)}.")

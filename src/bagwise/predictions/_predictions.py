@@ -382,7 +382,7 @@ class Predictions:
             ``key_instances`` has ``label:row`` for each predicted label. For a survival model
             ``predicted`` is the log risk, and ``median_time`` the time at which the probability
             that the event has not happened falls to 1/2, NaN if it does not. With a coverage
-            ``set`` (empty if the bag is unlike those of all classes), or ``lower`` and ``upper``,
+            ``set`` ("{}" if the bag is unlike those of all classes), or ``lower`` and ``upper``,
             of several numbers ``lower_<name>`` and ``upper_<name>``. ``like_training``, if
             the model stores it (`remember_training`), is a p-value: small for bags that are unlike
             the training bags.
@@ -427,7 +427,7 @@ class Predictions:
         """The set of classes, or the ends of the interval, of each bag."""
         if hasattr(self.estimator, "predict_set"):
             sets = self.estimator.predict_set(self.seen, coverage)
-            return {"set": self._joined(sets, separator)}
+            return {"set": np.where(sets.any(axis=1), self._joined(sets, separator), "{}")}
         if not hasattr(self.estimator, "predict_interval"):
             raise InputError(
                 f"coverage={coverage:g} is for AutoBagClassifier and AutoBagRegressor (bagwise fit "

@@ -92,9 +92,7 @@ class Known:
         if not self.selections:
             return
         if data.clips is None:
-            raise InputError(
-                "labels of parts of recordings need a table with the columns file, start and end."
-            )
+            raise InputError("labels of parts of recordings need the columns file, start and end.")
         bags, clips, files = data.bags, data.clips, recordings(data)
         names = set(map(stem, files))
         used = [
