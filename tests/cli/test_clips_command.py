@@ -267,6 +267,8 @@ def test_the_noisy_or_names_several_species_of_a_clip_or_none(run, clips, tmp_pa
         for line in path.read_text().splitlines()[1:]
     ]
     assert sorted((line[7], line[8]) for line in lines) == sorted(written)
+    refused = run.fails("annotate", *fit[1:], "-o", tmp_path / "a.csv").stderr
+    assert "noisy-or does not annotate instances: use -m orlr, or predict." in refused
 
 
 def test_what_needs_times_says_so(run, clips, tmp_path):

@@ -95,7 +95,7 @@ def test_annotate_is_the_printed_orlr(run, syllables):
     written = [float(row["probability"]) for row in rows]
     np.testing.assert_allclose(written, proba.max(axis=1), rtol=1e-9)
     message = run.fails("annotate", syllables, *SETS, "-m", "nsk", "-o", out, "--force").stderr
-    assert "nsk does not annotate instances: use -m orlr." in message
+    assert "nsk does not annotate instances: use -m orlr" in message
 
 
 def test_cluster_is_the_printed_csp(run, syllables):

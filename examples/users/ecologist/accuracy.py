@@ -17,14 +17,15 @@ def rows_of(path):
 
 
 def compare(found, truth):
-    """The label, its probability and the true species of each clip that the truth contains."""
+    """The labels, their least probability and the true species of each clip of the truth."""
     true = {(row["file_path"], float(row["start"])): row["species"] for row in truth}
     for row in found:
         species = true.get((row["bag"], float(row["start"])))
         if species is not None:
-            label = row.get("label") or row["predicted"]
-            probability = row.get("probability") or row[f"probability_{label}"]
-            yield label, float(probability), {name.strip() for name in species.split(";")}
+            label = row.get("label", row.get("predicted"))
+            names = {name for name in label.split(";") if name} or {"background"}
+            own = [row.get("probability") or row.get(f"probability_{name}", 0) for name in names]
+            yield names, min(map(float, own)), {name.strip() for name in species.split(";")}
 
 
 def main():
@@ -32,14 +33,14 @@ def main():
     clips = list(compare(rows_of(sys.argv[1]), rows_of(sys.argv[2])))
     if not clips:
         sys.exit(f"{sys.argv[2]} has none of the clips of {sys.argv[1]}.")
-    right = [label in species for label, _, species in clips]
+    right = [names <= species for names, _, species in clips]
     print(f"right: {sum(right) / len(right):.3f} of {len(right)} clips", end="")
-    calls = [label in species for label, _, species in clips if "background" not in species]
+    calls = [names <= species for names, _, species in clips if "background" not in species]
     print(f", {sum(calls) / len(calls):.3f} of those with a call" if calls else "")
     if len(sys.argv) > 3:
         least = float(sys.argv[3])
-        for name in sorted({label for label, *_ in clips} - {"background"}):
-            sure = [name in species for label, p, species in clips if label == name and p >= least]
+        for name in sorted(set().union(*(names for names, *_ in clips)) - {"background"}):
+            sure = [name in species for names, p, species in clips if name in names and p >= least]
             print(f"{name}: {sum(sure)} of {len(sure)} labels with at least {least:g} are right")
 
 

@@ -81,8 +81,9 @@ def annotate(
     if background_above is not None and values.get("background", False) is False:
         raise InputError("--background-above needs --background.")
     estimator = chosen.make(values)
-    if not hasattr(estimator, "annotate_proba"):
-        raise InputError(f"{chosen.name} does not annotate instances: use -m orlr.")
+    # The noisy-or has no most probable label: an instance may have several, or none.
+    if hasattr(estimator, "annotate_sets") or not hasattr(estimator, "annotate_proba"):
+        raise InputError(f"{chosen.name} does not annotate instances: use -m orlr, or predict.")
     corrected = read_known(corrections, estimator, chosen.name)
 
     data = read_columns(file, columns)
