@@ -193,13 +193,15 @@ def test_intervals_are_indexed_like_bags():
     assert len(numbers) == 6
     assert numbers.shape == (6,)
     assert numbers.exact.tolist() == [True, False, False, False, True, False]
-    assert numbers.texts == ["5.3", "<=5", ">=10", "4 to 6", "2.5", "unknown"]
+    assert numbers.texts == ["5.3", "<5", ">=10", "4 to 6", "2.5", "unknown"]
     assert numbers[3] == (4.0, 6.0)
     assert numbers[[3, 0]].texts == [*numbers[np.array([0, 0, 0, 1, 0, 0], bool)].texts, "5.3"]
-    assert numbers[1:3, ...].texts == ["<=5", ">=10"]
+    assert numbers[1:3, ...].texts == ["<5", ">=10"]
     assert numbers.upper[1] == np.nextafter(5, 0)
     assert list(numbers[:1]) == [(5.3, 5.3)]
-    assert repr(numbers[:2]) == "Intervals(['5.3', '<=5'])"
+    texts = ["<5", ">4.7", "<1e-06", ">=10", "unknown"]
+    assert Intervals.from_strings(["<5", "> 4.7", "<0.000001", "10+", None]).texts == texts
+    assert repr(numbers[:2]) == "Intervals(['5.3', '<5'])"
     with pytest.raises(ValueError, match="read-only"):
         numbers.lower[0] = 1
     with pytest.raises(LabelError, match="the number of bag 1 is 'x'"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import starmap
 from numbers import Real
 from typing import Any, Self
 
@@ -517,15 +518,8 @@ class Intervals:
 
     @property
     def texts(self) -> list[str]:
-        """Each number as a string: ``5.3``, ``<=5``, ``>=10`` or ``4 to 6``."""
-        return [
-            f"{a:.6g}"
-            if a == b
-            else f"{a:.6g} to {b:.6g}".replace("-inf to ", "<=")
-            if b < np.inf
-            else f">={a:.6g}".replace(">=-inf", "unknown")
-            for a, b in self
-        ]
+        """Each number as a string: ``5.3``, ``<5``, ``>=10`` or ``4 to 6``."""
+        return [*starmap(_interval_text, self)]
 
     def __len__(self) -> int:
         return len(self.lower)
@@ -541,6 +535,17 @@ class Intervals:
 
     def __repr__(self) -> str:
         return f"Intervals({short_list(self.texts)})"
+
+
+def _interval_text(lower: float, upper: float) -> str:
+    low, high = f"{lower:.6g}", f"{upper:.6g}"
+    if not (lower > -np.inf or upper < np.inf):
+        return "unknown"
+    if lower == -np.inf:  # below 5 ends at the largest number below 5
+        return f"<{'=' * (float(high) <= upper)}{high}"
+    if upper == np.inf:
+        return f">{'=' * (float(low) >= lower)}{low}"
+    return low if lower == upper else f"{low} to {high}"
 
 
 class LabelCounts:
@@ -832,8 +837,7 @@ def refuse_masked(values: Any, what: str = "labels, ids or weights") -> None:
     """Raise `LabelError` for a masked array: the values under its mask would count as given."""
     if isinstance(values, np.ma.MaskedArray):
         raise LabelError(
-            f"{what} are a masked array: leave the masked entries out, or fill them with None, as "
-            "in values.astype(object).filled(None)."
+            f"{what} are a masked array: leave the masked out, or use astype(object).filled(None)."
         )
 
 

@@ -47,6 +47,25 @@ def test_evaluate_detects_numbers(run, table):
     assert "baseline: pooled trees" not in found.stdout  # it is one of the methods
 
 
+@pytest.mark.parametrize("command", ["fit", "evaluate"])
+def test_a_word_among_numbers_is_refused(run, tmp_path, command):
+    rows = conformers()
+    for row in rows:
+        row[2] = "n.d." if row[0] == "m7" else f"<{row[2]}" if row[0] == "m8" else row[2]
+    table = write_rows(tmp_path / "odd.csv", rows)
+    words = (*COLUMNS, "--exclude", "scaffold", "-m", "nsk")
+    words += ("-o", tmp_path / "m.skops") if command == "fit" else ()
+    found = run(command, table, *words)
+    assert found.exit_code == 2
+    assert "nearly all labels are numbers" in found.stderr
+    assert "m7" in found.stderr
+    assert "n.d." in found.stderr
+    assert not (tmp_path / "m.skops").exists()
+    run.ok("info", table, *words[:6])
+    few = [rows[0], *(row for row in rows[1:] if int(row[0][1:]) < 15)]  # 15 labels
+    run.ok("fit", write_rows(tmp_path / "few.csv", few), *words[:8], "-o", tmp_path / "few.skops")
+
+
 def test_an_interval_contains_the_value_beside_it(run, table):
     """That of all folds together; the mean of the folds may be outside."""
     found = run("evaluate", table, *COLUMNS, "--exclude", "scaffold", "-m", "nsk", "--folds", "4")

@@ -204,8 +204,7 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
         if self.metric not in known:
             kind = "label sets" if labels.has_sets else "one label per bag"
             raise InputError(
-                f"metric={self.metric!r} is not a metric for {kind}: choose one of "
-                f"{', '.join(known)}."
+                f"metric={self.metric!r} is not a metric for {kind}: use {', '.join(known)}."
             )
         if not labels.known.any():
             raise LabelError("no bag has a known label set: give at least one.")

@@ -108,8 +108,7 @@ class Method:
         if self.regressor is None:
             able = ", ".join(method.name for method in METHODS.values() if method.regressor)
             raise InputError(
-                f"{self.name} predicts labels, and these bags have numbers: use {able}, or "
-                "--task classification."
+                f"{self.name} predicts labels, not numbers: use {able}, or --task classification."
             )
         return replace(self, target=self.regressor)
 

@@ -69,8 +69,7 @@ class LabelMachine(KernelMachine):
         if self.kernel == "precomputed":
             if n != X.shape[1]:
                 raise InputError(
-                    f"a precomputed kernel of {n} rows has {X.shape[1]} columns: expected one "
-                    "column per training row."
+                    f"a precomputed kernel of {n} rows has {X.shape[1]} columns: expected {n}."
                 )
             return self._present_gram(X)
         if self.kernel != "linear":

@@ -172,8 +172,7 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
         if logits.ndim != 1 or len(logits) not in accepted:
             raise InputError(
                 f"the module returned logits of shape {tuple(logits.shape)} for one bag: expected "
-                f"{' or '.join(map(str, accepted))} logits. Set batch_dimension=True if it works "
-                "on batches of bags."
+                f"{' or '.join(map(str, accepted))} logits (of batches: batch_dimension=True)."
             )
         return logits[None, None]
 

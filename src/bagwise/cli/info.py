@@ -7,6 +7,7 @@ import platform
 import re
 import tomllib
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ import typer
 from bagwise import __version__
 from bagwise.cli import options
 from bagwise.cli.output import print_lines, print_table
+from bagwise.exceptions import LabelError
 
 if TYPE_CHECKING:
     from bagwise.bags import Bags
@@ -83,7 +85,8 @@ def info(
     facts = {"file": str(file), **_summarise(data.bags)}
     numbers, labels = None, data.labels
     if labels is not None:
-        numbers = numbers_of(labels[labels.known], None, data.bags[labels.known])
+        with suppress(LabelError):  # numbers and a word, which are described as labels
+            numbers = numbers_of(labels[labels.known], None, data.bags[labels.known])
     counts, unlabelled = _count_labels(data)
     if numbers is not None:
         counts = {}

@@ -394,8 +394,11 @@ def numbers_of(labels: Labels, task: str | None, bags: Bags, *, name: str | None
     column, n_values, n_bags = f"column {name or 'label'}", len(labels.classes), len(labels)
     bounds, odd = _as_intervals(labels, bags)
     if bounds is None:
-        if task == "regression":
-            raise LabelError(f"--task regression needs numbers: in the {column} {odd}")
+        plain = (label.strip("<>=≤≥+- ").replace(".", "", 1) for label in labels.names)
+        most = sum(map(str.isdigit, plain)) >= max(0.9 * n_values, _MANY_WHOLE)
+        if task == "regression" or (most and not labels.has_sets):
+            why = "--task regression needs numbers" if task else "nearly all labels are numbers"
+            raise LabelError(f"{why}: in the {column} {odd} Or use --task classification.")
         if sum(label[:1].isdigit() for label in labels.names) > n_bags / 2:
             note(f"{column}: predicting {n_values} labels, not numbers, because {odd}")
         return None

@@ -429,10 +429,13 @@ class Predictions:
             sets = self.estimator.predict_set(self.seen, coverage)
             return {"set": np.where(sets.any(axis=1), self._joined(sets, separator), "{}")}
         if not hasattr(self.estimator, "predict_interval"):
+            name = type(self.estimator).__name__
+            bounds = "leave the bags with bounds out of the fit"
+            fix = bounds if name == "CensoredBagRegressor" else "use MAPIE or crepes"
             raise InputError(
                 f"coverage={coverage:g} is for AutoBagClassifier and AutoBagRegressor (bagwise fit "
-                "without -m, for classes, label sets and numbers), which keep held-out scores, and "
-                f"not for {type(self.estimator).__name__}: use MAPIE or crepes."
+                "without -m, for classes, label sets and exact numbers), which keep held-out "
+                f"scores, and not for {name}: {fix}."
             )
         ends = self.estimator.predict_interval(self.seen, coverage)
         heads = ["lower", "upper"]

@@ -272,8 +272,7 @@ def doubted_bags(model: Any, X: Any, label_sets: Any) -> dict[str, Array]:
     estimator, seen = instance_model(model, bags)
     if seen is None or not hasattr(estimator, "spurious_"):
         raise InputError(
-            f"{type(estimator).__name__} has no probabilities of wrong label sets: use a fitted "
-            "ORedLogisticRegression."
+            f"{type(estimator).__name__} does not doubt labels: fit an ORedLogisticRegression."
         )
     if estimator.missing_ == estimator.spurious_ == 0:
         raise InputError(

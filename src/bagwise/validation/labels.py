@@ -535,8 +535,7 @@ def _label_column(y: Any) -> Array:
         )
     if isinstance(y, Intervals):
         raise LabelError(
-            f"y has intervals, such as {y.texts[0]}: use regression.CensoredBagRegressor, with "
-            "any bag regressor inside."
+            f"y has intervals, such as {y.texts[0]}: use regression.CensoredBagRegressor(model)."
         )
     if isinstance(y, list | tuple) or getattr(y, "dtype", None) == np.dtype(object):
         refuse_nul(y)

@@ -193,8 +193,7 @@ def _raven(file: TextIO) -> Iterator[tuple[Any, ...]]:
     label = next((name for name in HEADS if name in names), names[7] if len(names) > 7 else None)
     if clips is None or label is None:
         raise FileFormatError(
-            f"{file.name} has the columns {names[:10]}: expected a selection table, and "
-            f"one with labels, called {LABEL}."
+            f"{file.name} has the columns {names[:10]}: expected a selection table with {LABEL}."
         )
     recording, start, end = clips
     for row in reader:
