@@ -93,7 +93,7 @@ def test_wrong_columns_are_answered_with_those_there_are(table):
         read_bags(table, bag="slide", label="count", features=["red"])
     with pytest.raises(InputError, match=r"no column 'case'.*'slide', 'grade'"):
         read_bags(table, bag="case")
-    with pytest.raises(InputError, match=r"Name it with bag=.*'slide'"):
+    with pytest.raises(InputError, match=r"name the bag column with bag=.*'slide'"):
         read_bags(table, exclude=["grade", "found", "patch", "slide"])
     for wrong in ({"features": ["blue"]}, {"exclude": "blue"}):
         with pytest.raises(InputError, match="no column 'blue'"):
