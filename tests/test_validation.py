@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -5,10 +7,11 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from bagwise import Bags
+from bagwise.annotation import ORedLogisticRegression
 from bagwise.base import BagEstimator
-from bagwise.classification import CitationKNN, SetKernelSVM
+from bagwise.classification import BagMarginSVM, CitationKNN, SetKernelSVM
 from bagwise.evaluate import find_leaks
-from bagwise.exceptions import BagwiseError, InputError, LabelError, SparseInputError
+from bagwise.exceptions import BagwiseError, DataWarning, InputError, LabelError, SparseInputError
 from bagwise.io._contents import check_contents
 from bagwise.labels import Labels
 from bagwise.regression import SetKernelRegressor
@@ -369,3 +372,19 @@ def test_an_index_of_ids_has_the_order_of_the_bags(rng, use):
         if isinstance(ids[0], str):
             with pytest.raises(LabelError, match="in another order"):
                 use(part, y.iloc[[2, 0, 1]])
+
+
+def test_labels_that_may_be_unknown_or_several_are_warned_of(rng):
+    bags = Bags(rng.normal(size=(6, 2)), np.arange(7))
+    for use in (check_bag_labels, check_label_sets, lambda y, bags: BagMarginSVM().fit(bags, y)):
+        with pytest.warns(DataWarning, match=r"the label -1.*bags\[y != -1\]"):
+            use([-1, 0, 1] * 2, bags)
+    for strings in (["delivery;staff", "staff", "staff"] * 2, ["", "staff", "price"] * 2):
+        with pytest.warns(DataWarning, match=r"'(delivery;staff|)' is read as one label: .* sets"):
+            ORedLogisticRegression().fit(bags, strings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_bag_labels([-1, 1] * 3, bags)
+        check_bag_labels(["a;b", "", "c"] * 2, bags)  # a model of one label per bag
+        check_label_sets(["a b", "b", "c"] * 2, bags)
+        check_label_sets([{"a;b"}, set(), None] * 2, bags)

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from bagwise._common.intervals import is_share, read_count, read_interval
 from bagwise._common.types import Array, Bools, Ints
-from bagwise.exceptions import LabelError
+from bagwise.exceptions import DataWarning, LabelError, warn_user
 
 __all__ = ["Intervals", "LabelCounts", "Labels"]
 
@@ -852,6 +852,16 @@ def refuse_other_order(values: Any, ids: Any, name: str = "y") -> None:
         raise LabelError(
             f"the index of {name} has the ids of the bags in another order: give {name}.loc"
             f"[bags.ids], or {name}.to_numpy() if its rows are in the order of the bags."
+        )
+
+
+def warn_of_minus_one(classes: Array) -> None:
+    """Warn if -1 is one of several integer labels: elsewhere it means unknown."""
+    if classes.dtype.kind == "i" and len(classes) > 2 and -1 in classes:
+        warn_user(
+            "bags have the label -1, which is read as a label like the others. If it means "
+            "unknown, leave its cells empty, or the bags out (bags[y != -1]).",
+            DataWarning,
         )
 
 

@@ -75,7 +75,7 @@ def test_ids_written_the_same_are_refused(tmp_path):
 
 def test_labels_written_the_same_are_refused(read):
     frame = pd.DataFrame({"bag": ["a", "b"], "label": [1, "1"], "x": [1.0, 2.0]})
-    with pytest.raises(LabelError, match="written the same"):
+    with pytest.raises(LabelError, match="written alike"):
         read_bags(frame)
     with pytest.raises(LabelError, match="several keys that are '1' as strings"):
         read("bag,x\n1,1\n2,2\n", labels={1: "a", "1": "b", 2: "a"})

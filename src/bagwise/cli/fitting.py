@@ -377,7 +377,7 @@ class Fitted:
         data frame
             A row per bag: ``bag``, the ``predicted`` class or the ``label``, ``key_instance`` (its
             row inside the bag), ``key_score`` (for a regressor without scores of instances
-            ``key_contribution``) and ``row``, its row in the table.
+            ``key_contribution``) and ``row``, the position of its row in the table (for ``iloc``).
         """
         found, data = self._predictions(table)
         if label is not None:

@@ -52,9 +52,7 @@ def check_place(bags: Bags, name: str, allowed: Sequence[str]) -> Bags:
     if bags.where not in allowed:
         way = "bags.to('numpy')" if on_device else "bags.collect()"
         place = f"on {bags.device}" if on_device else "on a cluster"
-        raise InputError(
-            f"the bags are {place}, and {name} works on arrays in this process: use {way}."
-        )
+        raise InputError(f"bags are {place}; {name} works on arrays in this process: use {way}.")
     if on_device and (not bags.instances.is_floating_point() or bags.instances.element_size() < 4):
         table = bags.instances
         rows = table.float() if table.element_size() <= 2 else table.double()

@@ -29,6 +29,7 @@ from bagwise.labels import (
     refuse_masked,
     refuse_other_order,
     sorted_labels,
+    warn_of_minus_one,
 )
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")  # as Python writes it
@@ -525,12 +526,7 @@ def warn_of_labels(contents: Contents) -> None:
     labels, classes, ids = contents.labels, contents.classes, contents.bags.ids
     if labels is not None:
         _warn_of_near(labels.classes, "labels", str.casefold)
-        if labels.classes.dtype.kind == "i" and len(labels.classes) > 2 and -1 in labels.classes:
-            warn_user(
-                f"{labels.counts[0]} of {len(labels)} bags have the label -1, which is read as a "
-                "label like the others. If it means an unknown label, leave these cells empty.",
-                DataWarning,
-            )
+        warn_of_minus_one(labels.classes)
     if classes is not None:
         _warn_of_near(classes, "classes", str.casefold)
     if ids is not None:
@@ -644,9 +640,7 @@ def bag_labels(column: Column, name: str) -> Labels:
     """The label of each bag, from the codes of the bags into the values of a column."""
     values, codes = plain_array(column.values), column.codes
     if values.dtype == object and len({str(v) for v in values}) < len(values):
-        raise LabelError(
-            f"the label column {name!r} has labels that are written the same, such as 1 and '1'."
-        )
+        raise LabelError(f"the label column {name!r} has labels written alike, such as 1 and '1'.")
     if not (codes < 0).any():
         return labels_in_file(values[codes])
     whole = values.dtype.kind == "f" and np.all(values == np.trunc(values))

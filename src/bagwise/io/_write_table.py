@@ -193,9 +193,7 @@ def _refuse_losses(contents: Contents, *, by_bag: bool) -> None:
     if contents.coords is not None or contents.extras:
         raise InputError("coords and extras cannot be stored in CSV or Parquet: write .npz.")
     if bags.n_features == 0 or bags.dtype.itemsize > 8:
-        raise InputError(
-            f"a table cannot have {bags.n_features} features of type {bags.dtype}: write .npz."
-        )
+        raise InputError(f"{bags.n_features} features of {bags.dtype} fit no table: write .npz.")
     empty = np.flatnonzero(bags.sizes == 0)
     if len(empty) and not by_bag:
         raise InputError(

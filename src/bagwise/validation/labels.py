@@ -8,7 +8,7 @@ from scipy import sparse
 
 from bagwise._common.types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.exceptions import InputError, LabelError, warn_user
+from bagwise.exceptions import DataWarning, InputError, LabelError, warn_user
 from bagwise.labels import (
     Intervals,
     LabelCounts,
@@ -21,6 +21,7 @@ from bagwise.labels import (
     refuse_other_order,
     short_list,
     sorted_labels,
+    warn_of_minus_one,
 )
 
 NO_CLASS = -2  # code of a label that is not among the classes
@@ -52,6 +53,7 @@ def check_bag_labels(y: Any, bags: Bags, *, min_classes: int = 1) -> Labels:
     for i in _first_missing(column):
         raise LabelError(f"{_absent(column[i], bags.name_of(i))} Leave it out or label it.")
     labels = Labels("single", *_classes_of(column, min_classes))
+    warn_of_minus_one(labels.classes)
     labels._is_validated = True
     return labels
 
@@ -293,6 +295,10 @@ def _label_sets(y: Any, bags: Bags, classes: Array | None, min_classes: int) -> 
         return Labels.from_indicator(array, classes, name_of=bags.name_of)
     labels = check_bag_labels(y, bags, min_classes=min_classes)
     if classes is None:
+        strings = labels.classes.tolist() if labels.classes.dtype.kind == "U" else []
+        for label in [v for v in strings if not v.strip() or ";" in v][:1]:
+            several = "several labels, or none, are sets, as in [{'owl', 'wren'}, set()]."
+            warn_user(f"{label!r} is read as one label: {several}", DataWarning)
         return labels
     columns = np.array([check_label(label, classes) for label in labels.classes])
     return Labels("single", classes, columns[labels.codes])
