@@ -195,7 +195,7 @@ def test_what_is_wrong_is_said(own, run):
         assert broken.exit_code == (1 if "This is an error" in words else 2)
         assert words in broken.stderr
         assert "bug in bagwise" not in broken.stderr
-    with pytest.raises(InputError, match="lacks 'c'"):
+    with pytest.raises(InputError, match="has no parameter 'c'"):
         find_method("alone:MeanLogistic").make({"c": 1})
 
 

@@ -80,7 +80,7 @@ def test_evaluate_compares_the_paper_with_our_default(run, slides):
     found = json.loads(run.ok("evaluate", slides, *COLUMNS, *words, *more).stdout)
     assert [row["name"] for row in found["methods"]] == ["pdmisvm", "pdmisvm@published"]
     message = run.fails("evaluate", slides, *COLUMNS, *words, "--set", "nu=1").stderr
-    assert "lacks 'nu'" in message
+    assert "has no parameter 'nu'" in message
 
 
 def test_annotate_is_the_printed_orlr(run, syllables):

@@ -134,7 +134,7 @@ class Method:
         known = self.parameters
         unknown = [name for name in parameters if name not in known]
         if unknown:
-            raise InputError(f"{self.name} lacks {unknown[0]!r}: it has {', '.join(known)}.")
+            raise InputError(f"{self.name} has no parameter {unknown[0]!r}: {', '.join(known)}.")
         needed = [n for n, v in known.items() if v is inspect.Parameter.empty]
         lacking = [n for n in needed if n not in parameters]
         if lacking:
