@@ -100,7 +100,7 @@ def test_models_of_one_process_say_so(client):
         SetKernelSVM().fit(bags.distribute(client), y)
     with pytest.raises(InputError, match="kernel='linear'"):
         PrimalDualMISVM(kernel="rbf").fit(bags.distribute(client), y)
-    with pytest.raises(InputError, match="on a cluster: use bags.collect"):
+    with pytest.raises(InputError, match="on a cluster: use"):
         _ = bags.distribute(client).instances
 
 
