@@ -71,6 +71,20 @@ def test_the_table_has_a_row_per_conformer_and_the_sdf_its_molecule(made):
     assert Chem.MolToSmiles(Chem.RemoveHs(acetate)) == "CC(=O)[O-]"
 
 
+def test_a_molecule_of_two_names_is_found_and_has_the_same_conformers(tmp_path):
+    """Other SMILES, and another salt, of one molecule."""
+    rows = [("a", "CC(C)Cc1ccc(cc1)C(C)C(=O)[O-].[Na+]", 1), ("b", "CCCC", 2), ("odd", "C1", 3)]
+    rows += [("c", "[O-]C(=O)C(C)c1ccc(CC(C)C)cc1", 4), ("wrong", "X", 5)]
+    molecules, out = write(tmp_path / "molecules.csv", rows), tmp_path / "table.csv"
+    said = ok("conformers", molecules, "-o", out, "-n", 6, "--threads", 1).stderr
+    assert "1 of several names: a = c: average or leave out." in said
+    assert "odd: RDKit cannot read the SMILES 'C1'; wrong: RDKit cannot" in said
+    found = {}
+    for row in csv.DictReader(out.read_text().splitlines()):
+        found.setdefault(row["molecule"], []).append([row["energy"], row["PMI1"], row["usrcat_9"]])
+    assert found["a"] == found["c"]
+
+
 def test_conformers_are_distinct_and_low_in_energy(made):
     folder, table, _ = made
     assert (table.groupby("molecule").energy.min() == 0).all()

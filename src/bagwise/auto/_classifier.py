@@ -326,8 +326,7 @@ class AutoBagClassifier(PredictsSets, Ensemble, BagClassifierMixin, BagEstimator
         if worse > max(MUCH_WORSE, 2 * error):
             warn_user(
                 f"{found}, that of {pooled.name}, which use the whole bag, {rival.mean():.3f}: the "
-                "label probably does not depend on one instance. Leave assumption= out, unless you "
-                "know that it holds.",
+                "label probably does not depend on one instance. Leave assumption= out.",
                 DataWarning,
             )
 

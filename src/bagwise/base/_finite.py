@@ -162,8 +162,7 @@ def not_finite(
 def _error(estimator: Any, cause: str) -> InputError:
     return InputError(
         f"{estimator!r} cannot compute with these values ({cause.strip().rstrip('.')}): scale the "
-        "features, for example with InstanceTransformer(StandardScaler()) in a pipeline, or choose "
-        "less extreme parameters."
+        "features, as by InstanceTransformer(StandardScaler()), or use less extreme parameters."
     )
 
 

@@ -52,10 +52,8 @@ def conformers(
         raise InputError(f"{file} has a column {clash!r}, as the result has: rename it.")
     how: Any = {"number": number, "window": window, "rmsd": rmsd, "seed": seed, "threads": threads}
     rows: list[dict[str, Any]] = []
-    records, salts, failed = [], [], {}
-    with progress(
-        f"Computing conformers of {counted(len(names), 'molecule')}", total=len(names)
-    ) as step:
+    records, salts, failed, same = [], [], {}, dict[str, list[str]]()
+    with progress("Computing conformers of molecules", total=len(names)) as step:
         for i, (own_name, text) in enumerate(zip(names, texts, strict=True)):
             try:
                 molecule, own, is_salt = conformers_of(own_name, str(text or ""), **how)
@@ -63,13 +61,17 @@ def conformers(
                 failed[own_name] = str(error)
             else:
                 salts += [own_name] * is_salt
+                same.setdefault(molecule.GetProp("_SMILES"), []).append(own_name)
                 records += [(molecule, k, {n: row[n] for n in BESIDE}) for k, row in enumerate(own)]
                 rows += [row | {head: values[i] for head, values in table.items()} for row in own]
             step()
     if salts:
         note(f"{counted(len(salts), 'salt')}, such as {salts[0]}: only the largest part is used.")
-    for first, reason in [*failed.items()][:1]:
-        note(f"{len(failed)} of {len(names)} molecules are left out, such as {first}: {reason}.")
+    if failed:
+        shown = "; ".join(f"{name}: {reason}" for name, reason in [*failed.items()][:5])
+        note(f"{len(failed)} of {len(names)} molecules are left out, such as {shown}.")
+    if twins := [" = ".join(own) for own in same.values() if len(own) > 1]:
+        note(f"{len(twins)} of several names: {'; '.join(twins[:5])}: average or leave out.")
     if not rows:
         raise InputError("no molecule has a conformer.")
     columns = {head: np.array([row[head] for row in rows], dtype=object) for head in rows[0]}

@@ -108,8 +108,7 @@ def _triton_works(device: Any) -> bool:
     except Exception as error:  # no C compiler, an old Triton, a device it does not know
         message = " ".join(str(error).split())[:200]
         warnings.warn(
-            f"Triton cannot compile kernels here ({type(error).__name__}: {message}): plain torch "
-            "is used, which is slower.",
+            f"Triton cannot compile here ({type(error).__name__}: {message}): plain torch.",
             stacklevel=2,
         )
         return False

@@ -155,8 +155,7 @@ def _instances(read: Callable[[str], Any], names: list[str]) -> Any:
     parts = list(map(read, _PARTS))
     if any(part is None for part in parts):
         raise FileFormatError(
-            f"no instances: expected an array X (instances x features), or {', '.join(_PARTS)}; "
-            f"there are {listed(names)}."
+            f"no instances: expected an array X, or {', '.join(_PARTS)}; there are {listed(names)}."
         )
     *arrays, shape = parts
     matrix = sparse.csr_array(tuple(arrays), shape=tuple(shape.tolist()))

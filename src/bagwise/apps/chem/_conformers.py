@@ -43,7 +43,8 @@ def conformers_of(
     Returns
     -------
     molecule : Mol
-        The largest part of the molecule with its conformers, that of the lowest energy first.
+        The largest part of the molecule with its conformers, that of the lowest energy first, and
+        its canonical SMILES as ``_SMILES``. The order of its atoms is canonical, too.
     rows : list of dict
         Name, conformer, scaffold, energy above the lowest, and descriptors of each conformer.
     is_salt : bool
@@ -60,6 +61,8 @@ def conformers_of(
         if not parts:
             raise InputError(f"RDKit cannot read the SMILES {smiles!r}")
         largest = max(parts, key=lambda part: part.GetNumHeavyAtoms())
+        canonical = chem.MolToSmiles(largest)  # else conformers depend on how SMILES are written
+        largest = chem.MolFromSmiles(canonical) or largest
         drawn = chem.AddHs(largest)
         energies = _drawn_conformers(drawn, number, seed, threads)
         compare = _chem("Chem.rdMolAlign").GetAllConformerBestRMS
@@ -74,6 +77,7 @@ def conformers_of(
                 kept.append(i)
         molecule, every = chem.Mol(drawn), list(drawn.GetConformers())
         molecule.RemoveAllConformers()
+        molecule.SetProp("_SMILES", canonical)
         scaffold = _chem("Chem.Scaffolds.MurckoScaffold").MurckoScaffoldSmiles(mol=largest) or name
         for k, i in enumerate(kept):
             molecule.AddConformer(every[i], assignId=True)

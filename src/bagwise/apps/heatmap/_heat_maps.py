@@ -196,8 +196,7 @@ class HeatMaps:
         numbers = predicts_numbers(self.model)
         if not (numbers or hasattr(self.model, "classes_")):
             raise InputError(
-                f"{type(self.model).__name__} has no classes: heat maps show a fitted classifier, "
-                "or a model of numbers or times."
+                f"{type(self.model).__name__} has no classes: fit a classifier, or a regressor."
             )
         for name, values in (self.meta or {}).items():
             if len(values) != bags.n_instances or str(name) in _TAKEN:
