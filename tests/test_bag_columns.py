@@ -297,6 +297,7 @@ def test_columns_become_numbers():
 
 @pytest.mark.slow
 @each("sets", [False, True])
+@pytest.mark.filterwarnings("ignore:AutoBagClassifier learned nothing")  # without columns
 def test_the_ensemble_uses_columns_where_it_is_told_to(sets, tmp_path):
     bags, y = informative()
     target = np.column_stack([y, 1 - y]) if sets else y

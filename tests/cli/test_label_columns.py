@@ -128,7 +128,7 @@ def test_evaluations_and_reports_use_what_is_known(run, recordings):
     lists = ("--labels", folder / "lists.csv", "--label-set", "heard", "--looked-for", "looked")
     wide = ("--labels", folder / "wide.csv", "--label-set", ",".join(BIRDS))
     for labels, method in ((lists, "noisy-or"), (wide, "orlr")):
-        run.ok("annotate", recordings, *own, *labels, "-m", method, "-o", folder / "a.csv", "-f")
+        run.ok("annotate", recordings, *own, *labels, "-m", "orlr", "-o", folder / "a.csv", "-f")
         result = run("evaluate", recordings, *own, *labels, "-m", method, "--folds", "2", "--json")
         found = json.loads(result.stdout)
         assert found["per_class"][method]["label"] == BIRDS

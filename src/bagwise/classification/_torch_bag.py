@@ -112,8 +112,7 @@ class TorchBagClassifier(LogitClassifierMixin, BagEstimator):
     _accepts_sparse = False
     _runs_elsewhere = ("device",)
     _cannot_be_saved = (
-        "a torch module is code: keep its weights with torch.save(model.module_.state_dict(), "
-        "path), or use pickle"
+        "a torch module is code: use pickle, or torch.save(model.module_.state_dict(), path)"
     )
 
     _parameter_constraints = TRAINING | {

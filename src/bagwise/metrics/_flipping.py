@@ -139,8 +139,7 @@ def flipping_curve(
         values, n_columns = _columns(values), _columns(scores).shape[1]
         if values.shape[1] != n_columns:
             raise InputError(
-                f"attributions have {values.shape[1]} columns, and the model has {n_columns} "
-                "classes: expected as many."
+                f"attributions have {values.shape[1]} columns: the model has {n_columns} classes."
             )
         values = values[np.arange(len(values)), watched[bags.bag_index]]
     grid = np.linspace(0, 1, n_steps + 1)

@@ -261,8 +261,7 @@ def _ranked_bags(label_sets: ArrayLike, scores: ArrayLike) -> tuple[Bools, Float
     score = as_numbers(scores, "scores")
     if sets.ndim != 2 or score.shape != sets.shape or not sets.size:
         raise LabelError(
-            f"label_sets have shape {sets.shape} and scores {score.shape}: expected both as "
-            "(n_bags, n_classes)."
+            f"expected (n_bags, n_classes): label_sets {sets.shape} and scores {score.shape}."
         )
     known = ~(sets == -1).all(axis=1)
     if not known.any():

@@ -163,9 +163,12 @@ def l1_svm(M: Floats, positive: Bools, costs: Floats, *, tol: float = 1e-9) -> S
     weights = np.zeros(n_features)
     weights[columns] = coef
     # The loss of row i becomes zero at b = y_i - score_i.
-    intercept = best_intercept(y - M @ weights, y, costs, noise=1e-9)
-    converged = objective - prices.sum() <= LOOSE_GAP * objective
-    return SolverResult((weights, np.array(intercept)), curve, converged=bool(converged))
+    scores = M @ weights
+    intercept = best_intercept(y - scores, y, costs, noise=1e-9)
+    losses = np.maximum(0.0, 1 - y * (scores + intercept))
+    least = min(objective, np.abs(weights).sum() + costs @ losses)  # rounding times large costs
+    converged = bool(least - prices.sum() <= LOOSE_GAP * least)
+    return SolverResult((weights, np.array(intercept)), curve, converged)
 
 
 def _solve(S: Floats, costs: Floats) -> tuple[Floats, float, Floats]:

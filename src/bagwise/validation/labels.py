@@ -436,11 +436,11 @@ def check_length(y: Any, bags: Bags) -> Any:
     y
         Unchanged.
     """
-    n_labels = y.shape[0] if hasattr(y, "shape") else len(y)
-    if n_labels != len(bags):
+    n = y.shape[0] if hasattr(y, "shape") else len(y if hasattr(y, "__len__") else np.array(y))
+    if n != len(bags):
         single = len(bags) == bags.n_instances
         hint = " Here each bag has one row: see Bags.from_groups." if single else ""
-        raise LabelError(f"y has {n_labels} labels for {len(bags)} bags: give one per bag.{hint}")
+        raise LabelError(f"y has {n} labels for {len(bags)} bags: give one per bag.{hint}")
     if hasattr(y, "iloc"):
         refuse_other_order(y, bags.ids)
     return y
