@@ -138,7 +138,7 @@ def test_what_is_refused(rng):
     for wrong, match in [
         (values[1:], r"shape \(11,\): expected a row for each of the 12 instances"),
         (values + np.nan, "without NaN"),
-        (np.zeros((12, 3)), "attributions have 3 columns, and the model has 2 classes"),
+        (np.zeros((12, 3)), "attributions have 3 columns: the model has 2 classes"),
     ]:
         with pytest.raises(InputError, match=match):
             flipping_curve(model, bags, wrong)

@@ -26,6 +26,7 @@ def test_warnings_name_the_line_of_the_user(wrap):
     assert {warning.filename for warning in heard} == {__file__}
 
 
+@pytest.mark.filterwarnings("ignore:AutoBagClassifier learned nothing")
 def test_a_column_of_labels_warns_once():
     data = make_bags(n_bags=20, random_state=0)
     with pytest.warns(DataConversionWarning, match="column-vector y") as heard:

@@ -125,8 +125,7 @@ class Labels:
             for label in labels:
                 if _python(label) not in column:
                     raise LabelError(
-                        f"{name_of(i)} has the unknown label {label!r}: the classes are "
-                        f"{short_list(classes)}."
+                        f"{name_of(i)} has the unknown label {label!r}: not {short_list(classes)}."
                     )
                 indicator[i, column[_python(label)]] = 1
         return cls("sets", classes, indicator=indicator)

@@ -222,7 +222,7 @@ def test_groups_stay_together_and_are_routed():
     ("change", "options", "error", "message"),
     [
         (lambda y: np.where(np.arange(30) == 0, 2, y), {}, LabelError, "has one bag"),
-        (lambda y: y, {"metric": "rmse"}, InputError, "choose one of log_loss"),
+        (lambda y: y, {"metric": "rmse"}, InputError, "use log_loss"),
         (lambda y: y, {"candidates": ["nks"]}, InputError, "Did you mean nsk"),
         (lambda y: y, {"assumption": "standard"}, InputError, "no candidate that keeps"),
         (lambda y: 0 * y, {}, LabelError, "class"),

@@ -118,8 +118,8 @@ def test_folds_that_do_not_vary_have_no_interval(differences):
 @pytest.mark.parametrize(
     ("differences", "settings", "message"),
     [
-        ([[0.1]], {}, "one finite number per fold"),
-        ([0.1, np.nan], {}, "one finite number per fold"),
+        ([[0.1]], {}, "a finite number per fold"),
+        ([0.1, np.nan], {}, "a finite number per fold"),
         (FOLDS, {"test_ratio": 0}, "test_ratio is 0"),
         (FOLDS, {"rope": -0.1}, "rope -0.1"),
         (FOLDS, {"confidence": 95}, "confidence 95"),

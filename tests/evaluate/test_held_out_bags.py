@@ -240,3 +240,14 @@ def test_a_constant_has_no_rank_correlation_of_the_means_of_the_folds():
     found = evaluate(DummyRegressor(), data.bags, y, cv=4)
     assert found.mean("Spearman") is None
     assert {*found.intervals()} == {"R2", "MAE"}
+
+
+def test_numbers_as_a_frame():
+    pd = pytest.importorskip("pandas")
+    data = make_bags(n_bags=20, n_features=3, random_state=0)
+    found = compare({"nsk": SetKernelSVM(), "knn": CitationKNN()}, data.bags, data.y, cv=4)
+    frame, numbers = found.to_frame(), found.numbers()
+    assert list(frame.columns) == list(numbers)
+    assert frame["AUC"].tolist() == [each.mean("AUC") for each in found]
+    assert pd.isna(frame["difference"][0])
+    assert r"\begin{tabular}" in found.to_latex()

@@ -104,7 +104,7 @@ def test_planted_errors_come_first():
 
 @pytest.mark.parametrize(
     ("model", "message"),
-    [(ORedLogisticRegression(), "missing='learn'"), (RankLossSIM(), "RankLossSIM has no")],
+    [(ORedLogisticRegression(), "missing='learn'"), (RankLossSIM(), "RankLossSIM does not")],
 )
 def test_models_that_doubt_nothing_are_refused(model, message):
     bags, sets = drawn(12)

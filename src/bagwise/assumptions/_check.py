@@ -472,8 +472,7 @@ def _scores(model: Any, bags: Bags) -> Floats:
     columns = bag_scores(model, list(bags)).reshape(len(bags), -1)
     if columns.shape[1] > 2:
         raise InputError(
-            f"{type(model).__name__} gave {columns.shape[1]} scores per bag: expected one, or one "
-            "for each of two classes."
+            f"{type(model).__name__} gave {columns.shape[1]} scores per bag: expected one or two."
         )
     return columns[:, 1] - columns[:, 0] if columns.shape[1] == 2 else columns[:, 0]
 

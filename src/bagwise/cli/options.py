@@ -20,10 +20,7 @@ from bagwise.auto._methods import METHODS, Method
 from bagwise.cli.output import print_json, running
 from bagwise.exceptions import FileFormatError, InputError
 
-EXIT_CODES = (
-    "Exit codes: 0 success, 2 invalid input (one line on stderr explains it), 1 internal error, "
-    "130 interrupted by Ctrl-C."
-)
+EXIT_CODES = "Exit codes: 0 success, 2 invalid input (see stderr), 1 internal error, 130 Ctrl-C."
 _ANY: Any = {"rich_help_panel": "Any command"}
 _OF_NO_RUN = {"config", "debug", "force", "help", "quiet"}  # not read from a file
 

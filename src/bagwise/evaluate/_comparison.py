@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from bagwise._common.extras import import_extra
 from bagwise._common.types import Array, Floats
 from bagwise.evaluate._held_out_bags import N_DRAWS, HeldOutBags, add_row
 from bagwise.evaluate._measures import MEASURES, check_name, is_lower_better
@@ -450,6 +451,21 @@ class Comparison(Sequence[Evaluation]):
             columns[head] = [None, *(found[name] for found in tests)]
         columns["seconds"] = [sum(found.seconds) for found in self]
         return {name: np.array(values, dtype=object) for name, values in columns.items()}
+
+    def to_frame(self, measure: str | None = None) -> Any:
+        """Return `numbers` as a pandas data frame.
+
+        Parameters
+        ----------
+        measure : str, default=None
+            The measure of the differences; by default AUC if it is defined, else the first one.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        frame = import_extra("pandas", extra="frames").DataFrame(self.numbers(measure))
+        return frame.astype(dict.fromkeys(frame.columns[1:], float))
 
     def to_latex(self, measure: str | None = None) -> str:
         """Return two tables for a paper (LaTeX with booktabs): the scores, and the differences.
