@@ -171,7 +171,7 @@ class Silent(torch.nn.Module):
     ("model", "message"),
     [
         (quick(lambda d, k: MeanLogit(d, 5)), r"logits of shape \(5,\).*expected 1 or 2 logits"),
-        (quick(torch.nn.Linear), "Set batch_dimension=True"),
+        (quick(torch.nn.Linear), "batch_dimension=True"),
         (quick(Silent()), "Silent has no parameters to train"),
         (quick(learning_rate=1e30), "the training loss is"),
         (quick(device="nowhere"), "device='nowhere'"),
