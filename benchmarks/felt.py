@@ -42,7 +42,6 @@ OF_SETS = ("c2b", "mimlca", "plda", "orlr", "ored-classifier", "ranklosssim", "m
 # Why rows miss their goals, and what was tried; below the table of RESULTS.md.
 MISSED = """Rows that miss their goals, and why:
 
-- All CPU seconds were measured on a machine with many other processes, which makes them larger.
 - `bagwise evaluate`: the automatic fits and the trees of the baseline take two thirds, the import
   of scikit-learn (with SciPy's statistics, rich, and pandas if it is there) and numba a quarter.
   Folds do not run on all cores by default: each process would import the same again, and threads
