@@ -197,7 +197,7 @@ def test_intervals_of_few_separated_bags_contain_the_expected_auc(n_each, rng):
 
 @pytest.mark.parametrize("n_groups", [4, 8])
 def test_intervals_of_few_groups_contain_chance_where_groups_differ(n_groups, rng):
-    """Each group is scored well or badly by chance; of percentiles alone 77 of 100 contain .5."""
+    """Each group is scored well or badly by chance."""
     inside, y = [], np.arange(10 * n_groups) % 2 == 1
     groups = np.repeat(np.arange(n_groups), 10)
     for seed in range(200):
